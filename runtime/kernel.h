@@ -1,0 +1,100 @@
+/* kernel.h: what executes one application of an operator.
+ *
+ * The compiler asks kernels which one accepts an application, in which layouts it likes its tensors, how much
+ * scratch it needs, and to pack constant weights; the executor prepares each application once per session and
+ * then runs it any number of times. Kernels hold no state of their own: everything is in rt_prepared.
+ *
+ * A kernel never allocates while it runs: what it needs beside its tensors is scratch that the plan lays out.
+ * (Kernels of operators whose result size depends on data are the exception: OP_FLAG_DYNAMIC.)
+ */
+#ifndef OURO_KERNEL_H
+#define OURO_KERNEL_H
+
+#include "ir/op.h"
+
+enum { RT_ALIGNMENT = 64, RT_KERNEL_INPUTS = 8 };
+
+/* What kernels are told about the place where they run. */
+typedef struct rt_environment {
+    int threads;        /* OpenMP threads to use, at least 1 */
+    bool portable_only; /* never choose oneDNN: the oracle of the tests */
+} rt_environment;
+
+typedef struct rt_kernel rt_kernel;
+typedef struct rt_prepared rt_prepared;
+
+/* Runs a prepared application. `inputs` and `outputs` have the types that were prepared for and their data set;
+ * output data never overlaps an input, except exactly (same address) where the operator's row allows it in
+ * place. `scratch` has prepared->scratch_bytes bytes, aligned to RT_ALIGNMENT (NULL where 0). Only conditions
+ * that depend on data fail (an index out of range), with a report. */
+typedef base_status rt_run_function(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                    void *scratch, base_report *report);
+
+struct rt_prepared {
+    const rt_kernel *kernel;
+    rt_run_function *run;
+    op_code code;
+    int threads;
+    uint32_t input_count, output_count;
+    size_t scratch_bytes;
+    void *state; /* the kernel's own */
+};
+
+/* How a kernel would like the tensors of an application to lie. */
+typedef struct rt_preference {
+    op_layout inputs[RT_KERNEL_INPUTS];  /* OP_LAYOUT_PACKED only where the input is constant */
+    size_t packed_bytes[RT_KERNEL_INPUTS];
+    op_layout output;                    /* of output 0 */
+} rt_preference;
+
+struct rt_kernel {
+    const char *name; /* "portable.softmax", "onednn.convolution": recorded in plans */
+    /* Can it run this application, dtypes and layouts as they are? Shapes may be unknown: then it answers for
+     * every shape. Constant inputs have data. */
+    bool (*accepts)(const op_call *call, const rt_environment *environment);
+    /* Which layouts it likes best for this application, whose tensors are all plain and whose shapes are known.
+     * NULL: everything plain. False: no wish. */
+    bool (*prefer)(const op_call *call, const rt_environment *environment, rt_preference *preference);
+    /* Packs constant input `input` of the application (whose type is already packed) from its plain form into
+     * `packed` (packed_bytes, zeroed). NULL where nothing is ever packed. */
+    base_status (*pack)(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report);
+    /* Parses attributes, makes primitives, sets run, scratch_bytes and state (from `arena`). All shapes are
+     * known. Deterministic: the same call and environment need the same scratch. */
+    base_status (*prepare)(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report);
+    /* Gives back what prepare took outside the arena; NULL where there is nothing. */
+    void (*release)(rt_prepared *prepared);
+};
+
+/* ---- the kernel table (kernel.c) --------------------------------------------------------------------- */
+
+/* The first kernel that accepts the application: oneDNN's before the portable one. NULL: none does. */
+const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment);
+/* By name, for plans; NULL where this build does not have it. */
+const rt_kernel *rt_kernel_find(const char *name);
+/* The candidates for an operator in order of preference: index 0, 1, ...; NULL behind the last. */
+const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
+
+/* Fills prepared->kernel, code, threads and counts, then calls the kernel's prepare. */
+base_status rt_kernel_prepare(const rt_kernel *kernel, const op_call *call, const rt_environment *environment,
+                              base_arena *arena, rt_prepared *prepared, base_report *report);
+void rt_kernel_release(rt_prepared *prepared);
+
+/* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
+ * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned).
+ * BASE_INVALID where no kernel accepts it. */
+base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
+                               base_report *report);
+
+/* What this build and machine are, as far as plans depend on it: "x86_64 onednn-2.6.3 avx512_core" or
+ * "portable". Written into text; returns text. `portable`: of a plan that uses portable kernels only. */
+const char *rt_machine_describe(bool portable, char *text, size_t capacity);
+
+/* Portable kernels, named in ops.def. */
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags, kernel)  \
+    extern const rt_kernel rt_kernel_##kernel;
+#include "ir/ops.def"
+#undef OP
+
+#endif
