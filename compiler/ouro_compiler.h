@@ -1,0 +1,51 @@
+/* ouro_compiler.h: from an ONNX model to a plan. The public interface of the compiler library.
+ *
+ *     ouro_compile_options options = {.model_path = "model.onnx", .plan_path = "model.plan"};
+ *     ouro_error error;
+ *     if (ouro_compile(&options, &error)) return ouro_error_print(&error);
+ *
+ * No mutable globals: compiles on several threads do not disturb each other (pictures excepted: Graphviz is not
+ * thread-safe, so two calls that write .svg or .png through it must not overlap).
+ */
+#ifndef OURO_COMPILER_H
+#define OURO_COMPILER_H
+
+#include "ouro.h"
+#include <stdio.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct ouro_dim {
+    const char *name; /* of a symbolic dimension of the model */
+    int64_t extent;
+} ouro_dim;
+
+typedef struct ouro_compile_options {
+    const char *model_path;      /* the .onnx file */
+    const char *plan_path;       /* NULL: no plan is written */
+    const ouro_dim *dims;        /* symbolic dimensions to fix */
+    size_t dim_count;
+    const char *allocator;       /* as in --allocator; NULL: "auto" */
+    double seconds;              /* for allocators that search; 0: their default */
+    int threads;                 /* that the plan will run with; 0: 1 */
+    int max_unroll;              /* 0: 16 */
+    bool portable;               /* portable kernels only: the plan runs on any machine of its byte order */
+    const char *dot_path;        /* .dot, .svg or .png; NULL: none */
+    const char *memory_map_path; /* .svg or .html; NULL: none */
+    const char *report_path;     /* JSON; NULL: none */
+    const char *problem_path;    /* CSV of the allocation problem; NULL: none */
+    const char *dump_after;      /* a pass, or "all": textual IR to dump_file; NULL: none */
+    FILE *dump_file;             /* NULL: stderr */
+} ouro_compile_options;
+
+/* Compiles; every file is written whole (to a temporary name beside it, then renamed) or not at all. */
+ouro_status ouro_compile(const ouro_compile_options *options, ouro_error *error);
+/* Compiles into memory: no plan file; the plan is freed with ouro_plan_free as any other. */
+ouro_status ouro_compile_plan(const ouro_compile_options *options, ouro_plan **plan, ouro_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,134 @@
+/* passes.h: the compiler's pipeline: what each pass needs, keeps and makes, and what they hand on.
+ *
+ * The pipeline is data: one table in pipeline.c (name, run, needs, keeps, makes). The runner does the rest alike
+ * for all: computes the analyses that a pass needs, runs it, drops what it does not keep, verifies the IR in
+ * debug builds, dumps when asked. Passes hold no bookkeeping of their own.
+ *
+ * Order (see pipeline.c for the contract of each):
+ *   infer-shapes, fold-constants, eliminate-dead-code, fuse, select-layouts, select-kernels,
+ *   prepare-results, analyse-views, schedule, choose-in-place, analyse-liveness, allocate, (plan is written and verified)
+ *
+ * Words:
+ *   storage    bytes that one or several values share. A value lies in exactly one storage, at an offset.
+ *   place      where a storage is: in the arena, in the constants, in a buffer of the caller, or made at run time
+ *   step       a point of the schedule. Numbered within one graph from 0: step k runs node number k of the
+ *              graph's list. A storage is live during [first, last) of these.
+ */
+#ifndef OURO_PASSES_H
+#define OURO_PASSES_H
+
+#include "ir/ir.h"
+#include "passes/planner.h"
+#include "runtime/kernel.h"
+
+/* ---- options of a compile --------------------------------------------------------------------------------- */
+
+typedef struct pass_options {
+    const char *allocator;        /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;               /* for searching planners */
+    int max_unroll;               /* --max-unroll */
+    rt_environment environment;   /* threads; portable_only */
+    const char *dump_after;       /* name of a pass, "all", or NULL */
+    FILE *dump_file;              /* where to; NULL: stderr */
+} pass_options;
+
+/* ---- analysis results ---------------------------------------------------------------------------------------- */
+
+typedef struct pass_storage_id { uint32_t index; } pass_storage_id; /* dense from 1; zero: none */
+
+typedef enum pass_place {
+    PASS_PLACE_NONE = 0,
+    PASS_PLACE_ARENA,
+    PASS_PLACE_CONSTANT,
+    PASS_PLACE_INPUT,   /* the caller's buffer of main parameter `index`: read only */
+    PASS_PLACE_OUTPUT,  /* the caller's buffer of main result `index` */
+    PASS_PLACE_DYNAMIC  /* size not known before the run: the run-time allocator */
+} pass_place;
+
+/* One storage. Storages of a sub-graph that are bound from outside (a branch's result that lies in the If's
+ * output) are storages of the outer graph. */
+typedef struct pass_storage {
+    pass_place place;
+    uint32_t index;       /* of the caller's input or output */
+    ir_graph *graph;      /* in whose frame it is allocated; NULL for constants */
+    ir_value *value;      /* the largest value in it, for names in pictures and messages */
+    ir_node *scratch_of;  /* it is the scratch of this node; NULL otherwise */
+    ir_node *buffer_of;   /* it is the buffer of this node's sub-graphs; NULL otherwise */
+    size_t bytes;         /* rounded up to RT_ALIGNMENT */
+    int64_t first, last;  /* live range in the steps of `graph`; set by analyse-liveness */
+    size_t offset;        /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
+} pass_storage;
+
+/* Where a value lies: `offset` bytes into a storage. */
+typedef struct pass_location {
+    pass_storage_id storage;
+    size_t offset;
+} pass_location;
+
+/* Per node: how it runs. */
+typedef enum pass_execution {
+    PASS_RUN = 0,  /* its kernel, or its sub-graphs */
+    PASS_VIEW      /* nothing to do: its outputs are bytes of its inputs (or the other way round, Concat) */
+} pass_execution;
+
+/* The memory plan of a module: what the passes make and compiler/plan_write.c writes. Lives in `arena`. */
+typedef struct pass_memory {
+    base_arena *arena;
+    pass_storage *storages;        /* [0] is unused */
+    size_t storage_count, storage_capacity;
+    pass_location *locations;      /* by value id; value_count entries */
+    pass_execution *executions;    /* by node id */
+    pass_storage_id *scratch;      /* by node id: its scratch storage */
+    pass_storage_id *buffers;      /* by node id: the storage in the parent frame that holds its sub-graphs' frames */
+    size_t *buffer_bytes;          /* by graph id: bytes of the frame of the graph; main: the arena */
+    size_t *buffer_bound;          /* by graph id: lower bound of that frame */
+    size_t value_count, node_count, graph_count;
+    size_t arena_bytes;
+    size_t lower_bound_bytes;
+    size_t sum_bytes;              /* of all arena storages: no reuse at all */
+    size_t file_order_peak_bytes;  /* the lower bound that the file's order would have had */
+    bool optimal;
+    uint32_t dynamic_values;
+    double plan_seconds;
+} pass_memory;
+
+/* Everything that a pass sees. `scratch` is reset after each pass. */
+typedef struct pass_context {
+    ir_module *module;
+    const pass_options *options;
+    base_arena *scratch;
+    base_arena *memory_arena;   /* of the memory plan */
+    pass_memory *memory;        /* NULL before analyse-views */
+    base_report *report;
+} pass_context;
+
+typedef base_status pass_function(pass_context *context);
+
+/* ---- the passes, one a file ------------------------------------------------------------------------------------ */
+
+base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
+base_status pass_fold_constants(pass_context *context);      /* fold_constants.c */
+base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_code.c */
+base_status pass_fuse(pass_context *context);                /* fuse.c */
+base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
+base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
+base_status pass_prepare_results(pass_context *context);     /* prepare_results.c */
+base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
+base_status pass_schedule(pass_context *context);            /* schedule.c */
+base_status pass_choose_in_place(pass_context *context);     /* choose_in_place.c */
+base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
+base_status pass_allocate(pass_context *context);            /* allocate.c */
+
+/* ---- the pipeline (pipeline.c) ----------------------------------------------------------------------------------- */
+
+/* Runs all passes on the module. On BASE_OK *memory (in memory_arena, which the caller owns) is the memory plan. */
+base_status pass_pipeline_run(ir_module *module, const pass_options *options, base_arena *memory_arena,
+                              pass_memory **memory, base_report *report);
+/* The names, for --dump-after and its error message; NULL behind the last. */
+const char *pass_pipeline_name(size_t index);
+
+/* The absolute offset in the arena of a location whose storage is in the arena: the storage's offset plus that
+ * of every enclosing graph's buffer. */
+size_t pass_memory_offset(const pass_memory *memory, pass_location location);
+
+#endif

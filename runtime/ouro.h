@@ -1,0 +1,120 @@
+/* ouro.h: load a plan and run it. The whole public interface of the runtime library.
+ *
+ *     #include <ouro/ouro.h>
+ *     int main(void) {
+ *         ouro_error error;
+ *         ouro_plan *plan;
+ *         ouro_session *session;
+ *         float x[3 * 224 * 224] = {0}, y[1000];
+ *         if (ouro_plan_load("model.plan", &plan, &error)) return ouro_error_print(&error);
+ *         if (ouro_session_new(plan, NULL, &session, &error)) return ouro_error_print(&error);
+ *         ouro_session_bind_input(session, 0, x, sizeof x, NULL, &error);
+ *         ouro_session_bind_output(session, 0, y, sizeof y, &error);
+ *         if (ouro_session_run(session, &error)) return ouro_error_print(&error);
+ *         ouro_session_free(session), ouro_plan_free(plan);
+ *     }
+ *
+ * Threads: a plan may be used from any number of threads at once; a session from one at a time.
+ * Memory: a plan's constants are mapped from its file and shared by all its sessions. A session owns one arena of
+ * ouro_plan_arena_bytes(plan) bytes (or uses the caller's); after it was made, running it with static shapes
+ * allocates nothing.
+ * Errors: every fallible function returns a status and, where `error` is not NULL, fills it with a message.
+ */
+#ifndef OURO_H
+#define OURO_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define OURO_VERSION "0.1.0"
+enum { OURO_MAX_RANK = 12 };
+
+typedef enum ouro_status {
+    OURO_OK = 0,
+    OURO_INVALID = 1, /* the plan or the data is invalid or not supported */
+    OURO_USAGE = 2,   /* the call makes no sense: an index out of range, a buffer too small */
+    OURO_MACHINE = 3  /* memory or disk failed */
+} ouro_status;
+
+typedef struct ouro_error {
+    ouro_status status;
+    char message[1024]; /* one line, zero-terminated */
+} ouro_error;
+
+/* Element types; the numbers are ONNX's. */
+typedef enum ouro_dtype {
+    OURO_FLOAT = 1, OURO_UINT8 = 2, OURO_INT8 = 3, OURO_UINT16 = 4, OURO_INT16 = 5, OURO_INT32 = 6,
+    OURO_INT64 = 7, OURO_STRING = 8, OURO_BOOL = 9, OURO_FLOAT16 = 10, OURO_DOUBLE = 11, OURO_UINT32 = 12,
+    OURO_UINT64 = 13, OURO_COMPLEX64 = 14, OURO_COMPLEX128 = 15, OURO_BFLOAT16 = 16
+} ouro_dtype;
+
+/* What an input or output of a model is. A dimension of -1 is not known before the run. */
+typedef struct ouro_tensor_info {
+    const char *name; /* lives as long as the plan */
+    ouro_dtype dtype;
+    int rank;         /* -1: not known before the run */
+    int64_t dims[OURO_MAX_RANK];
+    size_t bytes;     /* 0: not known before the run */
+} ouro_tensor_info;
+
+typedef struct ouro_plan ouro_plan;
+typedef struct ouro_session ouro_session;
+
+typedef struct ouro_session_options {
+    int threads;        /* 0: as many as the plan was compiled for */
+    void *arena;        /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
+    size_t arena_bytes; /* of it; at least ouro_plan_arena_bytes */
+} ouro_session_options;
+
+/* Prints "error: MESSAGE" to stderr and returns the status, so that main can return it. */
+int ouro_error_print(const ouro_error *error);
+const char *ouro_version(void);
+
+/* ---- plans --------------------------------------------------------------------------------------------- */
+
+/* Maps the file and checks it in full, the verifier included. Free with ouro_plan_free, after its sessions. */
+ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
+/* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
+ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
+void ouro_plan_free(ouro_plan *plan); /* NULL is allowed */
+
+size_t ouro_plan_arena_bytes(const ouro_plan *plan);
+size_t ouro_plan_input_count(const ouro_plan *plan);
+size_t ouro_plan_output_count(const ouro_plan *plan);
+ouro_status ouro_plan_input(const ouro_plan *plan, size_t index, ouro_tensor_info *info);
+ouro_status ouro_plan_output(const ouro_plan *plan, size_t index, ouro_tensor_info *info);
+/* The index of the input or output with this name, or -1. */
+int ouro_plan_find_input(const ouro_plan *plan, const char *name);
+int ouro_plan_find_output(const ouro_plan *plan, const char *name);
+
+/* ---- sessions ------------------------------------------------------------------------------------------ */
+
+/* Makes everything that running needs: arena, kernels, scratch. Options may be NULL. */
+ouro_status ouro_session_new(ouro_plan *plan, const ouro_session_options *options, ouro_session **session,
+                             ouro_error *error);
+void ouro_session_free(ouro_session *session); /* NULL is allowed */
+
+/* The next runs read input `index` from `data` (row-major; never written; kept by the caller, any alignment of
+ * the element type). `dims` gives the extents where the plan leaves them open; NULL: those of the plan. */
+ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                    const int64_t *dims, ouro_error *error);
+/* The next runs write output `index` straight to `data`; `bytes` is its capacity. NULL: to memory of the
+ * session, as at the beginning. */
+ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
+                                     ouro_error *error);
+/* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable. */
+ouro_status ouro_session_run(ouro_session *session, ouro_error *error);
+/* Output `index` of the last run: its extents and its data (the bound buffer, or memory of the session that the
+ * next run overwrites). */
+ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
+                                const void **data, ouro_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

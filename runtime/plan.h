@@ -1,0 +1,189 @@
+/* plan.h: the plan file: a model compiled into steps, addresses and constants.
+ *
+ * The file is mapped, not read: a header, tables of fixed-size records that refer to each other by index, and
+ * the constants, each aligned to 64 bytes. It describes itself: operators, attributes and kernels stand by name,
+ * so that a plan can be inspected, verified and drawn without the model. Numbers are little-endian. Everything is
+ * checked at load before anything is trusted: bounds, checksum, then the plan itself (plan_check.c replays it).
+ *
+ * An address is one of
+ *   arena + offset           the memory of a session, laid out by the compiler
+ *   constants + offset       in the mapping, shared by all sessions
+ *   input i / output i       + offset, a buffer of the caller (or of the session where the caller gives none)
+ *   view v                   table of addresses: entry t of the prologue while t < prologue_count, then
+ *                            entries[(t - prologue_count) % period], t the counter of the enclosing loop of
+ *                            the tensor's graph; an entry is an address again
+ *   dynamic                  size known at run time only: the session's run-time allocator
+ *
+ * Words as in passes/passes.h. A slot is an index into `tensors`, PLAN_ABSENT for an absent optional one.
+ */
+#ifndef OURO_PLAN_H
+#define OURO_PLAN_H
+
+#include "ir/op.h"
+
+#define PLAN_MAGIC "OUROPLAN"
+enum { PLAN_VERSION = 1, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+#define PLAN_ENDIAN 0x01020304u
+#define PLAN_ABSENT UINT32_MAX
+
+typedef enum plan_place {
+    PLAN_PLACE_NONE = 0, /* never has an address: an output that nobody wants of a node that need not write it */
+    PLAN_PLACE_ARENA,
+    PLAN_PLACE_CONSTANT,
+    PLAN_PLACE_INPUT,
+    PLAN_PLACE_OUTPUT,
+    PLAN_PLACE_VIEW,
+    PLAN_PLACE_DYNAMIC
+} plan_place;
+
+typedef struct plan_address {
+    uint32_t place; /* plan_place */
+    uint32_t index; /* of the input, output or view */
+    uint64_t offset;
+} plan_address;
+
+/* A table: records of one kind, one after another, at a multiple of 8 bytes. */
+typedef struct plan_table {
+    uint64_t offset; /* from the start of the file */
+    uint64_t count;  /* records */
+} plan_table;
+
+typedef struct plan_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t endian;
+    uint64_t file_bytes;
+    uint64_t checksum;      /* base_hash of the whole file with this field zero, seed 0 */
+    char machine[PLAN_MACHINE_TEXT]; /* rt_machine_describe where it was compiled; "portable" runs anywhere */
+    uint32_t threads;       /* that scratch was planned for */
+    uint32_t model_name;    /* text */
+    uint32_t allocator;     /* text */
+    uint32_t optimal;       /* 0 or 1 */
+    uint64_t arena_bytes, lower_bound_bytes, sum_bytes, file_order_peak_bytes;
+    uint64_t constants_offset, constants_bytes;
+    plan_table texts;       /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
+    plan_table integers;    /* int64_t: dimensions and lists of integers */
+    plan_table slots;       /* uint32_t: lists of tensors */
+    plan_table tensors;     /* plan_tensor */
+    plan_table attributes;  /* plan_attribute */
+    plan_table nodes;       /* plan_node */
+    plan_table graphs;      /* plan_graph; graph 0 is main */
+    plan_table views;       /* plan_view */
+    plan_table addresses;   /* plan_address: entries of views */
+    plan_table symbols;     /* uint32_t: texts; the name of the symbolic dimension -k is symbols[k] */
+    plan_table inputs;      /* plan_interface: the model's inputs */
+    plan_table outputs;     /* plan_interface */
+} plan_header;
+
+typedef struct plan_tensor {
+    uint32_t name;       /* text */
+    uint8_t kind;        /* op_kind */
+    uint8_t element;     /* op_kind of an optional's element */
+    uint8_t dtype;       /* op_dtype */
+    uint8_t layout;      /* op_layout */
+    int32_t rank;
+    uint32_t graph;      /* where it is defined; constants: 0 */
+    uint64_t dims;       /* index of the first of `rank` integers; as in op_shape */
+    uint64_t bytes;      /* 0 for dynamic ones */
+    plan_address address;
+} plan_tensor;
+
+/* One graph: its parameters and results are slots, its nodes stand in the order of execution. */
+typedef struct plan_graph {
+    uint32_t name;       /* text */
+    uint32_t owner;      /* the node that owns it, PLAN_ABSENT for main */
+    uint64_t parameters, parameter_count; /* in slots */
+    uint64_t results, result_count;
+    uint64_t nodes, node_count;
+    uint64_t frame_offset, frame_bytes;   /* its part of the arena; main: 0 and arena_bytes */
+    uint64_t frame_bound;                 /* largest live sum within it */
+} plan_graph;
+
+enum plan_node_flags {
+    PLAN_NODE_VIEW = 1,    /* nothing to run: outputs are bytes of inputs, or inputs bytes of the output (Concat) */
+    PLAN_NODE_DYNAMIC = 2  /* shapes are inferred and outputs allocated when it runs */
+};
+
+typedef struct plan_node {
+    uint32_t operator_name, operator_domain; /* texts */
+    uint32_t name, path;                     /* texts: the origin in the model */
+    uint32_t kernel;                         /* text; "" where nothing runs */
+    uint32_t flags;
+    uint32_t graph;
+    uint32_t first_graph, graph_count;       /* its sub-graphs stand next to each other in graphs */
+    uint32_t reserved;
+    uint64_t inputs, input_count;            /* in slots */
+    uint64_t outputs, output_count;
+    uint64_t attributes, attribute_count;
+    plan_address scratch;
+    uint64_t scratch_bytes;
+} plan_node;
+
+typedef struct plan_attribute {
+    uint32_t name;     /* text */
+    uint32_t kind;     /* op_attribute_kind */
+    uint64_t count;    /* elements of a list; length of a string in bytes */
+    /* INT: the number. FLOAT: its bits. STRING: a text. INTS: index into integers. FLOATS: index into integers,
+     * each the bits of one float. STRINGS: index into integers, pairs of text and length. TENSOR: a slot (of a
+     * constant). TYPE: index into integers: kind, element, dtype, rank, dims. */
+    uint64_t value;
+} plan_attribute;
+
+typedef struct plan_view {
+    uint64_t first;          /* in addresses: prologue_count entries, then period */
+    uint32_t prologue_count; /* 0: type I; 1: type II */
+    uint32_t period;         /* at least 1 */
+} plan_view;
+
+typedef struct plan_interface {
+    uint32_t name; /* text: the model's name of it */
+    uint32_t slot; /* the tensor */
+} plan_interface;
+
+/* ---- a loaded plan (plan_load.c) ------------------------------------------------------------------------------ */
+
+/* Read-only and shared by any number of sessions on any number of threads. */
+typedef struct plan {
+    const unsigned char *base; /* of the mapping or the memory */
+    size_t bytes;
+    const plan_header *header;
+    const char *texts;
+    const int64_t *integers;
+    const uint32_t *slots;
+    const plan_tensor *tensors;
+    const plan_attribute *attributes;
+    const plan_node *nodes;
+    const plan_graph *graphs;
+    const plan_view *views;
+    const plan_address *addresses;
+    const uint32_t *symbols;
+    const plan_interface *inputs, *outputs;
+    const unsigned char *constants;
+    void (*release)(void *owner); /* gives base back */
+    void *owner;
+} plan;
+
+/* Maps a file and checks it in full: structure, checksum, machine, then plan_check. `path` is in every message. */
+base_status plan_load(const char *path, plan *loaded, base_report *report);
+/* The same for bytes in memory (64-byte aligned). On success, and on failure too, `release` is called with owner
+ * when they are no longer needed. `check_machine` false: any machine's plan, for inspection. */
+base_status plan_open(const void *bytes, size_t size, const char *name, bool check_machine,
+                      void (*release)(void *owner), void *owner, plan *opened, base_report *report);
+void plan_close(plan *opened);
+
+/* The op_type of a tensor. */
+void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
+/* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
+bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena, op_attributes *attributes);
+
+/* ---- the verifier (plan_check.c) ------------------------------------------------------------------------------- */
+
+/* Replays the plan symbolically: every byte of the arena and of the outputs is tagged with the identity of the
+ * value that was written there, each step must find in its inputs the bytes of the values that it reads, and
+ * must not write over any byte that is still to be read, nor over inputs and constants. View steps must find
+ * the right bytes where they claim them. Scratch is written with garbage. Branches are replayed one after the
+ * other from the same state and joined; loops for 0, 1, 2 ... 2 * horizon + 1 iterations. Shares no code with the
+ * planners and does not read their live ranges. Names the first offending step, tensors and bytes. */
+base_status plan_check(const plan *checked, base_report *report);
+
+#endif
