@@ -1,0 +1,22 @@
+#!/usr/bin/env bash
+# demo.sh: installs what is missing, builds, writes two models, compiles them ahead of time and runs them.
+# Everything that it makes lies in out/demo/.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+./setup.sh release
+out=out/demo
+mkdir -p "$out"
+build/ouro-models "$out" mobilenet_v2 convolution_recurrence
+
+for model in mobilenet_v2 convolution_recurrence; do
+    echo
+    echo "== $model"
+    build/ouro compile "$out/$model.onnx" -o "$out/$model.plan" --dot "$out/$model.dot" \
+        --memory-map "$out/$model.memory.svg" --report "$out/$model.report.json"
+    build/ouro compile "$out/$model.onnx" -q -o "$out/$model.plan" --dot "$out/$model.svg"
+    build/ouro verify "$out/$model.plan"
+    build/ouro run "$out/$model.plan" --random 1 --check --output-dir "$out/$model.outputs"
+    build/ouro bench "$out/$model.plan"
+done
+echo
+echo "Made in $out/: plans, .dot and .svg pictures, .memory.svg memory maps, .report.json reports, outputs as .npy."

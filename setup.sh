@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# setup.sh [PRESET]: installs the Debian packages that are missing and builds one preset (release, into build/).
+# demo.sh and test.sh call it; calling it again is quick.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+preset=${1:-release}
+
+packages=(gcc libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
+          libdnnl-dev libgraphviz-dev libcmocka-dev libonnx-testdata)
+# Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
+[ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
+
+missing=()
+for package in "${packages[@]}"; do
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null || true)" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+    echo "installing: ${missing[*]}"
+    as_root=()
+    [ "$(id -u)" = 0 ] || as_root=(sudo)
+    "${as_root[@]}" apt-get update -qq
+    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+fi
+
+folder=build
+[ "$preset" = release ] || folder=build-$preset
+if [ ! -f "$folder/build.ninja" ]; then
+    cmake --preset "$preset" >"${TMPDIR:-/tmp}/ouro-configure-$$.log" 2>&1 || {
+        cat "${TMPDIR:-/tmp}/ouro-configure-$$.log" >&2
+        exit 1
+    }
+    rm -f "${TMPDIR:-/tmp}/ouro-configure-$$.log"
+fi
+echo "building $folder/"
+cmake --build "$folder" -- --quiet

@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# test.sh: installs what is missing, builds, and passes the tests: with oneDNN, with portable kernels only, and
+# under the address and undefined-behaviour sanitizers. `./test.sh quick` runs the first of these alone.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+run() {
+    ./setup.sh "$1"
+    echo "testing $1"
+    ctest --preset "$1" --no-tests=error -j "$(nproc)" "${@:2}"
+}
+
+run release
+if [ "${1:-}" != quick ]; then
+    run portable
+    run sanitize
+fi
