@@ -28,6 +28,7 @@ enum { BASE_REPORT_TEXT = 4096, BASE_REPORT_CONTEXT = 512 };
  * `text` holds the messages, each ended by '\n'; those that no longer fit are only counted. */
 typedef struct base_report {
     base_status status; /* of the first failure; BASE_OK while there is none */
+    bool unsupported;   /* a failure was a valid thing that is not supported: `ouro test` skips, not fails */
     unsigned count;     /* failures reported, kept in text or not */
     size_t length;      /* bytes used of text, without the terminating zero */
     char context[BASE_REPORT_CONTEXT];
@@ -46,6 +47,11 @@ void base_report_context(base_report *report, const char *format, ...) __attribu
 base_status base_fail(base_report *report, base_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 base_status base_fail_va(base_report *report, base_status status, const char *format, va_list arguments);
+
+/* The same for what is valid but not supported (an operator, a type, a form): BASE_INVALID, and marks the report
+ * as unsupported. */
+base_status base_fail_unsupported(base_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Reports that memory ran out; returns BASE_MACHINE. */
 base_status base_fail_memory(base_report *report);
