@@ -2,36 +2,51 @@
 #ifndef OURO_COMPILER_INTERNAL_H
 #define OURO_COMPILER_INTERNAL_H
 
+#include "compiler/files.h"
 #include "compiler/ouro_compiler.h"
 #include "passes/passes.h"
 #include "runtime/plan.h"
 
-/* ---- plan writing (plan_write.c) -------------------------------------------------------------------------- */
+/* ---- plan writing (plan_write.c) --------------------------------------------------------------------------
+ */
 
 /* The bytes of the plan of a compiled module, 64-byte aligned, from malloc: deterministic to the byte.
  * `portable` decides the machine text of the header. */
 base_status plan_write(const ir_module *module, const pass_memory *memory, const pass_options *options,
                        void **bytes, size_t *size, base_report *report);
 
-/* ---- one compile (compile.c) --------------------------------------------------------------------------------- */
+/* ---- one compile (compile.c)
+ * --------------------------------------------------------------------------------- */
 
 typedef struct compile_result {
-    ir_module *module;      /* after all passes */
-    pass_memory *memory;    /* in `arena` */
+    ir_module *module;   /* after all passes */
+    pass_memory *memory; /* in `arena` */
     base_arena arena;
-    plan plan;              /* opened and verified, in memory */
+    plan plan; /* opened and verified, in memory */
     double import_seconds, compile_seconds;
 } compile_result;
 
-/* Imports, runs the pipeline, writes the plan in memory and verifies it. The result owns everything: free it
- * with compile_result_free, also after a failure. */
+/* Checks the options, imports, runs the pipeline, writes the plan in memory and verifies it: the next two
+ * after another. The result owns everything: free it with compile_result_free, also after a failure. */
 base_status compile_model(const ouro_compile_options *options, compile_result *result, base_report *report);
+base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report);
+base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report);
 void compile_result_free(compile_result *result);
 
-/* Writes a whole file: to PATH.tmp-PID beside it, fsync-free, then rename; removes it on failure. */
-base_status compile_write_file(const char *path, const void *bytes, size_t size, base_report *report);
+/* Between import and finish: fixes the shape of main input `index`, and with it the symbolic dimensions in
+ * its type, wherever else they stand. BASE_INVALID where the shape does not fit the type. */
+base_status compile_fix_input(compile_result *result, uint32_t index, const op_shape *shape,
+                              base_report *report);
 
-/* ---- pictures and reports (emit_dot.c, emit_memory_map.c, emit_report.c); all work from the plan or the module -- */
+/* Writes the files that the options ask for (plan, pictures, report, problem), each whole or not at all. */
+base_status compile_emit(const compile_result *result, const ouro_compile_options *options,
+                         base_report *report);
+
+/* Writes the allocation problem of the main graph as CSV. */
+base_status emit_problem(const compile_result *result, const char *path, base_report *report);
+
+/* ---- pictures and reports (emit_dot.c, emit_memory_map.c, emit_report.c); all work from the plan or the
+ * module -- */
 
 base_status emit_dot(const compile_result *result, const char *path, base_report *report);
 base_status emit_memory_map(const compile_result *result, const char *path, base_report *report);

@@ -7,29 +7,31 @@
 #include "compiler/ouro_compiler.h"
 #include "ir/ir.h"
 
-/* ---- models (import*.c) --------------------------------------------------------------------------------------- */
+/* ---- models (import*.c)
+ * --------------------------------------------------------------------------------------- */
 
-/* Reads a model file into a module of its own (freed with ir_module_free), with every operator in its canonical
- * form. Symbolic dimensions named in `dims` get their extents; a name that the model lacks is an error that lists
- * those that it has. `allocator` NULL: the heap. On failure *module is NULL. What is valid but not supported marks
- * the report (base_fail_unsupported). */
-base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count, const base_allocator *allocator,
-                         ir_module **module, base_report *report);
+/* Reads a model file into a module of its own (freed with ir_module_free), with every operator in its
+ * canonical form. Symbolic dimensions named in `dims` get their extents; a name that the model lacks is an
+ * error that lists those that it has. `allocator` NULL: the heap. On failure *module is NULL. What is valid
+ * but not supported marks the report (base_fail_unsupported). */
+base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count,
+                         const base_allocator *allocator, ir_module **module, base_report *report);
 
-/* ---- data files (import_value.c) -------------------------------------------------------------------------------- */
+/* ---- data files (import_value.c)
+ * -------------------------------------------------------------------------------- */
 
 /* What a TensorProto, SequenceProto or OptionalProto holds. */
 typedef struct import_value {
-    op_kind kind;      /* OP_KIND_TENSOR, OP_KIND_SEQUENCE or OP_KIND_OPTIONAL */
-    op_tensor tensor;  /* OP_KIND_TENSOR: plain, data aligned to 64 bytes */
+    op_kind kind;                  /* OP_KIND_TENSOR, OP_KIND_SEQUENCE or OP_KIND_OPTIONAL */
+    op_tensor tensor;              /* OP_KIND_TENSOR: plain, data aligned to 64 bytes */
     struct import_value *elements; /* of a sequence; the one value of an optional */
-    size_t count;      /* of them; 0: the optional is empty */
+    size_t count;                  /* of them; 0: the optional is empty */
 } import_value;
 
-/* Reads a .pb file. The file does not say which message it holds: `expected` (the type of the model's input or
- * output) does; NULL means a tensor. Everything lives in `arena`; `path` is in every message. BASE_INVALID for a
- * malformed file. */
-base_status import_value_read(const char *path, const op_type *expected, base_arena *arena, import_value *value,
-                              base_report *report);
+/* Reads a .pb file. The file does not say which message it holds: `expected` (the type of the model's input
+ * or output) does; NULL means a tensor. Everything lives in `arena`; `path` is in every message. BASE_INVALID
+ * for a malformed file. */
+base_status import_value_read(const char *path, const op_type *expected, base_arena *arena,
+                              import_value *value, base_report *report);
 
 #endif

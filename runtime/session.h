@@ -7,8 +7,8 @@
 #include "runtime/ouro.h"
 #include "runtime/plan.h"
 
-/* The public handle of an open and verified plan. Takes the plan over, on failure too (it is closed then); NULL
- * when memory runs out. Freed with ouro_plan_free. */
+/* The public handle of an open and verified plan. Takes the plan over, on failure too (it is closed then);
+ * NULL when memory runs out. Freed with ouro_plan_free. */
 ouro_plan *rt_plan_new(plan *opened);
 /* The plan behind a handle; lives as long as the handle. */
 const plan *rt_plan_of(const ouro_plan *handle);
@@ -16,8 +16,9 @@ const plan *rt_plan_of(const ouro_plan *handle);
 /* The first message of a report, as a public error; returns its status. `error` may be NULL. */
 ouro_status rt_error_set(ouro_error *error, const base_report *report);
 
-/* One step that ran: node `node` of the plan, from `start` to `end` (seconds of a monotonic clock), in iteration
- * `iteration` of the innermost loop around it (0 outside of loops). Control nodes come after the steps within. */
+/* One step that ran: node `node` of the plan, from `start` to `end` (seconds of a monotonic clock), in
+ * iteration `iteration` of the innermost loop around it (0 outside of loops). Control nodes come after the
+ * steps within. */
 typedef struct rt_trace_event {
     uint32_t node;
     int64_t iteration;
@@ -27,9 +28,10 @@ typedef void rt_trace_function(void *user, const rt_trace_event *event);
 /* The next runs call `trace` after each step; NULL: no longer. */
 void rt_session_trace(ouro_session *session, rt_trace_function *trace, void *user);
 
-/* One run with the bound inputs in which every tensor is computed twice: in the planned memory, and beside it in
- * memory of its own; after each step the bytes of its outputs must be equal. BASE_INVALID names the first step and
- * tensor that differ. Leaves the session as ouro_session_run does: its outputs are those of the planned execution. */
+/* One run with the bound inputs in which every tensor is computed twice: in the planned memory, and beside it
+ * in memory of its own; after each step the bytes of its outputs must be equal. BASE_INVALID names the first
+ * step and tensor that differ. Leaves the session as ouro_session_run does: its outputs are those of the
+ * planned execution. */
 base_status rt_session_check(ouro_session *session, base_report *report);
 
 #endif

@@ -1,0 +1,226 @@
+/* compile.c: one compile from end to end:
+ *
+ *   import_model -> pass_pipeline_run -> plan_write -> plan_open (which verifies) -> the files that are asked
+ * for
+ *
+ * The plan is verified from its bytes, before anything is written: no file of an unverified plan ever exists.
+ */
+#include "compiler/compiler.h"
+#include "compiler/import.h"
+#include "runtime/session.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { DEFAULT_MAX_UNROLL = 16, MOST_THREADS = 1024 };
+
+static double now_seconds(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+/* ---- options
+ * --------------------------------------------------------------------------------------------------- */
+
+/* "a, b, c" of a list of names. */
+static void join_names(const char *(*name_at)(size_t index), char *text, size_t capacity) {
+    size_t used = 0;
+    text[0] = 0;
+    for (size_t i = 0; name_at(i) && used < capacity; i++) {
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", name_at(i));
+    }
+}
+
+static const char *planner_name_at(size_t index) {
+    const planner *at = planner_at(index);
+    return at ? at->name : NULL;
+}
+
+static base_status check_options(const ouro_compile_options *options, base_report *report) {
+    char names[512];
+    if (!options->model_path) return base_fail(report, BASE_USAGE, "no model given");
+    if (options->allocator && !planner_find(options->allocator)) {
+        join_names(planner_name_at, names, sizeof names);
+        return base_fail(report, BASE_USAGE, "unknown allocator '%s', expected one of: %s",
+                         options->allocator, names);
+    }
+    if (options->dump_after && strcmp(options->dump_after, "all") != 0) {
+        size_t i = 0;
+        while (pass_pipeline_name(i) && strcmp(pass_pipeline_name(i), options->dump_after) != 0) i++;
+        if (!pass_pipeline_name(i)) {
+            join_names(pass_pipeline_name, names, sizeof names);
+            return base_fail(report, BASE_USAGE, "unknown pass '%s', expected 'all' or one of: %s",
+                             options->dump_after, names);
+        }
+    }
+    if (options->threads < 0 || options->threads > MOST_THREADS) {
+        return base_fail(report, BASE_USAGE, "%d threads, expected 1 to %d", options->threads,
+                         (int)MOST_THREADS);
+    }
+    if (options->max_unroll < 0) return base_fail(report, BASE_USAGE, "negative limit of unrolling");
+    for (size_t i = 0; i < options->dim_count; i++) {
+        if (options->dims[i].extent < 0) {
+            return base_fail(report, BASE_USAGE, "dimension '%s' is %lld, expected at least 0",
+                             options->dims[i].name, (long long)options->dims[i].extent);
+        }
+    }
+    return BASE_OK;
+}
+
+static pass_options options_of_passes(const ouro_compile_options *options) {
+    return (pass_options){
+        .allocator = options->allocator,
+        .seconds = options->seconds,
+        .max_unroll = options->max_unroll ? options->max_unroll : DEFAULT_MAX_UNROLL,
+        .environment = {.threads = options->threads ? options->threads : 1,
+                        .portable_only = options->portable},
+        .dump_after = options->dump_after,
+        .dump_file = options->dump_file ? options->dump_file : stderr,
+    };
+}
+
+/* ---- the way of a model
+ * ------------------------------------------------------------------------------------------ */
+
+base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report) {
+    *result = (compile_result){0};
+    base_arena_init(&result->arena, NULL);
+    base_status status = check_options(options, report);
+    if (status != BASE_OK) return status;
+    double start = now_seconds();
+    status =
+        import_model(options->model_path, options->dims, options->dim_count, NULL, &result->module, report);
+    result->import_seconds = now_seconds() - start;
+    return status;
+}
+
+static void fix_symbol(ir_module *module, int64_t symbol, int64_t extent) {
+    for (size_t i = 1; i < module->value_count; i++) {
+        ir_value *value = module->values[i];
+        for (int32_t d = 0; value && d < value->type.shape.rank; d++) {
+            if (value->type.shape.dims[d] == symbol) value->type.shape.dims[d] = extent;
+        }
+    }
+}
+
+base_status compile_fix_input(compile_result *result, uint32_t index, const op_shape *shape,
+                              base_report *report) {
+    ir_module *module = result->module;
+    ir_value *input = module->main->parameters[index];
+    op_shape *declared = &input->type.shape;
+    if (input->type.kind != OP_KIND_TENSOR) return BASE_OK;
+    if (declared->rank >= 0 && declared->rank != shape->rank) {
+        return base_fail(report, BASE_INVALID, "%s: input '%s' has %d dimensions, expected %d", module->name,
+                         input->name, (int)shape->rank, (int)declared->rank);
+    }
+    if (declared->rank < 0) {
+        *declared = *shape;
+        return BASE_OK;
+    }
+    for (int32_t d = 0; d < shape->rank; d++) {
+        int64_t dim = declared->dims[d];
+        if (dim == OP_DIM_UNKNOWN) {
+            declared->dims[d] = shape->dims[d];
+        } else if (dim < 0) {
+            fix_symbol(module, dim, shape->dims[d]);
+        } else if (dim != shape->dims[d]) {
+            return base_fail(report, BASE_INVALID,
+                             "%s: input '%s' has extent %lld in dimension %d, expected %lld", module->name,
+                             input->name, (long long)shape->dims[d], (int)d, (long long)dim);
+        }
+    }
+    return BASE_OK;
+}
+
+base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {
+    double start = now_seconds();
+    pass_options passes = options_of_passes(options);
+    base_status status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);
+    void *bytes = NULL;
+    size_t size = 0;
+    if (status == BASE_OK)
+        status = plan_write(result->module, result->memory, &passes, &bytes, &size, report);
+    if (status == BASE_OK) {
+        status = plan_open(bytes, size, options->model_path, true, free, bytes, &result->plan, report);
+    }
+    result->compile_seconds = result->import_seconds + (now_seconds() - start);
+    return status;
+}
+
+base_status compile_model(const ouro_compile_options *options, compile_result *result, base_report *report) {
+    base_status status = compile_import(options, result, report);
+    return status == BASE_OK ? compile_finish(options, result, report) : status;
+}
+
+void compile_result_free(compile_result *result) {
+    if (result->plan.base) plan_close(&result->plan);
+    ir_module_free(result->module);
+    base_arena_free(&result->arena);
+    *result = (compile_result){0};
+}
+
+base_status compile_emit(const compile_result *result, const ouro_compile_options *options,
+                         base_report *report) {
+    base_status status = BASE_OK;
+    if (options->plan_path)
+        status = file_write(options->plan_path, result->plan.base, result->plan.bytes, report);
+    if (status == BASE_OK && options->dot_path) status = emit_dot(result, options->dot_path, report);
+    if (status == BASE_OK && options->memory_map_path) {
+        status = emit_memory_map(result, options->memory_map_path, report);
+    }
+    if (status == BASE_OK && options->report_path)
+        status = emit_report(result, options, options->report_path, report);
+    if (status == BASE_OK && options->problem_path)
+        status = emit_problem(result, options->problem_path, report);
+    return status;
+}
+
+base_status emit_problem(const compile_result *result, const char *path, base_report *report) {
+    const pass_memory *memory = result->memory;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, memory->storage_count + 1);
+    base_status status = buffers ? BASE_OK : base_fail_memory(report);
+    planner_problem problem = {.buffers = buffers};
+    for (size_t i = 1; buffers && i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (storage->place != PASS_PLACE_ARENA || storage->graph != result->module->main || !storage->bytes)
+            continue;
+        buffers[problem.buffer_count++] = (planner_buffer){.size = storage->bytes,
+                                                           .alignment = RT_ALIGNMENT,
+                                                           .first = storage->first,
+                                                           .last = storage->last,
+                                                           .fixed = PLANNER_NOT_FIXED};
+    }
+    if (status == BASE_OK) status = planner_csv_write(path, &problem, NULL, NULL, report);
+    base_arena_free(&arena);
+    return status;
+}
+
+/* ---- the public interface
+ * ------------------------------------------------------------------------------------------ */
+
+ouro_status ouro_compile(const ouro_compile_options *options, ouro_error *error) {
+    base_report report = {0};
+    compile_result result;
+    base_status status = compile_model(options, &result, &report);
+    if (status == BASE_OK) status = compile_emit(&result, options, &report);
+    compile_result_free(&result);
+    return status == BASE_OK ? OURO_OK : rt_error_set(error, &report);
+}
+
+ouro_status ouro_compile_plan(const ouro_compile_options *options, ouro_plan **made, ouro_error *error) {
+    base_report report = {0};
+    compile_result result;
+    *made = NULL;
+    base_status status = compile_model(options, &result, &report);
+    if (status == BASE_OK) status = compile_emit(&result, options, &report);
+    if (status == BASE_OK) {
+        *made = rt_plan_new(&result.plan);
+        result.plan = (plan){0};
+        if (!*made) status = base_fail_memory(&report);
+    }
+    compile_result_free(&result);
+    return status == BASE_OK ? OURO_OK : rt_error_set(error, &report);
+}
