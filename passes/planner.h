@@ -94,5 +94,6 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
 
 extern const planner planner_nnc;
 extern const planner planner_greedy_by_size;
+extern const planner planner_exact;
 
 #endif

@@ -1,0 +1,74 @@
+/* skyline.h: partial solutions of an allocation problem, built from the bottom up, with inference and undo.
+ *
+ * Time is cut into sections at every first and last of a buffer: within a section the set of live buffers does
+ * not change. In a solution that is pushed down every buffer lies at 0 or on top of a buffer that it interferes
+ * with, rounded up to its alignment. Such solutions can be built bottom up, so that a partial one is a skyline:
+ *
+ *     floor[k]   the lowest offset at which a buffer still to come may start in section k
+ *     start[b]   the lowest offset of buffer b: the largest floor of its sections, aligned
+ *
+ * Inference, until nothing changes: starts follow the floors; a floor rises to the least start of the buffers
+ * still to come in its section (what lies below is wasted); a section whose floor plus the sizes to come exceeds
+ * the capacity has no solution.
+ */
+#ifndef OURO_SKYLINE_H
+#define OURO_SKYLINE_H
+
+#include "passes/planner.h"
+
+#define SKYLINE_NONE UINT32_MAX
+
+typedef struct skyline_item {
+    size_t size, alignment, fixed;
+    uint32_t first, last; /* sections [first, last) */
+    uint32_t twin;        /* an equal buffer that is to be placed before this one, or SKYLINE_NONE */
+} skyline_item;
+
+typedef struct skyline_change {
+    enum { SKYLINE_FLOOR, SKYLINE_START, SKYLINE_PLACED } what;
+    uint32_t index;
+    size_t before;
+} skyline_change;
+
+/* One thread at a time. All arrays live in `arena`, the trail on the heap (skyline_free). */
+typedef struct skyline {
+    base_arena *arena;
+    size_t capacity;
+    uint32_t item_count, section_count;
+    skyline_item *items;
+    uint32_t *covers, *cover_starts; /* the buffers of section k: covers[cover_starts[k] .. cover_starts[k + 1]) */
+    size_t *floor, *start;
+    size_t *to_come; /* by section: the sum of the sizes of buffers still to come */
+    uint32_t *left;  /* by section: their number */
+    uint32_t *spans; /* by section: those that also cover the section before */
+    bool *placed;
+    size_t *offsets; /* of placed buffers */
+    skyline_change *trail;
+    size_t trail_count, trail_capacity;
+    uint32_t *queue; /* sections to look at again */
+    bool *queued;
+    size_t queue_count;
+    bool out_of_memory;
+} skyline;
+
+/* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL). Buffers
+ * of size 0 are placed already. False when memory runs out or the sum of sizes overflows. */
+bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena);
+void skyline_free(skyline *s);
+
+/* Looks at every section with this capacity; false: no solution. */
+bool skyline_begin(skyline *s, size_t capacity);
+/* Places buffer b at its start and infers; false: no solution this way. */
+bool skyline_place(skyline *s, uint32_t b);
+/* Gives up the room of section k below `level` and infers; false: no solution this way. */
+bool skyline_waste(skyline *s, uint32_t k, size_t level);
+/* Takes back all changes since trail_count was `mark`. */
+void skyline_undo(skyline *s, size_t mark);
+
+/* The least offset above its floor at which a buffer may start in section k: a start that is higher already, or
+ * the top of a buffer that could lift one whose start is the floor. SIZE_MAX: there is none. */
+size_t skyline_next_level(const skyline *s, uint32_t k);
+/* b is still to come and starts exactly at the floor of section k. */
+bool skyline_fits(const skyline *s, uint32_t b, uint32_t k);
+
+#endif
