@@ -169,7 +169,7 @@ void ir_value_replace(ir_value *from, ir_value *to);     /* in all uses */
 /* Removes a node whose outputs have no uses, with the graphs that it owns. */
 void ir_node_remove(ir_node *node);
 /* Removes a constant without uses and releases its data. */
-void ir_constant_remove(ir_value *value);
+void ir_constant_remove(ir_module *module, ir_value *value);
 void ir_node_move(ir_node *node, ir_node *before); /* before NULL: to the end; within its graph */
 
 /* ---- questions (ir.c) -------------------------------------------------------------------------------- */
