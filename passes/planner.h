@@ -94,6 +94,9 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
 
 extern const planner planner_nnc;
 extern const planner planner_greedy_by_size;
+extern const planner planner_chunk_simulation;
+extern const planner planner_bfc;
+extern const planner planner_pool;
 extern const planner planner_exact;
 
 #endif

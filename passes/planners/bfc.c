@@ -1,0 +1,151 @@
+/* bfc.c: TensorFlow's best-fit with coalescing, replaying the schedule.
+ *
+ * Sizes are rounded up to 256 bytes. Free chunks stand in 21 bins by size (256 bytes, 512, ... 256 MiB and more), in a bin
+ * by size and then address; the first chunk that is large enough is taken, beginning with the bin of the size asked for: since
+ * bins are ordered by size, that is the smallest chunk that fits, the lowest of equals, and one ordered set serves
+ * for all bins. A chunk is split when it is at least twice as large as needed, or 128 MiB larger. A freed chunk is
+ * coalesced with free neighbours at once (there is no device to wait for, so no freed chunk carries a time stamp).
+ * Where nothing fits, the region grows at its end, from the last chunk if that is free.
+ *
+ * As a planner it knows the end of the story: one region suffices, and is as large as it ever became.
+ * Fixed buffers and listed interference go to greedy-by-size.
+ *
+ * Source: the two descriptions of TensorFlow's BFCAllocator named in docs/ALLOCATION.md.
+ */
+#include "passes/planners/replay.h"
+
+enum { BFC_UNIT = 256 };
+static const size_t split_excess = (size_t)128 << 20;
+
+typedef struct region {
+    uint32_t *previous, *next; /* chunks in the order of addresses */
+    bool *used;
+    size_t *offsets, *sizes;
+    uint32_t last, count, spare;
+    size_t end;
+    replay_set free;
+} region;
+
+static uint32_t chunk_new(region *r, uint32_t previous, uint32_t next, size_t offset, size_t size) {
+    uint32_t chunk = r->spare;
+    if (chunk != REPLAY_NONE) r->spare = r->next[chunk];
+    else chunk = r->count++;
+    r->previous[chunk] = previous;
+    r->next[chunk] = next;
+    r->offsets[chunk] = offset;
+    r->sizes[chunk] = size;
+    if (previous != REPLAY_NONE) r->next[previous] = chunk;
+    if (next != REPLAY_NONE) r->previous[next] = chunk;
+    else r->last = chunk;
+    return chunk;
+}
+
+/* Makes room at the end for `size`; gives the free chunk that now is large enough, out of the set. */
+static uint32_t extend(region *r, size_t size) {
+    uint32_t chunk = r->last;
+    if (chunk != REPLAY_NONE && !r->used[chunk]) {
+        replay_set_remove(&r->free, chunk);
+    } else {
+        chunk = chunk_new(r, r->last, REPLAY_NONE, r->end, 0);
+    }
+    r->end = r->offsets[chunk] + size;
+    r->sizes[chunk] = size;
+    return chunk;
+}
+
+static uint32_t allocate(region *r, size_t size) {
+    uint32_t chunk = replay_set_find(&r->free, size);
+    if (chunk == REPLAY_NONE) {
+        chunk = extend(r, size);
+    } else {
+        replay_set_remove(&r->free, chunk);
+        if (r->sizes[chunk] >= 2 * size || r->sizes[chunk] - size >= split_excess) {
+            uint32_t rest =
+                chunk_new(r, chunk, r->next[chunk], r->offsets[chunk] + size, r->sizes[chunk] - size);
+            r->sizes[chunk] = size;
+            r->used[rest] = false;
+            replay_set_add(&r->free, rest);
+        }
+    }
+    r->used[chunk] = true;
+    return chunk;
+}
+
+/* Merges `behind` into `chunk`; both are free and out of the set. */
+static void merge(region *r, uint32_t chunk, uint32_t behind) {
+    r->sizes[chunk] += r->sizes[behind];
+    r->next[chunk] = r->next[behind];
+    if (r->next[behind] != REPLAY_NONE) r->previous[r->next[behind]] = chunk;
+    else r->last = chunk;
+    r->next[behind] = r->spare;
+    r->spare = behind;
+}
+
+static void release(region *r, uint32_t chunk) {
+    r->used[chunk] = false;
+    uint32_t behind = r->next[chunk], before = r->previous[chunk];
+    if (behind != REPLAY_NONE && !r->used[behind]) {
+        replay_set_remove(&r->free, behind);
+        merge(r, chunk, behind);
+    }
+    if (before != REPLAY_NONE && !r->used[before]) {
+        replay_set_remove(&r->free, before);
+        merge(r, before, chunk);
+        chunk = before;
+    }
+    replay_set_add(&r->free, chunk);
+}
+
+static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
+                       planner_solution *solution, base_report *report) {
+    bool replayable = !problem->starts;
+    size_t total = 0;
+    for (size_t b = 0; b < problem->buffer_count; b++) {
+        const planner_buffer *buffer = &problem->buffers[b];
+        size_t rounded;
+        replayable &= buffer->fixed == PLANNER_NOT_FIXED && buffer->alignment <= BFC_UNIT;
+        if (!base_size_align(buffer->size, BFC_UNIT, &rounded) || !base_size_add(total, rounded, &total)) {
+            return base_fail(report, BASE_INVALID, "the sizes of the buffers add up to more than an address holds");
+        }
+    }
+    if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
+
+    size_t n = problem->buffer_count, room = 2 * n + 2, event_count;
+    solution->offsets = BASE_ARRAY(arena, size_t, n);
+    replay_event *events = replay_events(problem, arena, &event_count);
+    region r = {.previous = BASE_ARRAY(arena, uint32_t, room),
+                .next = BASE_ARRAY(arena, uint32_t, room),
+                .used = BASE_ARRAY(arena, bool, room),
+                .offsets = BASE_ARRAY(arena, size_t, room),
+                .sizes = BASE_ARRAY(arena, size_t, room),
+                .last = REPLAY_NONE,
+                .spare = REPLAY_NONE,
+                .free = {.root = REPLAY_NONE,
+                         .left = BASE_ARRAY(arena, uint32_t, room),
+                         .right = BASE_ARRAY(arena, uint32_t, room)}};
+    uint32_t *chunks = BASE_ARRAY(arena, uint32_t, n);
+    if (!solution->offsets || !events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes ||
+        !r.free.left || !r.free.right || !chunks) {
+        return base_fail_memory(report);
+    }
+    r.free.sizes = r.sizes;
+    r.free.ties = r.offsets;
+    for (size_t i = 0; i < event_count; i++) {
+        uint32_t b = events[i].buffer;
+        if (events[i].allocate) {
+            size_t rounded;
+            (void)base_size_align(problem->buffers[b].size, BFC_UNIT, &rounded); /* cannot fail: see above */
+            chunks[b] = allocate(&r, rounded);
+            solution->offsets[b] = r.offsets[chunks[b]];
+        } else {
+            release(&r, chunks[b]);
+        }
+    }
+    return BASE_OK;
+}
+
+const planner planner_bfc = {
+    .name = "bfc",
+    .description = "TensorFlow's best-fit with coalescing, replaying the schedule",
+    .run = run,
+};
