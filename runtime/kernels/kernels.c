@@ -120,7 +120,9 @@ void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *ru
         return;
     }
     int parts = count < threads ? (int)count : threads;
-#pragma omp parallel for schedule(static, 1) num_threads(parts)
+    /* Always the same size of team, though some may have no part: another size would make the OpenMP run time
+     * allocate. */
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
     for (int part = 0; part < parts; part++) {
         int64_t each = count / parts, rest = count % parts;
         int64_t begin = part * each + (part < rest ? part : rest);
