@@ -54,9 +54,14 @@ typedef struct pass_storage {
     ir_value *value;      /* the largest value in it, for names in pictures and messages */
     ir_node *scratch_of;  /* it is the scratch of this node; NULL otherwise */
     ir_node *buffer_of;   /* it is the buffer of this node's sub-graphs; NULL otherwise */
-    size_t bytes;         /* rounded up to RT_ALIGNMENT */
+    size_t bytes;         /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
     int64_t first, last;  /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset;        /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
+    /* A storage that has become part of another is no longer one of its own: it lies `part_offset` bytes into `part_of`
+     * (zero: it stands for itself). Follow with pass_memory_location. */
+    pass_storage_id part_of;
+    size_t part_offset;
+    ir_value_id values;   /* first of the values in it, linked by pass_memory.siblings */
 } pass_storage;
 
 /* Where a value lies: `offset` bytes into a storage. */
@@ -76,7 +81,8 @@ typedef struct pass_memory {
     base_arena *arena;
     pass_storage *storages;        /* [0] is unused */
     size_t storage_count, storage_capacity;
-    pass_location *locations;      /* by value id; value_count entries */
+    pass_location *locations;      /* by value id; value_count entries; of the storage made for the value */
+    ir_value_id *siblings;         /* by value id: the next value in the same storage */
     pass_execution *executions;    /* by node id */
     pass_storage_id *scratch;      /* by node id: its scratch storage */
     pass_storage_id *buffers;      /* by node id: the storage in the parent frame that holds its sub-graphs' frames */
@@ -127,8 +133,33 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
 /* The names, for --dump-after and its error message; NULL behind the last. */
 const char *pass_pipeline_name(size_t index);
 
+/* ---- the memory plan (memory.c) ------------------------------------------------------------------------------------ */
+
+/* A memory plan in which every value has a storage of its own, none placed yet. NULL when memory runs out. */
+pass_memory *pass_memory_new(const ir_module *module, base_arena *arena);
+/* Makes room for values and nodes that were added to the module since; new values get storages of their own. */
+bool pass_memory_extend(pass_memory *memory, const ir_module *module);
+/* A storage without a value: scratch, or the buffer of sub-graphs. Zero when memory runs out. */
+pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage);
+/* Where a value lies, parts followed to the storage that stands for itself. Storage zero: nowhere. */
+pass_location pass_memory_location(const pass_memory *memory, const ir_value *value);
+pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id);
+/* `part` becomes bytes [offset, offset + its size) of `whole`; both stand for themselves and are different. */
+void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset);
+
 /* The absolute offset in the arena of a location whose storage is in the arena: the storage's offset plus that
  * of every enclosing graph's buffer. */
 size_t pass_memory_offset(const pass_memory *memory, pass_location location);
+/* The largest sum of bytes that the storages of `graph` in the arena have live at one step, after
+ * analyse-liveness; buffers of sub-graphs count as far as they are known. */
+bool pass_memory_live_peak(const pass_memory *memory, const ir_graph *graph, base_arena *scratch, size_t *peak);
+/* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it. */
+int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers);
+/* Numbers the nodes of all graphs: by node id, the place in its graph's list. NULL when memory runs out. */
+int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch);
+/* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
+ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
+/* Prints storages and places, one a line. */
+void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file);
 
 #endif

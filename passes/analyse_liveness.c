@@ -1,0 +1,70 @@
+/* analyse_liveness.c: when each storage is live, in the steps of the graph in whose frame it is.
+ *
+ * A storage is live from the step that writes the first of its values up to and with the step that reads the last:
+ * [first, last). What a control node's sub-graphs read or write counts as its step. Parameters are there before
+ * step 0, results stay until after the last. Carried parameters, the iteration number and the condition live through all of
+ * a body, read or not. Scratch lives in its node's step. Sizes are rounded up to RT_ALIGNMENT here.
+ *
+ * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
+ */
+#include "passes/passes.h"
+
+/* Step `step` of the storage's graph uses it. */
+static void touch(pass_storage *storage, int64_t step) {
+    if (storage->last == 0) {
+        storage->first = step;
+        storage->last = step + 1;
+        return;
+    }
+    if (step < storage->first) storage->first = step;
+    if (step + 1 > storage->last) storage->last = step + 1;
+}
+
+static void touch_value(const pass_memory *memory, const ir_value *value, const int64_t *numbers) {
+    pass_storage *storage = pass_memory_storage(memory, pass_memory_location(memory, value).storage);
+    if (storage->place != PASS_PLACE_ARENA) return;
+    const ir_graph *graph = storage->graph;
+    int64_t end = graph->node_count ? (int64_t)graph->node_count - 1 : 0;
+    if (value->node) {
+        touch(storage, pass_step_in(graph, value->node, numbers));
+    } else if (value->graph == graph) {
+        touch(storage, 0);
+        if (graph->owner && graph->owner->code == OP_LOOP) touch(storage, end);
+    } else {
+        touch(storage, pass_step_in(graph, value->graph->owner, numbers));
+    }
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (use->node) touch(storage, pass_step_in(graph, use->node, numbers));
+        else if (use->graph == graph) touch(storage, end);
+        else touch(storage, pass_step_in(graph, use->graph->owner, numbers));
+    }
+}
+
+base_status pass_analyse_liveness(pass_context *context) {
+    const ir_module *module = context->module;
+    pass_memory *memory = context->memory;
+    int64_t *numbers = pass_number_nodes(module, context->scratch);
+    if (!numbers) return base_fail_memory(context->report);
+    for (size_t i = 1; i < memory->storage_count; i++) memory->storages[i].first = memory->storages[i].last = 0;
+    for (size_t v = 1; v < module->value_count; v++) {
+        const ir_value *value = module->values[v];
+        if (value && value->graph) touch_value(memory, value, numbers);
+    }
+    for (size_t n = 1; n < module->node_count; n++) {
+        ir_node *node = module->nodes[n];
+        if (!node || node->scratch_bytes == 0 || memory->executions[n] != PASS_RUN) continue;
+        if (!memory->scratch[n].index) {
+            pass_storage scratch = {.place = PASS_PLACE_ARENA, .graph = node->graph, .scratch_of = node, .bytes = node->scratch_bytes};
+            memory->scratch[n] = pass_memory_add(memory, &scratch);
+            if (!memory->scratch[n].index) return base_fail_memory(context->report);
+        }
+        touch(pass_memory_storage(memory, memory->scratch[n]), numbers[n]);
+    }
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        pass_storage *storage = &memory->storages[i];
+        if (storage->place == PASS_PLACE_ARENA && !base_size_align(storage->bytes, RT_ALIGNMENT, &storage->bytes)) {
+            return base_fail(context->report, BASE_INVALID, "a tensor of %zu bytes is too large", storage->bytes);
+        }
+    }
+    return BASE_OK;
+}

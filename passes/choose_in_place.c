@@ -1,0 +1,158 @@
+/* choose_in_place.c: operators write over an input that dies.
+ *
+ *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x
+ *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
+ *     %o = Loop(%n, %c, %x)         the carried parameter begins where %x lies: entering copies nothing
+ *
+ * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of the
+ * same number), both have the same shape, layout and element size, the input is no parameter of main, constant
+ * or value of another graph, and all values that share bytes with it are dead once the node has run.
+ * In a loop's body a carried parameter may be overwritten only by its own replacement: the others are still to be
+ * handed on when it is made.
+ *
+ * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies here
+ * only), the residual before others because it saves a copy as well.
+ *
+ * Needs: analyse-views; the schedule is final. Makes: fewer storages.
+ */
+#include "passes/passes.h"
+
+typedef struct chooser {
+    const ir_module *module;
+    pass_memory *memory;
+    const int64_t *numbers;
+} chooser;
+
+/* The last step of value's own graph in which it is read; the node count where it is a result; -1: never. */
+static int64_t last_read(const chooser *c, const ir_value *value) {
+    int64_t last = -1;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        int64_t step = use->node ? pass_step_in(value->graph, use->node, c->numbers)
+                       : use->graph == value->graph
+                           ? (int64_t)value->graph->node_count
+                           : pass_step_in(value->graph, use->graph->owner, c->numbers);
+        if (step > last) last = step;
+    }
+    return last;
+}
+
+/* A parameter of a loop's body that goes on to the next iteration. */
+static bool is_carried(const ir_value *value) {
+    return value->kind == IR_PARAMETER && value->graph->owner && value->graph->owner->code == OP_LOOP;
+}
+
+/* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very input. */
+static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node, const ir_value *output) {
+    pass_location at = pass_memory_location(c->memory, input);
+    pass_storage *storage = pass_memory_storage(c->memory, at.storage);
+    size_t bytes, other_bytes;
+    if (!op_type_bytes(&input->type, &bytes)) return false;
+    ir_value_id *link = &storage->values;
+    while (link->index) {
+        const ir_value *other = c->module->values[link->index];
+        ir_value_id *next = &c->memory->siblings[link->index];
+        if (!other) {
+            *link = *next;
+            continue;
+        }
+        if (other->graph != node->graph) return false;
+        int64_t last = last_read(c, other), now = c->numbers[node->id.index];
+        if (is_carried(other)) {
+            /* Its storage is the loop's: only the replacement of the same number may lie there. */
+            if (!ir_value_is_result(output)) return false;
+            bool own = false;
+            for (const ir_use *use = output->uses; use; use = use->next) {
+                if (use->node || use->graph != other->graph) continue;
+                if (use->index + 1 != other->index) return false;
+                own = true;
+            }
+            if (!own) return false;
+        } else if (last < now && (!other->node || c->numbers[other->node->id.index] < now)) {
+            *link = *next; /* dead for good: whoever asks later need not look at it again */
+            continue;
+        }
+        pass_location place = pass_memory_location(c->memory, other);
+        bool overlaps = op_type_bytes(&other->type, &other_bytes) && place.offset < at.offset + bytes &&
+                        at.offset < place.offset + other_bytes;
+        if (overlaps) {
+            if (last > now) return false;
+            if (other->node && c->numbers[other->node->id.index] > now) return false;
+            for (const ir_use *use = other->uses; use; use = use->next) {
+                /* Read in this step: only where it is exactly these bytes, and not by a sub-graph. */
+                if (use->node == node && (place.offset != at.offset || other_bytes != bytes)) return false;
+                if (use->node != node && use->node && pass_step_in(node->graph, use->node, c->numbers) == now) {
+                    return false;
+                }
+                if (!use->node && use->graph != node->graph) return false;
+            }
+        }
+        link = next;
+    }
+    return true;
+}
+
+static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
+    if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
+    if (input->type.dtype == OP_NONE || !op_shape_equal(&input->type.shape, &output->type.shape) ||
+        input->type.layout != output->type.layout || input->type.kind != OP_KIND_TENSOR ||
+        op_dtype_bytes(input->type.dtype) != op_dtype_bytes(output->type.dtype)) {
+        return false;
+    }
+    pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
+    const pass_storage *place = pass_memory_storage(c->memory, from.storage);
+    const pass_storage *target = pass_memory_storage(c->memory, to.storage);
+    if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
+    if (from.storage.index == to.storage.index) return false;
+    size_t bytes;
+    if (!op_type_bytes(&output->type, &bytes)) return false;
+    /* One of the two must be free to move into the other. */
+    bool output_free = target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph && place->bytes == bytes &&
+                      (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
+    if (!output_free && !input_free) return false;
+    return dies_here(c, input, node, output);
+}
+
+static void overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
+    pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
+    const pass_storage *target = pass_memory_storage(c->memory, to.storage);
+    size_t bytes = 0;
+    (void)op_type_bytes(&output->type, &bytes);
+    bool output_free = target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    if (output_free) pass_memory_join(c->memory, from.storage, to.storage, from.offset);
+    else pass_memory_join(c->memory, to.storage, from.storage, to.offset);
+}
+
+static void choose(const chooser *c, const ir_node *node) {
+    if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
+    if (node->code == OP_LOOP) {
+        uint32_t scanned = (uint32_t)op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
+        for (uint32_t i = 2; i + scanned < node->input_count && i - 2 < node->output_count; i++) {
+            const ir_value *input = ir_input(node, i), *output = node->outputs[i - 2];
+            /* Twice an initial value: only one of the parameters can begin there. */
+            bool once = true;
+            for (uint32_t k = 0; k < node->input_count; k++) once &= k == i || ir_input(node, k) != input;
+            if (once && may_overwrite(c, node, input, output)) overwrite(c, node, input, output);
+        }
+        return;
+    }
+    unsigned allowed = op_row_of(node->code)->in_place;
+    for (uint32_t i = node->input_count; i-- > 0;) {
+        if (i >= 32 || !(allowed & OP_IN_PLACE(i))) continue;
+        if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;
+        overwrite(c, node, ir_input(node, i), node->outputs[0]);
+        return;
+    }
+}
+
+base_status pass_choose_in_place(pass_context *context) {
+    size_t graph_count;
+    ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
+    int64_t *numbers = pass_number_nodes(context->module, context->scratch);
+    if (!graphs || !numbers) return base_fail_memory(context->report);
+    chooser c = {context->module, context->memory, numbers};
+    for (size_t g = 0; g < graph_count; g++) {
+        for (const ir_node *node = graphs[g]->first; node; node = node->next) choose(&c, node);
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,204 @@
+/* memory.c: the memory plan that the memory passes fill: storages, their joining, and questions about them. */
+#include "passes/passes.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ------------------------------------------------------------------------------------------------ */
+
+pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage) {
+    if (memory->storage_count >= UINT32_MAX) return (pass_storage_id){0};
+    if (memory->storage_count == memory->storage_capacity) {
+        pass_storage *grown = base_arena_grow(memory->arena, memory->storages, &memory->storage_capacity,
+                                              memory->storage_count + 1, sizeof *grown);
+        if (!grown) return (pass_storage_id){0};
+        memory->storages = grown;
+    }
+    memory->storages[memory->storage_count] = *storage;
+    return (pass_storage_id){(uint32_t)memory->storage_count++};
+}
+
+/* Grows a table that is indexed by ids from `from` to `to` entries. */
+static bool extend_table(base_arena *arena, void *table, size_t from, size_t to, size_t size) {
+    void *grown = base_arena_alloc(arena, to, size);
+    if (!grown) return false;
+    if (from) memcpy(grown, *(void **)table, from * size);
+    *(void **)table = grown;
+    return true;
+}
+
+static bool add_value(pass_memory *memory, const ir_value *value) {
+    pass_storage storage = {.place = PASS_PLACE_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
+    if (value->kind == IR_CONSTANT) storage.place = PASS_PLACE_CONSTANT;
+    else if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING ||
+             !op_type_bytes(&value->type, &storage.bytes)) {
+        storage.place = PASS_PLACE_DYNAMIC;
+    }
+    if (value->kind == IR_CONSTANT && !op_type_bytes(&value->type, &storage.bytes)) return false;
+    pass_storage_id id = pass_memory_add(memory, &storage);
+    memory->locations[value->id.index] = (pass_location){.storage = id};
+    return id.index != 0;
+}
+
+bool pass_memory_extend(pass_memory *memory, const ir_module *module) {
+    base_arena *arena = memory->arena;
+    if (memory->value_count < module->value_count) {
+        if (!extend_table(arena, &memory->locations, memory->value_count, module->value_count, sizeof(pass_location)) ||
+            !extend_table(arena, &memory->siblings, memory->value_count, module->value_count, sizeof(ir_value_id))) {
+            return false;
+        }
+        size_t from = memory->value_count;
+        memory->value_count = module->value_count;
+        for (size_t i = from; i < module->value_count; i++) {
+            if (module->values[i] && !add_value(memory, module->values[i])) return false;
+        }
+    }
+    if (memory->node_count < module->node_count) {
+        if (!extend_table(arena, &memory->executions, memory->node_count, module->node_count, sizeof(pass_execution)) ||
+            !extend_table(arena, &memory->scratch, memory->node_count, module->node_count, sizeof(pass_storage_id)) ||
+            !extend_table(arena, &memory->buffers, memory->node_count, module->node_count, sizeof(pass_storage_id))) {
+            return false;
+        }
+        memory->node_count = module->node_count;
+    }
+    return true;
+}
+
+pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
+    pass_memory *memory = BASE_NEW(arena, pass_memory);
+    if (!memory) return NULL;
+    memory->arena = arena;
+    memory->graph_count = module->graph_count;
+    memory->buffer_bytes = BASE_ARRAY(arena, size_t, module->graph_count);
+    memory->buffer_bound = BASE_ARRAY(arena, size_t, module->graph_count);
+    memory->storages = base_arena_grow(arena, NULL, &memory->storage_capacity, module->value_count + 1, sizeof(pass_storage));
+    if (!memory->buffer_bytes || !memory->buffer_bound || !memory->storages) return NULL;
+    memory->storage_count = 1;
+    return pass_memory_extend(memory, module) ? memory : NULL;
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------------ */
+
+static pass_location resolve(const pass_memory *memory, pass_location location) {
+    while (location.storage.index) {
+        const pass_storage *storage = &memory->storages[location.storage.index];
+        if (!storage->part_of.index) break;
+        location.offset += storage->part_offset;
+        location.storage = storage->part_of;
+    }
+    return location;
+}
+
+pass_location pass_memory_location(const pass_memory *memory, const ir_value *value) {
+    pass_location *location = &memory->locations[value->id.index];
+    return *location = resolve(memory, *location); /* the way is shorter next time */
+}
+
+pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id) {
+    return &memory->storages[id.index];
+}
+
+void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset) {
+    pass_storage *into = &memory->storages[whole.index], *from = &memory->storages[part.index];
+    from->part_of = whole;
+    from->part_offset = offset;
+    /* The shorter way would be to put the new ones first; but the list's end is not known, and the part is
+     * usually the one with few values. */
+    ir_value_id last = from->values;
+    if (last.index) {
+        while (memory->siblings[last.index].index) last = memory->siblings[last.index];
+        memory->siblings[last.index] = into->values;
+        into->values = from->values;
+        from->values.index = 0;
+    }
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------------- */
+
+int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
+    int64_t *numbers = BASE_ARRAY(scratch, int64_t, module->node_count);
+    if (!numbers) return NULL;
+    for (size_t g = 1; g < module->graph_count; g++) {
+        if (!module->graphs[g]) continue;
+        int64_t number = 0;
+        for (const ir_node *node = module->graphs[g]->first; node; node = node->next) numbers[node->id.index] = number++;
+    }
+    return numbers;
+}
+
+int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers) {
+    while (node->graph != graph) node = node->graph->owner;
+    return numbers[node->id.index];
+}
+
+ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count) {
+    ir_graph **graphs = BASE_ARRAY(scratch, ir_graph *, module->graph_count);
+    if (!graphs) return NULL;
+    graphs[0] = module->main;
+    *count = 1;
+    for (size_t i = 0; i < *count; i++) {
+        for (const ir_node *node = graphs[i]->first; node; node = node->next) {
+            for (uint32_t g = 0; g < node->graph_count; g++) graphs[(*count)++] = node->graphs[g];
+        }
+    }
+    return graphs;
+}
+
+/* ---- questions ------------------------------------------------------------------------------------------------- */
+
+/* Where the frame of a graph begins in the arena. */
+static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {
+    size_t offset = 0;
+    for (; graph->owner; graph = graph->owner->graph) {
+        pass_storage_id buffer = memory->buffers[graph->owner->id.index];
+        if (buffer.index) offset += memory->storages[buffer.index].offset;
+    }
+    return offset;
+}
+
+size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
+    location = resolve(memory, location);
+    const pass_storage *storage = &memory->storages[location.storage.index];
+    return frame_offset(memory, storage->graph) + storage->offset + location.offset;
+}
+
+bool pass_memory_live_peak(const pass_memory *memory, const ir_graph *graph, base_arena *scratch, size_t *peak) {
+    size_t steps = (size_t)graph->node_count + 2, live = 0;
+    size_t *begin = BASE_ARRAY(scratch, size_t, steps), *end = BASE_ARRAY(scratch, size_t, steps);
+    if (!begin || !end) return false;
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (storage->graph != graph || storage->part_of.index || storage->place != PASS_PLACE_ARENA) continue;
+        begin[storage->first] += storage->bytes;
+        end[storage->last] += storage->bytes;
+    }
+    *peak = 0;
+    for (size_t step = 0; step < steps; step++) {
+        live = live - end[step] + begin[step];
+        if (live > *peak) *peak = live;
+    }
+    return true;
+}
+
+static const char *const place_names[] = {"nowhere", "arena", "constants", "input", "output", "dynamic"};
+
+void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file) {
+    fprintf(file, "memory of %zu bytes, at least %zu, without reuse %zu\n", memory->arena_bytes,
+            memory->lower_bound_bytes, memory->sum_bytes);
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (storage->part_of.index || storage->place == PASS_PLACE_CONSTANT) continue;
+        fprintf(file, "  storage %zu in %s", i, place_names[storage->place]);
+        if (storage->place == PASS_PLACE_ARENA) {
+            fprintf(file, " of %s: %zu bytes at %zu, live [%" PRId64 ", %" PRId64 ")", storage->graph->name,
+                    storage->bytes, storage->offset, storage->first, storage->last);
+        }
+        if (storage->scratch_of) fprintf(file, ", scratch of node %s", storage->scratch_of->name);
+        if (storage->buffer_of) fprintf(file, ", sub-graphs of node %s", storage->buffer_of->name);
+        fputc('\n', file);
+        for (ir_value_id v = storage->values; v.index; v = memory->siblings[v.index]) {
+            const ir_value *value = module->values[v.index];
+            if (value) fprintf(file, "    %%%s at %zu\n", value->name, pass_memory_location(memory, value).offset);
+        }
+    }
+}

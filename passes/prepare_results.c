@@ -1,0 +1,57 @@
+/* prepare_results.c: every result can have bytes of its own.
+ *
+ * A graph's result is handed out in a place that is decided outside of the graph: the caller's buffer, the output of
+ * the branch node, the replacement of a carried parameter. A value that already has another place cannot be
+ * there: a parameter, a constant, a value captured from an enclosing graph, a value that is two results at once.
+ * Such results become copies:
+ *
+ *     graph main(%x) { yield %x, %x }   =>   graph main(%x) { %a = ouro.Copy(%x) %b = ouro.Copy(%x) yield %a, %b }
+ *
+ * Two cases need none: a carried parameter that replaces itself, and the condition of a loop (result 0 of a body),
+ * which is only read.
+ *
+ * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
+ * replacements of loops, are made by nodes of their own graph, each only once; but for the two cases.
+ */
+#include "passes/passes.h"
+
+/* A result that may stay as it is; see the head. */
+static bool is_free(const ir_graph *graph, uint32_t index) {
+    if (!graph->owner || graph->owner->code != OP_LOOP) return false;
+    if (index == 0) return true;
+    const ir_value *value = graph->results[index]->value;
+    return value->kind == IR_PARAMETER && value->graph == graph && value->index == index + 1 &&
+           index + 1 < graph->parameter_count &&
+           index < graph->result_count -
+                       (uint32_t)op_attribute_integer(&graph->owner->attributes, "ouro.scan_outputs", 0);
+}
+
+static bool needs_copy(const ir_graph *graph, uint32_t index) {
+    const ir_value *value = graph->results[index]->value;
+    if (is_free(graph, index)) return false;
+    if (value->kind != IR_RESULT_OF_NODE || value->graph != graph) return true;
+    /* Of several results that are one value the first is the value. */
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (!use->node && use->graph == graph && use->index < index && !is_free(graph, use->index)) return true;
+    }
+    return false;
+}
+
+base_status pass_prepare_results(pass_context *context) {
+    ir_module *module = context->module;
+    for (size_t g = 1; g < module->graph_count; g++) {
+        ir_graph *graph = module->graphs[g];
+        if (!graph) continue;
+        for (uint32_t i = 0; i < graph->result_count; i++) {
+            ir_value *value = graph->results[i]->value;
+            if (!needs_copy(graph, i)) continue;
+            ir_node *copy = ir_node_new(graph, NULL, OP_COPY, "", graph->last ? graph->last->path : "",
+                                        (op_attributes){0}, 1, &value);
+            ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
+            if (!copied) return base_fail_memory(context->report);
+            ir_graph_set_result(graph, i, copied);
+            copy->kernel = "portable.copy";
+        }
+    }
+    return BASE_OK;
+}
