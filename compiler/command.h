@@ -15,18 +15,21 @@
 /* ---- options (command_options.c)
  * ---------------------------------------------------------------------------- */
 
+enum { COMMAND_MOST_THREADS = 1024 };
+
 typedef struct command_list {
     const char **items;
     size_t count;
 } command_list;
 
 typedef enum command_option_kind {
-    COMMAND_FLAG,   /* bool */
-    COMMAND_TEXT,   /* const char * */
-    COMMAND_COUNT,  /* int64_t, at least 1 */
-    COMMAND_NUMBER, /* int64_t, at least 0 */
-    COMMAND_REAL,   /* double, at least 0, finite */
-    COMMAND_LIST    /* command_list: may be given several times */
+    COMMAND_FLAG,    /* bool */
+    COMMAND_TEXT,    /* const char * */
+    COMMAND_COUNT,   /* int64_t, at least 1 */
+    COMMAND_THREADS, /* int64_t, 1 to COMMAND_MOST_THREADS */
+    COMMAND_NUMBER,  /* int64_t, at least 0 */
+    COMMAND_REAL,    /* double, at least 0, finite */
+    COMMAND_LIST     /* command_list: may be given several times */
 } command_option_kind;
 
 typedef struct command_option {
@@ -84,20 +87,70 @@ int command_finish(int status);
 double command_seconds(void); /* a monotonic clock */
 
 /* Work that takes more than a second says so on a terminal: one line on stderr that names what is being done
- * and for how long, erased at the end. Nothing where stderr is no terminal. */
+ * and for how long, erased at the end. Nothing where stderr is no terminal, or `text` is NULL. */
 typedef struct command_progress {
     bool active;
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t wake;
-    bool stop;
+    bool stop, shown;
     double started;
     char text[160]; /* what is being done; under lock */
 } command_progress;
 void command_progress_begin(command_progress *progress, const char *text);
 void command_progress_say(command_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* Takes the line off the terminal, before something is printed to stdout meanwhile. */
+void command_progress_clear(command_progress *progress);
 void command_progress_end(command_progress *progress);
+
+/* ---- models and their inputs (command_model.c, command_inputs.c)
+ * ----------------------------------------------- */
+
+/* A plan that is ready to run, and what its inputs are fed with. */
+typedef struct command_model {
+    const char *path;
+    ouro_plan *handle;
+    const plan *plan; /* behind the handle */
+    base_arena arena; /* of the inputs */
+    size_t input_count;
+    op_tensor *inputs;   /* by index; dtype OP_NONE: not given */
+    double load_seconds; /* of loading the plan, or of compiling the model */
+} command_model;
+
+typedef struct command_model_request {
+    const command *self;
+    const char *path;      /* of a plan or a model: told by its content */
+    command_list inputs;   /* NAME=FILE */
+    command_list dims;     /* NAME=N; for models only */
+    const char *allocator; /* NULL: the default; for models only */
+    int threads;
+    bool ones; /* open dimensions of inputs that are not given are 1 */
+} command_model_request;
+
+/* Loads a plan or compiles a model: open dimensions are taken from the inputs given. 0, or the exit status
+ * with the message printed; command_model_close in either case. */
+int command_model_open(const command_model_request *request, command_model *model,
+                       command_progress *progress);
+void command_model_close(command_model *model);
+/* The file begins as plans do. False also where it cannot be read. */
+bool command_is_plan(const char *path);
+/* Fills the inputs that are not given; open dimensions are 1. Returns 0 or the exit status. */
+int command_model_fill(command_model *model, uint64_t seed);
+/* Binds all inputs. Returns 0 or the exit status. */
+int command_model_bind(const command_model *model, ouro_session *session);
+
+/* Fills a numeric tensor. The numbers depend on seed and name alone: splitmix64 (Steele, Lea, Flood: "Fast
+ * splittable pseudorandom number generators", OOPSLA 2014) started at seed ^ base_hash(name, 0); floats and
+ * the parts of complex numbers are uniform in [-1, 1), integers in 0..3, booleans 0 or 1, texts "0".."3". */
+base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
+                                base_report *report);
+/* Reads NAME.npy or NAME.pb, by content. */
+base_status command_read_tensor(const char *path, const op_type *expected, base_arena *arena,
+                                op_tensor *tensor, base_report *report);
+/* The output of a session as a tensor. */
+ouro_status command_session_output(const ouro_session *session, size_t index, op_tensor *tensor,
+                                   const char **name, ouro_error *error);
 
 /* ---- counted allocations (command_allocations.c)
  * --------------------------------------------------------------- */

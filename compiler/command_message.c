@@ -84,9 +84,15 @@ double command_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
+static void erase_line(command_progress *progress) {
+    if (!progress->shown) return;
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    progress->shown = false;
+}
+
 static void *progress_thread(void *user) {
     command_progress *progress = user;
-    bool shown = false;
     pthread_mutex_lock(&progress->lock);
     while (!progress->stop) {
         struct timespec until;
@@ -98,19 +104,16 @@ static void *progress_thread(void *user) {
         if (progress->stop || passed < 1) continue;
         fprintf(stderr, "\r\033[K%s (%.0f s)", progress->text, passed);
         fflush(stderr);
-        shown = true;
+        progress->shown = true;
     }
-    if (shown) {
-        fputs("\r\033[K", stderr);
-        fflush(stderr);
-    }
+    erase_line(progress);
     pthread_mutex_unlock(&progress->lock);
     return NULL;
 }
 
 void command_progress_begin(command_progress *progress, const char *text) {
     *progress = (command_progress){.started = command_seconds()};
-    if (!isatty(STDERR_FILENO)) return;
+    if (!text || !isatty(STDERR_FILENO)) return;
     snprintf(progress->text, sizeof progress->text, "%s", text);
     pthread_mutex_init(&progress->lock, NULL);
     pthread_cond_init(&progress->wake, NULL);
@@ -129,6 +132,13 @@ void command_progress_say(command_progress *progress, const char *format, ...) {
     }
     pthread_mutex_unlock(&progress->lock);
     va_end(arguments);
+}
+
+void command_progress_clear(command_progress *progress) {
+    if (!progress->active) return;
+    pthread_mutex_lock(&progress->lock);
+    erase_line(progress);
+    pthread_mutex_unlock(&progress->lock);
 }
 
 void command_progress_end(command_progress *progress) {

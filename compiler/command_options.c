@@ -69,11 +69,18 @@ static int set_option(const command *self, const command_option *option, const c
         *(const char **)at = value;
         return 0;
     case COMMAND_COUNT:
+    case COMMAND_THREADS:
     case COMMAND_NUMBER: {
-        int64_t minimum = option->kind == COMMAND_COUNT ? 1 : 0;
-        if (parse_integer(value, minimum, (int64_t *)at)) return 0;
-        return command_fail_usage(self, "%s '%s': expected a whole number of at least %d", option->name,
-                                  value, (int)minimum);
+        int64_t minimum = option->kind == COMMAND_NUMBER ? 0 : 1;
+        int64_t maximum = option->kind == COMMAND_THREADS ? COMMAND_MOST_THREADS : INT64_MAX, number;
+        if (parse_integer(value, minimum, &number) && number <= maximum) {
+            *(int64_t *)at = number;
+            return 0;
+        }
+        char limit[48] = "";
+        if (maximum != INT64_MAX) snprintf(limit, sizeof limit, " and at most %lld", (long long)maximum);
+        return command_fail_usage(self, "%s '%s': expected a whole number of at least %d%s", option->name,
+                                  value, (int)minimum, limit);
     }
     case COMMAND_REAL: {
         char *end;

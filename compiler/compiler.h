@@ -42,6 +42,12 @@ base_status compile_fix_input(compile_result *result, uint32_t index, const op_s
 base_status compile_emit(const compile_result *result, const ouro_compile_options *options,
                          base_report *report);
 
+/* A picture of the solution of any problem, as emit_memory_map draws those of models. `ids` as
+ * planner_csv_read gives them; `title` stands above. */
+base_status emit_solution_map(const planner_problem *problem, const char *const *ids,
+                              const planner_solution *solution, const char *title, const char *path,
+                              base_report *report);
+
 /* Writes the allocation problem of the main graph as CSV. */
 base_status emit_problem(const compile_result *result, const char *path, base_report *report);
 

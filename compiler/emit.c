@@ -194,6 +194,12 @@ void emit_json_real(emit_buffer *buffer, const char *key, double value) {
     else emit_text(buffer, "null");
 }
 
+void emit_json_fixed(emit_buffer *buffer, const char *key, double value) {
+    json_key(buffer, key);
+    if (isfinite(value)) emit_format(buffer, "%.3f", value);
+    else emit_text(buffer, "null");
+}
+
 void emit_json_bool(emit_buffer *buffer, const char *key, bool value) {
     json_key(buffer, key);
     emit_text(buffer, value ? "true" : "false");

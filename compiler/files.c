@@ -8,6 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+/* As plans in memory need it. */
+enum { FILE_ALIGNMENT = 64 };
+
 /* The user named a wrong file (1), or the machine failed (3). */
 static base_status fail_errno(base_report *report, const char *path, const char *what, int number) {
     bool users = number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
@@ -20,15 +23,17 @@ static base_status fail_errno(base_report *report, const char *path, const char 
 static base_status read_stream(int descriptor, const char *path, size_t capacity, file_bytes *bytes,
                                base_report *report) {
     size_t used = 0;
-    unsigned char *data = malloc(capacity);
-    if (!data) return base_fail_memory(report);
+    unsigned char *data = NULL;
+    if (posix_memalign((void **)&data, FILE_ALIGNMENT, capacity) != 0) return base_fail_memory(report);
     for (;;) {
         if (used == capacity) {
-            unsigned char *larger = capacity > SIZE_MAX / 2 ? NULL : realloc(data, capacity * 2);
-            if (!larger) {
+            void *larger = NULL;
+            if (capacity > SIZE_MAX / 2 || posix_memalign(&larger, FILE_ALIGNMENT, capacity * 2) != 0) {
                 free(data);
                 return base_fail_memory(report);
             }
+            memcpy(larger, data, used);
+            free(data);
             data = larger;
             capacity *= 2;
         }

@@ -7,7 +7,7 @@
 /* The bytes of a file: read, not mapped, so that a file that shrinks meanwhile is an error and not a signal.
  */
 typedef struct file_bytes {
-    unsigned char *data; /* never NULL after success */
+    unsigned char *data; /* never NULL after success; aligned to 64 bytes, from malloc */
     size_t size;
 } file_bytes;
 
