@@ -516,7 +516,9 @@ static void check_gather(op_code code, test_random *random) {
             int64_t index[OP_MAX_RANK], from[OP_MAX_RANK];
             split_index(&f.outputs[0].type.shape, i, index);
             int64_t at = test_integer(&f.inputs[1], join_index(&chosen, index + normal));
-            for (int32_t k = 0; k < shape.rank; k++) from[k] = index[k < normal ? k : k + chosen.rank - 1];
+            for (int32_t k = 0; k < shape.rank; k++) {
+                if (k != normal) from[k] = index[k < normal ? k : k + chosen.rank - 1];
+            }
             from[normal] = at < 0 ? at + extent : at;
             assert_element(&f.outputs[0], i, &f.inputs[0], join_index(&shape, from));
         }

@@ -229,9 +229,10 @@ static base_status run_to_string(const rt_prepared *prepared, const op_tensor *i
     const cast_state *state = prepared->state;
     op_string *to = outputs[0].data;
     for (int64_t i = 0; i < state->count; i++) {
-        char *text = state->texts + i * NUMBER_TEXT;
+        char text[NUMBER_TEXT] = {0}, *kept = state->texts + i * NUMBER_TEXT;
         int length = print_number(text, state->from, inputs[0].data, i);
-        to[i] = (op_string){text, (size_t)length};
+        memcpy(kept, text, sizeof text);
+        to[i] = (op_string){kept, (size_t)length};
     }
     return BASE_OK;
 }
