@@ -65,7 +65,7 @@ static int ops_main(const command *self, int count, char **arguments) {
     emit_buffer json = {0};
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
     emit_json_open(&json, NULL, '[');
-    if (!status && !options.json) printf("%-22s %-8s %-34s %s\n", "operator", "version", "types", "kernels");
+    if (!status && !options.json) printf("%-20s %-8s %-44s %s\n", "operator", "version", "kernels", "types");
     for (int code = OP_CODE_NONE + 1; code < OP_CODE_COUNT && !status; code++) {
         const op_row *row = op_row_of((op_code)code);
         if (row->domain[0]) continue; /* internal: no file may hold it */
@@ -92,7 +92,7 @@ static int ops_main(const command *self, int count, char **arguments) {
         emit_json_bool(&json, "in_place", row->in_place != 0);
         emit_json_close(&json, '}');
         if (!options.json)
-            printf("%-22s %-8d %-34s %s\n", row->name, row->since, types[0] ? types : "-", kernels);
+            printf("%-20s %-8d %-44s %s\n", row->name, row->since, kernels, types[0] ? types : "-");
     }
     emit_json_close(&json, ']');
     if (!status && options.json) {
