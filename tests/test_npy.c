@@ -31,18 +31,20 @@ static size_t make_file(unsigned char *file, const char *header, const void *dat
     return 10 + padded + bytes;
 }
 
-static base_status decode(base_arena *arena, const char *header, const void *data, size_t bytes, op_tensor *tensor,
-                          base_report *report) {
+static base_status decode(base_arena *arena, const char *header, const void *data, size_t bytes,
+                          op_tensor *tensor, base_report *report) {
     static unsigned char file[65536];
     return npy_decode(file, make_file(file, header, data, bytes), "x.npy", arena, tensor, report);
 }
 
 static void test_every_type_there_and_back(void **state) {
-    static const op_dtype dtypes[] = {OP_FLOAT,  OP_UINT8,   OP_INT8,   OP_UINT16, OP_INT16,     OP_INT32,     OP_INT64,
-                                      OP_BOOL,   OP_FLOAT16, OP_DOUBLE, OP_UINT32, OP_UINT64,    OP_COMPLEX64, OP_COMPLEX128};
+    static const op_dtype dtypes[] = {OP_FLOAT,  OP_UINT8,  OP_INT8,      OP_UINT16,    OP_INT16,
+                                      OP_INT32,  OP_INT64,  OP_BOOL,      OP_FLOAT16,   OP_DOUBLE,
+                                      OP_UINT32, OP_UINT64, OP_COMPLEX64, OP_COMPLEX128};
     for (size_t k = 0; k < sizeof dtypes / sizeof *dtypes; k++) {
         unsigned char data[6 * 16];
-        for (size_t i = 0; i < sizeof data; i++) data[i] = (unsigned char)(dtypes[k] == OP_BOOL ? i & 1 : i * 7 + k);
+        for (size_t i = 0; i < sizeof data; i++)
+            data[i] = (unsigned char)(dtypes[k] == OP_BOOL ? i & 1 : i * 7 + k);
         op_tensor tensor = {.type = {.dtype = dtypes[k], .shape = {.rank = 2, .dims = {2, 3}}},
                             .bytes = 6 * op_dtype_bytes(dtypes[k]),
                             .data = data};
@@ -64,7 +66,8 @@ static void test_every_type_there_and_back(void **state) {
 static void test_scalars_and_empty_ones(void **state) {
     float number = 2.5f;
     op_tensor scalar = {.type = {.dtype = OP_FLOAT, .shape = {.rank = 0}}, .bytes = 4, .data = &number}, back;
-    op_tensor empty = {.type = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {0, 3}}}, .bytes = 0, .data = &number};
+    op_tensor empty = {
+        .type = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {0, 3}}}, .bytes = 0, .data = &number};
     unsigned char *bytes;
     size_t size;
     assert_int_equal(npy_encode(&scalar, *state, &bytes, &size, NULL), BASE_OK);
@@ -79,7 +82,10 @@ static void test_scalars_and_empty_ones(void **state) {
 
 static void test_bfloat16_is_written_as_float32(void **state) {
     uint16_t half[2] = {0x3FC0, 0xC000}; /* 1.5 and -2 */
-    op_tensor tensor = {.type = {.dtype = OP_BFLOAT16, .shape = {.rank = 1, .dims = {2}}}, .bytes = 4, .data = half}, back;
+    op_tensor tensor = {.type = {.dtype = OP_BFLOAT16, .shape = {.rank = 1, .dims = {2}}},
+                        .bytes = 4,
+                        .data = half},
+              back;
     unsigned char *bytes;
     size_t size;
     assert_int_equal(npy_encode(&tensor, *state, &bytes, &size, NULL), BASE_OK);
@@ -90,7 +96,9 @@ static void test_bfloat16_is_written_as_float32(void **state) {
 
 static void test_strings_there_and_back(void **state) {
     op_string strings[3] = {{"a", 1}, {"", 0}, {"h\xC3\xA9", 3}};
-    op_tensor tensor = {.type = {.dtype = OP_STRING, .shape = {.rank = 1, .dims = {3}}}, .bytes = sizeof strings, .data = strings};
+    op_tensor tensor = {.type = {.dtype = OP_STRING, .shape = {.rank = 1, .dims = {3}}},
+                        .bytes = sizeof strings,
+                        .data = strings};
     op_tensor back;
     unsigned char *bytes;
     size_t size;
@@ -103,7 +111,9 @@ static void test_strings_there_and_back(void **state) {
     }
     /* What numpy makes of ['é', 'x']: UTF-32. */
     static const unsigned char wide[] = {0xE9, 0, 0, 0, 'x', 0, 0, 0};
-    assert_int_equal(decode(*state, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }", wide, 8, &back, NULL), BASE_OK);
+    assert_int_equal(
+        decode(*state, "{'descr': '<U1', 'fortran_order': False, 'shape': (2,), }", wide, 8, &back, NULL),
+        BASE_OK);
     read = back.data;
     assert_int_equal(read[0].length, 2);
     assert_memory_equal(read[0].data, "\xC3\xA9", 2);
@@ -113,12 +123,14 @@ static void test_strings_there_and_back(void **state) {
 static void test_fortran_order_and_big_endian(void **state) {
     static const unsigned char columns[] = {0, 1, 0, 4, 0, 2, 0, 5, 0, 3, 0, 6};
     op_tensor tensor;
-    assert_int_equal(decode(*state, "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }", columns, 12, &tensor, NULL),
+    assert_int_equal(decode(*state, "{'descr': '>i2', 'fortran_order': True, 'shape': (2, 3), }", columns, 12,
+                            &tensor, NULL),
                      BASE_OK);
     for (int i = 0; i < 6; i++) assert_int_equal(((int16_t *)tensor.data)[i], i + 1);
     /* Both parts of a complex number are turned, each in itself. */
     static const unsigned char complex[] = {0x3F, 0x80, 0, 0, 0xC0, 0, 0, 0};
-    assert_int_equal(decode(*state, "{'descr': '>c8', 'fortran_order': False, 'shape': (1,), }", complex, 8, &tensor, NULL),
+    assert_int_equal(decode(*state, "{'descr': '>c8', 'fortran_order': False, 'shape': (1,), }", complex, 8,
+                            &tensor, NULL),
                      BASE_OK);
     assert_true(((float *)tensor.data)[0] == 1.0f && ((float *)tensor.data)[1] == -2.0f);
 }
@@ -127,7 +139,9 @@ static void test_booleans_become_zero_or_one(void **state) {
     static const unsigned char data[] = {0, 1, 2, 255};
     static const unsigned char expected[] = {0, 1, 1, 1};
     op_tensor tensor;
-    assert_int_equal(decode(*state, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", data, 4, &tensor, NULL), BASE_OK);
+    assert_int_equal(
+        decode(*state, "{'descr': '|b1', 'fortran_order': False, 'shape': (4,), }", data, 4, &tensor, NULL),
+        BASE_OK);
     assert_memory_equal(tensor.data, expected, 4);
 }
 
@@ -182,7 +196,8 @@ static void test_hostile_headers(void **state) {
 static void test_every_truncation_is_an_error(void **state) {
     unsigned char file[256];
     static const float data[2] = {1, 2};
-    size_t size = make_file(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data, sizeof data);
+    size_t size =
+        make_file(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data, sizeof data);
     op_tensor tensor;
     assert_int_equal(npy_decode(file, size, "x.npy", *state, &tensor, NULL), BASE_OK);
     for (size_t cut = 0; cut < size; cut++) {

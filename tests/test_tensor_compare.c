@@ -47,7 +47,8 @@ static void test_integers_booleans_and_texts_are_exact(void **state) {
     int64_t a[] = {INT64_MAX}, b[] = {INT64_MAX - 1};
     assert_true(agree(OP_INT64, a, a, 1, reason));
     assert_false(agree(OP_INT64, a, b, 1, reason));
-    assert_string_equal(reason, "differs at [0]: 9223372036854775807, expected 9223372036854775806 (1 of 1 differ)");
+    assert_string_equal(reason,
+                        "differs at [0]: 9223372036854775807, expected 9223372036854775806 (1 of 1 differ)");
     uint8_t yes[] = {1}, no[] = {0};
     assert_false(agree(OP_BOOL, yes, no, 1, reason));
     assert_string_equal(reason, "differs at [0]: true, expected false (1 of 1 differ)");
