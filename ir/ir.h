@@ -120,7 +120,12 @@ struct ir_module {
     ir_symbol *symbols;    /* symbol k (dimension -k) is symbols[k]; [0] is unused */
     size_t symbol_count, symbol_capacity;
     base_map names;        /* value names in use */
+    base_map name_numbers; /* the last number that was appended to a name to make it unique */
+    base_map symbol_names, symbol_expressions; /* the number of each symbol */
 };
+
+/* How deep graphs may nest: import and ir_parse refuse more, so that walks may recurse. */
+enum { IR_MAX_DEPTH = 100 };
 
 /* ---- construction (ir.c); every function that makes something returns NULL or false when memory runs out -- */
 
@@ -156,7 +161,8 @@ bool ir_attributes_copy(ir_module *module, const op_attributes *from, op_attribu
 bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_attribute *attribute);
 /* The symbol with this name, made where it is new; a dimension (negative), or OP_DIM_UNKNOWN on failure. */
 int64_t ir_symbol_named(ir_module *module, const char *name);
-/* op_call.dim_compute for a module (user is the module). */
+/* op_call.dim_compute for a module (user is the module). Simplifies: numbers are gathered, (x * a) / a is x; extents
+ * that are divided by are taken to be non-zero. */
 int64_t ir_symbol_compute(void *module, char operation, int64_t a, int64_t b);
 
 /* ---- change (ir.c) ----------------------------------------------------------------------------------- */
@@ -181,7 +187,8 @@ bool ir_graph_encloses(const ir_graph *graph, const ir_graph *inner);
 /* The values that the sub-graphs of node use from outside of node, each once, constants left out, in order of
  * first use; in `arena`. False when memory runs out. */
 bool ir_node_captures(const ir_node *node, base_arena *arena, ir_value ***values, size_t *count);
-/* "MODEL: PATH: node \"NAME\" (Op)" becomes the context of report's next messages. */
+/* "MODEL: PATH: node \"NAME\" (Op)" becomes the context of report's next messages; a node without a name is called
+ * by what it makes: node of "VALUE". */
 void ir_node_context(const ir_node *node, base_report *report);
 /* Describes the application: fills call (inputs and outputs in arrays from `arena`, types and constant data set,
  * dim_compute set to the module's). False when memory runs out. */

@@ -1,188 +1,265 @@
-/* ir_edit.c: changing modules: uses, inputs, results, nodes. */
-#include "ir/ir_internal.h"
+/* ir_edit.c: changes of a module and questions about it. See ir.h. */
+#include "ir/ir.h"
+
+#include <assert.h>
 #include <string.h>
 
-void ir_use_set(ir_use *use, ir_value *value) {
-    if (use->value) {
-        if (use->previous) use->previous->next = use->next;
-        else use->value->uses = use->next;
-        if (use->next) use->next->previous = use->previous;
-    }
-    use->previous = NULL;
-    use->next = value ? value->uses : NULL;
+/* ---- change
+ * ------------------------------------------------------------------------------------------------ */
+
+static void use_unlink(ir_use *use) {
+    if (!use->value) return;
+    *(use->previous ? &use->previous->next : &use->value->uses) = use->next;
+    if (use->next) use->next->previous = use->previous;
+    use->value = NULL;
+    use->previous = use->next = NULL;
+}
+
+static void use_set(ir_use *use, ir_value *value) {
+    if (use->value == value) return;
+    use_unlink(use);
     use->value = value;
     if (!value) return;
+    use->next = value->uses;
     if (value->uses) value->uses->previous = use;
     value->uses = use;
 }
 
-void ir_node_link(ir_node *node, ir_node *before) {
-    ir_graph *graph = node->graph;
-    node->next = before;
-    node->previous = before ? before->previous : graph->last;
-    if (node->previous) node->previous->next = node;
-    else graph->first = node;
-    if (before) before->previous = node;
-    else graph->last = node;
-    graph->node_count++;
-}
-
-static void unlink_node(ir_node *node) {
-    ir_graph *graph = node->graph;
-    if (node->previous) node->previous->next = node->next;
-    else graph->first = node->next;
-    if (node->next) node->next->previous = node->previous;
-    else graph->last = node->previous;
-    node->previous = node->next = NULL;
-    graph->node_count--;
-}
-
-void ir_node_move(ir_node *node, ir_node *before) {
-    if (before == node || (before && node->next == before)) return;
-    unlink_node(node);
-    ir_node_link(node, before);
+ir_value *ir_input(const ir_node *node, uint32_t index) {
+    return index < node->input_count ? node->inputs[index]->value : NULL;
 }
 
 bool ir_node_set_input(ir_node *node, uint32_t index, ir_value *value) {
-    while (index >= node->input_count) {
-        if (!ir_node_add_input(node)) return false;
+    if (index >= node->input_count) {
+        if (index == UINT32_MAX) return false;
+        base_arena *arena = &node->graph->module->arena;
+        uint32_t more = index + 1 - node->input_count;
+        ir_use *uses = BASE_ARRAY(arena, ir_use, more);
+        size_t capacity = 1, larger = 1; /* powers of two, as in ir_node_new */
+        while (capacity < node->input_count) capacity *= 2;
+        while (larger <= index) larger *= 2;
+        ir_use **inputs = larger > capacity ? BASE_ARRAY(arena, ir_use *, larger) : node->inputs;
+        if (!uses || !inputs) return false;
+        if (inputs != node->inputs) memcpy(inputs, node->inputs, node->input_count * sizeof *inputs);
+        node->inputs = inputs;
+        for (uint32_t i = 0; i < more; i++) {
+            uses[i].node = node;
+            uses[i].graph = node->graph;
+            uses[i].index = node->input_count;
+            inputs[node->input_count++] = &uses[i];
+        }
     }
-    ir_use_set(node->inputs[index], value);
+    use_set(node->inputs[index], value);
     return true;
 }
 
 void ir_node_remove_input(ir_node *node, uint32_t index) {
     if (index >= node->input_count) return;
-    ir_use_set(node->inputs[index], NULL);
-    for (uint32_t i = index + 1; i < node->input_count; i++) {
-        node->inputs[i - 1] = node->inputs[i];
-        node->inputs[i - 1]->index = i - 1;
-    }
+    use_unlink(node->inputs[index]);
     node->input_count--;
+    for (uint32_t i = index; i < node->input_count; i++) {
+        node->inputs[i] = node->inputs[i + 1];
+        node->inputs[i]->index = i;
+    }
 }
 
 void ir_graph_set_result(ir_graph *graph, uint32_t index, ir_value *value) {
-    ir_use_set(graph->results[index], value);
+    assert(index < graph->result_count);
+    use_set(graph->results[index], value);
 }
 
 void ir_value_replace(ir_value *from, ir_value *to) {
-    if (from == to) return;
-    while (from->uses) ir_use_set(from->uses, to);
-}
-
-static void remove_value(ir_module *module, ir_value *value) {
-    if (value) module->values[value->id.index] = NULL;
-}
-
-static void remove_graph(ir_module *module, ir_graph *graph);
-
-/* Takes a node out of all tables; what it owned goes with it. Its outputs may have uses only inside what is
- * removed with it. */
-static void drop_node(ir_node *node) {
-    ir_module *module = node->graph->module;
-    for (uint32_t i = 0; i < node->input_count; i++) ir_use_set(node->inputs[i], NULL);
-    for (uint32_t i = 0; i < node->graph_count; i++) remove_graph(module, node->graphs[i]);
-    for (uint32_t i = 0; i < node->output_count; i++) remove_value(module, node->outputs[i]);
-    module->nodes[node->id.index] = NULL;
-}
-
-static void remove_graph(ir_module *module, ir_graph *graph) {
-    for (uint32_t i = 0; i < graph->result_count; i++) ir_use_set(graph->results[i], NULL);
-    while (graph->last) {
-        ir_node *node = graph->last;
-        unlink_node(node);
-        drop_node(node);
+    if (from == to || !from->uses) return;
+    ir_use *last = NULL;
+    for (ir_use *use = from->uses; use; use = use->next) {
+        use->value = to;
+        last = use;
     }
-    for (uint32_t i = 0; i < graph->parameter_count; i++) remove_value(module, graph->parameters[i]);
-    module->graphs[graph->id.index] = NULL;
+    last->next = to->uses;
+    if (to->uses) to->uses->previous = last;
+    to->uses = from->uses;
+    from->uses = NULL;
+}
+
+static void value_erase(ir_module *module, ir_value *value) {
+    module->values[value->id.index] = NULL;
+    base_map_put(&module->names, value->name, NULL); /* replaces: needs no memory */
+}
+
+static void node_unlink(ir_node *node) {
+    ir_graph *graph = node->graph;
+    *(node->previous ? &node->previous->next : &graph->first) = node->next;
+    *(node->next ? &node->next->previous : &graph->last) = node->previous;
+    node->previous = node->next = NULL;
+    graph->node_count--;
 }
 
 void ir_node_remove(ir_node *node) {
-    unlink_node(node);
-    drop_node(node);
+    ir_module *module = node->graph->module;
+    for (uint32_t i = 0; i < node->input_count; i++) use_unlink(node->inputs[i]);
+    for (uint32_t i = 0; i < node->graph_count; i++) {
+        ir_graph *graph = node->graphs[i];
+        for (uint32_t r = 0; r < graph->result_count; r++) use_unlink(graph->results[r]);
+        while (graph->last) ir_node_remove(graph->last); /* from the end: uses go before their definitions */
+        for (uint32_t p = 0; p < graph->parameter_count; p++) value_erase(module, graph->parameters[p]);
+        module->graphs[graph->id.index] = NULL;
+    }
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (!node->outputs[i]) continue;
+        assert(!node->outputs[i]->uses);
+        value_erase(module, node->outputs[i]);
+    }
+    node_unlink(node);
+    module->nodes[node->id.index] = NULL;
 }
 
 void ir_constant_remove(ir_module *module, ir_value *value) {
-    if (value->constant->release) value->constant->release(value->constant->owner);
-    value->constant->release = NULL;
-    value->constant->tensor.data = NULL;
-    remove_value(module, value);
+    assert(value->kind == IR_CONSTANT && !value->uses);
+    ir_constant *constant = value->constant;
+    if (constant->release) constant->release(constant->owner);
+    constant->release = NULL;
+    constant->tensor.data = NULL;
+    value_erase(module, value);
 }
 
-/* ---- attributes ------------------------------------------------------------------------------------------------ */
-
-static bool copy_text(base_arena *arena, op_string *text) {
-    const char *copy = base_arena_text(arena, text->data ? text->data : "", text->length);
-    text->data = copy;
-    return copy != NULL;
+void ir_node_move(ir_node *node, ir_node *before) {
+    if (before == node) return;
+    ir_graph *graph = node->graph;
+    assert(!before || before->graph == graph);
+    node_unlink(node);
+    node->next = before;
+    node->previous = before ? before->previous : graph->last;
+    *(node->previous ? &node->previous->next : &graph->first) = node;
+    *(before ? &before->previous : &graph->last) = node;
+    graph->node_count++;
 }
 
-static bool copy_attribute(base_arena *arena, const op_attribute *from, op_attribute *to) {
-    *to = *from;
-    to->name = base_arena_text(arena, from->name, strlen(from->name));
-    if (!to->name) return false;
-    switch (from->kind) {
-    case OP_ATTRIBUTE_FLOAT:
-    case OP_ATTRIBUTE_INT: return true;
-    case OP_ATTRIBUTE_STRING: return copy_text(arena, &to->as.text);
-    case OP_ATTRIBUTE_INTS: {
-        int64_t *copy = BASE_ARRAY(arena, int64_t, from->count);
-        if (copy && from->count) memcpy(copy, from->as.integers, from->count * sizeof *copy);
-        to->as.integers = copy;
-        return copy != NULL;
-    }
-    case OP_ATTRIBUTE_FLOATS: {
-        float *copy = BASE_ARRAY(arena, float, from->count);
-        if (copy && from->count) memcpy(copy, from->as.reals, from->count * sizeof *copy);
-        to->as.reals = copy;
-        return copy != NULL;
-    }
-    case OP_ATTRIBUTE_STRINGS: {
-        op_string *copy = BASE_ARRAY(arena, op_string, from->count);
-        to->as.texts = copy;
-        for (size_t i = 0; copy && i < from->count; i++) {
-            copy[i] = from->as.texts[i];
-            if (!copy_text(arena, &copy[i])) return false;
-        }
-        return copy != NULL;
-    }
-    case OP_ATTRIBUTE_TENSOR: {
-        op_tensor *copy = BASE_NEW(arena, op_tensor);
-        if (!copy) return false;
-        *copy = *from->as.tensor;
-        copy->data = base_arena_text(arena, copy->data ? copy->data : "", copy->data ? copy->bytes : 0);
-        to->as.tensor = copy;
-        return copy->data != NULL;
-    }
-    case OP_ATTRIBUTE_TYPE: {
-        op_type *copy = BASE_NEW(arena, op_type);
-        if (copy) *copy = *from->as.type;
-        to->as.type = copy;
-        return copy != NULL;
-    }
+/* ---- questions
+ * ----------------------------------------------------------------------------------------------- */
+
+uint32_t ir_value_use_count(const ir_value *value) {
+    uint32_t count = 0;
+    for (const ir_use *use = value->uses; use; use = use->next) count++;
+    return count;
+}
+
+bool ir_value_is_result(const ir_value *value) {
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (!use->node) return true;
     }
     return false;
 }
 
-bool ir_attributes_copy(ir_module *module, const op_attributes *from, op_attributes *to) {
-    op_attribute *items = BASE_ARRAY(&module->arena, op_attribute, from->count);
-    if (!items) return false;
-    for (size_t i = 0; i < from->count; i++) {
-        if (!copy_attribute(&module->arena, &from->items[i], &items[i])) return false;
+bool ir_graph_encloses(const ir_graph *graph, const ir_graph *inner) {
+    while (inner && inner != graph) inner = inner->owner ? inner->owner->graph : NULL;
+    return inner != NULL;
+}
+
+/* The captures found so far: a list, and a hash set over the numbers of its values. */
+typedef struct capture_list {
+    base_arena *arena;
+    ir_value **values;
+    size_t count, capacity;
+    ir_value **slots;
+    size_t slot_count; /* a power of two, or zero */
+} capture_list;
+
+static ir_value **capture_slot(ir_value **slots, size_t slot_count, const ir_value *value) {
+    size_t at = (value->id.index * UINT32_C(2654435769)) & (slot_count - 1);
+    while (slots[at] && slots[at] != value) at = (at + 1) & (slot_count - 1);
+    return &slots[at];
+}
+
+static bool capture_add(capture_list *list, ir_value *value) {
+    if (list->count >= list->slot_count / 2) {
+        size_t slot_count = list->slot_count ? list->slot_count * 2 : 16;
+        ir_value **slots = BASE_ARRAY(list->arena, ir_value *, slot_count);
+        if (!slots) return false;
+        for (size_t i = 0; i < list->count; i++) {
+            *capture_slot(slots, slot_count, list->values[i]) = list->values[i];
+        }
+        list->slots = slots;
+        list->slot_count = slot_count;
     }
-    *to = (op_attributes){.count = from->count, .items = items};
+    ir_value **slot = capture_slot(list->slots, list->slot_count, value);
+    if (*slot) return true;
+    ir_value **values =
+        base_arena_grow(list->arena, list->values, &list->capacity, list->count + 1, sizeof *values);
+    if (!values) return false;
+    list->values = values;
+    values[list->count++] = value;
+    *slot = value;
     return true;
 }
 
-bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_attribute *attribute) {
-    op_attribute *items = BASE_ARRAY(&module->arena, op_attribute, attributes->count + 1);
-    if (!items) return false;
-    size_t count = attributes->count, place = count;
-    if (count) memcpy(items, attributes->items, count * sizeof *items);
-    for (size_t i = 0; i < count; i++) {
-        if (strcmp(items[i].name, attribute->name) == 0) place = i;
+static bool capture_use(capture_list *list, const ir_node *node, ir_value *value) {
+    if (!value || value->kind == IR_CONSTANT || !ir_graph_encloses(value->graph, node->graph)) return true;
+    return capture_add(list, value);
+}
+
+static bool capture_graphs(capture_list *list, const ir_node *root, const ir_node *owner) {
+    for (uint32_t i = 0; i < owner->graph_count; i++) {
+        const ir_graph *graph = owner->graphs[i];
+        for (const ir_node *node = graph->first; node; node = node->next) {
+            for (uint32_t k = 0; k < node->input_count; k++) {
+                if (!capture_use(list, root, node->inputs[k]->value)) return false;
+            }
+            if (!capture_graphs(list, root, node)) return false;
+        }
+        for (uint32_t k = 0; k < graph->result_count; k++) {
+            if (!capture_use(list, root, graph->results[k]->value)) return false;
+        }
     }
-    if (!copy_attribute(&module->arena, attribute, &items[place])) return false;
-    *attributes = (op_attributes){.count = place == count ? count + 1 : count, .items = items};
+    return true;
+}
+
+bool ir_node_captures(const ir_node *node, base_arena *arena, ir_value ***values, size_t *count) {
+    capture_list list = {.arena = arena};
+    *values = NULL;
+    *count = 0;
+    if (!capture_graphs(&list, node, node)) return false;
+    *values = list.values;
+    *count = list.count;
+    return true;
+}
+
+void ir_node_context(const ir_node *node, base_report *report) {
+    const char *file = node->graph->module->name, *operator_name = op_row_of(node->code)->name;
+    const char *path = node->path[0] ? node->path : "main";
+    if (node->name[0]) {
+        base_report_context(report, "%s: %s: node \"%s\" (%s)", file, path, node->name, operator_name);
+        return;
+    }
+    const ir_value *output = NULL; /* a node without a name is known by what it makes */
+    for (uint32_t i = 0; i < node->output_count && !output; i++) output = node->outputs[i];
+    base_report_context(report, "%s: %s: node of \"%s\" (%s)", file, path, output ? output->name : "",
+                        operator_name);
+}
+
+/* What is known of a value, or of the absence of one. */
+static op_tensor tensor_of(const ir_value *value) {
+    op_tensor tensor = {.type = {.dtype = OP_NONE, .shape.rank = -1}};
+    if (!value) return tensor;
+    if (value->constant) tensor = value->constant->tensor;
+    tensor.type = value->type;
+    tensor.symbolic = value->symbolic;
+    return tensor;
+}
+
+bool ir_node_call(const ir_node *node, base_arena *arena, op_call *call) {
+    op_tensor *inputs = BASE_ARRAY(arena, op_tensor, node->input_count);
+    op_tensor *outputs = BASE_ARRAY(arena, op_tensor, node->output_count);
+    if (!inputs || !outputs) return false;
+    for (uint32_t i = 0; i < node->input_count; i++) inputs[i] = tensor_of(node->inputs[i]->value);
+    for (uint32_t i = 0; i < node->output_count; i++) outputs[i] = tensor_of(node->outputs[i]);
+    *call = (op_call){.code = node->code,
+                      .attributes = node->attributes,
+                      .input_count = node->input_count,
+                      .output_count = node->output_count,
+                      .inputs = inputs,
+                      .outputs = outputs,
+                      .arena = arena,
+                      .dim_compute = ir_symbol_compute,
+                      .user = node->graph->module};
     return true;
 }
