@@ -1,18 +1,18 @@
 /* planner.h: static memory allocation as a problem in and a solution out.
  *
- * A planner is a function: it sees sizes, alignments and live ranges, and gives offsets. It knows no graph, no
- * memory and no clock (but for `exact`, which is told how long it may search), and ties break by a written rule,
- * so that the same problem always has the same answer. All planners share one signature: comparing them is a
- * loop.
+ * A planner is a function: it sees sizes, alignments and live ranges, and gives offsets. It knows no graph,
+ * no memory and no clock (but for `exact`, which is told how long it may search), and ties break by a written
+ * rule, so that the same problem always has the same answer. All planners share one signature: comparing them
+ * is a loop.
  *
  *     planner_problem problem = {.buffers = buffers, .buffer_count = n};
  *     planner_solution solution;
  *     planner_run(planner_find("nnc"), &problem, &options, &arena, &solution, &report);
  *     // solution.offsets[i], solution.height
  *
- * Words: a buffer is one storage to be placed; its live range is [first, last) in steps; two buffers interfere
- * when their live ranges overlap (or, where the problem lists interference itself, when it says so); the lower
- * bound is the largest sum of sizes live at one step; the height is the largest offset + size.
+ * Words: a buffer is one storage to be placed; its live range is [first, last) in steps; two buffers
+ * interfere when their live ranges overlap (or, where the problem lists interference itself, when it says
+ * so); the lower bound is the largest sum of sizes live at one step; the height is the largest offset + size.
  */
 #ifndef OURO_PLANNER_H
 #define OURO_PLANNER_H
@@ -30,28 +30,30 @@ typedef struct planner_buffer {
 } planner_buffer;
 
 /* Where live ranges do not say it all (loops, branches), `neighbours` lists, for every buffer, those that it
- * interferes with: neighbours[starts[i] .. starts[i + 1]), sorted, symmetric, without itself. It then replaces
- * the live ranges as the judge of interference; ranges still give the order of access. */
+ * interferes with: neighbours[starts[i] .. starts[i + 1]), sorted, symmetric, without itself. It then
+ * replaces the live ranges as the judge of interference; ranges still give the order of access. */
 typedef struct planner_problem {
     const planner_buffer *buffers;
     size_t buffer_count;
-    const size_t *starts;       /* NULL: live ranges decide */
+    const size_t *starts; /* NULL: live ranges decide */
     const uint32_t *neighbours;
-    size_t capacity;            /* 0: none asked for */
+    size_t capacity; /* 0: none asked for */
 } planner_problem;
 
 typedef struct planner_options {
-    double seconds; /* how long a search may go on; only `exact` and `auto` look at it */
+    double seconds; /* how long `exact` may search; 0: a fixed number of steps, the same on every machine */
 } planner_options;
 
 typedef struct planner_solution {
-    size_t *offsets;    /* one a buffer, in the arena given */
+    size_t *offsets; /* one a buffer, in the arena given */
     size_t height;
     size_t lower_bound; /* what planner_lower_bound gives, or better where the planner proved better */
     bool optimal;       /* proved: height == lower_bound */
 } planner_solution;
 
-/* Fills offsets; planner_run does the rest. The problem has been checked. */
+/* Fills solution->offsets; planner_run does the rest. The problem has been checked, solution->lower_bound is
+ * set (a planner that proves a better one raises it), and `arena` is scratch that goes when the planner
+ * returns. */
 typedef base_status planner_function(const planner_problem *problem, const planner_options *options,
                                      base_arena *arena, planner_solution *solution, base_report *report);
 
@@ -61,37 +63,45 @@ typedef struct planner {
     planner_function *run;
 } planner;
 
-/* ---- planner.c ------------------------------------------------------------------------------------------- */
+/* ---- planner.c -------------------------------------------------------------------------------------------
+ */
 
-const planner *planner_find(const char *name);  /* NULL: there is none with this name */
-const planner *planner_at(size_t index);        /* NULL behind the last */
+const planner *planner_find(const char *name); /* NULL: there is none with this name */
+const planner *planner_at(size_t index);       /* NULL behind the last */
 
 /* Checks the problem, runs the planner, checks its solution with planner_check, sets height, lower_bound and
  * optimal. Offsets live in `arena`. BASE_INVALID for a malformed problem (overflow, first >= last, ...) and
  * where fixed buffers collide. Thread-safe. */
-base_status planner_run(const planner *planner, const planner_problem *problem, const planner_options *options,
+base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
                         base_arena *arena, planner_solution *solution, base_report *report);
 
-/* The largest sum of sizes (each rounded up to its alignment) live at one step. In O(n log n). */
+/* The largest sum of sizes live at one step (where interference is listed: of a set of buffers that all
+ * interfere with each other). What alignment costs is not in it: callers round sizes up beforehand. In O(n
+ * log n). */
 base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
                                 base_report *report);
 
-/* The independent checker: no two interfering buffers overlap, alignments and fixed offsets hold, nothing lies
- * above the height. Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending pair. */
+/* The independent checker: no two interfering buffers overlap, alignments and fixed offsets hold, nothing
+ * lies above the height. Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending
+ * pair. */
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report);
 
-/* ---- problems and solutions as CSV (planner_csv.c): "id,lower,upper,size" and "...,offset" -------------------- */
+/* ---- problems and solutions as CSV (planner_csv.c): "id,lower,upper,size" and "...,offset"
+ * -------------------- */
 
-/* Reads a problem; ids (kept as text) are for writing solutions and messages. Columns may stand in any order. */
+/* Reads a problem; ids (kept as text) are for writing solutions and messages. Columns may stand in any order.
+ */
 base_status planner_csv_read(const char *path, base_arena *arena, planner_problem *problem,
                              const char *const **ids, base_report *report);
 /* Writes the problem, with a column `offset` where solution is not NULL. ids NULL: 0, 1, 2, ... */
 base_status planner_csv_write(const char *path, const planner_problem *problem, const char *const *ids,
                               const planner_solution *solution, base_report *report);
 
-/* ---- planners, one a file in passes/planners/ ------------------------------------------------------------- */
+/* ---- planners, one a file in passes/planners/ -------------------------------------------------------------
+ */
 
+extern const planner planner_auto;
 extern const planner planner_nnc;
 extern const planner planner_greedy_by_size;
 extern const planner planner_chunk_simulation;

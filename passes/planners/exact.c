@@ -1,18 +1,20 @@
 /* exact.c: sound and complete search over offsets, with a proof or within a time.
  *
- * Partial solutions are skylines (skyline.h), built from the bottom up. Branching: in a valley (a run of sections
- * of equal floor between higher ones) take a section; the first buffer above it in the solution either starts at
- * the floor (then it is one of the few that lie inside the valley) or at the next level or higher
- * (skyline_next_level). The section with the fewest such alternatives is branched on, so that forced moves come
- * first. Every pushed-down solution is reached: running out of alternatives is a proof.
+ * Partial solutions are skylines (skyline.h), built from the bottom up. Branching: in a valley (a run of
+ * sections of equal floor between higher ones) take a section; the first buffer above it in the solution
+ * either starts at the floor (then it is one of the few that lie inside the valley) or at the next level or
+ * higher (skyline_next_level). The section with the fewest such alternatives is branched on, so that forced
+ * moves come first. Every pushed-down solution is reached: running out of alternatives is a proof.
  *
- * Between sections that no buffer still to come spans, the problem falls apart; the parts are solved one by one,
- * and a part that fails is not tried again with another solution of its neighbour. States (buffers to come and
- * floors of a part) that have failed are remembered. Equal buffers are placed in the order of their numbers. The order of
- * alternatives is a mixture of heuristics that changes at restarts; it depends on nothing but the problem.
+ * Between sections that no buffer still to come spans, the problem falls apart; the parts are solved one by
+ * one, and a part that fails is not tried again with another solution of its neighbour. States (buffers to
+ * come and floors of a part) that have failed are remembered. Equal buffers are placed in the order of their
+ * numbers. The order of alternatives is a mixture of heuristics that changes at restarts; it depends on
+ * nothing but the problem.
  *
- * The height is found from both sides: first the lower bound is asked for, then ever less than the best known,
- * as long as the time allows. `optimal` is said only of a height that no smaller one was left to ask for.
+ * The height is found from both sides: first the lower bound is asked for, then ever less than the best
+ * known, as long as the time allows; where no time is given, for a fixed number of nodes, so that the answer
+ * does not depend on the machine. `optimal` is said only of a height that no smaller one was left to ask for.
  *
  * Source: our own. Skylines for this problem are described in "MiniMalloc: A Lightweight Memory Allocator for
  * Hardware-Accelerated Machine Learning" (ASPLOS 2023).
@@ -23,7 +25,7 @@
 #include <time.h>
 
 enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 32, LOCAL_ALTERNATIVES = 64, HEURISTICS = 4 };
-enum { RESTART_NODES = 4096 };
+enum { RESTART_NODES = 4096, UNTIMED_NODES = 20000 };
 
 typedef enum outcome { SOLVED, FAILED, STOPPED } outcome;
 
@@ -34,6 +36,8 @@ typedef struct search {
     double weights[HEURISTICS];
     uint64_t random;
     uint64_t nodes, node_limit;
+    uint64_t budget; /* nodes left in all where no time is given */
+    bool timed;
     struct timespec deadline;
     bool out_of_time, out_of_nodes;
 } search;
@@ -53,7 +57,10 @@ static double random_unit(search *s) {
 static bool stopped(search *s) {
     if (s->out_of_time || s->out_of_nodes || s->sky.out_of_memory) return true;
     if (s->nodes++ >= s->node_limit) s->out_of_nodes = true;
-    if (s->nodes % CLOCK_EVERY == 0) {
+    if (!s->timed) {
+        s->out_of_time = s->budget == 0;
+        s->budget -= s->budget > 0;
+    } else if (s->nodes % CLOCK_EVERY == 0) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
         s->out_of_time = now.tv_sec > s->deadline.tv_sec ||
@@ -62,7 +69,8 @@ static bool stopped(search *s) {
     return s->out_of_time || s->out_of_nodes;
 }
 
-/* The sections [first, last) with what is still to come there; the rest of the problem does not matter to them. */
+/* The sections [first, last) with what is still to come there; the rest of the problem does not matter to
+ * them. */
 static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
     uint64_t hash = mix(sky->capacity) ^ mix(((uint64_t)first << 32) | last);
@@ -77,7 +85,8 @@ static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     return hash ? hash : 1;
 }
 
-/* The section of a valley in [first, last) with the fewest alternatives; ties: the least slack, then the first. */
+/* The section of a valley in [first, last) with the fewest alternatives; ties: the least slack, then the
+ * first. */
 static uint32_t choose_section(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
     uint32_t best = SKYLINE_NONE, best_count = UINT32_MAX;
@@ -92,7 +101,8 @@ static uint32_t choose_section(const search *s, uint32_t first, uint32_t last) {
         for (uint32_t v = k; v < end; v++) {
             size_t slack = sky->capacity - sky->floor[v] - sky->to_come[v];
             uint32_t count = slack > 0;
-            for (uint32_t c = sky->cover_starts[v]; c < sky->cover_starts[v + 1] && count <= best_count; c++) {
+            for (uint32_t c = sky->cover_starts[v]; c < sky->cover_starts[v + 1] && count <= best_count;
+                 c++) {
                 count += skyline_fits(sky, sky->covers[c], v);
             }
             if (count < best_count || (count == best_count && slack < best_slack)) {
@@ -126,11 +136,12 @@ static size_t list_alternatives(search *s, uint32_t k, alternative *alternatives
         double size = (double)sky->items[b].size / (double)sky->capacity;
         double life = (double)(sky->items[b].last - sky->items[b].first) / (double)sky->section_count;
         alternatives[count].buffer = b;
-        alternatives[count++].score = s->weights[0] * size + s->weights[1] * life + s->weights[2] * size * life +
-                                      s->weights[3] * random_unit(s);
+        alternatives[count++].score = s->weights[0] * size + s->weights[1] * life +
+                                      s->weights[2] * size * life + s->weights[3] * random_unit(s);
     }
     qsort(alternatives, count, sizeof *alternatives, compare_alternatives);
-    if (sky->capacity - sky->floor[k] > sky->to_come[k]) alternatives[count++] = (alternative){.buffer = SKYLINE_NONE};
+    if (sky->capacity - sky->floor[k] > sky->to_come[k])
+        alternatives[count++] = (alternative){.buffer = SKYLINE_NONE};
     return count;
 }
 
@@ -156,7 +167,8 @@ static outcome solve_part(search *s, uint32_t first, uint32_t last) {
     for (size_t a = 0; a < count && result == FAILED; a++) {
         size_t mark = sky->trail_count;
         uint32_t b = alternatives[a].buffer;
-        bool alive = b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k, skyline_next_level(sky, k));
+        bool alive =
+            b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k, skyline_next_level(sky, k));
         if (alive) result = solve_range(s, first, last);
         if (sky->out_of_memory) result = STOPPED;
         if (result != SOLVED) skyline_undo(sky, mark);
@@ -224,7 +236,8 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
     return STOPPED;
 }
 
-/* ---- the planner ----------------------------------------------------------------------------------------------- */
+/* ---- the planner
+ * ----------------------------------------------------------------------------------------------- */
 
 static size_t gcd(size_t a, size_t b) {
     while (b) {
@@ -251,6 +264,8 @@ static bool search_init(search *s, const planner_problem *problem, double second
     s->failed = BASE_ARRAY(arena, uint64_t, (size_t)1 << TABLE_BITS);
     if (!s->keys || !s->failed) return false;
     for (uint32_t b = 0; b < problem->buffer_count; b++) s->keys[b] = mix(UINT64_C(0x6F75726F) + b);
+    s->timed = seconds > 0;
+    s->budget = UNTIMED_NODES;
     clock_gettime(CLOCK_MONOTONIC, &s->deadline);
     double whole = seconds < 1e9 ? seconds : 1e9;
     s->deadline.tv_sec += (time_t)whole;
@@ -262,8 +277,8 @@ static bool search_init(search *s, const planner_problem *problem, double second
     return true;
 }
 
-/* Narrows [solution->lower_bound, solution->height] until they meet or the time is over. `quantum` divides all sizes and
- * alignments, and so all heights. */
+/* Narrows [solution->lower_bound, solution->height] until they meet or the time is over. `quantum` divides
+ * all sizes and alignments, and so all heights. */
 static void improve(search *s, const planner_problem *problem, size_t quantum, planner_solution *solution) {
     size_t enough = problem->capacity ? problem->capacity : 0;
     size_t target = enough && enough > solution->lower_bound ? enough : solution->lower_bound;

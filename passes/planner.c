@@ -1,0 +1,311 @@
+/* planner.c: the table of planners, what all of them are given and what becomes of their answers. */
+#include "passes/planner.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const planner *const planners[] = {
+    &planner_auto, &planner_nnc,  &planner_greedy_by_size, &planner_chunk_simulation,
+    &planner_bfc,  &planner_pool, &planner_exact};
+
+const planner *planner_at(size_t index) {
+    return index < sizeof planners / sizeof *planners ? planners[index] : NULL;
+}
+
+const planner *planner_find(const char *name) {
+    for (size_t i = 0; i < sizeof planners / sizeof *planners; i++) {
+        if (strcmp(planners[i]->name, name) == 0) return planners[i];
+    }
+    return NULL;
+}
+
+static size_t alignment_of(const planner_buffer *buffer) {
+    return buffer->alignment ? buffer->alignment : 1;
+}
+
+/* ---- the problem
+ * ------------------------------------------------------------------------------------------- */
+
+static base_status check_buffers(const planner_problem *problem, base_report *report) {
+    size_t total = 0; /* no offset that a planner can come to is beyond this */
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        size_t alignment = alignment_of(b), rounded, end = 0;
+        if (b->first >= b->last) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %zu is live from step %" PRId64 " to before step %" PRId64
+                             ": the last must be greater than the first",
+                             i, b->first, b->last);
+        }
+        if (alignment & (alignment - 1)) {
+            return base_fail(report, BASE_INVALID, "buffer %zu has alignment %zu: a power of two is needed",
+                             i, alignment);
+        }
+        if (b->fixed != PLANNER_NOT_FIXED) {
+            if (b->fixed & (alignment - 1)) {
+                return base_fail(report, BASE_INVALID,
+                                 "buffer %zu is fixed at %zu, not a multiple of its alignment %zu", i,
+                                 b->fixed, alignment);
+            }
+            if (!base_size_add(b->fixed, b->size, &end)) {
+                return base_fail(report, BASE_INVALID,
+                                 "buffer %zu at its fixed offset ends beyond the address space", i);
+            }
+        }
+        if (!base_size_align(b->size, alignment, &rounded) || !base_size_add(rounded, alignment, &rounded) ||
+            !base_size_add(total, end, &total) || !base_size_add(total, rounded, &total) ||
+            total > SIZE_MAX / 2) {
+            return base_fail(report, BASE_INVALID,
+                             "the sizes of the buffers add up beyond the address space");
+        }
+    }
+    return BASE_OK;
+}
+
+static bool listed(const planner_problem *problem, size_t a, size_t b) {
+    size_t low = problem->starts[a], high = problem->starts[a + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (problem->neighbours[middle] < b) low = middle + 1;
+        else high = middle;
+    }
+    return low < problem->starts[a + 1] && problem->neighbours[low] == b;
+}
+
+static base_status check_lists(const planner_problem *problem, base_report *report) {
+    if (!problem->starts) return BASE_OK;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        if (problem->starts[i] > problem->starts[i + 1]) {
+            return base_fail(report, BASE_INVALID,
+                             "the interference list of buffer %zu ends before it starts", i);
+        }
+    }
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        for (size_t k = problem->starts[i]; k < problem->starts[i + 1]; k++) {
+            size_t other = problem->neighbours[k];
+            if (other >= problem->buffer_count || other == i) {
+                return base_fail(report, BASE_INVALID, "buffer %zu is said to interfere with buffer %zu", i,
+                                 other);
+            }
+            if (k > problem->starts[i] && problem->neighbours[k - 1] >= other) {
+                return base_fail(report, BASE_INVALID, "the interference list of buffer %zu is not sorted",
+                                 i);
+            }
+            if (!listed(problem, other, i)) {
+                return base_fail(
+                    report, BASE_INVALID,
+                    "buffer %zu is said to interfere with buffer %zu, but not the other way round", i, other);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- events: the one way in which this file looks at live ranges
+ * ------------------------------------------- */
+
+typedef struct event {
+    int64_t step;
+    bool begins; /* ends stand before beginnings: the step after the last is free */
+    size_t buffer;
+} event;
+
+static int compare_events(const void *left, const void *right) {
+    const event *a = left, *b = right;
+    if (a->step != b->step) return a->step < b->step ? -1 : 1;
+    if (a->begins != b->begins) return a->begins ? 1 : -1;
+    return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
+}
+
+static event *events_of(const planner_problem *problem, bool fixed_only, base_arena *arena, size_t *count) {
+    event *events = BASE_ARRAY(arena, event, 2 * problem->buffer_count + 1);
+    *count = 0;
+    if (!events) return NULL;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
+        events[(*count)++] = (event){b->first, true, i};
+        events[(*count)++] = (event){b->last, false, i};
+    }
+    qsort(events, *count, sizeof *events, compare_events);
+    return events;
+}
+
+/* ---- the lower bound
+ * --------------------------------------------------------------------------------------- */
+
+/* Where interference is listed, live at one step does not mean interfering: sums of sets of buffers that all
+ * interfere with each other are the bound then. One such set is collected around each buffer, in the order of
+ * its list; the largest possible one is too hard to find. */
+static size_t bound_of_lists(const planner_problem *problem) {
+    enum { MEMBERS = 64 };
+    size_t bound = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        size_t members[MEMBERS], count = 0, sum = problem->buffers[i].size;
+        members[count++] = i;
+        for (size_t k = problem->starts[i]; k < problem->starts[i + 1] && count < MEMBERS; k++) {
+            size_t other = problem->neighbours[k], m = 0;
+            while (m < count && listed(problem, members[m], other)) m++;
+            if (m < count) continue;
+            members[count++] = other;
+            sum += problem->buffers[other].size;
+        }
+        if (sum > bound) bound = sum;
+    }
+    return bound;
+}
+
+base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
+                                base_report *report) {
+    *bound = 0;
+    size_t count, live = 0;
+    if (problem->starts) {
+        *bound = bound_of_lists(problem);
+        return BASE_OK;
+    }
+    event *events = events_of(problem, false, arena, &count);
+    if (!events) return base_fail_memory(report);
+    for (size_t i = 0; i < count; i++) {
+        size_t size = problem->buffers[events[i].buffer].size;
+        live = events[i].begins ? live + size : live - size;
+        if (live > *bound) *bound = live;
+    }
+    return BASE_OK;
+}
+
+/* ---- the checker
+ * ------------------------------------------------------------------------------------------- */
+
+static base_status fail_overlap(const planner_problem *problem, const size_t *offsets, size_t a, size_t b,
+                                base_report *report) {
+    return base_fail(
+        report, BASE_INVALID,
+        "buffers %zu (offset %zu, size %zu) and %zu (offset %zu, size %zu) interfere and overlap", a,
+        offsets[a], problem->buffers[a].size, b, offsets[b], problem->buffers[b].size);
+}
+
+static bool overlap(const planner_problem *problem, const size_t *offsets, size_t a, size_t b) {
+    return offsets[a] < offsets[b] + problem->buffers[b].size &&
+           offsets[b] < offsets[a] + problem->buffers[a].size;
+}
+
+/* The live buffers stand in a row by offset. As long as none overlap, a new one can only meet the one before
+ * it and the one behind it. */
+static base_status check_ranges(const planner_problem *problem, const size_t *offsets, bool fixed_only,
+                                base_arena *arena, base_report *report) {
+    size_t count, live = 0;
+    event *events = events_of(problem, fixed_only, arena, &count);
+    size_t *row = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
+    if (!events || !row) return base_fail_memory(report);
+    for (size_t i = 0; i < count; i++) {
+        size_t buffer = events[i].buffer, low = 0, high = live;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (offsets[row[middle]] < offsets[buffer]) low = middle + 1;
+            else high = middle;
+        }
+        if (!events[i].begins) {
+            memmove(row + low, row + low + 1, (live - low - 1) * sizeof *row);
+            live--;
+            continue;
+        }
+        if (low < live && overlap(problem, offsets, buffer, row[low])) {
+            return fail_overlap(problem, offsets, row[low], buffer, report);
+        }
+        if (low > 0 && overlap(problem, offsets, buffer, row[low - 1])) {
+            return fail_overlap(problem, offsets, row[low - 1], buffer, report);
+        }
+        memmove(row + low + 1, row + low, (live - low) * sizeof *row);
+        row[low] = buffer;
+        live++;
+    }
+    return BASE_OK;
+}
+
+static base_status check_listed(const planner_problem *problem, const size_t *offsets, bool fixed_only,
+                                base_report *report) {
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        if (problem->buffers[i].size == 0 || (fixed_only && problem->buffers[i].fixed == PLANNER_NOT_FIXED))
+            continue;
+        for (size_t k = problem->starts[i]; k < problem->starts[i + 1]; k++) {
+            size_t other = problem->neighbours[k];
+            if (problem->buffers[other].size == 0 ||
+                (fixed_only && problem->buffers[other].fixed == PLANNER_NOT_FIXED)) {
+                continue;
+            }
+            if (overlap(problem, offsets, i, other)) return fail_overlap(problem, offsets, i, other, report);
+        }
+    }
+    return BASE_OK;
+}
+
+base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
+                          base_report *report) {
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        size_t end, offset = solution->offsets[i];
+        if (offset & (alignment_of(b) - 1)) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %zu lies at %zu, not a multiple of its alignment %zu", i, offset,
+                             alignment_of(b));
+        }
+        if (b->fixed != PLANNER_NOT_FIXED && offset != b->fixed) {
+            return base_fail(report, BASE_INVALID, "buffer %zu lies at %zu, but is fixed at %zu", i, offset,
+                             b->fixed);
+        }
+        if (!base_size_add(offset, b->size, &end) || (b->size > 0 && end > solution->height)) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %zu (offset %zu, size %zu) ends above the height %zu", i, offset,
+                             b->size, solution->height);
+        }
+    }
+    if (problem->starts) return check_listed(problem, solution->offsets, false, report);
+    return check_ranges(problem, solution->offsets, false, arena, report);
+}
+
+/* ---- running a planner
+ * ------------------------------------------------------------------------------------- */
+
+/* Buffers that the user pinned must not collide before any planner is asked. */
+static base_status check_fixed(const planner_problem *problem, base_arena *arena, base_report *report) {
+    size_t *offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1), fixed = 0;
+    if (!offsets) return base_fail_memory(report);
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        offsets[i] = problem->buffers[i].fixed;
+        fixed += offsets[i] != PLANNER_NOT_FIXED;
+    }
+    if (fixed == 0) return BASE_OK;
+    if (problem->starts) return check_listed(problem, offsets, true, report);
+    return check_ranges(problem, offsets, true, arena, report);
+}
+
+base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
+                        base_arena *arena, planner_solution *solution, base_report *report) {
+    *solution = (planner_solution){0};
+    base_arena scratch;
+    base_arena_init(&scratch, arena->allocator);
+    solution->offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
+    base_status status = solution->offsets ? BASE_OK : base_fail_memory(report);
+    if (problem->buffer_count >= UINT32_MAX) {
+        status = base_fail(report, BASE_INVALID, "more than %u buffers are not supported", UINT32_MAX - 1);
+    }
+    if (status == BASE_OK) status = check_buffers(problem, report);
+    if (status == BASE_OK) status = check_lists(problem, report);
+    if (status == BASE_OK) status = check_fixed(problem, &scratch, report);
+    size_t bound = 0;
+    if (status == BASE_OK) status = planner_lower_bound(problem, &scratch, &bound, report);
+    solution->lower_bound = bound;
+    if (status == BASE_OK) status = chosen->run(problem, options, &scratch, solution, report);
+    if (status == BASE_OK) {
+        solution->height = 0;
+        for (size_t i = 0; i < problem->buffer_count; i++) {
+            size_t end = solution->offsets[i] + problem->buffers[i].size;
+            if (problem->buffers[i].size > 0 && end > solution->height) solution->height = end;
+        }
+        if (solution->lower_bound < bound) solution->lower_bound = bound;
+        solution->optimal = solution->height <= solution->lower_bound;
+        status = planner_check(problem, solution, &scratch, report);
+    }
+    base_arena_free(&scratch);
+    return status;
+}

@@ -1,0 +1,242 @@
+/* planner_csv.c: allocation problems and solutions as CSV.
+ *
+ * The public benchmarks' form: a header line that names the columns, then one buffer a line.
+ *
+ *     id,lower,upper,size
+ *     conv1,0,3,802816
+ *
+ * `upper` is exclusive. Also read: `alignment` and `fixed` (an offset; empty: free). `offset`, as solutions
+ * have it, is passed over. A field may stand in double quotes, with "" for a quote inside.
+ */
+#include "passes/planner.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum column { ID, LOWER, UPPER, SIZE, ALIGNMENT, FIXED, OFFSET, COLUMNS } column;
+static const char *const column_names[COLUMNS] = {"id",        "lower", "upper", "size",
+                                                  "alignment", "fixed", "offset"};
+enum { FIELDS = 16 };
+
+typedef struct reader {
+    const char *path;
+    size_t line;
+    base_arena *arena;
+    base_report *report;
+} reader;
+
+static base_status fail_at(const reader *at, const char *what, const char *detail) {
+    return base_fail(at->report, BASE_INVALID, "%s:%zu: %s%s%s", at->path, at->line, what,
+                     detail[0] ? " " : "", detail);
+}
+
+/* Splits one line, in place, into fields. */
+static base_status split_line(const reader *at, char *line, char **fields, size_t *count) {
+    *count = 0;
+    for (char *read = line;;) {
+        if (*count == FIELDS) return fail_at(at, "more than 16 columns", "");
+        while (*read == ' ' || *read == '\t') read++;
+        char *write = read;
+        fields[(*count)++] = read;
+        if (*read == '"') {
+            read++;
+            while (*read && (*read != '"' || read[1] == '"')) {
+                if (*read == '"') read++;
+                *write++ = *read++;
+            }
+            if (!*read) return fail_at(at, "a quoted field has no end", "");
+            read++;
+            while (*read == ' ' || *read == '\t') read++;
+            if (*read && *read != ',') return fail_at(at, "a comma must follow a quoted field", "");
+        } else {
+            while (*read && *read != ',') read++;
+            write = read;
+            while (write > fields[*count - 1] && (write[-1] == ' ' || write[-1] == '\t')) write--;
+        }
+        bool more = *read == ',';
+        *write = 0;
+        if (!more) return BASE_OK;
+        read++;
+    }
+}
+
+static base_status read_header(const reader *at, char *line, column *columns, size_t *count) {
+    char *fields[FIELDS];
+    base_status status = split_line(at, line, fields, count);
+    if (status != BASE_OK) return status;
+    unsigned seen = 0;
+    for (size_t i = 0; i < *count; i++) {
+        int c = 0;
+        while (c < COLUMNS && strcmp(fields[i], column_names[c]) != 0) c++;
+        if (c == COLUMNS) {
+            return base_fail(
+                at->report, BASE_INVALID,
+                "%s:%zu: unknown column \"%s\": the columns are id, lower, upper, size and, optional, "
+                "alignment, fixed, offset",
+                at->path, at->line, fields[i]);
+        }
+        if (seen & 1u << c) return fail_at(at, "twice the column", column_names[c]);
+        seen |= 1u << c;
+        columns[i] = (column)c;
+    }
+    for (int c = ID; c <= SIZE; c++) {
+        if (!(seen & 1u << c)) return fail_at(at, "there is no column", column_names[c]);
+    }
+    return BASE_OK;
+}
+
+static base_status read_number(const reader *at, const char *field, column of, int64_t *value) {
+    char *end = NULL;
+    errno = 0;
+    long long number = strtoll(field, &end, 10);
+    if (end == field || *end || errno) {
+        return base_fail(at->report, BASE_INVALID,
+                         "%s:%zu: %s is \"%s\": a whole number of 64 bits is needed", at->path, at->line,
+                         column_names[of], field);
+    }
+    *value = number;
+    if (of != LOWER && of != UPPER && number < 0) {
+        return base_fail(at->report, BASE_INVALID, "%s:%zu: %s is %lld: it must not be negative", at->path,
+                         at->line, column_names[of], number);
+    }
+    return BASE_OK;
+}
+
+static base_status read_buffer(const reader *at, char *line, const column *columns, size_t column_count,
+                               planner_buffer *buffer, const char **id) {
+    char *fields[FIELDS];
+    size_t count;
+    base_status status = split_line(at, line, fields, &count);
+    if (status != BASE_OK) return status;
+    if (count != column_count) {
+        return base_fail(at->report, BASE_INVALID, "%s:%zu: %zu fields, but the header has %zu columns",
+                         at->path, at->line, count, column_count);
+    }
+    *buffer = (planner_buffer){.alignment = 1, .fixed = PLANNER_NOT_FIXED};
+    for (size_t i = 0; i < count; i++) {
+        int64_t value = 0;
+        if (columns[i] == ID) {
+            *id = base_arena_text(at->arena, fields[i], strlen(fields[i]));
+            if (!*id) return base_fail_memory(at->report);
+            continue;
+        }
+        if (columns[i] == OFFSET || (columns[i] == FIXED && !fields[i][0])) continue;
+        status = read_number(at, fields[i], columns[i], &value);
+        if (status != BASE_OK) return status;
+        if (columns[i] == LOWER) buffer->first = value;
+        if (columns[i] == UPPER) buffer->last = value;
+        if (columns[i] == SIZE) buffer->size = (size_t)value;
+        if (columns[i] == ALIGNMENT) buffer->alignment = (size_t)value;
+        if (columns[i] == FIXED) buffer->fixed = (size_t)value;
+    }
+    if (buffer->first >= buffer->last) {
+        return base_fail(at->report, BASE_INVALID,
+                         "%s:%zu: lower is %" PRId64 " and upper is %" PRId64 ": upper must be greater",
+                         at->path, at->line, buffer->first, buffer->last);
+    }
+    if (buffer->alignment & (buffer->alignment - 1)) {
+        return base_fail(at->report, BASE_INVALID, "%s:%zu: alignment is %zu: a power of two is needed",
+                         at->path, at->line, buffer->alignment);
+    }
+    return BASE_OK;
+}
+
+static base_status read_lines(FILE *file, reader *at, planner_problem *problem, const char *const **ids) {
+    planner_buffer *buffers = NULL;
+    const char **names = NULL;
+    size_t capacity = 0, name_capacity = 0, count = 0, column_count = 0, room = 0;
+    column columns[FIELDS];
+    char *line = NULL;
+    base_status status = BASE_OK;
+    for (ssize_t length; status == BASE_OK && (length = getline(&line, &room, file)) >= 0;) {
+        at->line++;
+        if (memchr(line, 0, (size_t)length)) {
+            status = fail_at(at, "a zero byte: this is not a text", "");
+            break;
+        }
+        while (length > 0 && (line[length - 1] == '\n' || line[length - 1] == '\r')) line[--length] = 0;
+        if (length == 0) continue;
+        if (column_count == 0) {
+            status = read_header(at, line, columns, &column_count);
+            continue;
+        }
+        planner_buffer *grown = base_arena_grow(at->arena, buffers, &capacity, count + 1, sizeof *buffers);
+        if (grown) buffers = grown;
+        const char **grown_names =
+            base_arena_grow(at->arena, names, &name_capacity, count + 1, sizeof *names);
+        if (grown_names) names = grown_names;
+        if (!grown || !grown_names) {
+            status = base_fail_memory(at->report);
+            break;
+        }
+        status = read_buffer(at, line, columns, column_count, &buffers[count], &names[count]);
+        count++;
+    }
+    free(line);
+    if (status == BASE_OK && ferror(file)) {
+        status = base_fail(at->report, BASE_MACHINE, "%s: cannot be read", at->path);
+    }
+    if (status == BASE_OK && column_count == 0) {
+        status = base_fail(at->report, BASE_INVALID, "%s: empty: the header id,lower,upper,size is needed",
+                           at->path);
+    }
+    *problem = (planner_problem){.buffers = buffers, .buffer_count = count};
+    if (ids) *ids = (const char *const *)names;
+    return status;
+}
+
+base_status planner_csv_read(const char *path, base_arena *arena, planner_problem *problem,
+                             const char *const **ids, base_report *report) {
+    *problem = (planner_problem){0};
+    FILE *file = fopen(path, "r");
+    if (!file) return base_fail(report, BASE_INVALID, "%s: %s", path, strerror(errno));
+    reader at = {.path = path, .arena = arena, .report = report};
+    base_status status = read_lines(file, &at, problem, ids);
+    fclose(file);
+    return status;
+}
+
+/* ---- writing
+ * ------------------------------------------------------------------------------------------------ */
+
+static void write_id(FILE *file, const char *id) {
+    if (id[0] && !strpbrk(id, ",\"\r\n \t")) {
+        fputs(id, file);
+        return;
+    }
+    fputc('"', file);
+    for (; *id; id++) {
+        if (*id == '"') fputc('"', file);
+        fputc(*id == '\n' || *id == '\r' ? '?' : *id, file);
+    }
+    fputc('"', file);
+}
+
+base_status planner_csv_write(const char *path, const planner_problem *problem, const char *const *ids,
+                              const planner_solution *solution, base_report *report) {
+    bool alignment = false, fixed = false;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        alignment |= problem->buffers[i].alignment > 1;
+        fixed |= problem->buffers[i].fixed != PLANNER_NOT_FIXED;
+    }
+    FILE *file = fopen(path, "w");
+    if (!file) return base_fail(report, BASE_MACHINE, "%s: %s", path, strerror(errno));
+    fprintf(file, "id,lower,upper,size%s%s%s\n", alignment ? ",alignment" : "", fixed ? ",fixed" : "",
+            solution ? ",offset" : "");
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        if (ids) write_id(file, ids[i]);
+        else fprintf(file, "%zu", i);
+        fprintf(file, ",%" PRId64 ",%" PRId64 ",%zu", b->first, b->last, b->size);
+        if (alignment) fprintf(file, ",%zu", b->alignment ? b->alignment : 1);
+        if (fixed && b->fixed == PLANNER_NOT_FIXED) fputc(',', file);
+        else if (fixed) fprintf(file, ",%zu", b->fixed);
+        if (solution) fprintf(file, ",%zu", solution->offsets[i]);
+        fputc('\n', file);
+    }
+    bool bad = ferror(file) != 0;
+    if (fclose(file) != 0 || bad) return base_fail(report, BASE_MACHINE, "%s: cannot be written", path);
+    return BASE_OK;
+}

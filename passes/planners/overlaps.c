@@ -1,0 +1,189 @@
+/* overlaps.c: see overlaps.h. */
+#include "passes/planners/overlaps.h"
+#include <string.h>
+
+bool planner_sort(uint32_t *order, size_t count, planner_less *less, const void *user, base_arena *arena) {
+    uint32_t *from = order, *to = BASE_ARRAY(arena, uint32_t, count);
+    if (!to) return false;
+    for (size_t width = 1; width < count; width *= 2) {
+        for (size_t start = 0; start < count; start += 2 * width) {
+            size_t middle = start + width < count ? start + width : count;
+            size_t end = start + 2 * width < count ? start + 2 * width : count;
+            size_t a = start, b = middle;
+            for (size_t k = start; k < end; k++) {
+                bool left = a < middle && (b >= end || !less(user, from[b], from[a]));
+                to[k] = left ? from[a++] : from[b++];
+            }
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != order) memcpy(order, from, count * sizeof *order);
+    return true;
+}
+
+static bool earlier(const void *user, uint32_t a, uint32_t b) {
+    const planner_buffer *buffers = user;
+    return buffers[a].first < buffers[b].first;
+}
+
+bool planner_overlaps_init(planner_overlaps *overlaps, const planner_problem *problem, base_arena *arena) {
+    size_t count = problem->buffer_count;
+    *overlaps = (planner_overlaps){.problem = problem, .leaves = 1};
+    overlaps->placed = BASE_ARRAY(arena, bool, count + 1);
+    overlaps->found = BASE_ARRAY(arena, uint32_t, count + 1);
+    if (!overlaps->placed || !overlaps->found) return false;
+    if (problem->starts) return true;
+    while (overlaps->leaves < count) overlaps->leaves *= 2;
+    overlaps->order = BASE_ARRAY(arena, uint32_t, count + 1);
+    overlaps->position = BASE_ARRAY(arena, uint32_t, count + 1);
+    overlaps->latest = BASE_ARRAY(arena, int64_t, 2 * overlaps->leaves);
+    if (!overlaps->order || !overlaps->position || !overlaps->latest) return false;
+    for (size_t i = 0; i < count; i++) overlaps->order[i] = (uint32_t)i;
+    if (!planner_sort(overlaps->order, count, earlier, problem->buffers, arena)) return false;
+    for (size_t i = 0; i < count; i++) overlaps->position[overlaps->order[i]] = (uint32_t)i;
+    for (size_t i = 0; i < 2 * overlaps->leaves; i++) overlaps->latest[i] = INT64_MIN;
+    return true;
+}
+
+static void set_latest(planner_overlaps *overlaps, uint32_t buffer, int64_t last) {
+    if (!overlaps->latest) return;
+    size_t at = overlaps->leaves + overlaps->position[buffer];
+    overlaps->latest[at] = last;
+    for (at /= 2; at > 0; at /= 2) {
+        int64_t a = overlaps->latest[2 * at], b = overlaps->latest[2 * at + 1], larger = a > b ? a : b;
+        if (overlaps->latest[at] == larger) break;
+        overlaps->latest[at] = larger;
+    }
+}
+
+void planner_overlaps_add(planner_overlaps *overlaps, uint32_t buffer) {
+    overlaps->placed[buffer] = true;
+    set_latest(overlaps, buffer, overlaps->problem->buffers[buffer].last);
+}
+
+void planner_overlaps_remove(planner_overlaps *overlaps, uint32_t buffer) {
+    overlaps->placed[buffer] = false;
+    set_latest(overlaps, buffer, INT64_MIN);
+}
+
+/* Walks the tree in order; the stack holds at most one node a level, beside the path. */
+static size_t find_by_range(planner_overlaps *overlaps, uint32_t buffer) {
+    const planner_buffer *buffers = overlaps->problem->buffers;
+    int64_t first = buffers[buffer].first, last = buffers[buffer].last;
+    size_t count = 0, stack[130], depth = 0, n = overlaps->problem->buffer_count;
+    if (n == 0) return 0;
+    stack[depth++] = 1;
+    while (depth > 0) {
+        size_t at = stack[--depth];
+        if (overlaps->latest[at] <= first) continue;
+        if (at < overlaps->leaves) {
+            /* The left half first: when its smallest first step is past the range, the right half's is too.
+             */
+            stack[depth++] = 2 * at + 1;
+            stack[depth++] = 2 * at;
+            continue;
+        }
+        uint32_t other = overlaps->order[at - overlaps->leaves];
+        if (buffers[other].first >= last) break;
+        if (other != buffer) overlaps->found[count++] = other;
+    }
+    return count;
+}
+
+size_t planner_overlaps_find(planner_overlaps *overlaps, uint32_t buffer) {
+    const planner_problem *problem = overlaps->problem;
+    if (!problem->starts) return find_by_range(overlaps, buffer);
+    size_t count = 0;
+    for (size_t k = problem->starts[buffer]; k < problem->starts[buffer + 1]; k++) {
+        if (overlaps->placed[problem->neighbours[k]]) overlaps->found[count++] = problem->neighbours[k];
+    }
+    return count;
+}
+
+static bool lower(const size_t *offsets, uint32_t a, uint32_t b) {
+    return offsets[a] != offsets[b] ? offsets[a] < offsets[b] : a < b;
+}
+
+static void sift(uint32_t *items, size_t at, size_t count, const size_t *offsets) {
+    uint32_t item = items[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && lower(offsets, items[child], items[child + 1])) child++;
+        if (!lower(offsets, item, items[child])) break;
+        items[at] = items[child];
+    }
+    items[at] = item;
+}
+
+size_t planner_overlaps_sorted(planner_overlaps *overlaps, uint32_t buffer, const size_t *offsets) {
+    size_t count = planner_overlaps_find(overlaps, buffer);
+    uint32_t *items = overlaps->found;
+    if (count <= 16) {
+        for (size_t i = 1; i < count; i++) {
+            uint32_t item = items[i];
+            size_t k = i;
+            for (; k > 0 && lower(offsets, item, items[k - 1]); k--) items[k] = items[k - 1];
+            items[k] = item;
+        }
+        return count;
+    }
+    for (size_t i = count / 2; i-- > 0;) sift(items, i, count, offsets);
+    for (size_t end = count - 1; end > 0; end--) {
+        uint32_t largest = items[0];
+        items[0] = items[end];
+        items[end] = largest;
+        sift(items, 0, end, offsets);
+    }
+    return count;
+}
+
+bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b) {
+    if (!problem->starts) {
+        return problem->buffers[a].first < problem->buffers[b].last &&
+               problem->buffers[b].first < problem->buffers[a].last;
+    }
+    size_t low = problem->starts[a], high = problem->starts[a + 1];
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (problem->neighbours[middle] < b) low = middle + 1;
+        else high = middle;
+    }
+    return low < problem->starts[a + 1] && problem->neighbours[low] == b;
+}
+
+static bool ends_earlier(const void *user, uint32_t a, uint32_t b) {
+    const planner_buffer *buffers = user;
+    return buffers[a].last < buffers[b].last;
+}
+
+uint32_t *planner_overlaps_degrees(const planner_problem *problem, base_arena *arena) {
+    size_t count = problem->buffer_count;
+    uint32_t *degrees = BASE_ARRAY(arena, uint32_t, count + 1);
+    if (!degrees) return NULL;
+    if (problem->starts) {
+        for (size_t i = 0; i < count; i++)
+            degrees[i] = (uint32_t)(problem->starts[i + 1] - problem->starts[i]);
+        return degrees;
+    }
+    /* All buffers, without those that end before this one begins or begin after it ends. */
+    uint32_t *by_first = BASE_ARRAY(arena, uint32_t, count + 1),
+             *by_last = BASE_ARRAY(arena, uint32_t, count + 1);
+    if (!by_first || !by_last) return NULL;
+    for (size_t i = 0; i < count; i++) by_first[i] = by_last[i] = (uint32_t)i;
+    if (!planner_sort(by_first, count, earlier, problem->buffers, arena) ||
+        !planner_sort(by_last, count, ends_earlier, problem->buffers, arena)) {
+        return NULL;
+    }
+    for (size_t i = 0, ended = 0; i < count; i++) {
+        const planner_buffer *buffer = &problem->buffers[by_first[i]];
+        while (ended < count && problem->buffers[by_last[ended]].last <= buffer->first) ended++;
+        degrees[by_first[i]] = (uint32_t)(count - 1 - ended);
+    }
+    for (size_t i = 0, begun = 0; i < count; i++) {
+        const planner_buffer *buffer = &problem->buffers[by_last[i]];
+        while (begun < count && problem->buffers[by_first[begun]].first < buffer->last) begun++;
+        degrees[by_last[i]] -= (uint32_t)(count - begun);
+    }
+    return degrees;
+}

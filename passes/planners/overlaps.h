@@ -1,0 +1,48 @@
+/* overlaps.h: what planners share: which placed buffers does a buffer interfere with?
+ *
+ * With live ranges, the buffers stand sorted by their first step under a tree of the largest last step among
+ * the placed ones: the placed buffers that overlap a range are found in O(log n) each, and no matrix is
+ * needed. With listed interference the lists are walked.
+ */
+#ifndef OURO_PLANNERS_OVERLAPS_H
+#define OURO_PLANNERS_OVERLAPS_H
+
+#include "passes/planner.h"
+
+typedef struct planner_overlaps {
+    const planner_problem *problem;
+    uint32_t *order;    /* buffers by first step, then id */
+    uint32_t *position; /* of a buffer in order */
+    int64_t *latest;    /* the tree: largest last step of the placed ones; INT64_MIN: none */
+    size_t leaves;      /* a power of two */
+    bool *placed;       /* by buffer */
+    uint32_t *found;    /* room for the answer of planner_overlaps_find */
+} planner_overlaps;
+
+/* An empty set of placed buffers. False when memory runs out. */
+bool planner_overlaps_init(planner_overlaps *overlaps, const planner_problem *problem, base_arena *arena);
+
+/* Marks a buffer as placed. Buffers of no bytes are never an obstacle: do not add them. */
+void planner_overlaps_add(planner_overlaps *overlaps, uint32_t buffer);
+
+/* Takes the mark back. */
+void planner_overlaps_remove(planner_overlaps *overlaps, uint32_t buffer);
+
+/* The placed buffers that interfere with `buffer` (itself left out) into overlaps->found; how many. */
+size_t planner_overlaps_find(planner_overlaps *overlaps, uint32_t buffer);
+
+/* The same, sorted by offset, then id. */
+size_t planner_overlaps_sorted(planner_overlaps *overlaps, uint32_t buffer, const size_t *offsets);
+
+/* Do two buffers interfere? */
+bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b);
+
+/* How many buffers each one interferes with; in O(n log n) for live ranges. NULL when memory runs out. */
+uint32_t *planner_overlaps_degrees(const planner_problem *problem, base_arena *arena);
+
+/* Sorts `order` (buffer numbers) by less; stable, O(n log n), no recursion on bad input. False when memory
+ * runs out. */
+typedef bool planner_less(const void *user, uint32_t a, uint32_t b);
+bool planner_sort(uint32_t *order, size_t count, planner_less *less, const void *user, base_arena *arena);
+
+#endif
