@@ -49,7 +49,10 @@ static void tell_result(emit_buffer *json, const planner *with, base_status stat
     if (solved) {
         printf("  %-18s %14zu %8.4f %9.3f s  %s%s\n", with->name, solution->height,
                bound ? (double)solution->height / (double)bound : 1.0, seconds,
-               solution->optimal ? "optimal" : "", fits ? "" : " over the capacity");
+               solution->optimal ? "optimal" : "",
+               fits                ? ""
+               : solution->optimal ? ", over the capacity"
+                                   : "over the capacity");
     } else {
         printf("  %-18s failed: %.*s\n", with->name, (int)strcspn(report->text, "\n"), report->text);
     }

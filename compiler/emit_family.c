@@ -1,6 +1,7 @@
 /* emit_family.c: see emit_family.h. Colours are told apart also by those who see few: they differ in
  * lightness. */
 #include "compiler/emit_family.h"
+#include <stdbool.h>
 #include <string.h>
 
 const emit_family emit_families[EMIT_FAMILY_COUNT] = {
@@ -31,9 +32,11 @@ const emit_family *emit_family_of(const char *operator_name) {
         "",
     };
     size_t length = strlen(operator_name);
-    for (size_t i = 0; i < EMIT_FAMILY_COUNT; i++) {
+    /* A blank would match between two names. */
+    bool listed = length && !strchr(operator_name, ' ');
+    for (size_t i = 0; i < EMIT_FAMILY_COUNT && listed; i++) {
         for (const char *at = members[i]; (at = strstr(at, operator_name)); at++) {
-            if (length && at > members[i] && at[-1] == ' ' && at[length] == ' ') return &emit_families[i];
+            if (at[-1] == ' ' && at[length] == ' ') return &emit_families[i];
         }
     }
     return &emit_families[EMIT_FAMILY_COUNT - 1];
