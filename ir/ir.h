@@ -176,6 +176,9 @@ void ir_value_replace(ir_value *from, ir_value *to);     /* in all uses */
 void ir_node_remove(ir_node *node);
 /* Removes a constant without uses and releases its data. */
 void ir_constant_remove(ir_module *module, ir_value *value);
+/* Takes a node, with what it owns, out of its graph and puts it into another (of the same module), before `before`, a
+ * node of that graph, or (NULL) at its end. */
+void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before);
 void ir_node_move(ir_node *node, ir_node *before); /* before NULL: to the end; within its graph */
 
 /* ---- questions (ir.c) -------------------------------------------------------------------------------- */

@@ -29,6 +29,16 @@ ir_value *ir_input(const ir_node *node, uint32_t index) {
     return index < node->input_count ? node->inputs[index]->value : NULL;
 }
 
+void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before) {
+    unlink_node(node);
+    node->graph = graph;
+    for (uint32_t i = 0; i < node->input_count; i++) node->inputs[i]->graph = graph;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i]) node->outputs[i]->graph = graph;
+    }
+    ir_node_link(node, before);
+}
+
 bool ir_node_set_input(ir_node *node, uint32_t index, ir_value *value) {
     if (index >= node->input_count) {
         if (index == UINT32_MAX) return false;

@@ -71,7 +71,7 @@ base_status rt_kernel_evaluate(const op_call *call, const rt_environment *enviro
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
         op_tensor *output = &call->outputs[i];
-        if (output->type.dtype == OP_NONE) continue;
+        if (output->type.dtype == OP_NONE || output->data) continue;
         size_t padded;
         if (!op_type_bytes(&output->type, &output->bytes) ||
             !base_size_add(output->bytes, 2 * RT_ALIGNMENT, &padded)) {

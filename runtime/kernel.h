@@ -82,7 +82,8 @@ base_status rt_kernel_prepare(const rt_kernel *kernel, const op_call *call, cons
 void rt_kernel_release(rt_prepared *prepared);
 
 /* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
- * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned).
+ * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned), unless the
+ * caller has set their data already.
  * BASE_INVALID where no kernel accepts it. */
 base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
                                base_report *report);

@@ -56,9 +56,22 @@ static base_status run_split(const rt_prepared *prepared, const op_tensor *input
     return BASE_OK;
 }
 
+/* Channels in whole blocks are as good as plain ones: along batch or channels each part is one stretch. */
+static bool accepts_blocks(const op_call *call) {
+    op_layout layout = call->outputs[0].type.layout;
+    int64_t block = layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 0;
+    int64_t axis = op_attribute_integer(&call->attributes, "axis", 0);
+    if (!block || axis < 0 || axis > 1) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_type *type = &call->inputs[i].type;
+        if (type->layout != layout || type->shape.rank < 2 || type->shape.dims[1] % block) return false;
+    }
+    return true;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_plain(call) || (call->code == OP_CONCAT && accepts_blocks(call));
 }
 
 static base_status prepare_parts(const op_call *call, const op_tensor *whole, const op_tensor *parts,
