@@ -10,8 +10,8 @@
 
 /* What the operators with parameters need, in each type that they come in. */
 typedef struct unary_parameters {
-    float alpha;     /* LeakyRelu */
-    float low, high; /* Clip of float and half precision */
+    float alpha, beta; /* attributes; beta is called gamma in Selu */
+    float low, high;   /* Clip of float and half precision */
     double low_double, high_double;
     int64_t low_signed, high_signed;
     uint64_t low_unsigned, high_unsigned;
@@ -70,6 +70,37 @@ UNARY_REAL(sigmoid, rt_sigmoid(a), (a < 0.0 ? exp(a) / (1.0 + exp(a)) : 1.0 / (1
 UNARY_REAL(sqrt, sqrtf(a), sqrt(a))
 UNARY_REAL(tanh, rt_tanh(a), tanh(a))
 
+/* Less usual ones: those without a vector form are left to the C library. */
+#define UNARY_LIBRARY(name, single, twice)                                                                   \
+    UNARY(name##_float, , float, single)                                                                     \
+    UNARY(name##_double, , double, twice)
+#define ALPHA ((double)p.alpha)
+#define BETA ((double)p.beta)
+UNARY_LIBRARY(acos, acosf(a), acos(a))
+UNARY_LIBRARY(acosh, acoshf(a), acosh(a))
+UNARY_LIBRARY(asin, asinf(a), asin(a))
+UNARY_LIBRARY(asinh, asinhf(a), asinh(a))
+UNARY_LIBRARY(atan, atanf(a), atan(a))
+UNARY_LIBRARY(atanh, atanhf(a), atanh(a))
+UNARY_LIBRARY(celu, (a < 0.0f ? p.alpha * expm1f(a / p.alpha) : a), (a < 0.0 ? ALPHA * expm1(a / ALPHA) : a))
+UNARY_LIBRARY(cos, cosf(a), cos(a))
+UNARY_LIBRARY(cosh, coshf(a), cosh(a))
+UNARY_LIBRARY(elu, (a < 0.0f ? p.alpha * expm1f(a) : a), (a < 0.0 ? ALPHA * expm1(a) : a))
+UNARY_REAL(hard_sigmoid, LIMIT(p.alpha *a + p.beta, 0.0f, 1.0f), LIMIT(ALPHA *a + BETA, 0.0, 1.0))
+UNARY_REAL(hard_swish, a *LIMIT(a / 6.0f + 0.5f, 0.0f, 1.0f), a *LIMIT(a / 6.0 + 0.5, 0.0, 1.0))
+UNARY_REAL(round, rintf(a), rint(a))
+UNARY_LIBRARY(selu, p.beta *(a < 0.0f ? p.alpha * expm1f(a) : a), BETA *(a < 0.0 ? ALPHA * expm1(a) : a))
+UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a))
+UNARY_SIGNED(sign, (a > 0) - (a < 0))
+UNARY_UNSIGNED(sign, a > 0)
+UNARY_LIBRARY(sin, sinf(a), sin(a))
+UNARY_LIBRARY(sinh, sinhf(a), sinh(a))
+UNARY_LIBRARY(softplus, (a > 0.0f ? a : 0.0f) + log1pf(expf(-rt_absolute(a))),
+              (a > 0.0 ? a : 0.0) + log1p(exp(-fabs(a))))
+UNARY_REAL(softsign, a / (1.0f + rt_absolute(a)), a / (1.0 + fabs(a)))
+UNARY_LIBRARY(tan, tanf(a), tan(a))
+UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
+
 static void same(void *to, const void *from, int64_t count, size_t size) {
     if (to != from && count > 0) memcpy(to, from, (size_t)count * size);
 }
@@ -93,25 +124,47 @@ UNARY_SAME(uint64, 64)
 /* `zero_stays`: zero is mapped to zero, so that the padding of blocked layouts needs no care. */
 typedef struct unary_row {
     bool zero_stays;
+    float alpha, beta; /* where the attributes are absent */
     unary_function *functions[OP_DTYPE_COUNT];
 } unary_row;
 
 static const unary_row rows[OP_CODE_COUNT] = {
-    [OP_ABS] = {true, {ROW_REAL(abs), ROW_SIGNED(abs), ROW_UNSIGNED(abs)}},
-    [OP_CEIL] = {true, {ROW_REAL(ceil)}},
-    [OP_CLIP] = {false, {ROW_REAL(clip), ROW_SIGNED(clip), ROW_UNSIGNED(clip)}},
-    [OP_ERF] = {true, {ROW_REAL(erf), ROW_SIGNED(erf), ROW_UNSIGNED(erf)}},
-    [OP_EXP] = {false, {ROW_REAL(exp)}},
-    [OP_FLOOR] = {true, {ROW_REAL(floor)}},
-    [OP_LOG] = {false, {ROW_REAL(log)}},
-    [OP_NEG] = {true, {ROW_REAL(negate), ROW_SIGNED(negate)}},
-    [OP_NOT] = {false, {[OP_BOOL] = not_bool}},
-    [OP_RECIPROCAL] = {false, {ROW_REAL(reciprocal)}},
-    [OP_RELU] = {true, {ROW_REAL(relu), ROW_SIGNED(relu)}},
-    [OP_LEAKY_RELU] = {true, {ROW_REAL(leaky_relu)}},
-    [OP_SIGMOID] = {false, {ROW_REAL(sigmoid)}},
-    [OP_SQRT] = {true, {ROW_REAL(sqrt)}},
-    [OP_TANH] = {true, {ROW_REAL(tanh)}},
+    [OP_ABS] = {true, 0.0f, 0.0f, {ROW_REAL(abs), ROW_SIGNED(abs), ROW_UNSIGNED(abs)}},
+    [OP_CEIL] = {true, 0.0f, 0.0f, {ROW_REAL(ceil)}},
+    [OP_CLIP] = {false, 0.0f, 0.0f, {ROW_REAL(clip), ROW_SIGNED(clip), ROW_UNSIGNED(clip)}},
+    [OP_ERF] = {true, 0.0f, 0.0f, {ROW_REAL(erf), ROW_SIGNED(erf), ROW_UNSIGNED(erf)}},
+    [OP_EXP] = {false, 0.0f, 0.0f, {ROW_REAL(exp)}},
+    [OP_FLOOR] = {true, 0.0f, 0.0f, {ROW_REAL(floor)}},
+    [OP_LOG] = {false, 0.0f, 0.0f, {ROW_REAL(log)}},
+    [OP_NEG] = {true, 0.0f, 0.0f, {ROW_REAL(negate), ROW_SIGNED(negate)}},
+    [OP_NOT] = {false, 0.0f, 0.0f, {[OP_BOOL] = not_bool}},
+    [OP_RECIPROCAL] = {false, 0.0f, 0.0f, {ROW_REAL(reciprocal)}},
+    [OP_RELU] = {true, 0.0f, 0.0f, {ROW_REAL(relu), ROW_SIGNED(relu)}},
+    [OP_LEAKY_RELU] = {true, 0.01f, 0.0f, {ROW_REAL(leaky_relu)}},
+    [OP_SIGMOID] = {false, 0.0f, 0.0f, {ROW_REAL(sigmoid)}},
+    [OP_SQRT] = {true, 0.0f, 0.0f, {ROW_REAL(sqrt)}},
+    [OP_TANH] = {true, 0.0f, 0.0f, {ROW_REAL(tanh)}},
+    [OP_ACOS] = {false, 0.0f, 0.0f, {ROW_REAL(acos)}},
+    [OP_ACOSH] = {false, 0.0f, 0.0f, {ROW_REAL(acosh)}},
+    [OP_ASIN] = {true, 0.0f, 0.0f, {ROW_REAL(asin)}},
+    [OP_ASINH] = {true, 0.0f, 0.0f, {ROW_REAL(asinh)}},
+    [OP_ATAN] = {true, 0.0f, 0.0f, {ROW_REAL(atan)}},
+    [OP_ATANH] = {true, 0.0f, 0.0f, {ROW_REAL(atanh)}},
+    [OP_CELU] = {true, 1.0f, 0.0f, {ROW_REAL(celu)}},
+    [OP_COS] = {false, 0.0f, 0.0f, {ROW_REAL(cos)}},
+    [OP_COSH] = {false, 0.0f, 0.0f, {ROW_REAL(cosh)}},
+    [OP_ELU] = {true, 1.0f, 0.0f, {ROW_REAL(elu)}},
+    [OP_HARD_SIGMOID] = {false, 0.2f, 0.5f, {ROW_REAL(hard_sigmoid)}},
+    [OP_HARD_SWISH] = {true, 0.0f, 0.0f, {ROW_REAL(hard_swish)}},
+    [OP_ROUND] = {true, 0.0f, 0.0f, {ROW_REAL(round)}},
+    [OP_SELU] = {true, 1.67326319217681884765625f, 1.05070102214813232421875f, {ROW_REAL(selu)}},
+    [OP_SIGN] = {true, 0.0f, 0.0f, {ROW_REAL(sign), ROW_SIGNED(sign), ROW_UNSIGNED(sign)}},
+    [OP_SIN] = {true, 0.0f, 0.0f, {ROW_REAL(sin)}},
+    [OP_SINH] = {true, 0.0f, 0.0f, {ROW_REAL(sinh)}},
+    [OP_SOFTPLUS] = {false, 0.0f, 0.0f, {ROW_REAL(softplus)}},
+    [OP_SOFTSIGN] = {true, 0.0f, 0.0f, {ROW_REAL(softsign)}},
+    [OP_TAN] = {true, 0.0f, 0.0f, {ROW_REAL(tan)}},
+    [OP_THRESHOLDED_RELU] = {true, 1.0f, 0.0f, {ROW_REAL(thresholded_relu)}},
 };
 
 static unary_function *find(op_code code, op_dtype dtype) {
@@ -323,7 +376,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->size = op_dtype_bytes(state->dtype);
     state->count = rt_stored_elements(&call->outputs[0].type);
     state->work = work_of(call->code);
-    state->parameters.alpha = op_attribute_real(&call->attributes, "alpha", 0.01f);
+    const unary_row *row = &rows[call->code];
+    state->parameters.alpha = op_attribute_real(&call->attributes, "alpha", row->alpha);
+    state->parameters.beta =
+        op_attribute_real(&call->attributes, call->code == OP_SELU ? "gamma" : "beta", row->beta);
     prepared->state = state;
     bool small = state->count * state->work < RT_PARALLEL_WORK && !rt_is_half(state->dtype);
     prepared->run = call->code == OP_CLIP ? run_clip : small ? run_small : run_large;
