@@ -29,16 +29,6 @@ ir_value *ir_input(const ir_node *node, uint32_t index) {
     return index < node->input_count ? node->inputs[index]->value : NULL;
 }
 
-void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before) {
-    unlink_node(node);
-    node->graph = graph;
-    for (uint32_t i = 0; i < node->input_count; i++) node->inputs[i]->graph = graph;
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i]) node->outputs[i]->graph = graph;
-    }
-    ir_node_link(node, before);
-}
-
 bool ir_node_set_input(ir_node *node, uint32_t index, ir_value *value) {
     if (index >= node->input_count) {
         if (index == UINT32_MAX) return false;
@@ -132,16 +122,31 @@ void ir_constant_remove(ir_module *module, ir_value *value) {
     value_erase(module, value);
 }
 
-void ir_node_move(ir_node *node, ir_node *before) {
-    if (before == node) return;
+/* Puts a node that is in no list into its graph's, before `before` or (NULL) at the end. */
+static void node_link(ir_node *node, ir_node *before) {
     ir_graph *graph = node->graph;
     assert(!before || before->graph == graph);
-    node_unlink(node);
     node->next = before;
     node->previous = before ? before->previous : graph->last;
     *(node->previous ? &node->previous->next : &graph->first) = node;
     *(before ? &before->previous : &graph->last) = node;
     graph->node_count++;
+}
+
+void ir_node_move(ir_node *node, ir_node *before) {
+    if (before == node) return;
+    node_unlink(node);
+    node_link(node, before);
+}
+
+void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before) {
+    node_unlink(node);
+    node->graph = graph;
+    for (uint32_t i = 0; i < node->input_count; i++) node->inputs[i]->graph = graph;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i]) node->outputs[i]->graph = graph;
+    }
+    node_link(node, before);
 }
 
 /* ---- questions
