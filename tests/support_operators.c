@@ -244,6 +244,7 @@ static void assert_same(const op_tensor *a, const op_tensor *b) {
 
 base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, base_report *report) {
     call->arena = arena;
+    for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i] = (op_tensor){0};
     base_status status = op_infer(call, report);
     if (status != BASE_OK) return status;
 

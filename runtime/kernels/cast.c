@@ -60,8 +60,6 @@ typedef void cast_function(void *to, const void *from, int64_t count);
 FROM_REAL(float, float)
 FROM_REAL(double, double)
 CAST(float_to_double, RT_CLONES, float, double, a)
-CAST(float_to_half, , float, uint16_t, rt_half_from_float(a))
-CAST(float_to_brain, , float, uint16_t, rt_brain_from_float(a))
 CAST(double_to_float, RT_CLONES, double, float, a)
 CAST(double_to_half, , double, uint16_t, rt_half_from_double(a))
 CAST(double_to_brain, , double, uint16_t, rt_brain_from_double(a))
@@ -79,6 +77,13 @@ static void half_to_float(void *to, const void *from, int64_t count) {
 }
 static void brain_to_float(void *to, const void *from, int64_t count) {
     rt_half_load(OP_BFLOAT16, to, from, count);
+}
+
+static void float_to_half(void *to, const void *from, int64_t count) {
+    rt_half_store(OP_FLOAT16, to, from, count);
+}
+static void float_to_brain(void *to, const void *from, int64_t count) {
+    rt_half_store(OP_BFLOAT16, to, from, count);
 }
 
 #define TO_INTEGERS(name)                                                                                    \

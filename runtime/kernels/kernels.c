@@ -101,12 +101,42 @@ void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count
     else brain_load(to, from, count);
 }
 
-void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
-    if (dtype == OP_FLOAT16) {
-        for (int64_t i = 0; i < count; i++) to[i] = rt_half_from_float(from[i]);
-    } else {
-        for (int64_t i = 0; i < count; i++) to[i] = rt_brain_from_float(from[i]);
+/* The same roundings as rt_half_from_float and rt_brain_from_float, without branches. */
+RT_CLONES static void half_store(uint16_t *to, const float *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        union {
+            float value;
+            uint32_t bits;
+        } word = {.value = from[i]}, small;
+        const uint32_t sign = word.bits >> 16 & 0x8000u, rest = word.bits & 0x7fffffffu;
+        const uint32_t normal = ((rest + 0xfffu + (rest >> 13 & 1u)) >> 13) - (112u << 10);
+        /* Added to 1/2, a number is rounded to a multiple of the smallest half: the addition does the work.
+         */
+        small.bits = rest;
+        small.value += 0.5f;
+        const uint32_t subnormal = small.bits - 0x3f000000u;
+        uint32_t half = rest < 0x38800000u ? subnormal : normal;
+        half = rest >= 0x47800000u ? 0x7c00u : half;
+        half = rest > 0x7f800000u ? 0x7e00u : half;
+        to[i] = (uint16_t)(sign | half);
     }
+}
+
+RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        union {
+            float value;
+            uint32_t bits;
+        } word = {.value = from[i]};
+        const uint32_t rounded = (word.bits + 0x7fffu + (word.bits >> 16 & 1u)) >> 16;
+        const bool nan = (word.bits & 0x7fffffffu) > 0x7f800000u;
+        to[i] = (uint16_t)(nan ? word.bits >> 16 | 0x40u : rounded);
+    }
+}
+
+void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
+    if (dtype == OP_FLOAT16) half_store(to, from, count);
+    else brain_store(to, from, count);
 }
 
 /* ---- loops ------------------------------------------------------------------------------------------------
