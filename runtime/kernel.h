@@ -88,6 +88,10 @@ void rt_kernel_release(rt_prepared *prepared);
 base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
                                base_report *report);
 
+/* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a thread
+ * runs a session that another one made. Kernels then always ask for the same team. */
+void rt_threads_warm(int threads);
+
 /* What this build and machine are, as far as plans depend on it: "x86_64 onednn-2.6.3 avx512_core" or
  * "portable". Written into text; returns text. `portable`: of a plan that uses portable kernels only. */
 const char *rt_machine_describe(bool portable, char *text, size_t capacity);

@@ -10,10 +10,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
-                           rt_prepared *prepared, base_report *report) {
-    rt_product *product = BASE_NEW(arena, rt_product);
-    if (!product) return base_fail_memory(report);
+void rt_gemm_read(const op_call *call, rt_product *product) {
     const op_shape *a = &call->inputs[0].type.shape, *b = &call->inputs[1].type.shape;
     const bool turned_a = op_attribute_integer(&call->attributes, "transA", 0) != 0;
     const bool turned_b = op_attribute_integer(&call->attributes, "transB", 0) != 0;
@@ -38,6 +35,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         product->addend_column = width == 1 ? 0 : 1;
         product->addend_strides[0] = c->rank == 2 && c->dims[0] != 1 ? width : 0;
     }
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_product *product = BASE_NEW(arena, rt_product);
+    if (!product) return base_fail_memory(report);
+    rt_gemm_read(call, product);
     prepared->state = product;
     prepared->run = run;
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);

@@ -41,10 +41,7 @@ static void batch_strides(const op_shape *shape, int32_t own, int32_t rank, int6
     }
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
-                           rt_prepared *prepared, base_report *report) {
-    rt_product *product = BASE_NEW(arena, rt_product);
-    if (!product) return base_fail_memory(report);
+void rt_matmul_read(const op_call *call, rt_product *product) {
     const op_shape *a = &call->inputs[0].type.shape, *b = &call->inputs[1].type.shape;
     const op_shape *y = &call->outputs[0].type.shape;
     const bool row = a->rank == 1, column = b->rank == 1;
@@ -99,6 +96,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         product->batches = 1;
         product->batch_rank = 0;
     }
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_product *product = BASE_NEW(arena, rt_product);
+    if (!product) return base_fail_memory(report);
+    rt_matmul_read(call, product);
     prepared->state = product;
     prepared->run = run;
     prepared->scratch_bytes = rt_product_scratch(product, environment->threads);

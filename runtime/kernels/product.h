@@ -51,6 +51,11 @@ typedef struct rt_product {
     rt_activation activation;
 } rt_product;
 
+/* The product that an application is; all shapes are known (matmul.c, gemm.c). A stack on the left of one
+ * matrix is read as one tall product. */
+void rt_matmul_read(const op_call *call, rt_product *product);
+void rt_gemm_read(const op_call *call, rt_product *product);
+
 size_t rt_product_scratch(const rt_product *product, int threads);
 /* Y is dense. */
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,

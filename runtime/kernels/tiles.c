@@ -14,6 +14,16 @@ void rt_team_run(int threads, rt_member_function *function, void *context) {
     function(context, omp_get_thread_num(), omp_get_num_threads());
 }
 
+static void do_nothing(void *context, int member, int members) {
+    (void)context;
+    (void)member;
+    (void)members;
+}
+
+void rt_threads_warm(int threads) {
+    rt_team_run(threads, do_nothing, NULL);
+}
+
 typedef float vector_16 __attribute__((vector_size(16), may_alias));
 typedef float vector_32 __attribute__((vector_size(32), may_alias));
 typedef float vector_64 __attribute__((vector_size(64), may_alias));

@@ -1,11 +1,30 @@
 /* onednn.c: the table of kernels that run on oneDNN, and what the library is. */
 #include "runtime/onednn/onednn.h"
-#include <dnnl.h>
+#include "runtime/onednn/primitive.h"
 #include <stdio.h>
 
 const rt_kernel *rt_onednn_kernel(op_code code) {
-    (void)code;
-    return NULL;
+    switch (code) {
+    case OP_CONV:
+        return &rt_onednn_convolution;
+    case OP_MAX_POOL:
+    case OP_AVERAGE_POOL:
+    case OP_GLOBAL_MAX_POOL:
+    case OP_GLOBAL_AVERAGE_POOL:
+        return &rt_onednn_pool;
+    case OP_BATCH_NORMALIZATION:
+        return &rt_onednn_batch_normalization;
+    case OP_LRN:
+        return &rt_onednn_lrn;
+    case OP_MATMUL:
+        return &rt_onednn_matmul;
+    case OP_GEMM:
+        return &rt_onednn_gemm;
+    case OP_REORDER:
+        return &rt_onednn_reorder;
+    default:
+        return NULL;
+    }
 }
 
 static const char *instruction_set(void) {

@@ -1,0 +1,200 @@
+/* convolution.c: Conv on oneDNN: bias, the activation as a post-operation, the residual as a sum into dst.
+ *
+ * Constant weights are packed at compile time into the form that oneDNN likes for the layouts of source and
+ * destination. Which form that is follows from the application, the machine and the number of threads; it is
+ * asked for again when a session is made, and the sizes must agree.
+ */
+#include "runtime/onednn/primitive.h"
+#include <string.h>
+
+enum { IMAGE_CHANNELS = 4 }; /* at most, of an input that is best read plain */
+
+typedef struct convolution {
+    rt_primitive primitive;
+    bool bias, residual;
+    size_t residual_bytes;
+} convolution;
+
+/* The description of the weights in ONNX's order, with the group as a dimension of its own. */
+static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *description) {
+    const op_shape *weights = &call->inputs[1].type.shape;
+    const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
+    op_shape shape = *weights;
+    if (group > 1) {
+        shape.rank = weights->rank + 1;
+        shape.dims[0] = group;
+        shape.dims[1] = weights->dims[0] / group;
+        for (int32_t i = 1; i < weights->rank; i++) shape.dims[i + 1] = weights->dims[i];
+    }
+    return any ? rt_describe_any(&shape, description) : rt_describe_as(&shape, OP_LAYOUT_PLAIN, description);
+}
+
+static bool make_descriptor(const op_call *call, const rt_environment *environment, op_layout from,
+                            op_layout to, bool packed, rt_descriptor *open) {
+    const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
+    const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
+    rt_activation activation;
+    op_window window;
+    if (!rt_activation_read(&call->attributes, &activation) ||
+        op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) {
+        return false;
+    }
+    dnnl_memory_desc_t source, weights, offsets, target;
+    bool described = rt_describe_as(x, from, &source) && rt_describe_as(y, to, &target) &&
+                     describe_weights(call, packed, &weights);
+    if (described && bias) described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+    if (!described) return false;
+    rt_window_dims dims;
+    rt_window_describe(&window, &dims);
+    dnnl_convolution_desc_t operation;
+    if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
+                                                   dnnl_convolution_direct, &source, &weights,
+                                                   bias ? &offsets : NULL, &target, dims.strides,
+                                                   dims.dilates, dims.before, dims.after) != dnnl_success) {
+        return false;
+    }
+    if (!rt_descriptor_open(open, residual ? 1 : 0, &activation)) return false;
+    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+/* The descriptor for the layouts that the tensors have. */
+static bool make_given(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
+    return make_descriptor(call, environment, call->inputs[0].type.layout, call->outputs[0].type.layout,
+                           call->inputs[1].type.layout == OP_LAYOUT_PACKED, open);
+}
+
+static bool is_packed(const op_call *call) {
+    return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_descriptor open;
+    if (!rt_floats_known(call)) return false;
+    if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
+        return false;
+    if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_PLAIN) return false;
+    if (!make_given(call, environment, &open)) return false;
+    rt_descriptor_close(&open);
+    return true;
+}
+
+/* In order, the first that works: blocks of 16 channels, which let a Concat along the channels be a view;
+ * from a plain image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
+ * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
+ * without AVX-512. */
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    static const struct {
+        op_layout from, to;
+    } candidates[] = {{OP_LAYOUT_NC16, OP_LAYOUT_NC16}, {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16},
+                      {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC}, {OP_LAYOUT_NC8, OP_LAYOUT_NC8},
+                      {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8}, {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
+    const bool packed = call->inputs[1].data != NULL;
+    if (!rt_floats_known(call)) return false;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        rt_descriptor open;
+        const bool image = candidates[i].from == OP_LAYOUT_PLAIN && candidates[i].to != OP_LAYOUT_PLAIN;
+        if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
+        if (!make_descriptor(call, environment, candidates[i].from, candidates[i].to, packed, &open))
+            continue;
+        *preference = (rt_preference){.output = candidates[i].to};
+        preference->inputs[0] = candidates[i].from;
+        if (op_input_present(call, 3)) preference->inputs[3] = candidates[i].to;
+        if (packed) {
+            preference->inputs[1] = OP_LAYOUT_PACKED;
+            preference->packed_bytes[1] =
+                dnnl_memory_desc_get_size(rt_descriptor_memory(&open, dnnl_query_weights_md));
+        }
+        rt_descriptor_close(&open);
+        return true;
+    }
+    return false;
+}
+
+static base_status check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
+    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
+    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "the plan was packed for another machine: weights have %zu bytes, expected %zu",
+                     call->inputs[1].type.packed_bytes, bytes);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    rt_descriptor open;
+    dnnl_memory_desc_t from;
+    if (input != 1 || !describe_weights(call, false, &from) || !make_given(call, environment, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this convolution", input);
+    }
+    base_status status = check_packed(call, &open, report);
+    if (status == BASE_OK) {
+        status = rt_reorder(&from, plain->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed, 1,
+                            environment->threads, report);
+    }
+    rt_descriptor_close(&open);
+    return status;
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    convolution *state = prepared->state;
+    void *data[4] = {inputs[0].data, inputs[1].data, outputs[0].data, NULL};
+    if (state->bias) data[3] = inputs[2].data;
+    /* The sum adds to what is there already. */
+    if (state->residual && inputs[3].data != outputs[0].data) {
+        memcpy(outputs[0].data, inputs[3].data, state->residual_bytes);
+    }
+    return rt_primitive_run(&state->primitive, prepared->threads, data, scratch, report);
+}
+
+static void release(rt_prepared *prepared) {
+    convolution *state = prepared->state;
+    if (state) rt_primitive_close(&state->primitive);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    convolution *state = BASE_NEW(arena, convolution);
+    rt_descriptor open;
+    if (!state) return base_fail_memory(report);
+    if (!make_given(call, environment, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
+    }
+    prepared->state = state;
+    prepared->run = run;
+    state->bias = op_input_present(call, 2);
+    state->residual = op_input_present(call, 3);
+    if (!op_type_bytes(&call->outputs[0].type, &state->residual_bytes)) state->residual_bytes = 0;
+    base_status status = is_packed(call) ? check_packed(call, &open, report) : BASE_OK;
+    rt_primitive *primitive = &state->primitive;
+    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, environment->threads, report);
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(primitive, DNNL_ARG_SRC,
+                                       rt_descriptor_memory(&open, dnnl_query_src_md), false, report);
+    }
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(primitive, DNNL_ARG_WEIGHTS,
+                                       rt_descriptor_memory(&open, dnnl_query_weights_md), false, report);
+    }
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(primitive, DNNL_ARG_DST,
+                                       rt_descriptor_memory(&open, dnnl_query_dst_md), true, report);
+    }
+    if (status == BASE_OK && state->bias) {
+        dnnl_memory_desc_t offsets;
+        rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+        status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &offsets, false, report);
+    }
+    prepared->scratch_bytes = primitive->scratch_bytes;
+    rt_descriptor_close(&open);
+    if (status != BASE_OK) release(prepared);
+    return status;
+}
+
+const rt_kernel rt_onednn_convolution = {.name = "onednn.convolution",
+                                         .accepts = accepts,
+                                         .prefer = prefer,
+                                         .pack = pack,
+                                         .prepare = prepare,
+                                         .release = release};

@@ -1,0 +1,266 @@
+/* product.c: MatMul and Gemm on oneDNN's matmul primitive.
+ *
+ * A constant right matrix (without a stack of its own) is packed at compile time, transposed and scaled by
+ * alpha on the way; a bias that must be scaled by beta likewise. Products of few rows with a matrix that is
+ * not packed stay with the portable kernel, which reads it just once where it lies; so do small ones, which
+ * would spend their time on the way in.
+ */
+#include "runtime/kernels/product.h"
+#include "runtime/onednn/primitive.h"
+#include <string.h>
+
+enum { FEW_ROWS = 4, SMALL_WORK = 16384 };
+
+typedef enum addend_form { ADDEND_NONE, ADDEND_BIAS, ADDEND_MATRIX, ADDEND_OTHER } addend_form;
+
+typedef struct matrices {
+    rt_product product;
+    addend_form addend;
+    int64_t addend_count;
+} matrices;
+
+typedef struct state {
+    rt_primitive primitive;
+    bool bias, sum;
+    size_t sum_bytes;
+} state;
+
+/* Reads the application; false where it is none of ours. */
+static bool read_matrices(const op_call *call, matrices *read) {
+    rt_activation activation;
+    if (!rt_floats_known(call) || !rt_activation_read(&call->attributes, &activation)) return false;
+    if (call->code == OP_MATMUL) rt_matmul_read(call, &read->product);
+    else rt_gemm_read(call, &read->product);
+    const rt_product *product = &read->product;
+    read->addend = ADDEND_NONE;
+    if (product->addend) {
+        int64_t rows = 1;
+        bool along = false, dense = product->addend_column == 1 || product->columns == 1;
+        if (!op_shape_elements(&call->inputs[2].type.shape, &read->addend_count)) return false;
+        for (int32_t i = 0; i < product->addend_rank; i++) {
+            along = along || (product->addend_strides[i] != 0 && product->addend_dims[i] != 1);
+            rows *= product->addend_dims[i];
+        }
+        dense = dense && read->addend_count == rows * product->columns;
+        if (!along && read->addend_count == product->columns) read->addend = ADDEND_BIAS;
+        else read->addend = dense ? ADDEND_MATRIX : ADDEND_OTHER;
+    }
+    return product->batch_rank <= DNNL_MAX_NDIMS - 2 && read->addend != ADDEND_OTHER &&
+           product->dtype == OP_FLOAT;
+}
+
+static bool describe(int32_t rank, const int64_t *batch_dims, const int64_t *batch_strides, int64_t rows,
+                     int64_t columns, int64_t row, int64_t column, dnnl_memory_desc_t *description) {
+    dnnl_dims_t dims, strides;
+    for (int32_t i = 0; i < rank; i++) {
+        const bool broadcast = batch_strides[i] == 0;
+        dims[i] = broadcast ? 1 : batch_dims[i];
+        strides[i] = broadcast ? rows * columns : batch_strides[i];
+    }
+    dims[rank] = rows;
+    dims[rank + 1] = columns;
+    strides[rank] = row;
+    strides[rank + 1] = column;
+    return dnnl_memory_desc_init_by_strides(description, rank + 2, dims, dnnl_f32, strides) == dnnl_success;
+}
+
+/* The right matrix as it stands in the model. */
+static bool describe_right(const rt_product *product, dnnl_memory_desc_t *description) {
+    return describe(product->batch_rank, product->batch_dims, product->b_batch, product->depth,
+                    product->columns, product->b_depth, product->b_column, description);
+}
+
+static bool make_descriptor(const matrices *read, const rt_environment *environment, bool packed,
+                            rt_descriptor *open) {
+    const rt_product *product = &read->product;
+    const int32_t rank = product->batch_rank;
+    int64_t strides[OP_MAX_RANK], stride = product->rows * product->columns;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= product->batch_dims[i];
+    }
+    dnnl_memory_desc_t left, right, bias, target;
+    bool described = describe(rank, product->batch_dims, product->a_batch, product->rows, product->depth,
+                              product->a_row, product->a_depth, &left) &&
+                     describe(rank, product->batch_dims, strides, product->rows, product->columns,
+                              product->columns, 1, &target);
+    if (packed) {
+        const op_shape shape = {.rank = 2, .dims = {product->depth, product->columns}};
+        described = described && rank == 0 && rt_describe_any(&shape, &right);
+    } else {
+        described = described && describe_right(product, &right);
+    }
+    if (read->addend == ADDEND_BIAS) {
+        op_shape shape = {.rank = rank + 2};
+        for (int32_t i = 0; i <= rank; i++) shape.dims[i] = 1;
+        shape.dims[rank + 1] = product->columns;
+        described = described && rt_describe_as(&shape, OP_LAYOUT_PLAIN, &bias);
+    }
+    dnnl_matmul_desc_t operation;
+    if (!described ||
+        dnnl_matmul_desc_init(&operation, &left, &right, read->addend == ADDEND_BIAS ? &bias : NULL,
+                              &target) != dnnl_success) {
+        return false;
+    }
+    const float sum = read->addend == ADDEND_MATRIX ? (float)product->beta : 0;
+    if (!rt_descriptor_open(open, sum, &product->activation)) return false;
+    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool is_packed(const op_call *call, uint32_t input) {
+    return op_input_present(call, input) && call->inputs[input].type.layout == OP_LAYOUT_PACKED;
+}
+
+static double work_of(const rt_product *product) {
+    return (double)product->batches * (double)product->rows * (double)product->columns *
+           (double)product->depth;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    matrices read;
+    rt_descriptor open;
+    if (!read_matrices(call, &read)) return false;
+    const rt_product *product = &read.product;
+    const bool packed = is_packed(call, 1), scaled = is_packed(call, 2);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (op_input_present(call, i) && call->inputs[i].type.layout != OP_LAYOUT_PLAIN &&
+            (i == 0 || !is_packed(call, i))) {
+            return false;
+        }
+    }
+    if (call->outputs[0].type.layout != OP_LAYOUT_PLAIN || (scaled && read.addend != ADDEND_BIAS))
+        return false;
+    if (!packed && (product->alpha != 1 || product->rows < FEW_ROWS || work_of(product) < SMALL_WORK))
+        return false;
+    if (read.addend == ADDEND_BIAS && product->beta != 1 && !scaled) return false;
+    if (read.addend == ADDEND_MATRIX && product->beta == 0) return false;
+    if (!make_descriptor(&read, environment, packed, &open)) return false;
+    rt_descriptor_close(&open);
+    return true;
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    matrices read;
+    rt_descriptor open;
+    if (!read_matrices(call, &read)) return false;
+    const rt_product *product = &read.product;
+    const bool scale = read.addend == ADDEND_BIAS && product->beta != 1;
+    if (!call->inputs[1].data || product->batch_rank != 0 || (scale && !call->inputs[2].data)) return false;
+    if (work_of(product) < SMALL_WORK || (read.addend == ADDEND_MATRIX && product->beta == 0)) return false;
+    if (!make_descriptor(&read, environment, true, &open)) return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_PLAIN};
+    preference->inputs[1] = OP_LAYOUT_PACKED;
+    preference->packed_bytes[1] =
+        dnnl_memory_desc_get_size(rt_descriptor_memory(&open, dnnl_query_weights_md));
+    if (scale) {
+        preference->inputs[2] = OP_LAYOUT_PACKED;
+        preference->packed_bytes[2] = (size_t)product->columns * sizeof(float);
+    }
+    rt_descriptor_close(&open);
+    return true;
+}
+
+static base_status check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
+    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
+    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "the plan was packed for another machine: input 1 has %zu bytes, expected %zu",
+                     call->inputs[1].type.packed_bytes, bytes);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    matrices read;
+    rt_descriptor open;
+    dnnl_memory_desc_t from;
+    if (!read_matrices(call, &read))
+        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
+    if (input == 2 && read.addend == ADDEND_BIAS) {
+        for (int64_t i = 0; i < read.product.columns; i++) {
+            ((float *)packed)[i] = (float)read.product.beta * ((const float *)plain->data)[i];
+        }
+        return BASE_OK;
+    }
+    if (input != 1 || !describe_right(&read.product, &from) ||
+        !make_descriptor(&read, environment, true, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
+    }
+    base_status status = check_packed(call, &open, report);
+    if (status == BASE_OK) {
+        status = rt_reorder(&from, plain->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
+                            (float)read.product.alpha, environment->threads, report);
+    }
+    rt_descriptor_close(&open);
+    return status;
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    state *own = prepared->state;
+    void *data[4] = {inputs[0].data, inputs[1].data, outputs[0].data, NULL};
+    if (own->bias) data[3] = inputs[2].data;
+    /* The sum adds to what is there already. */
+    if (own->sum && inputs[2].data != outputs[0].data)
+        memcpy(outputs[0].data, inputs[2].data, own->sum_bytes);
+    return rt_primitive_run(&own->primitive, prepared->threads, data, scratch, report);
+}
+
+static void release(rt_prepared *prepared) {
+    state *own = prepared->state;
+    if (own) rt_primitive_close(&own->primitive);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    state *own = BASE_NEW(arena, state);
+    matrices read;
+    rt_descriptor open;
+    if (!own) return base_fail_memory(report);
+    if (!read_matrices(call, &read) || !make_descriptor(&read, environment, is_packed(call, 1), &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this product on this machine");
+    }
+    prepared->state = own;
+    prepared->run = run;
+    own->bias = read.addend == ADDEND_BIAS;
+    own->sum = read.addend == ADDEND_MATRIX;
+    own->sum_bytes = (size_t)read.addend_count * sizeof(float);
+    base_status status = is_packed(call, 1) ? check_packed(call, &open, report) : BASE_OK;
+    rt_primitive *primitive = &own->primitive;
+    static const struct {
+        int argument;
+        dnnl_query_t query;
+    } arguments[] = {{DNNL_ARG_SRC, dnnl_query_src_md},
+                     {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
+                     {DNNL_ARG_DST, dnnl_query_dst_md}};
+    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, environment->threads, report);
+    for (size_t i = 0; i < sizeof arguments / sizeof *arguments && status == BASE_OK; i++) {
+        status = rt_primitive_argument(primitive, arguments[i].argument,
+                                       rt_descriptor_memory(&open, arguments[i].query),
+                                       arguments[i].argument == DNNL_ARG_DST, report);
+    }
+    if (status == BASE_OK && own->bias) {
+        const op_shape shape = {.rank = 1, .dims = {read.product.columns}};
+        dnnl_memory_desc_t bias;
+        rt_describe_as(&shape, OP_LAYOUT_PLAIN, &bias);
+        status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &bias, false, report);
+    }
+    prepared->scratch_bytes = primitive->scratch_bytes;
+    rt_descriptor_close(&open);
+    if (status != BASE_OK) release(prepared);
+    return status;
+}
+
+const rt_kernel rt_onednn_matmul = {.name = "onednn.matmul",
+                                    .accepts = accepts,
+                                    .prefer = prefer,
+                                    .pack = pack,
+                                    .prepare = prepare,
+                                    .release = release};
+const rt_kernel rt_onednn_gemm = {.name = "onednn.gemm",
+                                  .accepts = accepts,
+                                  .prefer = prefer,
+                                  .pack = pack,
+                                  .prepare = prepare,
+                                  .release = release};

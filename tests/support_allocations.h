@@ -1,0 +1,13 @@
+/* support_allocations.h: counts the heap allocations of the whole process, oneDNN's and OpenMP's included. */
+#ifndef SUPPORT_ALLOCATIONS_H
+#define SUPPORT_ALLOCATIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* False under sanitizers, which have an allocator of their own: the count then is always 0. */
+bool allocations_are_counted(void);
+/* Calls of malloc, calloc, realloc, posix_memalign, aligned_alloc and memalign so far, on all threads. */
+size_t allocations_count(void);
+
+#endif

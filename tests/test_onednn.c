@@ -1,0 +1,440 @@
+/* test_onednn.c: the kernels on oneDNN against the portable ones: random shapes, the layouts that they prefer
+ * and plain ones, packed weights, fused forms, residuals in place; and that running them allocates nothing.
+ */
+#include "tests/support_allocations.h"
+#include "tests/support_application.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <cmocka.h>
+
+#define DIMS(...)                                                                                            \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+
+#ifdef OURO_ONEDNN
+
+/* ---- running an application as the compiler and the executor would
+ * -------------------------------------------------- */
+
+/* The tensor in another layout, through the portable kernel. */
+static op_tensor reordered(application *app, const op_tensor *from, op_layout layout) {
+    if (from->type.layout == layout) return *from;
+    application change;
+    application_init(&change, OP_REORDER);
+    change.inputs[0] = *from;
+    change.call.input_count = 1;
+    application_integer(&change, "ouro.layout", (int64_t)layout);
+    application_run(&change, "portable.reorder", 1);
+    op_tensor to = change.outputs[0];
+    to.data = application_memory(app, to.bytes);
+    memcpy(to.data, change.outputs[0].data, to.bytes);
+    application_free(&change);
+    return to;
+}
+
+typedef struct trial {
+    int threads;
+    bool preferred; /* layouts as the kernel prefers; otherwise plain */
+    bool in_place;  /* output over the residual */
+    uint64_t seed;
+} trial;
+
+/* Where constants lie in a loaded plan: a mapping that cannot be written. */
+static void *read_only(const void *data, size_t bytes) {
+    void *mapping = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(mapping != MAP_FAILED);
+    memcpy(mapping, data, bytes);
+    assert_int_equal(mprotect(mapping, bytes, PROT_READ), 0);
+    return mapping;
+}
+
+/* Runs the application on its oneDNN kernel and compares with the portable one. False where oneDNN does not
+ * take it. */
+static bool check(application *app, const char *onednn, const char *portable, const trial *how) {
+    const rt_environment environment = {.threads = how->threads};
+    application_run(app, portable, how->threads);
+    op_tensor expected = app->outputs[0];
+    int64_t count;
+    assert_true(op_shape_elements(&expected.type.shape, &count));
+    const rt_kernel *kernel = rt_kernel_find(onednn);
+    assert_non_null(kernel);
+    op_tensor saved[APPLICATION_INPUTS];
+    memcpy(saved, app->inputs, sizeof saved);
+    rt_preference preference = {0};
+    if (how->preferred && (!kernel->prefer || !kernel->prefer(&app->call, &environment, &preference)))
+        return false;
+    app->outputs[0] = (op_tensor){.type = expected.type};
+    app->outputs[0].type.layout = preference.output;
+    void *mappings[APPLICATION_INPUTS] = {0};
+    for (uint32_t i = 0; i < app->call.input_count; i++) {
+        if (preference.inputs[i] == OP_LAYOUT_PACKED) {
+            app->inputs[i].type.layout = OP_LAYOUT_PACKED;
+            app->inputs[i].type.packed_bytes = preference.packed_bytes[i];
+        } else if (app->inputs[i].type.dtype != OP_NONE) {
+            app->inputs[i] = reordered(app, &saved[i], preference.inputs[i]);
+        }
+    }
+    for (uint32_t i = 0; i < app->call.input_count; i++) {
+        if (preference.inputs[i] != OP_LAYOUT_PACKED) continue;
+        app->inputs[i].bytes = preference.packed_bytes[i];
+        app->inputs[i].data = application_memory(app, preference.packed_bytes[i]);
+        if (kernel->pack(&app->call, &environment, i, &saved[i], app->inputs[i].data, &app->report) !=
+            BASE_OK) {
+            fail_msg("seed %" PRIu64 ": %s", how->seed, app->report.text);
+        }
+        app->inputs[i].data = mappings[i] = read_only(app->inputs[i].data, app->inputs[i].bytes);
+    }
+    if (!kernel->accepts(&app->call, &environment)) {
+        if (how->preferred) fail_msg("seed %" PRIu64 ": prefers what it does not accept", how->seed);
+        memcpy(app->inputs, saved, sizeof saved);
+        app->outputs[0] = expected;
+        return false;
+    }
+    op_tensor *output = &app->outputs[0];
+    assert_true(op_type_bytes(&output->type, &output->bytes));
+    if (how->in_place) output->data = app->inputs[3].data;
+    else output->data = application_memory(app, output->bytes);
+    if (!how->in_place) memset(output->data, 0x7f, output->bytes);
+
+    rt_prepared prepared;
+    if (rt_kernel_prepare(kernel, &app->call, &environment, &app->arena, &prepared, &app->report) !=
+        BASE_OK) {
+        fail_msg("seed %" PRIu64 ": %s", how->seed, app->report.text);
+    }
+    char *scratch = prepared.scratch_bytes ? application_memory(app, prepared.scratch_bytes + 1) : NULL;
+    if (scratch) scratch[prepared.scratch_bytes] = 77;
+    rt_threads_warm(how->threads);
+    /* Over and over, but for sums in place, and elsewhere too: runs of a loop see changing addresses. */
+    const size_t before = allocations_count();
+    base_status status = prepared.run(&prepared, app->inputs, app->outputs, scratch, &app->report);
+    for (int i = 0; i < 3 && !how->in_place && status == BASE_OK; i++) {
+        status = prepared.run(&prepared, app->inputs, app->outputs, scratch, &app->report);
+    }
+    const size_t made = allocations_count() - before;
+    if (status != BASE_OK) fail_msg("seed %" PRIu64 ": %s", how->seed, app->report.text);
+    if (made)
+        fail_msg("seed %" PRIu64 ", %d threads: %s made %zu allocations", how->seed, how->threads, onednn,
+                 made);
+    if (scratch && scratch[prepared.scratch_bytes] != 77) fail_msg("%s wrote behind its scratch", onednn);
+    rt_kernel_release(&prepared);
+
+    /* The padding is zeros, the elements are near. */
+    const op_tensor plain = reordered(app, output, OP_LAYOUT_PLAIN);
+    const op_tensor again = reordered(app, &plain, output->type.layout);
+    const float *want = expected.data, *got = plain.data;
+    for (int64_t i = 0; i < count; i++) {
+        if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i])))) {
+            fail_msg("seed %" PRIu64 ", %d threads, %s: element %" PRId64 " is %.9g, expected %.9g",
+                     how->seed, how->threads, how->preferred ? op_layout_name(output->type.layout) : "plain",
+                     i, (double)got[i], (double)want[i]);
+        }
+    }
+    if (output->type.layout != OP_LAYOUT_PLAIN) assert_memory_equal(again.data, output->data, output->bytes);
+    for (uint32_t i = 0; i < app->call.input_count; i++) {
+        if (mappings[i]) munmap(mappings[i], app->inputs[i].bytes);
+    }
+    memcpy(app->inputs, saved, sizeof saved);
+    app->outputs[0] = expected;
+    return true;
+}
+
+/* ---- convolution
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+static void test_convolution(void **state) {
+    (void)state;
+    static const char *const names[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh"};
+    int taken[2] = {0};
+    for (uint64_t round = 1; round <= 150; round++) {
+        uint64_t seed = round * 7919;
+        const int rank = round % 6 == 0 ? 1 : round % 7 == 0 ? 3 : 2;
+        const int64_t form = (int64_t)(round % 5); /* depthwise, grouped, wide, odd, any */
+        const int64_t group = form == 0   ? random_range(&seed, 3, 40)
+                              : form == 1 ? random_range(&seed, 2, 4)
+                                          : 1;
+        const int64_t each = form == 0   ? 1
+                             : form == 2 ? 16 * random_range(&seed, 1, 5)
+                                         : random_range(&seed, 1, 40);
+        const int64_t maps = form == 0   ? random_range(&seed, 1, 2)
+                             : form == 2 ? 16 * random_range(&seed, 1, 5)
+                                         : random_range(&seed, 1, 40);
+        int64_t x[5] = {random_range(&seed, 1, 2), group * each}, weights[5] = {group * maps, each};
+        int64_t kernel[3], strides[3], dilations[3], pads[6];
+        for (int i = 0; i < rank; i++) {
+            kernel[i] = random_range(&seed, 1, 3);
+            strides[i] = random_range(&seed, 1, 2);
+            dilations[i] = random_range(&seed, 0, 3) ? 1 : 2;
+            const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
+            pads[i] = random_range(&seed, 0, extent - 1);
+            pads[rank + i] = random_range(&seed, 0, extent - 1);
+            x[2 + i] = extent + random_range(&seed, 0, rank == 3 ? 6 : 15);
+            weights[2 + i] = kernel[i];
+        }
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, rank + 2, x, &seed);
+        application_random(&app, OP_FLOAT, rank + 2, weights, &seed);
+        if (round % 3) application_random(&app, OP_FLOAT, 1, weights, &seed);
+        else application_absent(&app);
+        application_integers(&app, "strides", (size_t)rank, strides);
+        application_integers(&app, "dilations", (size_t)rank, dilations);
+        application_integers(&app, "pads", 2 * (size_t)rank, pads);
+        application_integer(&app, "group", group);
+        const char *name = names[random_range(&seed, 0, 5)];
+        if (*name) application_text(&app, "ouro.activation", name);
+        if (strcmp(name, "LeakyRelu") == 0) application_real(&app, "ouro.alpha", 0.25f);
+        if (strcmp(name, "Clip") == 0) {
+            application_real(&app, "ouro.alpha", -0.5f);
+            application_real(&app, "ouro.beta", 2.5f);
+        }
+        const bool residual = round % 4 == 0;
+        if (residual) {
+            if (application_infer(&app) != BASE_OK) fail_msg("%s", app.report.text);
+            const op_shape shape = app.outputs[0].type.shape;
+            application_random(&app, OP_FLOAT, shape.rank, shape.dims, &seed);
+        }
+        for (int mode = 0; mode < 4; mode++) {
+            trial how = {.threads = 1 + mode % 2, .preferred = mode >= 2, .seed = round};
+            taken[mode / 2] += check(&app, "onednn.convolution", "portable.convolution", &how);
+            if (!residual) continue;
+            /* In place last, for it overwrites the residual (unless that is reordered first). */
+            const op_tensor kept = app.inputs[3];
+            app.inputs[3].data = application_memory(&app, kept.bytes);
+            memcpy(app.inputs[3].data, kept.data, kept.bytes);
+            how.in_place = true;
+            check(&app, "onednn.convolution", "portable.convolution", &how);
+            app.inputs[3] = kept;
+        }
+        application_free(&app);
+    }
+    /* oneDNN takes nearly all of them in the layouts that it prefers. */
+    if (taken[1] < 290) fail_msg("only %d of 300 were taken", taken[1]);
+}
+
+static void test_packed_elsewhere(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    application app;
+    application_init(&app, OP_CONV);
+    application_random(&app, OP_FLOAT, 4, DIMS(1, 16, 8, 8), &seed);
+    application_random(&app, OP_FLOAT, 4, DIMS(16, 16, 3, 3), &seed);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    rt_preference preference;
+    const rt_kernel *kernel = rt_kernel_find("onednn.convolution");
+    assert_true(kernel->prefer(&app.call, &(rt_environment){.threads = 1}, &preference));
+    app.inputs[0].type.layout = preference.inputs[0];
+    app.outputs[0].type.layout = preference.output;
+    app.inputs[1].type.layout = OP_LAYOUT_PACKED;
+    app.inputs[1].type.packed_bytes = preference.packed_bytes[1] + 64;
+    rt_prepared prepared;
+    assert_int_equal(rt_kernel_prepare(kernel, &app.call, &(rt_environment){.threads = 1}, &app.arena,
+                                       &prepared, &app.report),
+                     BASE_INVALID);
+    assert_non_null(strstr(app.report.text, "the plan was packed for another machine"));
+    application_free(&app);
+}
+
+/* Each in the layout that it prefers and plain, with one thread and two; how often it was taken. */
+static int check_all(application *app, const char *onednn, const char *portable, uint64_t seed) {
+    int taken = 0;
+    for (int mode = 0; mode < 4; mode++) {
+        const trial how = {.threads = 1 + mode % 2, .preferred = mode >= 2, .seed = seed};
+        taken += check(app, onednn, portable, &how);
+    }
+    application_free(app);
+    return taken;
+}
+
+/* ---- pools and normalisations
+ * ----------------------------------------------------------------------------------------- */
+
+static void test_pool(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t round = 1; round <= 100; round++) {
+        uint64_t seed = round * 31;
+        const int rank = round % 6 == 0 ? 1 : round % 7 == 0 ? 3 : 2;
+        const bool average = round % 2;
+        int64_t x[5] = {random_range(&seed, 1, 2), random_range(&seed, 1, 40)};
+        int64_t kernel[3], strides[3], pads[6];
+        for (int i = 0; i < rank; i++) {
+            kernel[i] = random_range(&seed, 1, 3);
+            strides[i] = random_range(&seed, 1, 3);
+            pads[i] = random_range(&seed, 0, kernel[i] - 1);
+            pads[rank + i] = random_range(&seed, 0, kernel[i] - 1);
+            x[2 + i] = kernel[i] + random_range(&seed, 0, rank == 3 ? 6 : 15);
+        }
+        application app;
+        application_init(&app, average ? OP_AVERAGE_POOL : OP_MAX_POOL);
+        application_random(&app, OP_FLOAT, rank + 2, x, &seed);
+        application_integers(&app, "kernel_shape", (size_t)rank, kernel);
+        application_integers(&app, "strides", (size_t)rank, strides);
+        application_integers(&app, "pads", 2 * (size_t)rank, pads);
+        if (round % 3 == 0) application_integer(&app, "ceil_mode", 1);
+        if (round % 4 == 1) application_integer(&app, "count_include_pad", 1);
+        taken += check_all(&app, "onednn.pool", "portable.pool", round);
+    }
+    if (taken < 300) fail_msg("only %d of 400 were taken", taken);
+}
+
+static void test_global_pool(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t round = 1; round <= 20; round++) {
+        uint64_t seed = round;
+        application app;
+        application_init(&app, round % 2 ? OP_GLOBAL_MAX_POOL : OP_GLOBAL_AVERAGE_POOL);
+        application_random(&app, OP_FLOAT, 4, DIMS(2, 3 * (int64_t)round, 7, (int64_t)round), &seed);
+        taken += check_all(&app, "onednn.pool", "portable.pool", round);
+    }
+    if (taken < 40) fail_msg("only %d of 80 were taken", taken);
+}
+
+static void test_normalization(void **state) {
+    (void)state;
+    int taken[2] = {0};
+    for (uint64_t round = 1; round <= 20; round++) {
+        uint64_t seed = round;
+        const int64_t channels = random_range(&seed, 1, 50);
+        application app;
+        application_init(&app, OP_BATCH_NORMALIZATION);
+        application_random(&app, OP_FLOAT, 4, DIMS(2, channels, 5, 9), &seed);
+        for (int i = 1; i < 5; i++) {
+            float *values = application_random(&app, OP_FLOAT, 1, &channels, &seed);
+            for (int64_t c = 0; i == 4 && c < channels; c++) values[c] = fabsf(values[c]) + 0.1f;
+        }
+        taken[0] += check_all(&app, "onednn.batch_normalization", "portable.batch_normalization", round);
+        application_init(&app, OP_LRN);
+        application_random(&app, OP_FLOAT, 4, DIMS(2, 16 * random_range(&seed, 1, 4), 13, 11), &seed);
+        application_integer(&app, "size", round % 4 == 3 ? 3 : 5);
+        application_real(&app, "alpha", 0.5f);
+        application_real(&app, "bias", 2);
+        taken[1] += check_all(&app, "onednn.lrn", "portable.lrn", round);
+    }
+    if (taken[0] < 40 || taken[1] < 30) fail_msg("only %d and %d of 80 were taken", taken[0], taken[1]);
+}
+
+static void test_reorder(void **state) {
+    (void)state;
+    int taken = 0;
+    for (int from = 0; from < OP_LAYOUT_PACKED; from++) {
+        for (int to = 0; to < OP_LAYOUT_PACKED; to++) {
+            for (int64_t channels = 1; channels <= 37; channels += 6) {
+                uint64_t seed = (uint64_t)channels;
+                application plain, app;
+                application_init(&plain, OP_REORDER);
+                application_random(&plain, OP_FLOAT, 4, DIMS(2, channels, 3, 5), &seed);
+                application_init(&app, OP_REORDER);
+                app.inputs[0] = reordered(&plain, &plain.inputs[0], (op_layout)from);
+                app.call.input_count = 1;
+                application_integer(&app, "ouro.layout", to);
+                application_run(&app, "portable.reorder", 1);
+                const op_tensor expected = app.outputs[0];
+                const rt_environment environment = {.threads = 2};
+                const rt_kernel *kernel = rt_kernel_find("onednn.reorder");
+                if (kernel->accepts(&app.call, &environment)) {
+                    app.outputs[0].data = NULL;
+                    application_run(&app, "onednn.reorder", 2);
+                    assert_memory_equal(app.outputs[0].data, expected.data, expected.bytes);
+                    taken++;
+                }
+                application_free(&app);
+                application_free(&plain);
+            }
+        }
+    }
+    if (taken < 60) fail_msg("only %d were taken", taken);
+}
+
+/* ---- matrix products
+ * ------------------------------------------------------------------------------------------------------ */
+
+static void test_matmul(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 104729;
+        const int64_t rows = random_range(&seed, 1, 40), depth = random_range(&seed, 20, 300);
+        const int64_t columns = random_range(&seed, 20, 150), stack = random_range(&seed, 1, 3);
+        application app;
+        application_init(&app, OP_MATMUL);
+        if (round % 5 == 0) application_random(&app, OP_FLOAT, 1, DIMS(depth), &seed);
+        else application_random(&app, OP_FLOAT, 4, DIMS(2, stack, rows, depth), &seed);
+        if (round % 3 == 0) application_random(&app, OP_FLOAT, 3, DIMS(stack, depth, columns), &seed);
+        else application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
+        if (round % 2) application_random(&app, OP_FLOAT, 1, DIMS(columns), &seed);
+        if (round % 4 == 1) application_text(&app, "ouro.activation", "Tanh");
+        taken += check_all(&app, "onednn.matmul", "portable.matmul", round);
+    }
+    if (taken < 120) fail_msg("only %d of 240 were taken", taken);
+}
+
+static void test_gemm(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t round = 1; round <= 80; round++) {
+        uint64_t seed = round * 65537;
+        const bool turn_a = round % 2, turn_b = round % 4 < 2, scaled = round % 3 == 0;
+        const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 50), k = random_range(&seed, 20, 400);
+        const int64_t n = random_range(&seed, 20, 200), form = random_range(&seed, 0, 5);
+        application app;
+        application_init(&app, OP_GEMM);
+        application_random(&app, OP_FLOAT, 2, turn_a ? DIMS(k, m) : DIMS(m, k), &seed);
+        application_random(&app, OP_FLOAT, 2, turn_b ? DIMS(n, k) : DIMS(k, n), &seed);
+        if (form == 1) application_random(&app, OP_FLOAT, 0, NULL, &seed);
+        if (form == 2) application_random(&app, OP_FLOAT, 1, DIMS(n), &seed);
+        if (form == 3) application_random(&app, OP_FLOAT, 2, DIMS(m, 1), &seed);
+        if (form == 4) application_random(&app, OP_FLOAT, 2, DIMS(m, n), &seed);
+        if (form == 5) application_random(&app, OP_FLOAT, 2, DIMS(1, n), &seed);
+        application_integer(&app, "transA", turn_a);
+        application_integer(&app, "transB", turn_b);
+        if (scaled) application_real(&app, "alpha", 0.7f);
+        if (scaled) application_real(&app, "beta", -1.5f);
+        if (round % 5 == 0) application_text(&app, "ouro.activation", "Relu");
+        taken += check_all(&app, "onednn.gemm", "portable.gemm", round);
+    }
+    if (taken < 100) fail_msg("only %d of 320 were taken", taken);
+}
+
+/* ---- memory
+ * -----------------------------------------------------------------------------------------------------------------
+ */
+
+/* The counter itself counts. */
+static void test_counter(void **state) {
+    (void)state;
+    if (!allocations_are_counted()) return;
+    const size_t before = allocations_count();
+    void *volatile memory = malloc(100);
+    free(memory);
+    assert_int_equal(allocations_count() - before, 1);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter),
+                                       cmocka_unit_test(test_convolution),
+                                       cmocka_unit_test(test_packed_elsewhere),
+                                       cmocka_unit_test(test_pool),
+                                       cmocka_unit_test(test_global_pool),
+                                       cmocka_unit_test(test_normalization),
+                                       cmocka_unit_test(test_reorder),
+                                       cmocka_unit_test(test_matmul),
+                                       cmocka_unit_test(test_gemm)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void) {
+    puts("this build has no oneDNN: nothing to test");
+    return 0;
+}
+
+#endif
