@@ -437,7 +437,7 @@ static const ir_symbol *symbol_of(const ir_module *module, int64_t dim) {
     return dim < 0 && dim > -(int64_t)module->symbol_count ? &module->symbols[-dim] : NULL;
 }
 
-enum { SYMBOL_DEPTH = 16 }; /* how deep products are searched for a divisor */
+enum { SYMBOL_DEPTH = 10 }; /* how deep products are searched for a divisor */
 
 static int64_t symbol_simplify(ir_module *module, char operation, int64_t a, int64_t b);
 
