@@ -1,10 +1,12 @@
-/* memory.c: the memory plan that the memory passes fill: storages, their joining, and questions about them. */
+/* memory.c: the memory plan that the memory passes fill: storages, their joining, and questions about them.
+ */
 #include "passes/passes.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making ------------------------------------------------------------------------------------------------ */
+/* ---- making
+ * ------------------------------------------------------------------------------------------------ */
 
 pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage) {
     if (memory->storage_count >= UINT32_MAX) return (pass_storage_id){0};
@@ -28,7 +30,8 @@ static bool extend_table(base_arena *arena, void *table, size_t from, size_t to,
 }
 
 static bool add_value(pass_memory *memory, const ir_value *value) {
-    pass_storage storage = {.place = PASS_PLACE_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
+    pass_storage storage = {
+        .place = PASS_PLACE_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
     if (value->kind == IR_CONSTANT) storage.place = PASS_PLACE_CONSTANT;
     else if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING ||
              !op_type_bytes(&value->type, &storage.bytes)) {
@@ -43,8 +46,10 @@ static bool add_value(pass_memory *memory, const ir_value *value) {
 bool pass_memory_extend(pass_memory *memory, const ir_module *module) {
     base_arena *arena = memory->arena;
     if (memory->value_count < module->value_count) {
-        if (!extend_table(arena, &memory->locations, memory->value_count, module->value_count, sizeof(pass_location)) ||
-            !extend_table(arena, &memory->siblings, memory->value_count, module->value_count, sizeof(ir_value_id))) {
+        if (!extend_table(arena, &memory->locations, memory->value_count, module->value_count,
+                          sizeof(pass_location)) ||
+            !extend_table(arena, &memory->siblings, memory->value_count, module->value_count,
+                          sizeof(ir_value_id))) {
             return false;
         }
         size_t from = memory->value_count;
@@ -54,9 +59,12 @@ bool pass_memory_extend(pass_memory *memory, const ir_module *module) {
         }
     }
     if (memory->node_count < module->node_count) {
-        if (!extend_table(arena, &memory->executions, memory->node_count, module->node_count, sizeof(pass_execution)) ||
-            !extend_table(arena, &memory->scratch, memory->node_count, module->node_count, sizeof(pass_storage_id)) ||
-            !extend_table(arena, &memory->buffers, memory->node_count, module->node_count, sizeof(pass_storage_id))) {
+        if (!extend_table(arena, &memory->executions, memory->node_count, module->node_count,
+                          sizeof(pass_execution)) ||
+            !extend_table(arena, &memory->scratch, memory->node_count, module->node_count,
+                          sizeof(pass_storage_id)) ||
+            !extend_table(arena, &memory->buffers, memory->node_count, module->node_count,
+                          sizeof(pass_storage_id))) {
             return false;
         }
         memory->node_count = module->node_count;
@@ -71,13 +79,15 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
     memory->graph_count = module->graph_count;
     memory->buffer_bytes = BASE_ARRAY(arena, size_t, module->graph_count);
     memory->buffer_bound = BASE_ARRAY(arena, size_t, module->graph_count);
-    memory->storages = base_arena_grow(arena, NULL, &memory->storage_capacity, module->value_count + 1, sizeof(pass_storage));
+    memory->storages = base_arena_grow(arena, NULL, &memory->storage_capacity, module->value_count + 1,
+                                       sizeof(pass_storage));
     if (!memory->buffer_bytes || !memory->buffer_bound || !memory->storages) return NULL;
     memory->storage_count = 1;
     return pass_memory_extend(memory, module) ? memory : NULL;
 }
 
-/* ---- joining ------------------------------------------------------------------------------------------------ */
+/* ---- joining
+ * ------------------------------------------------------------------------------------------------ */
 
 static pass_location resolve(const pass_memory *memory, pass_location location) {
     while (location.storage.index) {
@@ -113,7 +123,8 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
     }
 }
 
-/* ---- steps ---------------------------------------------------------------------------------------------------- */
+/* ---- steps
+ * ---------------------------------------------------------------------------------------------------- */
 
 int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
     int64_t *numbers = BASE_ARRAY(scratch, int64_t, module->node_count);
@@ -121,7 +132,8 @@ int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
     for (size_t g = 1; g < module->graph_count; g++) {
         if (!module->graphs[g]) continue;
         int64_t number = 0;
-        for (const ir_node *node = module->graphs[g]->first; node; node = node->next) numbers[node->id.index] = number++;
+        for (const ir_node *node = module->graphs[g]->first; node; node = node->next)
+            numbers[node->id.index] = number++;
     }
     return numbers;
 }
@@ -144,7 +156,8 @@ ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scra
     return graphs;
 }
 
-/* ---- questions ------------------------------------------------------------------------------------------------- */
+/* ---- questions
+ * ------------------------------------------------------------------------------------------------- */
 
 /* Where the frame of a graph begins in the arena. */
 static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {
@@ -162,20 +175,37 @@ size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
     return frame_offset(memory, storage->graph) + storage->offset + location.offset;
 }
 
-bool pass_memory_live_peak(const pass_memory *memory, const ir_graph *graph, base_arena *scratch, size_t *peak) {
-    size_t steps = (size_t)graph->node_count + 2, live = 0;
+bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                             base_arena *scratch, size_t *peaks) {
+    /* The steps of all graphs stand behind each other; each graph has one more for what lives to the end. */
+    size_t *starts = BASE_ARRAY(scratch, size_t, memory->graph_count), steps = 0;
+    if (!starts) return false;
+    for (size_t g = 0; g < graph_count; g++) {
+        starts[graphs[g]->id.index] = steps;
+        steps += (size_t)graphs[g]->node_count + 3;
+    }
     size_t *begin = BASE_ARRAY(scratch, size_t, steps), *end = BASE_ARRAY(scratch, size_t, steps);
     if (!begin || !end) return false;
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
-        if (storage->graph != graph || storage->part_of.index || storage->place != PASS_PLACE_ARENA) continue;
-        begin[storage->first] += storage->bytes;
-        end[storage->last] += storage->bytes;
+        if (storage->part_of.index || storage->place != PASS_PLACE_ARENA || storage->buffer_of) continue;
+        begin[starts[storage->graph->id.index] + (size_t)storage->first] += storage->bytes;
+        end[starts[storage->graph->id.index] + (size_t)storage->last] += storage->bytes;
     }
-    *peak = 0;
-    for (size_t step = 0; step < steps; step++) {
-        live = live - end[step] + begin[step];
-        if (live > *peak) *peak = live;
+    for (size_t g = graph_count; g-- > 0;) {
+        size_t at = starts[graphs[g]->id.index], live = 0, peak = 0;
+        const ir_node *node = graphs[g]->first;
+        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2;
+             step++, node = node ? node->next : NULL) {
+            size_t inner = 0;
+            live = live - end[at + step] + begin[at + step];
+            for (uint32_t k = 0; node && k < node->graph_count; k++) {
+                size_t frame = peaks[node->graphs[k]->id.index];
+                if (frame > inner) inner = frame;
+            }
+            if (live + inner > peak) peak = live + inner;
+        }
+        peaks[graphs[g]->id.index] = peak;
     }
     return true;
 }
@@ -198,7 +228,8 @@ void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE 
         fputc('\n', file);
         for (ir_value_id v = storage->values; v.index; v = memory->siblings[v.index]) {
             const ir_value *value = module->values[v.index];
-            if (value) fprintf(file, "    %%%s at %zu\n", value->name, pass_memory_location(memory, value).offset);
+            if (value)
+                fprintf(file, "    %%%s at %zu\n", value->name, pass_memory_location(memory, value).offset);
         }
     }
 }

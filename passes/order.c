@@ -12,7 +12,8 @@ enum {
 };
 #define NO_STATE UINT32_MAX
 
-/* ---- an order and what it has live ------------------------------------------------------------------------- */
+/* ---- an order and what it has live
+ * ------------------------------------------------------------------------- */
 
 typedef struct arrangement {
     const order_problem *problem;
@@ -25,7 +26,8 @@ typedef struct arrangement {
     base_arena *scratch;
 } arrangement;
 
-static bool arrangement_init(arrangement *a, const order_problem *problem, uint32_t *order, base_arena *scratch) {
+static bool arrangement_init(arrangement *a, const order_problem *problem, uint32_t *order,
+                             base_arena *scratch) {
     size_t steps = problem->step_count, storages = problem->storage_count;
     *a = (arrangement){.problem = problem, .order = order, .scratch = scratch};
     a->first = BASE_ARRAY(scratch, uint32_t, storages + 1);
@@ -37,8 +39,8 @@ static bool arrangement_init(arrangement *a, const order_problem *problem, uint3
     return a->first && a->last && a->left && a->begun && a->live && a->peaks;
 }
 
-/* Runs the steps of places [from, to) and fills everything else for them. What lies outside must have been run
- * before, with the same steps in the range; at first the range is everything. */
+/* Runs the steps of places [from, to) and fills everything else for them. What lies outside must have been
+ * run before, with the same steps in the range; at first the range is everything. */
 static void simulate(arrangement *a, uint32_t from, uint32_t to) {
     const order_problem *p = a->problem;
     bool whole = from == 0 && to == p->step_count;
@@ -61,14 +63,16 @@ static void simulate(arrangement *a, uint32_t from, uint32_t to) {
         for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
             uint32_t s = p->touches[t];
             a->left[s]++;
-            if (a->first[s] == UINT32_MAX || (a->first[s] >= from && a->first[s] < to)) a->first[s] = UINT32_MAX;
+            if (a->first[s] == UINT32_MAX || (a->first[s] >= from && a->first[s] < to))
+                a->first[s] = UINT32_MAX;
         }
     }
     for (uint32_t place = from; place < to; place++) {
         uint32_t step = a->order[place];
         size_t begins = 0, ends = 0, saved = 0;
         for (uint32_t i = p->in_place_starts[step]; i < p->in_place_starts[step + 1] && !saved; i++) {
-            if (a->left[p->in_place[i].from] == 1 && !a->begun[p->in_place[i].to]) saved = p->sizes[p->in_place[i].to];
+            if (a->left[p->in_place[i].from] == 1 && !a->begun[p->in_place[i].to])
+                saved = p->sizes[p->in_place[i].to];
         }
         for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
             uint32_t s = p->touches[t];
@@ -103,7 +107,8 @@ bool order_peak(const order_problem *problem, const uint32_t *order, base_arena 
     return true;
 }
 
-/* ---- a range of places, ordered anew ------------------------------------------------------------------------ */
+/* ---- a range of places, ordered anew
+ * ------------------------------------------------------------------------ */
 
 /* A set of steps of the range that have run. */
 typedef struct state {
@@ -115,13 +120,13 @@ typedef struct state {
 
 typedef struct range_search {
     const order_problem *problem;
-    uint32_t count, words; /* steps, and words of a set of them */
-    uint32_t *steps;       /* in the range's numbers: the step */
-    uint64_t *before;      /* by step: the set that must have run */
-    uint32_t *touch_starts, *touches;      /* by step: storages in the range's numbers */
-    uint32_t *in_place_starts, *in_place;  /* pairs from, to */
+    uint32_t count, words;                /* steps, and words of a set of them */
+    uint32_t *steps;                      /* in the range's numbers: the step */
+    uint64_t *before;                     /* by step: the set that must have run */
+    uint32_t *touch_starts, *touches;     /* by step: storages in the range's numbers */
+    uint32_t *in_place_starts, *in_place; /* pairs from, to */
     size_t *sizes;
-    uint64_t *touched_by;  /* by storage: set of steps */
+    uint64_t *touched_by; /* by storage: set of steps */
     bool *live_before, *live_after;
     state *states;
     uint64_t *sets; /* of the states */
@@ -132,7 +137,9 @@ typedef struct range_search {
     uint32_t heap_count;
 } range_search;
 
-static bool has(const uint64_t *set, uint32_t step) { return set[step / 64] >> (step % 64) & 1; }
+static bool has(const uint64_t *set, uint32_t step) {
+    return set[step / 64] >> (step % 64) & 1;
+}
 
 static bool meets(const range_search *r, const uint64_t *a, const uint64_t *b) {
     for (uint32_t w = 0; w < r->words; w++) {
@@ -152,7 +159,8 @@ static bool within(const range_search *r, const uint64_t *a, const uint64_t *b, 
 }
 
 /* What running `step` after the steps of `set` has live, and how much is live afterwards. */
-static void run_step(const range_search *r, const uint64_t *set, size_t live, uint32_t step, size_t *peak, size_t *after) {
+static void run_step(const range_search *r, const uint64_t *set, size_t live, uint32_t step, size_t *peak,
+                     size_t *after) {
     size_t begins = 0, ends = 0, saved = 0;
     for (uint32_t t = r->touch_starts[step]; t < r->touch_starts[step + 1]; t++) {
         uint32_t s = r->touches[t];
@@ -199,8 +207,8 @@ static bool range_init(range_search *r, const arrangement *a, uint32_t from, uin
         return false;
     }
     uint32_t storages = 0, touch = 0, choice = 0;
-#define FIND(slot, key)                                                                                              \
-    uint32_t slot = (uint32_t)((key)*UINT32_C(2654435761)) & (size - 1);                                             \
+#define FIND(slot, key)                                                                                      \
+    uint32_t slot = (uint32_t)((key)*UINT32_C(2654435761)) & (size - 1);                                     \
     while (keys[slot] && keys[slot] != (key) + 1) slot = (slot + 1) & (size - 1)
     for (uint32_t k = 0; k < count; k++) {
         uint32_t step = r->steps[k] = a->order[from + k];
@@ -237,7 +245,8 @@ static bool range_init(range_search *r, const arrangement *a, uint32_t from, uin
     for (uint32_t k = 0; k < count; k++) {
         for (uint32_t b = p->before_starts[r->steps[k]]; b < p->before_starts[r->steps[k] + 1]; b++) {
             FIND(slot, p->before[b]);
-            if (keys[slot]) r->before[(size_t)k * r->words + numbers[slot] / 64] |= UINT64_C(1) << (numbers[slot] % 64);
+            if (keys[slot])
+                r->before[(size_t)k * r->words + numbers[slot] / 64] |= UINT64_C(1) << (numbers[slot] % 64);
         }
     }
 #undef FIND
@@ -257,8 +266,8 @@ static bool range_states(range_search *r, uint32_t limit, base_arena *arena) {
     return true;
 }
 
-/* Adds the set of `parent` with `step`, if no state with the same set is as good. NO_STATE: it is not needed, or there is no
- * room (then state_count is state_limit). */
+/* Adds the set of `parent` with `step`, if no state with the same set is as good. NO_STATE: it is not needed,
+ * or there is no room (then state_count is state_limit). */
 static uint32_t add_state(range_search *r, uint32_t parent, uint32_t step, size_t peak, size_t live) {
     if (r->state_count == r->state_limit) return NO_STATE;
     uint64_t *set = r->sets + (size_t)r->state_count * r->words;
@@ -291,7 +300,8 @@ static bool comes_first(const range_search *r, uint32_t a, uint32_t b) {
 
 static void heap_push(range_search *r, uint32_t item) {
     uint32_t at = r->heap_count++;
-    for (; at > 0 && comes_first(r, item, r->heap[(at - 1) / 2]); at = (at - 1) / 2) r->heap[at] = r->heap[(at - 1) / 2];
+    for (; at > 0 && comes_first(r, item, r->heap[(at - 1) / 2]); at = (at - 1) / 2)
+        r->heap[at] = r->heap[(at - 1) / 2];
     r->heap[at] = item;
 }
 
@@ -306,8 +316,9 @@ static uint32_t heap_pop(range_search *r) {
     return top;
 }
 
-/* The states that follow one state; those whose peak is not below `limit` are of no use. `push` puts them on the
- * heap. A step that raises neither the peak nor what is live can be taken at once: taking it later is never better. */
+/* The states that follow one state; those whose peak is not below `limit` are of no use. `push` puts them on
+ * the heap. A step that raises neither the peak nor what is live can be taken at once: taking it later is
+ * never better. */
 static void expand(range_search *r, uint32_t from, size_t limit, bool push) {
     state now = r->states[from];
     uint32_t free_step = NO_STATE;
@@ -337,7 +348,8 @@ static void write_order(const range_search *r, uint32_t last, uint32_t *order) {
     }
 }
 
-/* Exact: the lowest peak first. *found is the last state, NO_STATE where none is below the limit; false: too many. */
+/* Exact: the lowest peak first. *found is the last state, NO_STATE where none is below the limit; false: too
+ * many. */
 static bool search_exact(range_search *r, size_t floor, size_t live, size_t limit, uint32_t *found) {
     *found = NO_STATE;
     heap_push(r, add_state(r, NO_STATE, 0, floor, live));
@@ -377,12 +389,16 @@ static void search_followed(range_search *r, size_t floor, size_t live, size_t l
         if (r->state_count == r->state_limit) return;
     }
     for (uint32_t s = begin; s < end; s++) {
-        if (r->states[s].count == r->count && (*found == NO_STATE || r->states[s].peak < r->states[*found].peak)) *found = s;
+        if (r->states[s].count == r->count &&
+            (*found == NO_STATE || r->states[s].peak < r->states[*found].peak))
+            *found = s;
     }
 }
 
-/* Orders places [from, to) anew if that brings their peak below `limit`; peaks up to `floor` do not matter. */
-static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t floor, size_t limit, bool *improved) {
+/* Orders places [from, to) anew if that brings their peak below `limit`; peaks up to `floor` do not matter.
+ */
+static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t floor, size_t limit,
+                          bool *improved) {
     *improved = false;
     if (to - from < 2 || to - from > FOLLOWED_STEPS || floor >= limit) return true;
     range_search r;
@@ -408,13 +424,15 @@ static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t flo
     return ok;
 }
 
-/* ---- sections ------------------------------------------------------------------------------------------------ */
+/* ---- sections
+ * ------------------------------------------------------------------------------------------------ */
 
-/* Steps that stand at the same place in every order: all before them lead to them, all behind follow from them. Marks
- * the place behind each one as a cut. */
+/* Steps that stand at the same place in every order: all before them lead to them, all behind follow from
+ * them. Marks the place behind each one as a cut. */
 static bool find_cuts(const order_problem *p, bool *cuts, base_arena *scratch) {
     uint32_t count = p->step_count;
-    uint32_t *earliest_after = BASE_ARRAY(scratch, uint32_t, (size_t)count + 1); /* 1 + the first step that needs it */
+    uint32_t *earliest_after =
+        BASE_ARRAY(scratch, uint32_t, (size_t)count + 1); /* 1 + the first step that needs it */
     int64_t *lowest = BASE_ARRAY(scratch, int64_t, (size_t)count + 1);
     if (!earliest_after || !lowest) return false;
     for (uint32_t i = 0; i < count; i++) {
@@ -450,7 +468,8 @@ static bool improve_windows(arrangement *a, uint32_t from, uint32_t to, size_t f
         if (peak <= floor) return true;
         while (a->peaks[top] != peak) top++;
         for (uint32_t reach = 8; reach <= 128 && !improved; reach *= 2) {
-            uint32_t begin = top - from > reach ? top - reach : from, end = to - top > reach ? top + reach : to;
+            uint32_t begin = top - from > reach ? top - reach : from,
+                     end = to - top > reach ? top + reach : to;
             if (!improve_range(a, begin, end, floor, peak, &improved)) return false;
         }
         if (!improved) return true;
@@ -475,13 +494,15 @@ bool order_find(const order_problem *problem, base_arena *scratch, uint32_t *ord
     uint32_t count = problem->step_count, section_count = 0;
     bool *cuts = BASE_ARRAY(scratch, bool, (size_t)count + 1);
     section *sections = BASE_ARRAY(scratch, section, (size_t)count + 1);
-    if (!cuts || !sections || !arrangement_init(&a, problem, order, scratch) || !find_cuts(problem, cuts, scratch)) {
+    if (!cuts || !sections || !arrangement_init(&a, problem, order, scratch) ||
+        !find_cuts(problem, cuts, scratch)) {
         return false;
     }
     for (uint32_t i = 0; i < count; i++) order[i] = i;
     simulate(&a, 0, count);
     for (uint32_t from = 0, to; from < count; from = to) {
-        for (to = from + 1; !cuts[to]; to++) {}
+        for (to = from + 1; !cuts[to]; to++) {
+        }
         sections[section_count++] = (section){from, to, range_peak(&a, from, to)};
     }
     qsort(sections, section_count, sizeof *sections, compare_sections);

@@ -150,9 +150,11 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
 /* The absolute offset in the arena of a location whose storage is in the arena: the storage's offset plus that
  * of every enclosing graph's buffer. */
 size_t pass_memory_offset(const pass_memory *memory, pass_location location);
-/* The largest sum of bytes that the storages of `graph` in the arena have live at one step, after
- * analyse-liveness; buffers of sub-graphs count as far as they are known. */
-bool pass_memory_live_peak(const pass_memory *memory, const ir_graph *graph, base_arena *scratch, size_t *peak);
+/* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at one step,
+ * after analyse-liveness. What sub-graphs have live counts in their control node's step. `graphs` as made by
+ * pass_graphs_outermost_first. False when memory runs out. */
+bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                             base_arena *scratch, size_t *peaks);
 /* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it. */
 int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers);
 /* Numbers the nodes of all graphs: by node id, the place in its graph's list. NULL when memory runs out. */
