@@ -176,6 +176,11 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
     return status;
 }
 
+bool compile_storage_placed(const pass_storage *storage) {
+    return storage->place == PASS_PLACE_ARENA && !storage->part_of.index && storage->bytes &&
+           storage->last > storage->first;
+}
+
 base_status emit_problem(const compile_result *result, const char *path, base_report *report) {
     const pass_memory *memory = result->memory;
     base_arena arena;

@@ -48,6 +48,9 @@ base_status emit_solution_map(const planner_problem *problem, const char *const 
                               const planner_solution *solution, const char *title, const char *path,
                               base_report *report);
 
+/* The planner placed it: in the arena, not a part of another storage, not empty, live at some step. */
+bool compile_storage_placed(const pass_storage *storage);
+
 /* Writes the allocation problem of the main graph as CSV. */
 base_status emit_problem(const compile_result *result, const char *path, base_report *report);
 

@@ -111,15 +111,33 @@ static const char *storage_name(const pass_storage *storage) {
     return node->name[0] ? node->name : op_row_of(node->code)->name;
 }
 
-static base_status add_storage(map_picture *picture, const pass_memory *memory, const pass_storage *storage,
-                               size_t index, const map_columns *columns, base_arena *arena,
-                               base_report *report) {
+/* "\nalso holds a, b" of the other values in a storage, views and what runs in place; "" where there are
+ * none. */
+static char *other_values(const pass_memory *memory, const pass_storage *storage, const ir_module *module,
+                          base_arena *arena) {
+    char *text = base_arena_text(arena, "", 0);
+    size_t count = 0;
+    uint32_t at = storage->values.index;
+    for (; text && at && at < memory->value_count; at = memory->siblings[at].index) {
+        const ir_value *value = module->values[at];
+        if (!value || value == storage->value) continue;
+        if (++count > 6) return base_arena_format(arena, "%s, ...", text);
+        text = base_arena_format(arena, "%s%s%s", text, count == 1 ? "\nalso holds " : ", ", value->name);
+    }
+    return text;
+}
+
+static base_status add_storage(map_picture *picture, const pass_memory *memory, const ir_module *module,
+                               const pass_storage *storage, size_t index, const map_columns *columns,
+                               base_arena *arena, base_report *report) {
     map_rectangle *rectangle = add_rectangle(picture, arena);
     if (!rectangle) return base_fail_memory(report);
     uint64_t low = pass_memory_offset(memory, (pass_location){.storage = {(uint32_t)index}});
     char size[32], type[256] = "";
     bool tensor = !storage->scratch_of && !storage->buffer_of && storage->value;
     if (tensor) op_type_print(&storage->value->type, type, sizeof type);
+    char *others = other_values(memory, storage, module, arena);
+    if (!others) return base_fail_memory(report);
     const char *kind = storage->scratch_of ? "scratch of " : storage->buffer_of ? "buffer of " : "";
     *rectangle = (map_rectangle){
         .first = step_start(storage->graph, storage->first, columns),
@@ -131,10 +149,10 @@ static base_status add_storage(map_picture *picture, const pass_memory *memory, 
         .buffer = storage->buffer_of != NULL,
     };
     rectangle->title = base_arena_format(
-        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64, kind,
+        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s", kind,
         rectangle->name, type[0] ? "\n" : "", type, storage->bytes,
         emit_size_print(storage->bytes, size, sizeof size), storage->first, storage->last - 1,
-        storage->graph->owner ? " of " : "", storage->graph->owner ? storage->graph->name : "", low);
+        storage->graph->owner ? " of " : "", storage->graph->owner ? storage->graph->name : "", low, others);
     return rectangle->title ? BASE_OK : base_fail_memory(report);
 }
 
@@ -175,10 +193,9 @@ static base_status picture_of_module(const compile_result *result, map_picture *
     for (int frames = 1; frames >= 0; frames--) {
         for (size_t i = 1; i < memory->storage_count; i++) {
             const pass_storage *storage = &memory->storages[i];
-            bool drawn = storage->place == PASS_PLACE_ARENA && storage->bytes && storage->graph &&
-                         (storage->buffer_of != NULL) == (frames == 1);
+            bool drawn = compile_storage_placed(storage) && (storage->buffer_of != NULL) == (frames == 1);
             if (!drawn) continue;
-            base_status status = add_storage(picture, memory, storage, i, &columns, arena, report);
+            base_status status = add_storage(picture, memory, module, storage, i, &columns, arena, report);
             if (status != BASE_OK) return status;
             if (storage->graph != main_graph) continue;
             for (int64_t step = storage->first; step < storage->last && step < (int64_t)steps; step++) {
