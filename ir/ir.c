@@ -163,6 +163,23 @@ bool ir_graph_add_result(ir_graph *graph, ir_value *value) {
     return true;
 }
 
+bool ir_graph_set_result_name(ir_graph *graph, uint32_t index, const char *name) {
+    base_arena *arena = &graph->module->arena;
+    if (index >= graph->result_name_capacity) {
+        const char **grown = base_arena_grow(arena, graph->result_names, &graph->result_name_capacity,
+                                             (size_t)index + 1, sizeof *grown);
+        if (!grown) return false;
+        graph->result_names = grown;
+    }
+    graph->result_names[index] = base_arena_text(arena, name, strlen(name));
+    return graph->result_names[index] != NULL;
+}
+
+const char *ir_graph_result_name(const ir_graph *graph, uint32_t index) {
+    const char *name = index < graph->result_name_capacity ? graph->result_names[index] : NULL;
+    return name ? name : graph->results[index]->value->name;
+}
+
 /* ---- constants -------------------------------------------------------------------------------------------
  */
 

@@ -98,6 +98,8 @@ struct ir_graph {
     uint32_t parameter_count, result_count;
     ir_value **parameters;
     ir_use **results;      /* ->value never NULL once the graph is complete */
+    const char **result_names; /* what the model calls them; read through ir_graph_result_name */
+    size_t result_name_capacity;
     ir_node *first, *last; /* the schedule */
     uint32_t node_count;
 };
@@ -136,6 +138,11 @@ void ir_module_free(ir_module *module); /* releases constants and the arena; NUL
 ir_graph *ir_graph_new(ir_module *module, const char *name);
 ir_value *ir_graph_add_parameter(ir_graph *graph, const char *name, const op_type *type);
 bool ir_graph_add_result(ir_graph *graph, ir_value *value);
+/* What the outside calls a result (an output of the model), where that is not the name of its value; the name is
+ * copied. Values come and go in passes, the interface keeps its names. */
+bool ir_graph_set_result_name(ir_graph *graph, uint32_t index, const char *name);
+/* That name; without one, the name of the value. */
+const char *ir_graph_result_name(const ir_graph *graph, uint32_t index);
 
 /* A constant; the module takes `release`/`owner` over, also on failure. The name is made unique. */
 ir_value *ir_constant_new(ir_module *module, const char *name, const op_tensor *tensor,

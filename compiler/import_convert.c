@@ -1,0 +1,118 @@
+/* import_convert.c: the table of conversions: how an operator of any version becomes its canonical form,
+ * which is the one of its row in ir/ops.def.
+ *
+ * Adding a version or an operator touches one row. An operator of the default domain that has no row here,
+ * but one in ops.def, had the same form in all versions, and is taken as it is.
+ */
+#include "compiler/import_internal.h"
+
+#include <string.h>
+
+enum { ANY = -1, LAST = 17 };
+
+#define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I storage_order:i strides:I"
+#define CONSTANT_ATTRIBUTES                                                                                  \
+    "sparse_value:z value:t value_float:f value_floats:F value_int:i value_ints:I value_string:s "           \
+    "value_strings:S"
+#define SCAN_ATTRIBUTES                                                                                      \
+    "body:g! num_scan_inputs:i! scan_input_axes:I scan_input_directions:I scan_output_axes:I "               \
+    "scan_output_directions:I"
+
+/* domain, operator, versions from and to, attributes, inputs least and most, outputs most, converter;
+ * attributes NULL: those of ops.def */
+static const import_row rows[] = {
+    /* before opset 7, broadcasting was an attribute */
+    {"", "Add", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Sub", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Mul", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Div", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Pow", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "And", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Or", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Xor", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Equal", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Less", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "Greater", 1, 6, "axis:i broadcast:i", 2, 2, 1, import_convert_broadcast},
+    {"", "PRelu", 1, 6, "", 2, 2, 1, import_convert_prelu},
+    /* any number of inputs */
+    {"", "Sum", 1, LAST, "", 1, ANY, 1, import_convert_variadic},
+    {"", "Max", 1, LAST, "", 1, ANY, 1, import_convert_variadic},
+    {"", "Min", 1, LAST, "", 1, ANY, 1, import_convert_variadic},
+    {"", "Mean", 1, LAST, "", 1, ANY, 1, import_convert_mean},
+    /* elementwise */
+    {"", "Clip", 1, 10, "max:f min:f", 1, 1, 1, import_convert_clip},
+    {"", "Cast", 1, 5, "to:s!", 1, 1, 1, import_convert_cast},
+    {"", "Cast", 6, LAST, "to:i!", 1, 1, 1, import_convert_plain},
+    {"", "Dropout", 1, 6, "is_test:i ratio:f", 1, 1, 2, import_convert_dropout},
+    {"", "Dropout", 7, 11, "ratio:f", 1, 1, 2, import_convert_dropout},
+    {"", "Dropout", 12, LAST, "seed:i", 1, 3, 2, import_convert_dropout},
+    /* axes: an attribute that became an input */
+    {"", "Squeeze", 1, 12, "axes:I", 1, 1, 1, import_convert_axes},
+    {"", "Unsqueeze", 1, 12, "axes:I!", 1, 1, 1, import_convert_axes},
+    {"", "ReduceSum", 1, 12, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMean", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMax", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMin", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceProd", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "Softmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
+    {"", "LogSoftmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
+    /* convolutions, pools, normalisations, products; ops.def has inputs there that files do not */
+    {"", "Conv", 1, LAST, NULL, 2, 3, 1, import_convert_plain},
+    {"", "MatMul", 1, LAST, NULL, 2, 2, 1, import_convert_plain},
+    {"", "Gemm", 1, 6, "alpha:f beta:f broadcast:i transA:i transB:i", 3, 3, 1, import_convert_plain},
+    {"", "MaxPool", 1, LAST, POOL_ATTRIBUTES, 1, 1, 2, import_convert_plain},
+    {"", "AveragePool", 1, LAST, POOL_ATTRIBUTES " count_include_pad:i", 1, 1, 1, import_convert_plain},
+    {"", "LRN", 1, LAST, "alpha:f beta:f bias:f size:i!", 1, 1, 1, import_convert_plain},
+    {"", "BatchNormalization", 1, 6, "epsilon:f is_test:i momentum:f spatial:i", 5, 5, 5,
+     import_convert_batch_normalization},
+    {"", "BatchNormalization", 7, 13, "epsilon:f momentum:f spatial:i", 5, 5, 5,
+     import_convert_batch_normalization},
+    {"", "BatchNormalization", 14, LAST, NULL, 5, 5, 3, import_convert_batch_normalization},
+    /* movement of data */
+    {"", "Slice", 1, 9, "axes:I ends:I! starts:I!", 1, 1, 1, import_convert_slice},
+    {"", "Split", 1, 1, "axis:i split:I", 1, 2, ANY, import_convert_split},
+    {"", "Split", 2, 12, "axis:i split:I", 1, 1, ANY, import_convert_split},
+    {"", "Pad", 1, 1, "mode:s paddings:I! value:f", 1, 1, 1, import_convert_pad},
+    {"", "Pad", 2, 10, "mode:s pads:I! value:f", 1, 1, 1, import_convert_pad},
+    {"", "Reshape", 1, 4, "shape:I!", 1, 1, 1, import_convert_reshape},
+    {"", "Concat", 1, 3, "axis:i", 1, ANY, 1, import_convert_concat},
+    {"", "Concat", 4, LAST, "axis:i!", 1, ANY, 1, import_convert_plain},
+    {"", "Tile", 1, 5, "", 3, 3, 1, import_convert_tile},
+    /* making of values, control */
+    {"", "Constant", 1, LAST, CONSTANT_ATTRIBUTES, 0, 0, 1, import_convert_constant},
+    {"", "If", 1, LAST, "else_branch:g! then_branch:g!", 1, 1, ANY, import_convert_if},
+    {"", "Loop", 1, LAST, "body:g!", 0, ANY, ANY, import_convert_loop},
+    {"", "Scan", 8, 8, "body:g! directions:I num_scan_inputs:i!", 0, ANY, ANY, import_convert_scan_batched},
+    {"", "Scan", 9, LAST, SCAN_ATTRIBUTES, 1, ANY, ANY, import_convert_scan},
+};
+
+bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row) {
+    if (version < 1) return false;
+    bool any = false; /* a row for some version: then others are not supported */
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (strcmp(rows[i].name, name) != 0 || strcmp(rows[i].domain, domain) != 0) continue;
+        if (version >= rows[i].from && version <= rows[i].to) {
+            *row = rows[i];
+            return true;
+        }
+        any = any || rows[i].to == LAST;
+    }
+    op_code code = op_code_from_name(domain, name);
+    if (any || code == OP_CODE_NONE || strcmp(domain, "ouro") == 0) return false;
+    const op_row *canonical = op_row_of(code);
+    *row = (import_row){.domain = domain,
+                        .name = canonical->name,
+                        .from = 1,
+                        .to = LAST,
+                        .input_minimum = canonical->input_minimum,
+                        .input_maximum = canonical->input_maximum,
+                        .output_maximum = canonical->output_maximum,
+                        .convert = import_convert_plain};
+    return true;
+}
+
+base_status import_convert_plain(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    return status == BASE_OK ? import_finish(n, n->code, attributes, n->input_count, n->inputs) : status;
+}

@@ -1,0 +1,185 @@
+/* import_convert_control.c: If, Loop and Scan: the nodes that own graphs. A Scan becomes a Loop that scans
+ * inputs; see ir.h for its form. */
+#include "compiler/import_internal.h"
+
+#include <stdio.h>
+
+static const op_attributes NONE = {0};
+
+/* What a value is known to be, for a parameter that takes it over: of the shape only what cannot change with
+ * the iterations, which is nothing. */
+static op_type loose_type(const ir_value *value) {
+    op_type type = {.shape.rank = -1};
+    if (value) {
+        type.kind = value->type.kind;
+        type.element = value->type.element;
+        type.dtype = value->type.dtype;
+    }
+    return type;
+}
+
+/* The outputs of a control node, whose types are those of results of its graph, as far as known. */
+static base_status finish_control(import_node *n, ir_node *node, const ir_graph *graph, uint32_t first_result,
+                                  uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (!import_output_named(n, i)) {
+            if (!ir_node_add_absent_output(node)) return import_memory(n);
+            continue;
+        }
+        op_type type = loose_type(graph->results[first_result + i]->value);
+        ir_value *value = ir_node_add_output(node, n->proto->output[i], &type);
+        if (!value) return import_memory(n);
+        base_status status = import_define(n, i, value);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+base_status import_convert_if(import_node *n) {
+    ir_node *node = import_begin(n, OP_IF, NONE, 1, n->inputs);
+    if (!node) return import_memory(n);
+    ir_graph *branches[2];
+    base_status status = import_sub_graph(n, node, "then_branch", false, 0, NULL, &branches[0]);
+    if (status == BASE_OK) status = import_sub_graph(n, node, "else_branch", false, 0, NULL, &branches[1]);
+    if (status != BASE_OK) return status;
+    uint32_t count = branches[0]->result_count;
+    if (count != branches[1]->result_count || n->output_count > count) {
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "%u outputs, then_branch has %u and else_branch %u: these must agree",
+                         n->output_count, count, branches[1]->result_count);
+    }
+    return finish_control(n, node, branches[0], 0, count);
+}
+
+base_status import_convert_loop(import_node *n) {
+    uint32_t given = n->input_count < 2 ? 2 : n->input_count, carried = given - 2;
+    ir_value **inputs = BASE_ARRAY(&n->importer->arena, ir_value *, given);
+    op_type *types = BASE_ARRAY(&n->importer->arena, op_type, given);
+    if (!inputs || !types) return import_memory(n);
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        inputs[i] = n->inputs[i];
+        types[i] = loose_type(inputs[i]);
+        if (i >= 2 && !inputs[i]) {
+            return base_fail(n->importer->report, BASE_INVALID, "input %u is absent, it is needed", i);
+        }
+    }
+    types[0] = (op_type){.dtype = OP_INT64};
+    types[1] = (op_type){.dtype = OP_BOOL};
+    ir_node *node = import_begin(n, OP_LOOP, NONE, given, inputs);
+    if (!node) return import_memory(n);
+    ir_graph *body;
+    base_status status = import_sub_graph(n, node, "body", false, given, types, &body);
+    if (status != BASE_OK) return status;
+    /* Files disagree on whether these two are scalars or have one dimension; the IR has scalars. */
+    body->parameters[0]->type = types[0];
+    body->parameters[1]->type = types[1];
+    if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
+        return base_fail(
+            n->importer->report, BASE_INVALID,
+            "%u carried values and %u outputs, graph \"body\" has %u outputs: the condition, the carried "
+            "values and the scan outputs are wanted",
+            carried, n->output_count, body->result_count);
+    }
+    uint32_t outputs = body->result_count - 1;
+    if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried)) {
+        return import_memory(n);
+    }
+    return finish_control(n, node, body, 1, outputs);
+}
+
+/* ---- Scan
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+/* The extent of the scanned axis, as the scalar that a Loop takes for its trip count. */
+static ir_value *scan_extent(const import_node *n, ir_value *scanned, int64_t axis) {
+    op_attributes range = NONE;
+    int64_t zero = 0;
+    if (!import_attributes_add_integer(n, &range, "start", axis)) return NULL;
+    if (axis != -1 && !import_attributes_add_integer(n, &range, "end", axis + 1)) return NULL;
+    ir_value *inputs[] = {import_make(n, OP_SHAPE, range, 1, &scanned),
+                          import_constant_integers(n, 1, &zero)};
+    return inputs[0] && inputs[1] ? import_make(n, OP_SQUEEZE, NONE, 2, inputs) : NULL;
+}
+
+/* One of the lists of axes or directions: absent, or one number for each scan input or output. */
+static base_status copy_list(const import_node *n, op_attributes *attributes, const char *from,
+                             const char *to, uint32_t wanted) {
+    size_t count;
+    const int64_t *values = import_integers(n, from, &count);
+    if (!import_attribute(n, from)) return BASE_OK;
+    if (count != wanted) {
+        return base_fail(n->importer->report, BASE_INVALID, "attribute \"%s\" has %zu numbers, %u are wanted",
+                         from, count, wanted);
+    }
+    return import_attributes_add_integers(n, attributes, to, count, values) ? BASE_OK : import_memory(n);
+}
+
+static op_type slice_type(const ir_value *scanned, int64_t axis) {
+    op_type type = loose_type(scanned);
+    const op_shape *shape = &scanned->type.shape;
+    int32_t normal;
+    if (shape->rank < 1 || !op_axis(axis, shape->rank, &normal)) return type;
+    type.shape.rank = shape->rank - 1;
+    for (int32_t i = 0, k = 0; i < shape->rank; i++) {
+        if (i != normal) type.shape.dims[k++] = shape->dims[i];
+    }
+    return type;
+}
+
+base_status import_convert_scan(import_node *n) {
+    int64_t scanned = import_integer(n, "num_scan_inputs", 0);
+    if (scanned < 1 || scanned > n->input_count) {
+        return base_fail(n->importer->report, BASE_INVALID, "num_scan_inputs is %lld, the node has %u inputs",
+                         (long long)scanned, n->input_count);
+    }
+    uint32_t scans = (uint32_t)scanned, carried = n->input_count - scans;
+    size_t axis_count;
+    const int64_t *axes = import_integers(n, "scan_input_axes", &axis_count);
+    ir_value **inputs = BASE_ARRAY(&n->importer->arena, ir_value *, (size_t)n->input_count + 2);
+    op_type *types = BASE_ARRAY(&n->importer->arena, op_type, n->input_count);
+    if (!inputs || !types) return import_memory(n);
+    op_attributes attributes = NONE;
+    base_status status = copy_list(n, &attributes, "scan_input_axes", "ouro.scan_input_axes", scans);
+    if (status == BASE_OK) {
+        status = copy_list(n, &attributes, "scan_input_directions", "ouro.scan_input_directions", scans);
+    }
+    if (status != BASE_OK) return status;
+    inputs[0] = scan_extent(n, n->inputs[carried], axes ? axes[0] : 0);
+    if (!inputs[0]) return import_memory(n);
+    for (uint32_t i = 0; i < n->input_count; i++) {
+        inputs[i + 2] = n->inputs[i];
+        types[i] =
+            i < carried ? loose_type(n->inputs[i]) : slice_type(n->inputs[i], axes ? axes[i - carried] : 0);
+    }
+    ir_node *node = import_begin(n, OP_LOOP, attributes, n->input_count + 2, inputs);
+    if (!node) return import_memory(n);
+    ir_graph *body;
+    status = import_sub_graph(n, node, "body", true, n->input_count, types, &body);
+    if (status != BASE_OK) return status;
+    if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
+        return base_fail(
+            n->importer->report, BASE_INVALID,
+            "%u states and %u outputs, graph \"body\" has %u outputs: the states and the scan outputs are "
+            "wanted",
+            carried, n->output_count, body->result_count - 1);
+    }
+    uint32_t outputs = body->result_count - 1, stacked = outputs - carried;
+    attributes = node->attributes;
+    status = copy_list(n, &attributes, "scan_output_axes", "ouro.scan_output_axes", stacked);
+    if (status == BASE_OK) {
+        status = copy_list(n, &attributes, "scan_output_directions", "ouro.scan_output_directions", stacked);
+    }
+    if (status != BASE_OK) return status;
+    if (!import_attributes_add_integer(n, &attributes, "ouro.scan_inputs", scans) ||
+        !import_attributes_add_integer(n, &attributes, "ouro.scan_outputs", stacked)) {
+        return import_memory(n);
+    }
+    node->attributes = attributes;
+    return finish_control(n, node, body, 1, outputs);
+}
+
+base_status import_convert_scan_batched(import_node *n) {
+    return base_fail_unsupported(
+        n->importer->report, "Scan of opset 8, with its batch axis, is not supported; opset 9 and later are");
+}
