@@ -46,6 +46,9 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     if (!described) return false;
     rt_window_dims dims;
     rt_window_describe(&window, &dims);
+    double work = (double)call->inputs[1].type.shape.dims[0];
+    for (int32_t i = 1; i < x->rank; i++) work *= (double)call->inputs[1].type.shape.dims[i];
+    for (int32_t i = 0; i < y->rank; i++) work *= i == 1 ? 1 : (double)y->dims[i];
     dnnl_convolution_desc_t operation;
     if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
                                                    dnnl_convolution_direct, &source, &weights,
@@ -54,7 +57,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         return false;
     }
     if (!rt_descriptor_open(open, residual ? 1 : 0, &activation)) return false;
-    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;
 }
@@ -145,7 +148,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (state->residual && inputs[3].data != outputs[0].data) {
         memcpy(outputs[0].data, inputs[3].data, state->residual_bytes);
     }
-    return rt_primitive_run(&state->primitive, prepared->threads, data, scratch, report);
+    return rt_primitive_run(&state->primitive, data, scratch, report);
 }
 
 static void release(rt_prepared *prepared) {
@@ -168,7 +171,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!op_type_bytes(&call->outputs[0].type, &state->residual_bytes)) state->residual_bytes = 0;
     base_status status = is_packed(call) ? check_packed(call, &open, report) : BASE_OK;
     rt_primitive *primitive = &state->primitive;
-    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, environment->threads, report);
+    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, report);
     if (status == BASE_OK) {
         status = rt_primitive_argument(primitive, DNNL_ARG_SRC,
                                        rt_descriptor_memory(&open, dnnl_query_src_md), false, report);

@@ -14,7 +14,8 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, NULL)) {
         return false;
     }
-    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(rt_work_of(&call->inputs[0]), environment)))
+        return true;
     rt_descriptor_close(open);
     return false;
 }
@@ -39,7 +40,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!make_descriptor(call, environment, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot run this normalisation on this machine");
     }
-    return rt_simple_prepare(&open, call, NULL, 0, environment->threads, arena, prepared, report);
+    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
 const rt_kernel rt_onednn_lrn = {.name = "onednn.lrn",

@@ -22,6 +22,9 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
             if (dims.after[i] > window.after[i]) return false;
         }
     }
+    double work = 1;
+    for (int32_t i = 0; i < y->shape.rank; i++) work *= (double)y->shape.dims[i];
+    for (int32_t i = 2; i < y->shape.rank; i++) work *= (double)dims.kernel[i - 2];
     dnnl_memory_desc_t source, target;
     dnnl_pooling_v2_desc_t operation;
     const dnnl_alg_kind_t kind = maximum   ? dnnl_pooling_max
@@ -34,7 +37,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         !rt_descriptor_open(open, 0, NULL)) {
         return false;
     }
-    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;
 }
@@ -59,7 +62,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!make_descriptor(call, environment, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot run this pool on this machine");
     }
-    return rt_simple_prepare(&open, call, NULL, 0, environment->threads, arena, prepared, report);
+    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
 const rt_kernel rt_onednn_pool = {.name = "onednn.pool",

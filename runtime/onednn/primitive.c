@@ -4,9 +4,22 @@
 #include <omp.h>
 #include <string.h>
 
+/* Multiplications, or elements moved, below which several threads do not pay for their start. */
+enum { ONE_THREAD_WORK = 131072 };
+
 static base_status fail(base_report *report, const char *what, dnnl_status_t status) {
     if (status == dnnl_out_of_memory) return base_fail_memory(report);
     return base_fail(report, BASE_INVALID, "oneDNN refused: %s (status %d)", what, (int)status);
+}
+
+double rt_work_of(const op_tensor *tensor) {
+    double work = 1;
+    for (int32_t i = 0; i < tensor->type.shape.rank; i++) work *= (double)tensor->type.shape.dims[i];
+    return work;
+}
+
+int rt_threads_for(double work, const rt_environment *environment) {
+    return work < ONE_THREAD_WORK ? 1 : environment->threads;
 }
 
 int rt_threads_set(int threads) {
@@ -161,6 +174,7 @@ static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator) {
 
 bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int threads) {
     dnnl_primitive_desc_iterator_t iterator = NULL;
+    open->threads = threads;
     const int before = rt_threads_set(threads);
     if (dnnl_primitive_desc_iterator_create(&iterator, operation, open->attributes, open->engine, NULL) ==
         dnnl_success) {
@@ -197,11 +211,10 @@ static base_status flat_memory(rt_primitive *primitive, size_t bytes, dnnl_memor
     return status == dnnl_success ? BASE_OK : fail(report, "memory", status);
 }
 
-base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, int threads,
-                              base_report *report) {
-    *primitive = (rt_primitive){.engine = open->engine};
+base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, base_report *report) {
+    *primitive = (rt_primitive){.engine = open->engine, .threads = open->threads};
     open->engine = NULL;
-    const int before = rt_threads_set(threads);
+    const int before = rt_threads_set(open->threads);
     dnnl_status_t status =
         dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags);
     if (status == dnnl_success) status = dnnl_primitive_create(&primitive->primitive, open->descriptor);
@@ -231,10 +244,9 @@ base_status rt_primitive_argument(rt_primitive *primitive, int argument,
     return status == dnnl_success ? BASE_OK : fail(report, "memory", status);
 }
 
-base_status rt_primitive_run(rt_primitive *primitive, int threads, void *const *data, void *scratch,
-                             base_report *report) {
+base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *scratch, base_report *report) {
     const int own = primitive->scratch_bytes ? 1 : 0;
-    const int before = rt_threads_set(threads);
+    const int before = rt_threads_set(primitive->threads);
     rt_argument_pool_enter();
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < primitive->count && status == dnnl_success; i++) {
@@ -283,6 +295,7 @@ base_status rt_reorder(const dnnl_memory_desc_t *from, const void *data, const d
     if (status != dnnl_success) result = fail(report, "packing", status);
     rt_threads_restore(before);
     primitive.engine = engine;
+    primitive.threads = threads;
     if (result == BASE_OK) result = rt_primitive_argument(&primitive, DNNL_ARG_FROM, from, false, report);
     if (result == BASE_OK) result = rt_primitive_argument(&primitive, DNNL_ARG_TO, to, true, report);
     if (result == BASE_OK) {
@@ -290,7 +303,7 @@ base_status rt_reorder(const dnnl_memory_desc_t *from, const void *data, const d
             const void *constant;
             void *data;
         } source = {data}; /* only read, see rt_primitive_argument */
-        result = rt_primitive_run(&primitive, threads, (void *[]){source.data, packed}, NULL, report);
+        result = rt_primitive_run(&primitive, (void *[]){source.data, packed}, NULL, report);
     }
     if (descriptor) dnnl_primitive_desc_destroy(descriptor);
     if (attributes) dnnl_primitive_attr_destroy(attributes);

@@ -17,6 +17,7 @@ typedef struct rt_primitive {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     dnnl_primitive_t primitive;
+    int threads;
     size_t scratch_bytes;
     int count;
     dnnl_exec_arg_t arguments[RT_PRIMITIVE_ARGUMENTS];
@@ -28,6 +29,7 @@ typedef struct rt_descriptor {
     dnnl_engine_t engine;
     dnnl_primitive_attr_t attributes;
     dnnl_primitive_desc_t descriptor; /* NULL: oneDNN cannot do it */
+    int threads;                      /* that it is made for */
 } rt_descriptor;
 
 /* Makes the engine and attributes with user-managed scratchpad and these post-operations: what dst holds is
@@ -42,14 +44,13 @@ const dnnl_memory_desc_t *rt_descriptor_memory(const rt_descriptor *open, dnnl_q
 
 /* Makes the primitive of a descriptor; takes the engine over. The primitive must be closed also on failure.
  */
-base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, int threads, base_report *report);
+base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, base_report *report);
 /* The next argument (DNNL_ARG_SRC, ...), whose data stands at the same place in rt_primitive_run's list. An
  * argument that is only read is never written, not even its padding: it may lie in a read-only mapping. */
 base_status rt_primitive_argument(rt_primitive *primitive, int argument,
                                   const dnnl_memory_desc_t *description, bool written, base_report *report);
 /* Runs with one pointer an argument. Allocates nothing (see argument_pool.c). */
-base_status rt_primitive_run(rt_primitive *primitive, int threads, void *const *data, void *scratch,
-                             base_report *report);
+base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *scratch, base_report *report);
 void rt_primitive_close(rt_primitive *primitive);
 
 /* The description of a tensor in its layout (not packed), or in another: false where oneDNN has no such.
@@ -74,6 +75,12 @@ base_status rt_reorder(const dnnl_memory_desc_t *from, const void *data, const d
 bool rt_prefer_layouts(const op_call *call, const rt_environment *environment, rt_preference *preference,
                        bool (*takes)(const op_call *call, const rt_environment *environment));
 
+/* How many of the session's threads are worth their start for this many elementary operations: all, or one.
+ * One also keeps oneDNN from splitting little work among a smaller team than usual, which would make the
+ * OpenMP run time allocate: with two threads that never happens; with more, large work of few parts (three
+ * rows of blocks, say, on four threads) still does it. */
+double rt_work_of(const op_tensor *tensor); /* its elements */
+int rt_threads_for(double work, const rt_environment *environment);
 /* Sets the calling thread's number of OpenMP threads; returns what it was. */
 int rt_threads_set(int threads);
 void rt_threads_restore(int before);

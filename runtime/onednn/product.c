@@ -70,6 +70,11 @@ static bool describe_right(const rt_product *product, dnnl_memory_desc_t *descri
                     product->columns, product->b_depth, product->b_column, description);
 }
 
+static double work_of(const rt_product *product) {
+    return (double)product->batches * (double)product->rows * (double)product->columns *
+           (double)product->depth;
+}
+
 static bool make_descriptor(const matrices *read, const rt_environment *environment, bool packed,
                             rt_descriptor *open) {
     const rt_product *product = &read->product;
@@ -104,18 +109,13 @@ static bool make_descriptor(const matrices *read, const rt_environment *environm
     }
     const float sum = read->addend == ADDEND_MATRIX ? (float)product->beta : 0;
     if (!rt_descriptor_open(open, sum, &product->activation)) return false;
-    if (rt_descriptor_make(open, &operation, environment->threads)) return true;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work_of(product), environment))) return true;
     rt_descriptor_close(open);
     return false;
 }
 
 static bool is_packed(const op_call *call, uint32_t input) {
     return op_input_present(call, input) && call->inputs[input].type.layout == OP_LAYOUT_PACKED;
-}
-
-static double work_of(const rt_product *product) {
-    return (double)product->batches * (double)product->rows * (double)product->columns *
-           (double)product->depth;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -204,7 +204,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     /* The sum adds to what is there already. */
     if (own->sum && inputs[2].data != outputs[0].data)
         memcpy(outputs[0].data, inputs[2].data, own->sum_bytes);
-    return rt_primitive_run(&own->primitive, prepared->threads, data, scratch, report);
+    return rt_primitive_run(&own->primitive, data, scratch, report);
 }
 
 static void release(rt_prepared *prepared) {
@@ -234,7 +234,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     } arguments[] = {{DNNL_ARG_SRC, dnnl_query_src_md},
                      {DNNL_ARG_WEIGHTS, dnnl_query_weights_md},
                      {DNNL_ARG_DST, dnnl_query_dst_md}};
-    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, environment->threads, report);
+    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, report);
     for (size_t i = 0; i < sizeof arguments / sizeof *arguments && status == BASE_OK; i++) {
         status = rt_primitive_argument(primitive, arguments[i].argument,
                                        rt_descriptor_memory(&open, arguments[i].query),

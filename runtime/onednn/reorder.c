@@ -8,7 +8,8 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     const char *name = "";
     if (!rt_describe(x, &source) || !rt_describe(y, &target) || !rt_descriptor_open(open, 0, NULL))
         return false;
-    const int before = rt_threads_set(environment->threads);
+    open->threads = rt_threads_for(rt_work_of(&call->inputs[0]), environment);
+    const int before = rt_threads_set(open->threads);
     const dnnl_status_t status = dnnl_reorder_primitive_desc_create(&open->descriptor, &source, open->engine,
                                                                     &target, open->engine, open->attributes);
     rt_threads_restore(before);
@@ -37,7 +38,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!make_descriptor(call, environment, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot run this reorder on this machine");
     }
-    return rt_simple_prepare(&open, call, NULL, 0, environment->threads, arena, prepared, report);
+    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
 const rt_kernel rt_onednn_reorder = {

@@ -11,7 +11,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     simple *state = prepared->state;
     void *data[2 + RT_SIMPLE_VECTORS] = {inputs[0].data, outputs[0].data};
     for (int i = 0; i < state->vectors; i++) data[2 + i] = inputs[1 + i].data;
-    return rt_primitive_run(&state->primitive, prepared->threads, data, scratch, report);
+    return rt_primitive_run(&state->primitive, data, scratch, report);
 }
 
 void rt_simple_release(rt_prepared *prepared) {
@@ -20,7 +20,7 @@ void rt_simple_release(rt_prepared *prepared) {
 }
 
 base_status rt_simple_prepare(rt_descriptor *open, const op_call *call, const int *vectors, int count,
-                              int threads, base_arena *arena, rt_prepared *prepared, base_report *report) {
+                              base_arena *arena, rt_prepared *prepared, base_report *report) {
     simple *state = BASE_NEW(arena, simple);
     if (!state) {
         rt_descriptor_close(open);
@@ -28,7 +28,7 @@ base_status rt_simple_prepare(rt_descriptor *open, const op_call *call, const in
     }
     state->vectors = count;
     rt_primitive *primitive = &state->primitive;
-    base_status status = rt_primitive_make(primitive, open, threads, report);
+    base_status status = rt_primitive_make(primitive, open, report);
     if (status == BASE_OK) {
         status = rt_primitive_argument(primitive, DNNL_ARG_SRC, rt_descriptor_memory(open, dnnl_query_src_md),
                                        false, report);
