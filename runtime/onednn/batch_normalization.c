@@ -29,10 +29,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return true;
 }
 
-static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
-    return rt_prefer_layouts(call, environment, preference, accepts);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     static const int vectors[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
@@ -45,6 +41,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 
 const rt_kernel rt_onednn_batch_normalization = {.name = "onednn.batch_normalization",
                                                  .accepts = accepts,
-                                                 .prefer = prefer,
                                                  .prepare = prepare,
                                                  .release = rt_simple_release};

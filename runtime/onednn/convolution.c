@@ -83,10 +83,16 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return true;
 }
 
+/* A layout of blocks pads these channels to no more than 5/4. */
+static bool is_cheap(op_layout layout, int64_t channels) {
+    const int64_t block = layout == OP_LAYOUT_NC16 ? 16 : layout == OP_LAYOUT_NC8 ? 8 : 1;
+    return (channels + block - 1) / block * block * 4 <= channels * 5;
+}
+
 /* In order, the first that works: blocks of 16 channels, which let a Concat along the channels be a view;
  * from a plain image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
- * without AVX-512. */
+ * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     static const struct {
         op_layout from, to;
@@ -99,6 +105,10 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
         rt_descriptor open;
         const bool image = candidates[i].from == OP_LAYOUT_PLAIN && candidates[i].to != OP_LAYOUT_PLAIN;
         if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
+        if (!is_cheap(candidates[i].from, call->inputs[0].type.shape.dims[1]) ||
+            !is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
+            continue;
+        }
         if (!make_descriptor(call, environment, candidates[i].from, candidates[i].to, packed, &open))
             continue;
         *preference = (rt_preference){.output = candidates[i].to};

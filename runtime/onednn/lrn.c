@@ -30,10 +30,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return true;
 }
 
-static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
-    return rt_prefer_layouts(call, environment, preference, accepts);
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     rt_descriptor open;
@@ -43,8 +39,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
-const rt_kernel rt_onednn_lrn = {.name = "onednn.lrn",
-                                 .accepts = accepts,
-                                 .prefer = prefer,
-                                 .prepare = prepare,
-                                 .release = rt_simple_release};
+const rt_kernel rt_onednn_lrn = {
+    .name = "onednn.lrn", .accepts = accepts, .prepare = prepare, .release = rt_simple_release};

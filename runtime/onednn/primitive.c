@@ -87,27 +87,6 @@ void rt_window_describe(const op_window *window, rt_window_dims *dims) {
     }
 }
 
-bool rt_prefer_layouts(const op_call *call, const rt_environment *environment, rt_preference *preference,
-                       bool (*takes)(const op_call *call, const rt_environment *environment)) {
-    static const op_layout candidates[] = {OP_LAYOUT_NC16, OP_LAYOUT_NHWC, OP_LAYOUT_NC8};
-    if (!rt_floats_known(call)) return false;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
-        op_tensor inputs[RT_KERNEL_INPUTS], output = call->outputs[0];
-        op_call trial = *call;
-        if (call->input_count > RT_KERNEL_INPUTS) return false;
-        memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
-        inputs[0].type.layout = output.type.layout = candidates[i];
-        trial.inputs = inputs;
-        trial.outputs = &output;
-        trial.output_count = 1;
-        if (!takes(&trial, environment)) continue;
-        *preference = (rt_preference){.output = candidates[i]};
-        preference->inputs[0] = candidates[i];
-        return true;
-    }
-    return false;
-}
-
 /* ---- descriptors
  * ---------------------------------------------------------------------------------------------------- */
 

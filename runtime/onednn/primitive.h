@@ -70,11 +70,6 @@ void rt_window_describe(const op_window *window, rt_window_dims *dims);
 base_status rt_reorder(const dnnl_memory_desc_t *from, const void *data, const dnnl_memory_desc_t *to,
                        void *packed, float scale, int threads, base_report *report);
 
-/* The first of nc16, nhwc and nc8 in which a kernel of one source and one destination takes the application.
- */
-bool rt_prefer_layouts(const op_call *call, const rt_environment *environment, rt_preference *preference,
-                       bool (*takes)(const op_call *call, const rt_environment *environment));
-
 /* How many of the session's threads are worth their start for this many elementary operations: all, or one.
  * One also keeps oneDNN from splitting little work among a smaller team than usual, which would make the
  * OpenMP run time allocate: with two threads that never happens; with more, large work of few parts (three
