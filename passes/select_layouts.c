@@ -131,6 +131,7 @@ static base_status grant_wish(layouter *l, ir_node *node, bool *granted) {
     op_call plain, call;
     rt_preference wish = {0};
     *granted = false;
+    if (ir_input(node, 0)) wish.inputs[0] = ir_input(node, 0)->type.layout;
     if (!relaid_call(l, node, NULL, &plain)) return base_fail_memory(l->context->report);
     const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
     if (!kernel || !kernel->prefer || !kernel->prefer(&plain, environment, &wish)) return BASE_OK;

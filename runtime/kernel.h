@@ -53,7 +53,8 @@ struct rt_kernel {
      * every shape. Constant inputs have data. */
     bool (*accepts)(const op_call *call, const rt_environment *environment);
     /* Which layouts it likes best for this application, whose tensors are all plain and whose shapes are known.
-     * NULL: everything plain. False: no wish. */
+     * On entry preference->inputs[0] is the layout in which input 0 lies at present (plain: no matter): of layouts
+     * that are about as fast, the kernel keeps that one. NULL: everything plain. False: no wish. */
     bool (*prefer)(const op_call *call, const rt_environment *environment, rt_preference *preference);
     /* Packs constant input `input` of the application (whose type is already packed) from its plain form into
      * `packed` (packed_bytes, zeroed). NULL where nothing is ever packed. */

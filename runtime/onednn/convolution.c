@@ -96,12 +96,15 @@ static bool is_cheap(op_layout layout, int64_t channels) {
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     static const struct {
         op_layout from, to;
-    } candidates[] = {{OP_LAYOUT_NC16, OP_LAYOUT_NC16}, {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16},
-                      {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC}, {OP_LAYOUT_NC8, OP_LAYOUT_NC8},
-                      {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8}, {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
+    } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},  {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
+                      {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
+                      {OP_LAYOUT_NC8, OP_LAYOUT_NC8},    {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8},
+                      {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
     const bool packed = call->inputs[1].data != NULL;
     if (!rt_floats_known(call)) return false;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+    /* What has its channels innermost already keeps them there. */
+    const size_t first = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1;
+    for (size_t i = first; i < sizeof candidates / sizeof *candidates; i++) {
         rt_descriptor open;
         const bool image = candidates[i].from == OP_LAYOUT_PLAIN && candidates[i].to != OP_LAYOUT_PLAIN;
         if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
