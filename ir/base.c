@@ -240,18 +240,32 @@ static uint64_t hash_step(uint64_t hash, uint64_t word) {
     return hash ^ (hash >> 32); /* or the top bits of the words would never reach the bottom */
 }
 
+static uint64_t hash_word(const unsigned char *at) {
+    uint64_t word;
+    memcpy(&word, at, 8);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    word = __builtin_bswap64(word);
+#endif
+    return word;
+}
+
+/* One step waits for the one before it; lanes of their own keep the multiplier busy, so that long data is hashed as
+ * fast as memory gives it. */
+enum { HASH_LANES = 8, HASH_STRIPE = 8 * HASH_LANES };
+
 uint64_t base_hash(const void *data, size_t bytes, uint64_t seed) {
     const unsigned char *at = data;
     uint64_t hash = hash_step(UINT64_C(0xcbf29ce484222325), seed ^ bytes);
     size_t left = bytes;
-    for (; left >= 8; left -= 8, at += 8) {
-        uint64_t word;
-        memcpy(&word, at, 8);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        word = __builtin_bswap64(word);
-#endif
-        hash = hash_step(hash, word);
+    if (left >= HASH_STRIPE) {
+        uint64_t lanes[HASH_LANES];
+        for (int i = 0; i < HASH_LANES; i++) lanes[i] = hash_step(hash, (uint64_t)i);
+        for (; left >= HASH_STRIPE; left -= HASH_STRIPE, at += HASH_STRIPE) {
+            for (int i = 0; i < HASH_LANES; i++) lanes[i] = hash_step(lanes[i], hash_word(at + 8 * i));
+        }
+        for (int i = 0; i < HASH_LANES; i++) hash = hash_step(hash, lanes[i]);
     }
+    for (; left >= 8; left -= 8, at += 8) hash = hash_step(hash, hash_word(at));
     uint64_t rest = 0;
     for (size_t i = 0; i < left; i++) rest |= (uint64_t)at[i] << (8 * i);
     if (left) hash = hash_step(hash, rest);

@@ -14,6 +14,18 @@
  *                            the tensor's graph; an entry is an address again
  *   dynamic                  size known at run time only: the session's run-time allocator
  *
+ * Constants are mapped read-only: a kernel never writes to one, not even zeros into its padding (whoever packs a
+ * constant zeroes it).
+ *
+ * What control nodes do beyond their operators (ir/ir.h), in this order; "move a to b" copies the bytes of tensor a
+ * to the place of tensor b, and does nothing where they have the same address:
+ *   If         runs a branch, then moves result 0 to output 0, 1 to 1, ...
+ *   Loop       reads trip count and condition; moves initial value i to carried parameter i, 0 first. Each iteration:
+ *              writes iteration number and condition to their parameters, slices of the scanned inputs to theirs;
+ *              runs the body; reads the condition (result 0); copies scan output slices to their place in the
+ *              stacked outputs; moves replacement i to carried parameter i, 0 first. At the end: moves carried
+ *              parameter i to output i, 0 first. Parameters and outputs with place NONE are left out.
+ *
  * Words as in passes/passes.h. A slot is an index into `tensors`, PLAN_ABSENT for an absent optional one.
  */
 #ifndef OURO_PLAN_H
@@ -53,7 +65,7 @@ typedef struct plan_header {
     uint32_t version;
     uint32_t endian;
     uint64_t file_bytes;
-    uint64_t checksum;      /* base_hash of the whole file with this field zero, seed 0 */
+    uint64_t checksum;      /* plan_checksum */
     char machine[PLAN_MACHINE_TEXT]; /* rt_machine_describe where it was compiled; "portable" runs anywhere */
     uint32_t threads;       /* that scratch was planned for */
     uint32_t model_name;    /* text */
@@ -140,6 +152,10 @@ typedef struct plan_interface {
     uint32_t slot; /* the tensor */
 } plan_interface;
 
+/* The checksum of a plan file of `size` bytes (at least a header): base_hash of the header with its field `checksum`
+ * zero, seed 0, then of all that follows, seeded with that. (plan_load.c) */
+uint64_t plan_checksum(const void *bytes, size_t size);
+
 /* ---- a loaded plan (plan_load.c) ------------------------------------------------------------------------------ */
 
 /* Read-only and shared by any number of sessions on any number of threads. */
@@ -175,6 +191,48 @@ void plan_close(plan *opened);
 void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
 /* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
 bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena, op_attributes *attributes);
+
+/* The operator of a node; OP_CODE_NONE where this build does not know it (never after plan_open). */
+op_code plan_node_code(const plan *of, const plan_node *node);
+/* "FILE: PATH: node \"NAME\" (Op)" becomes the context of the messages to come. A node without a name is called
+ * after its first output. `file` NULL: the name of the model. */
+void plan_node_context(const plan *of, const plan_node *node, const char *file, base_report *report);
+
+/* A Loop node taken apart: slots, PLAN_ABSENT where absent. */
+typedef struct plan_loop_form {
+    uint32_t body;                 /* graph */
+    uint32_t carried, scan_inputs, scan_outputs;
+    uint32_t trip_count, condition;
+    const uint32_t *initial;       /* carried, then scanned inputs */
+    const uint32_t *parameters;    /* iteration, condition, carried, slices */
+    const uint32_t *results;       /* condition, replacements, slices */
+    const uint32_t *outputs;       /* carried, then stacked */
+    const int64_t *axes[2];        /* of scanned inputs and of stacked outputs; NULL: all 0 */
+    const int64_t *directions[2];  /* the same; 1: backwards; NULL: all forwards */
+} plan_loop_form;
+
+/* Takes a Loop node apart. False where the numbers of its inputs, outputs, parameters and results do not fit. */
+bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *form);
+/* Axis and direction of scanned input `index`, or of stacked output `index`. */
+int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
+bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
+
+/* ---- structure (plan_structure.c) ------------------------------------------------------------------------------ */
+
+/* Checks all that records refer to and say, as plan_open does before plan_check: indices, texts, types and sizes,
+ * addresses within their places, graphs that form a tree, scopes, operators and their arity, types of control
+ * nodes and their graphs, and types that follow from one another by the operators' shape functions. Kernels must
+ * exist where `kernels` is set. Afterwards nothing that a plan refers to is out of bounds. */
+base_status plan_check_structure(const plan *checked, bool kernels, base_report *report);
+
+/* ---- views (plan_view.c) ----------------------------------------------------------------------------------------- */
+
+/* A view node says that tensor *part is the bytes from *offset on of tensor *whole: for index = 0, 1, ... its outputs
+ * within input 0, or (Concat) its inputs within output 0. Ask for them in order, with *cursor (where the next part
+ * begins along the axis) 0 at first. False where that cannot be so: not contiguous, another order, not known before
+ * the run. */
+bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
+                    uint32_t *part, uint64_t *offset);
 
 /* ---- the verifier (plan_check.c) ------------------------------------------------------------------------------- */
 

@@ -1,0 +1,701 @@
+/* plan_check.c: does a plan compute what it says? It is replayed with identities in place of numbers.
+ *
+ * Every value has content: pieces of identities, one piece for a value that was written, several for what a
+ * Concat joined without moving it. A step that runs must find its inputs' content where they lie, and leaves
+ * an identity of its own in its outputs; a step that only views hands content on, and the bytes must be
+ * there. Whatever is overwritten too early, misplaced, or never written is found when somebody reads it.
+ *
+ * Branches are replayed from the same state each; whatever either wrote is garbage afterwards, except the
+ * outputs. A loop is replayed for several iterations, its exit after each of them, the entry included; then
+ * again all that it wrote is garbage except its outputs. As no address depends on the iteration, the state
+ * after the second iteration differs from that after the first in names of identities only, so that what
+ * holds for three holds for any number.
+ */
+#include "runtime/plan.h"
+#include "runtime/plan_bytes.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Replaying stops being worth its time somewhere: nests of loops multiply. */
+enum { MOST_WORK = 8000000, REPLAYED_ITERATIONS = 3 };
+
+/* `length` bytes of an identity, from its byte `offset` on. */
+typedef struct piece {
+    uint64_t identity, offset, length;
+} piece;
+
+typedef struct content {
+    piece one;    /* where count is 1 */
+    piece *many;  /* where it is more */
+    size_t count; /* 0: no bytes */
+} content;
+
+/* Where a tensor lies in the map of bytes: the intervals [first, last). */
+typedef struct span {
+    uint64_t address;
+    size_t first, last;
+} span;
+
+typedef struct written_span {
+    size_t first, last;
+} written_span;
+
+typedef struct replay {
+    const plan *of;
+    base_report *report;
+    base_arena arena;
+    plan_bytes bytes;
+    span *spans;       /* by slot: of tensors in the arena and in outputs */
+    span *scratches;   /* by node */
+    uint64_t *outputs; /* by output: the address of its buffer */
+    content *contents; /* by slot */
+    uint64_t *defined; /* by slot: the epoch of its graph in which it was defined */
+    uint64_t *epochs;  /* by graph: the current one */
+    uint64_t epoch;
+    uint64_t identity; /* the last one given */
+    uint32_t *owners;  /* by identity: the slot that it was given to; PLAN_ABSENT for scratch */
+    size_t owner_count, owner_capacity;
+    written_span *written;
+    size_t written_count, written_capacity;
+    uint64_t work;
+    char file[BASE_REPORT_CONTEXT];
+    const plan_node *node; /* being replayed, for messages */
+    uint64_t step;
+} replay;
+
+/* Identities of what nobody writes. */
+static uint64_t constants_identity(void) {
+    return 1;
+}
+static uint64_t input_identity(uint64_t index) {
+    return 2 + index;
+}
+
+/* ---- messages
+ * --------------------------------------------------------------------------------------------------- */
+
+__attribute__((format(printf, 2, 3))) static bool fail(replay *r, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (r->node) {
+        plan_node_context(r->of, r->node, r->file[0] ? r->file : NULL, r->report);
+        base_fail(r->report, BASE_INVALID, "the plan is wrong at step %" PRIu64 ": %s", r->step, text);
+    } else {
+        base_fail(r->report, BASE_INVALID, "the plan is wrong: %s", text);
+    }
+    return false;
+}
+
+static bool fail_memory(replay *r) {
+    base_fail_memory(r->report);
+    return false;
+}
+
+static const char *name_of(const replay *r, uint32_t slot) {
+    return r->of->texts + r->of->tensors[slot].name;
+}
+
+/* "bytes 64 to 128 of the arena". */
+static const char *place_text(const replay *r, uint64_t address, uint64_t bytes, char *text,
+                              size_t capacity) {
+    uint64_t arena = r->of->header->arena_bytes;
+    if (address < arena || (address == arena && !r->of->header->outputs.count)) {
+        snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of the arena", address, address + bytes);
+        return text;
+    }
+    uint64_t i = 0;
+    while (i + 1 < r->of->header->outputs.count && r->outputs[i + 1] <= address) i++;
+    snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of output \"%s\"", address - r->outputs[i],
+             address - r->outputs[i] + bytes, r->of->texts + r->of->outputs[i].name);
+    return text;
+}
+
+/* ---- places
+ * ------------------------------------------------------------------------------------------------------- */
+
+static bool in_map(const plan_address *address) {
+    return address->place == PLAN_PLACE_ARENA || address->place == PLAN_PLACE_OUTPUT;
+}
+
+/* Not known before the run: made by the run-time allocator, or bound with dimensions. */
+static bool is_dynamic(const replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    op_type type;
+    size_t bytes;
+    if (tensor->address.place == PLAN_PLACE_DYNAMIC || tensor->kind != OP_KIND_TENSOR) return true;
+    plan_tensor_type(r->of, slot, &type);
+    return !op_type_bytes(&type, &bytes);
+}
+
+static bool map_outputs(replay *r) {
+    const plan_header *header = r->of->header;
+    uint64_t end = header->arena_bytes;
+    r->outputs = BASE_ARRAY(&r->arena, uint64_t, (size_t)header->outputs.count);
+    if (!r->outputs) return fail_memory(r);
+    for (uint64_t i = 0; i < header->outputs.count; i++) {
+        uint64_t bytes = r->of->tensors[r->of->outputs[i].slot].bytes;
+        r->outputs[i] = end;
+        if (end > INT64_MAX || bytes > INT64_MAX - end) return fail(r, "its outputs are too large");
+        end += bytes;
+    }
+    return true;
+}
+
+static uint64_t map_address(const replay *r, const plan_address *address) {
+    return address->place == PLAN_PLACE_OUTPUT ? r->outputs[address->index] + address->offset
+                                               : address->offset;
+}
+
+static bool map_spans(replay *r) {
+    const plan *of = r->of;
+    size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count, count = 0;
+    r->spans = BASE_ARRAY(&r->arena, span, tensors);
+    r->scratches = BASE_ARRAY(&r->arena, span, nodes);
+    uint64_t *bounds = BASE_ARRAY(&r->arena, uint64_t, 2 * (tensors + nodes));
+    if (!r->spans || !r->scratches || !bounds) return fail_memory(r);
+    for (size_t i = 0; i < tensors; i++) {
+        const plan_tensor *tensor = &of->tensors[i];
+        if (!in_map(&tensor->address) || !tensor->bytes) continue;
+        r->spans[i].address = bounds[count++] = map_address(r, &tensor->address);
+        bounds[count++] = r->spans[i].address + tensor->bytes;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        const plan_node *node = &of->nodes[i];
+        if (!node->scratch_bytes) continue;
+        r->scratches[i].address = bounds[count++] = node->scratch.offset;
+        bounds[count++] = node->scratch.offset + node->scratch_bytes;
+    }
+    if (!plan_bytes_init(&r->bytes, &r->arena, bounds, count)) return fail_memory(r);
+    for (size_t i = 0; i < tensors; i++) {
+        const plan_tensor *tensor = &of->tensors[i];
+        if (!in_map(&tensor->address) || !tensor->bytes) continue;
+        r->spans[i].first = plan_bytes_bound(&r->bytes, r->spans[i].address);
+        r->spans[i].last = plan_bytes_bound(&r->bytes, r->spans[i].address + tensor->bytes);
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        if (!of->nodes[i].scratch_bytes) continue;
+        r->scratches[i].first = plan_bytes_bound(&r->bytes, r->scratches[i].address);
+        r->scratches[i].last =
+            plan_bytes_bound(&r->bytes, r->scratches[i].address + of->nodes[i].scratch_bytes);
+    }
+    return true;
+}
+
+static bool spend(replay *r, uint64_t work) {
+    r->work += work;
+    return r->work <= MOST_WORK ||
+           fail(r, "its loops are nested too deep, or it is too large, to be verified");
+}
+
+/* ---- contents
+ * -------------------------------------------------------------------------------------------------------- */
+
+static const piece *pieces_of(const content *of) {
+    return of->count > 1 ? of->many : &of->one;
+}
+
+static content content_of(uint64_t identity, uint64_t offset, uint64_t length) {
+    return (content){.one = {identity, offset, length}, .count = length != 0};
+}
+
+static void define(replay *r, uint32_t slot, content is) {
+    r->contents[slot] = is;
+    r->defined[slot] = r->epochs[r->of->tensors[slot].graph];
+}
+
+static bool is_constant(const replay *r, uint32_t slot) {
+    return r->of->tensors[slot].address.place == PLAN_PLACE_CONSTANT && !r->defined[slot];
+}
+
+/* Bytes [offset, offset + length) of some content. */
+static bool content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part) {
+    const piece *pieces = pieces_of(whole);
+    if (whole->count == 1) {
+        *part = content_of(pieces->identity, pieces->offset + offset, length);
+        return true;
+    }
+    *part = (content){0};
+    piece *many = length ? BASE_ARRAY(&r->arena, piece, whole->count) : NULL;
+    if (!length) return true;
+    if (!many) return fail_memory(r);
+    for (size_t i = 0; i < whole->count && length; i++) {
+        if (offset >= pieces[i].length) {
+            offset -= pieces[i].length;
+            continue;
+        }
+        uint64_t taken = pieces[i].length - offset < length ? pieces[i].length - offset : length;
+        many[part->count++] = (piece){pieces[i].identity, pieces[i].offset + offset, taken};
+        length -= taken;
+        offset = 0;
+    }
+    part->one = many[0];
+    part->many = many;
+    return spend(r, whole->count);
+}
+
+/* One content after another, runs of one identity made one piece. */
+static bool content_append(replay *r, content *to, size_t *capacity, const content *from) {
+    const piece *pieces = pieces_of(from);
+    for (size_t i = 0; i < from->count; i++) {
+        piece *last = to->count ? &to->many[to->count - 1] : NULL;
+        if (last && last->identity == pieces[i].identity && last->offset + last->length == pieces[i].offset) {
+            last->length += pieces[i].length;
+            continue;
+        }
+        piece *many = base_arena_grow(&r->arena, to->many, capacity, to->count + 1, sizeof *many);
+        if (!many) return fail_memory(r);
+        to->many = many;
+        many[to->count++] = pieces[i];
+    }
+    if (to->count) to->one = to->many[0];
+    return spend(r, from->count);
+}
+
+/* ---- reading
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static bool fail_difference(replay *r, uint32_t slot, size_t at, plan_bytes_tag found) {
+    char place[128], where[128];
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    place_text(r, r->spans[slot].address, tensor->bytes, place, sizeof place);
+    place_text(r, r->bytes.bounds[at], r->bytes.bounds[at + 1] - r->bytes.bounds[at], where, sizeof where);
+    if (!found.identity) {
+        return fail(r, "tensor \"%s\" (%s) is not there: %s hold nothing", name_of(r, slot), place, where);
+    }
+    uint64_t first = input_identity(r->of->header->inputs.count);
+    uint32_t owner = found.identity >= first ? r->owners[found.identity - first] : PLAN_ABSENT;
+    if (owner == PLAN_ABSENT) {
+        return fail(r, "tensor \"%s\" (%s) is not there: %s were written by others", name_of(r, slot), place,
+                    where);
+    }
+    return fail(r, "tensor \"%s\" (%s) is not there: %s hold tensor \"%s\"%s", name_of(r, slot), place, where,
+                name_of(r, owner), owner == slot ? " of another time or place" : "");
+}
+
+static bool is_defined(const replay *r, uint32_t slot) {
+    return r->defined[slot] && r->defined[slot] == r->epochs[r->of->tensors[slot].graph];
+}
+
+/* The tensor has been made, and its bytes are where it lies. */
+static bool verify(replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    if (!spend(r, 1)) return false;
+    if (is_constant(r, slot)) return true;
+    if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
+    if (is_dynamic(r, slot) || !tensor->bytes) return true;
+    const content *is = &r->contents[slot];
+    const piece *pieces = pieces_of(is);
+    switch (tensor->address.place) {
+    case PLAN_PLACE_CONSTANT:
+    case PLAN_PLACE_INPUT: {
+        bool input = tensor->address.place == PLAN_PLACE_INPUT;
+        uint64_t identity = input ? input_identity(tensor->address.index) : constants_identity();
+        if (is->count == 1 && pieces->identity == identity && pieces->offset == tensor->address.offset)
+            return true;
+        return fail(r, "tensor \"%s\" is said to lie in %s, which does not hold it", name_of(r, slot),
+                    input ? "an input" : "the constants");
+    }
+    case PLAN_PLACE_ARENA:
+    case PLAN_PLACE_OUTPUT:
+        break;
+    default:
+        return fail(r, "tensor \"%s\" is read but has no place", name_of(r, slot));
+    }
+    uint64_t position = r->spans[slot].address;
+    size_t first = r->spans[slot].first;
+    for (size_t i = 0; i < is->count; i++) {
+        uint64_t end = position + pieces[i].length;
+        size_t last = i + 1 == is->count ? r->spans[slot].last : plan_bytes_bound(&r->bytes, end);
+        plan_bytes_tag expected = {pieces[i].identity, position - pieces[i].offset}, found = {0};
+        if (last == SIZE_MAX) { /* nothing begins or ends there, so no two contents can meet there */
+            return fail(r, "tensor \"%s\" is not there: its parts do not lie next to each other",
+                        name_of(r, slot));
+        }
+        size_t at = plan_bytes_differ(&r->bytes, first, last, expected, &found);
+        if (at < last) return fail_difference(r, slot, at, found);
+        position = end;
+        first = last;
+    }
+    return spend(r, is->count) && (is->count || fail(r, "tensor \"%s\" has no content", name_of(r, slot)));
+}
+
+/* ---- writing
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+static bool write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag) {
+    if (first >= last) return true;
+    written_span *written =
+        base_arena_grow(&r->arena, r->written, &r->written_capacity, r->written_count + 1, sizeof *written);
+    if (!written) return fail_memory(r);
+    r->written = written;
+    written[r->written_count++] = (written_span){first, last};
+    if (!spend(r, 1)) return false;
+    return plan_bytes_write(&r->bytes, first, last, tag) || fail_memory(r);
+}
+
+/* The tensor is made: an identity of its own where it lies. */
+static bool write(replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    if (tensor->address.place == PLAN_PLACE_INPUT || tensor->address.place == PLAN_PLACE_CONSTANT) {
+        return fail(r, "tensor \"%s\" would be written over %s", name_of(r, slot),
+                    tensor->address.place == PLAN_PLACE_INPUT ? "an input of the caller" : "the constants");
+    }
+    if (tensor->address.place == PLAN_PLACE_NONE) return true; /* nobody wants it: it stays undefined */
+    if (is_dynamic(r, slot) || !tensor->bytes) {
+        define(r, slot, (content){0});
+        return true;
+    }
+    uint32_t *owners =
+        base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
+    if (!owners) return fail_memory(r);
+    r->owners = owners;
+    owners[r->owner_count++] = slot;
+    uint64_t identity = ++r->identity;
+    define(r, slot, content_of(identity, 0, tensor->bytes));
+    return write_span(r, r->spans[slot].first, r->spans[slot].last,
+                      (plan_bytes_tag){identity, r->spans[slot].address});
+}
+
+static bool is_same_place(const replay *r, uint32_t a, uint32_t b) {
+    const plan_address *x = &r->of->tensors[a].address, *y = &r->of->tensors[b].address;
+    return x->place == y->place && x->index == y->index && x->offset == y->offset;
+}
+
+static bool do_overlap(const replay *r, uint32_t a, uint32_t b) {
+    const plan_tensor *x = &r->of->tensors[a], *y = &r->of->tensors[b];
+    if (!in_map(&x->address) || !in_map(&y->address) || !x->bytes || !y->bytes) return false;
+    return r->spans[a].first < r->spans[b].last && r->spans[b].first < r->spans[a].last;
+}
+
+/* A value is handed over, as the executor does between graphs (plan.h). */
+static bool move(replay *r, uint32_t from, uint32_t to) {
+    if (r->of->tensors[to].address.place == PLAN_PLACE_NONE) return true;
+    if (!verify(r, from)) return false;
+    if (!is_dynamic(r, from) && !is_dynamic(r, to) && is_same_place(r, from, to)) {
+        content is = r->contents[from];
+        if (is_constant(r, from)) {
+            is = content_of(constants_identity(), r->of->tensors[from].address.offset,
+                            r->of->tensors[from].bytes);
+        }
+        define(r, to, is);
+        return true;
+    }
+    if (do_overlap(r, from, to)) {
+        return fail(r, "tensor \"%s\" is copied to tensor \"%s\", which overlaps it", name_of(r, from),
+                    name_of(r, to));
+    }
+    return write(r, to);
+}
+
+/* All that was written since becomes garbage, except what `outputs` hold. */
+static bool join(replay *r, size_t since, const uint32_t *outputs, uint64_t count) {
+    size_t until = r->written_count;
+    for (size_t i = since; i < until; i++) {
+        if (!spend(r, 1)) return false;
+        if (!plan_bytes_write(&r->bytes, r->written[i].first, r->written[i].last, (plan_bytes_tag){0})) {
+            return fail_memory(r);
+        }
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        if (outputs[i] != PLAN_ABSENT && !write(r, outputs[i])) return false;
+    }
+    return true;
+}
+
+static bool verify_all(replay *r, const uint32_t *slots, uint64_t count) {
+    for (uint64_t i = 0; i < count; i++) {
+        if (slots[i] == PLAN_ABSENT || r->of->tensors[slots[i]].address.place == PLAN_PLACE_NONE) continue;
+        if (!verify(r, slots[i])) return false;
+    }
+    return true;
+}
+
+/* ---- steps that run
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+/* Element by element the same: equal shapes, where plain ones may differ in extents of 1. */
+static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
+    op_type x, y;
+    plan_tensor_type(r->of, a, &x);
+    plan_tensor_type(r->of, b, &y);
+    if (x.layout != y.layout || op_dtype_bytes(x.dtype) != op_dtype_bytes(y.dtype)) return false;
+    if (op_shape_equal(&x.shape, &y.shape)) return true;
+    if (x.layout != OP_LAYOUT_PLAIN) return false;
+    int32_t i = 0, j = 0;
+    for (;;) {
+        while (i < x.shape.rank && x.shape.dims[i] == 1) i++;
+        while (j < y.shape.rank && y.shape.dims[j] == 1) j++;
+        if (i == x.shape.rank || j == y.shape.rank) return i == x.shape.rank && j == y.shape.rank;
+        if (x.shape.dims[i++] != y.shape.dims[j++]) return false;
+    }
+}
+
+static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
+    uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT || !do_overlap(r, from, to)) return true;
+    char place[128];
+    place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
+    if (r->spans[from].first != r->spans[to].first || r->spans[from].last != r->spans[to].last) {
+        return fail(r, "its output \"%s\" (%s) overlaps its input \"%s\"", name_of(r, to), place,
+                    name_of(r, from));
+    }
+    const op_row *row = op_row_of(plan_node_code(r->of, node));
+    if (output != 0 || input >= 32 || !(row->in_place & OP_IN_PLACE(input)) || !is_elementwise(r, from, to)) {
+        return fail(r, "its output \"%s\" (%s) lies over its input \"%s\", which it cannot", name_of(r, to),
+                    place, name_of(r, from));
+    }
+    return true;
+}
+
+static bool check_scratch(replay *r, const plan_node *node) {
+    const span *scratch = &r->scratches[node - r->of->nodes];
+    if (!node->scratch_bytes) return true;
+    for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
+        uint32_t slot = i < node->input_count ? r->of->slots[node->inputs + i]
+                                              : r->of->slots[node->outputs + i - node->input_count];
+        if (slot == PLAN_ABSENT || !in_map(&r->of->tensors[slot].address)) continue;
+        if (r->spans[slot].first < scratch->last && scratch->first < r->spans[slot].last) {
+            char place[128];
+            place_text(r, scratch->address, node->scratch_bytes, place, sizeof place);
+            return fail(r, "its scratch (%s) overlaps tensor \"%s\"", place, name_of(r, slot));
+        }
+    }
+    return write_span(r, scratch->first, scratch->last, (plan_bytes_tag){0});
+}
+
+static bool replay_run(replay *r, const plan_node *node) {
+    const uint32_t *inputs = r->of->slots + node->inputs, *outputs = r->of->slots + node->outputs;
+    for (uint64_t i = 0; i < node->input_count; i++) {
+        if (inputs[i] != PLAN_ABSENT && !verify(r, inputs[i])) return false;
+        if (!spend(r, node->output_count)) return false;
+        for (uint64_t k = 0; k < node->output_count; k++) {
+            if (!check_in_place(r, node, i, k)) return false;
+        }
+    }
+    if (!check_scratch(r, node)) return false;
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        if (outputs[i] != PLAN_ABSENT && !write(r, outputs[i])) return false;
+    }
+    return verify_all(r, outputs, node->output_count); /* they do not overlap one another */
+}
+
+/* ---- steps that only view
+ * ------------------------------------------------------------------------------------------------------ */
+
+static bool content_of_slot(replay *r, uint32_t slot, content *is) {
+    if (is_constant(r, slot)) {
+        *is =
+            content_of(constants_identity(), r->of->tensors[slot].address.offset, r->of->tensors[slot].bytes);
+        return true;
+    }
+    if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
+    *is = r->contents[slot];
+    return true;
+}
+
+static bool fail_view(replay *r) {
+    return fail(r, "is said to be a view, but its bytes do not lie like that");
+}
+
+static bool replay_concat(replay *r, const plan_node *node) {
+    content joined = {0};
+    size_t capacity = 0;
+    uint64_t end = 0;
+    int64_t cursor = 0;
+    uint32_t whole = PLAN_ABSENT, part;
+    for (uint64_t i = 0; i < node->input_count; i++) {
+        uint64_t offset;
+        content is;
+        if (!plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) return fail_view(r);
+        if (!content_of_slot(r, part, &is)) return false;
+        if (r->of->tensors[part].bytes && offset != end) return fail_view(r);
+        end += r->of->tensors[part].bytes;
+        if (!content_append(r, &joined, &capacity, &is)) return false;
+    }
+    if (end != r->of->tensors[whole].bytes) return fail_view(r);
+    define(r, whole, joined);
+    return verify(r, whole);
+}
+
+static bool replay_view(replay *r, const plan_node *node) {
+    if (op_row_of(plan_node_code(r->of, node))->view == OP_VIEW_CONCAT) return replay_concat(r, node);
+    int64_t cursor = 0;
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        uint32_t whole, part;
+        uint64_t offset;
+        content outer, inner;
+        if (r->of->slots[node->outputs + i] == PLAN_ABSENT ||
+            !plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) {
+            return fail_view(r);
+        }
+        if (!content_of_slot(r, whole, &outer) ||
+            !content_part(r, &outer, offset, r->of->tensors[part].bytes, &inner)) {
+            return false;
+        }
+        define(r, part, inner);
+        if (!verify(r, part)) return false;
+    }
+    return true;
+}
+
+/* ---- control
+ * ---------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool replay_graph(replay *r, uint32_t graph);
+
+static bool replay_if(replay *r, const plan_node *node) {
+    const uint32_t *outputs = r->of->slots + node->outputs;
+    size_t since = r->written_count;
+    if (!verify(r, r->of->slots[node->inputs])) return false;
+    for (uint32_t g = 0; g < 2; g++) {
+        const plan_graph *branch = &r->of->graphs[node->first_graph + g];
+        size_t mark = plan_bytes_mark(&r->bytes);
+        r->epochs[node->first_graph + g] = ++r->epoch;
+        bool valid = replay_graph(r, node->first_graph + g);
+        r->node = node;
+        for (uint64_t i = 0; valid && i < node->output_count; i++) {
+            if (outputs[i] != PLAN_ABSENT) valid = move(r, r->of->slots[branch->results + i], outputs[i]);
+        }
+        valid = valid && verify_all(r, outputs, node->output_count);
+        plan_bytes_take_back(&r->bytes, mark);
+        if (!valid) return false;
+    }
+    return join(r, since, outputs, node->output_count);
+}
+
+/* The loop ends here: its outputs must be what the parameters are. */
+static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *form) {
+    size_t mark = plan_bytes_mark(&r->bytes);
+    bool valid = true;
+    for (uint32_t i = 0; valid && i < form->carried; i++) {
+        if (form->outputs[i] != PLAN_ABSENT) valid = move(r, form->parameters[2 + i], form->outputs[i]);
+    }
+    valid = valid && verify_all(r, form->outputs, node->output_count);
+    plan_bytes_take_back(&r->bytes, mark);
+    return valid;
+}
+
+static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form) {
+    const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!write(r, form->parameters[i])) return false;
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++) {
+        if (!verify(r, form->initial[form->carried + i]) ||
+            !write(r, form->parameters[2 + form->carried + i])) {
+            return false;
+        }
+    }
+    if (!replay_graph(r, form->body)) return false;
+    r->node = node;
+    if (!verify(r, form->results[0])) return false;
+    for (uint32_t i = 0; i < form->scan_outputs; i++) {
+        if (stacked[i] == PLAN_ABSENT) continue;
+        if (!verify(r, slices[i]) || !verify_all(r, &stacked[i], 1)) return false;
+        if (do_overlap(r, slices[i], stacked[i])) {
+            return fail(r, "slice \"%s\" lies in its stacked output", name_of(r, slices[i]));
+        }
+    }
+    for (uint32_t i = 0; i < form->carried; i++) {
+        if (!move(r, form->results[1 + i], form->parameters[2 + i])) return false;
+    }
+    return true;
+}
+
+static bool replay_loop(replay *r, const plan_node *node) {
+    plan_loop_form form;
+    size_t since = r->written_count;
+    if (!plan_loop_form_read(r->of, node, &form)) return fail(r, "its body does not fit");
+    if ((form.trip_count != PLAN_ABSENT && !verify(r, form.trip_count)) ||
+        (form.condition != PLAN_ABSENT && !verify(r, form.condition))) {
+        return false;
+    }
+    r->epochs[form.body] = ++r->epoch;
+    for (uint32_t i = 0; i < form.carried; i++) {
+        if (!move(r, form.initial[i], form.parameters[2 + i])) return false;
+    }
+    /* While the loop runs the stacked outputs belong to it, slice by slice. */
+    for (uint32_t i = 0; i < form.scan_outputs; i++) {
+        uint32_t stacked = form.outputs[form.carried + i];
+        if (stacked != PLAN_ABSENT && !write(r, stacked)) return false;
+    }
+    if (!replay_exit(r, node, &form)) return false;
+    for (int t = 0; t < REPLAYED_ITERATIONS; t++) {
+        /* Parameters are handed on; all else of the body is gone. */
+        r->epochs[form.body] = ++r->epoch;
+        for (uint32_t i = 0; i < form.carried; i++) {
+            uint32_t parameter = form.parameters[2 + i];
+            if (r->defined[parameter]) define(r, parameter, r->contents[parameter]);
+        }
+        if (!replay_iteration(r, node, &form) || !replay_exit(r, node, &form)) return false;
+    }
+    return join(r, since, form.outputs, node->output_count);
+}
+
+/* ---- all
+ * ---------------------------------------------------------------------------------------------------------------------------
+ */
+
+static bool replay_graph(replay *r, uint32_t number) {
+    const plan_graph *graph = &r->of->graphs[number];
+    for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
+        const plan_node *node = &r->of->nodes[n];
+        op_code code = plan_node_code(r->of, node);
+        bool valid;
+        r->node = node;
+        r->step = n - graph->nodes;
+        if (!spend(r, 1)) return false;
+        if (code == OP_IF) valid = replay_if(r, node);
+        else if (code == OP_LOOP) valid = replay_loop(r, node);
+        else if (node->flags & PLAN_NODE_DYNAMIC) valid = replay_run(r, node);
+        else if (node->flags & PLAN_NODE_VIEW) valid = replay_view(r, node);
+        else valid = replay_run(r, node);
+        if (!valid) return false;
+    }
+    r->node = NULL;
+    return verify_all(r, r->of->slots + graph->results, graph->result_count);
+}
+
+static bool replay_plan(replay *r) {
+    const plan *of = r->of;
+    for (uint32_t i = 0; i < of->header->tensors.count; i++) {
+        if (of->tensors[i].address.place == PLAN_PLACE_VIEW) {
+            base_fail_unsupported(r->report,
+                                  "tensor \"%s\" has an address that changes with the iteration, which is "
+                                  "not supported",
+                                  name_of(r, i));
+            return false;
+        }
+    }
+    r->contents = BASE_ARRAY(&r->arena, content, (size_t)of->header->tensors.count);
+    r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
+    r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
+    if (!r->contents || !r->defined || !r->epochs) return fail_memory(r);
+    if (!map_outputs(r) || !map_spans(r)) return false;
+    r->identity = input_identity(of->header->inputs.count) - 1;
+    r->epochs[0] = ++r->epoch;
+    for (uint64_t i = 0; i < of->header->inputs.count; i++) {
+        uint32_t slot = of->inputs[i].slot;
+        define(r, slot, content_of(input_identity(i), 0, of->tensors[slot].bytes));
+    }
+    return replay_graph(r, 0);
+}
+
+base_status plan_check(const plan *checked, base_report *report) {
+    base_report own = {0};
+    replay r = {.of = checked, .report = report ? report : &own};
+    memcpy(r.file, r.report->context, sizeof r.file);
+    base_arena_init(&r.arena, NULL);
+    bool valid = replay_plan(&r);
+    base_arena_free(&r.arena);
+    memcpy(r.report->context, r.file, sizeof r.file);
+    return valid ? BASE_OK : r.report->status;
+}
