@@ -1,0 +1,445 @@
+/* test_planners.c: every planner on random problems, against the checker, the bound and all placements of
+ * small problems; problems and solutions as CSV. */
+#include "passes/planner.h"
+#include "support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t below(uint64_t *state, size_t limit) {
+    return (size_t)(support_random(state) % limit);
+}
+
+/* ---- random problems
+ * ----------------------------------------------------------------------------------------- */
+
+static size_t random_size(uint64_t *state, int kind) {
+    switch (kind % 4) {
+    case 0:
+        return 12; /* equal */
+    case 1:
+        return (size_t)1 << below(state, 8); /* powers of two */
+    case 2: {                                /* heavy tail */
+        size_t size = 1 + below(state, 10);
+        while (below(state, 3) == 0 && size < 100000) size *= 4;
+        return size;
+    }
+    default:
+        return below(state, 50); /* with empty ones */
+    }
+}
+
+static void random_range(uint64_t *state, int kind, size_t i, size_t count, planner_buffer *buffer) {
+    switch (kind / 4 % 3) {
+    case 0: /* nested */
+        buffer->first = (int64_t)i;
+        buffer->last = (int64_t)(2 * count - i);
+        break;
+    case 1: /* staircase */
+        buffer->first = (int64_t)i;
+        buffer->last = (int64_t)(i + 1 + below(state, 3));
+        break;
+    default:
+        buffer->first = (int64_t)below(state, 2 * count) - (int64_t)count;
+        buffer->last = buffer->first + 1 + (int64_t)below(state, count);
+    }
+}
+
+/* Explicit interference: what the ranges say without some pairs and with some others. */
+static void random_lists(uint64_t *state, planner_problem *problem, base_arena *arena) {
+    size_t n = problem->buffer_count, count = 0;
+    bool *matrix = BASE_ARRAY(arena, bool, n *n);
+    size_t *starts = BASE_ARRAY(arena, size_t, n + 1);
+    uint32_t *neighbours = BASE_ARRAY(arena, uint32_t, n * n);
+    for (size_t i = 0; i < n; i++) {
+        for (size_t k = i + 1; k < n; k++) {
+            const planner_buffer *a = &problem->buffers[i], *b = &problem->buffers[k];
+            bool meets = a->first < b->last && b->first < a->last;
+            matrix[i * n + k] = matrix[k * n + i] = below(state, 5) == 0 ? !meets : meets;
+        }
+    }
+    for (size_t i = 0; i < n; i++) {
+        starts[i] = count;
+        for (size_t k = 0; k < n; k++) {
+            if (matrix[i * n + k]) neighbours[count++] = (uint32_t)k;
+        }
+    }
+    starts[n] = count;
+    problem->starts = starts;
+    problem->neighbours = neighbours;
+}
+
+enum { ALIGNED = 1, FIXED = 2, LISTED = 4 };
+
+static planner_problem random_problem(uint64_t seed, size_t count, unsigned extras, base_arena *arena) {
+    uint64_t state = seed;
+    int kind = (int)(seed % 12);
+    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, count + 1);
+    size_t end = 0;
+    for (size_t i = 0; i < count; i++) {
+        buffers[i] = (planner_buffer){.size = random_size(&state, kind), .fixed = PLANNER_NOT_FIXED};
+        if (extras & ALIGNED) buffers[i].alignment = (size_t)1 << below(&state, 5);
+        random_range(&state, kind, i, count, &buffers[i]);
+        if (extras & FIXED && below(&state, 4) == 0) { /* one above the other: they cannot collide */
+            size_t alignment = buffers[i].alignment ? buffers[i].alignment : 1;
+            buffers[i].fixed = (end + below(&state, 30) + alignment - 1) & ~(alignment - 1);
+            end = buffers[i].fixed + buffers[i].size;
+        }
+    }
+    planner_problem problem = {.buffers = buffers, .buffer_count = count};
+    if (extras & LISTED) random_lists(&state, &problem, arena);
+    return problem;
+}
+
+/* ---- an oracle that shares nothing with planner.c
+ * -------------------------------------------------------------- */
+
+static bool meet(const planner_problem *problem, size_t a, size_t b) {
+    if (!problem->starts) {
+        return problem->buffers[a].first < problem->buffers[b].last &&
+               problem->buffers[b].first < problem->buffers[a].last;
+    }
+    for (size_t k = problem->starts[a]; k < problem->starts[a + 1]; k++) {
+        if (problem->neighbours[k] == b) return true;
+    }
+    return false;
+}
+
+static void expect_valid(const planner_problem *problem, const planner_solution *solution) {
+    size_t height = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        if (b->alignment) assert_int_equal(solution->offsets[i] % b->alignment, 0);
+        if (b->fixed != PLANNER_NOT_FIXED) assert_int_equal(solution->offsets[i], b->fixed);
+        if (b->size && solution->offsets[i] + b->size > height) height = solution->offsets[i] + b->size;
+        for (size_t k = 0; k < i; k++) {
+            const planner_buffer *c = &problem->buffers[k];
+            if (!meet(problem, i, k) || !b->size || !c->size) continue;
+            assert_true(solution->offsets[i] + b->size <= solution->offsets[k] ||
+                        solution->offsets[k] + c->size <= solution->offsets[i]);
+        }
+    }
+    assert_int_equal(height, solution->height);
+    assert_true(height >= solution->lower_bound);
+    assert_int_equal(solution->optimal, height == solution->lower_bound);
+}
+
+/* The smallest height of all orders in which buffers are put, each at the lowest place that is free: one of
+ * them makes an optimal solution. */
+static size_t brute_force(const planner_problem *problem, size_t *offsets, unsigned placed) {
+    size_t n = problem->buffer_count, best = SIZE_MAX;
+    if (placed == (1u << n) - 1) {
+        size_t height = 0;
+        for (size_t i = 0; i < n; i++) {
+            size_t end = problem->buffers[i].size ? offsets[i] + problem->buffers[i].size : 0;
+            if (end > height) height = end;
+        }
+        return height;
+    }
+    for (size_t i = 0; i < n; i++) {
+        if (placed >> i & 1) continue;
+        size_t alignment = problem->buffers[i].alignment ? problem->buffers[i].alignment : 1;
+        offsets[i] = 0;
+        for (size_t k = 0; k < n; k++) { /* until nothing is in the way */
+            if (!(placed >> k & 1) || !meet(problem, i, k) || !problem->buffers[k].size) continue;
+            size_t end = offsets[k] + problem->buffers[k].size;
+            if (offsets[i] < end && offsets[k] < offsets[i] + problem->buffers[i].size) {
+                offsets[i] = (end + alignment - 1) & ~(alignment - 1);
+                k = SIZE_MAX;
+            }
+        }
+        size_t height = brute_force(problem, offsets, placed | 1u << i);
+        if (height < best) best = height;
+    }
+    return best;
+}
+
+static void every_planner_is_valid(void **unused) {
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 240; seed++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        size_t count = seed % 7 == 0 ? 60 : 1 + seed % 17;
+        planner_problem problem = random_problem(seed, count, (unsigned)(seed / 12 % 8), &arena);
+        for (size_t p = 0; planner_at(p); p++) {
+            planner_solution solution, again;
+            planner_options options = {.seconds = 0};
+            base_status status = planner_run(planner_at(p), &problem, &options, &arena, &solution, &report);
+            if (status != BASE_OK)
+                fail_msg("seed %" PRIu64 ", %s: %s", seed, planner_at(p)->name, report.text);
+            expect_valid(&problem, &solution);
+            assert_int_equal(planner_run(planner_at(p), &problem, &options, &arena, &again, &report),
+                             BASE_OK);
+            assert_memory_equal(solution.offsets, again.offsets, count * sizeof *again.offsets);
+        }
+        base_arena_free(&arena);
+    }
+}
+
+static void nothing_beats_brute_force(void **unused) {
+    (void)unused;
+    size_t exact_hits = 0, problems = 0;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        planner_problem problem = random_problem(seed, 1 + seed % 6, seed % 2 ? ALIGNED : 0, &arena);
+        size_t offsets[6], best = brute_force(&problem, offsets, 0);
+        for (size_t p = 0; planner_at(p); p++) {
+            planner_solution solution;
+            planner_options options = {.seconds = 0};
+            assert_int_equal(planner_run(planner_at(p), &problem, &options, &arena, &solution, &report),
+                             BASE_OK);
+            assert_true(solution.height >= best);
+            assert_true(solution.lower_bound <= best);
+            if (strcmp(planner_at(p)->name, "auto") == 0) {
+                exact_hits += solution.height == best;
+                problems++;
+            }
+        }
+        base_arena_free(&arena);
+    }
+    assert_int_equal(exact_hits, problems);
+}
+
+/* ---- the checker must object
+ * ------------------------------------------------------------------------------------- */
+
+static void checker_objects(void **unused) {
+    (void)unused;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const planner_buffer buffers[] = {
+        {8, 4, 0, 2, PLANNER_NOT_FIXED}, {8, 4, 1, 3, 16}, {8, 4, 2, 4, PLANNER_NOT_FIXED}};
+    const planner_problem problem = {.buffers = buffers, .buffer_count = 3};
+    static const struct {
+        size_t offsets[3], height;
+        const char *message;
+    } cases[] = {
+        {{0, 16, 0}, 24, NULL},
+        {{9, 16, 0}, 24, "buffer 0 lies at 9, not a multiple of its alignment 4\n"},
+        {{0, 20, 0}, 28, "buffer 1 lies at 20, but is fixed at 16\n"},
+        {{0, 16, 0}, 23, "buffer 1 (offset 16, size 8) ends above the height 23\n"},
+        {{12, 16, 0}, 24, "buffers 0 (offset 12, size 8) and 1 (offset 16, size 8) interfere and overlap\n"},
+        {{0, 16, 20}, 28, "buffers 1 (offset 16, size 8) and 2 (offset 20, size 8) interfere and overlap\n"},
+        {{SIZE_MAX - 3, 16, 0},
+         24,
+         "buffer 0 (offset 18446744073709551612, size 8) ends above the height 24\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        size_t offsets[3];
+        memcpy(offsets, cases[i].offsets, sizeof offsets);
+        planner_solution solution = {.offsets = offsets, .height = cases[i].height};
+        base_report report = {0};
+        base_status status = planner_check(&problem, &solution, &arena, &report);
+        assert_int_equal(status, cases[i].message ? BASE_INVALID : BASE_OK);
+        if (cases[i].message) assert_string_equal(report.text, cases[i].message);
+    }
+    base_arena_free(&arena);
+}
+
+static void bad_problems_are_told(void **unused) {
+    (void)unused;
+    static const struct {
+        planner_buffer buffers[2];
+        const char *message;
+    } cases[] = {
+        {{{1, 1, 3, 3, PLANNER_NOT_FIXED}, {1, 1, 0, 1, PLANNER_NOT_FIXED}},
+         "buffer 0 is live from step 3 to before step 3: the last must be greater than the first\n"},
+        {{{1, 1, 0, 1, PLANNER_NOT_FIXED}, {1, 3, 0, 1, PLANNER_NOT_FIXED}},
+         "buffer 1 has alignment 3: a power of two is needed\n"},
+        {{{1, 8, 0, 1, 4}, {1, 1, 0, 1, PLANNER_NOT_FIXED}},
+         "buffer 0 is fixed at 4, not a multiple of its alignment 8\n"},
+        {{{4, 1, 0, 2, 4}, {4, 1, 1, 2, 6}},
+         "buffers 0 (offset 4, size 4) and 1 (offset 6, size 4) interfere and overlap\n"},
+        {{{SIZE_MAX / 2, 1, 0, 1, PLANNER_NOT_FIXED}, {SIZE_MAX / 2, 1, 5, 6, PLANNER_NOT_FIXED}},
+         "the sizes of the buffers add up beyond the address space\n"},
+        {{{9, 1, 0, 1, SIZE_MAX - 8}, {1, 1, 5, 6, PLANNER_NOT_FIXED}},
+         "buffer 0 at its fixed offset ends beyond the address space\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        base_arena arena;
+        base_report report = {0};
+        planner_solution solution;
+        planner_options options = {0};
+        base_arena_init(&arena, NULL);
+        planner_problem problem = {.buffers = cases[i].buffers, .buffer_count = 2};
+        assert_int_equal(planner_run(planner_find("nnc"), &problem, &options, &arena, &solution, &report),
+                         BASE_INVALID);
+        assert_string_equal(report.text, cases[i].message);
+        base_arena_free(&arena);
+    }
+    assert_null(planner_find("none"));
+}
+
+/* What the reference promises: a large region is handed on to smaller tensors and back. */
+static void regions_are_handed_on_and_back(void **unused) {
+    (void)unused;
+    base_arena arena;
+    base_report report = {0};
+    planner_solution solution;
+    planner_options options = {0};
+    base_arena_init(&arena, NULL);
+    const planner_buffer buffers[] = {{96, 0, 0, 2, PLANNER_NOT_FIXED},
+                                      {32, 0, 2, 4, PLANNER_NOT_FIXED},
+                                      {64, 0, 3, 5, PLANNER_NOT_FIXED},
+                                      {96, 0, 5, 6, PLANNER_NOT_FIXED}};
+    planner_problem problem = {.buffers = buffers, .buffer_count = 4};
+    assert_int_equal(planner_run(planner_find("nnc"), &problem, &options, &arena, &solution, &report),
+                     BASE_OK);
+    assert_int_equal(solution.height, 96);
+    assert_true(solution.optimal);
+    base_arena_free(&arena);
+}
+
+/* ---- CSV
+ * ------------------------------------------------------------------------------------------------------------
+ */
+
+static const char *write_file(const char *text) {
+    static const char path[] = "test_planners.csv";
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    assert_int_equal(fclose(file), 0);
+    return path;
+}
+
+static void csv_comes_back(void **unused) {
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 12; seed++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        planner_problem problem = random_problem(seed, 9, (unsigned)(seed % 4), &arena), read;
+        static const char *const names[9] = {"plain", "a,b", "say \"x\"", "", "two words",
+                                             "e",     "f",   "g",         "h"};
+        const char *const *ids;
+        size_t offsets[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+        planner_solution solution = {.offsets = offsets};
+        const char *path = "test_planners.csv";
+        assert_int_equal(planner_csv_write(path, &problem, names, seed % 2 ? &solution : NULL, &report),
+                         BASE_OK);
+        assert_int_equal(planner_csv_read(path, &arena, &read, &ids, &report), BASE_OK);
+        assert_int_equal(read.buffer_count, problem.buffer_count);
+        for (size_t i = 0; i < 9; i++) {
+            assert_string_equal(ids[i], names[i]);
+            assert_int_equal(read.buffers[i].size, problem.buffers[i].size);
+            assert_int_equal(read.buffers[i].first, problem.buffers[i].first);
+            assert_int_equal(read.buffers[i].last, problem.buffers[i].last);
+            assert_int_equal(read.buffers[i].fixed, problem.buffers[i].fixed);
+            assert_int_equal(read.buffers[i].alignment,
+                             problem.buffers[i].alignment ? problem.buffers[i].alignment : 1);
+        }
+        base_arena_free(&arena);
+    }
+    remove("test_planners.csv");
+}
+
+static void csv_columns_in_any_order(void **unused) {
+    (void)unused;
+    base_arena arena;
+    base_report report = {0};
+    planner_problem read;
+    base_arena_init(&arena, NULL);
+    const char *path = write_file("size, upper ,id,lower\r\n\r\n4096,7,\"a\",-3\r\n");
+    assert_int_equal(planner_csv_read(path, &arena, &read, NULL, &report), BASE_OK);
+    assert_int_equal(read.buffer_count, 1);
+    assert_int_equal(read.buffers[0].size, 4096);
+    assert_int_equal(read.buffers[0].first, -3);
+    assert_int_equal(read.buffers[0].last, 7);
+    base_arena_free(&arena);
+    remove(path);
+}
+
+static void malformed_csv_is_told(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"", "test_planners.csv: empty: the header id,lower,upper,size is needed\n"},
+        {"id,lower,size\n", "test_planners.csv:1: there is no column upper\n"},
+        {"id,lower,upper,size,id\n", "test_planners.csv:1: twice the column id\n"},
+        {"id,lower,upper,bytes\n", "test_planners.csv:1: unknown column \"bytes\": the columns are id, "
+                                   "lower, upper, size and, optional, alignment, "
+                                   "fixed, offset\n"},
+        {"id,lower,upper,size\n1,2,3\n", "test_planners.csv:2: 3 fields, but the header has 4 columns\n"},
+        {"id,lower,upper,size\n1,2,x,4\n",
+         "test_planners.csv:2: upper is \"x\": a whole number of 64 bits is needed\n"},
+        {"id,lower,upper,size\n1,2,3,99999999999999999999\n",
+         "test_planners.csv:2: size is \"99999999999999999999\": a whole number of 64 bits is needed\n"},
+        {"id,lower,upper,size\n1,2,3,-4\n", "test_planners.csv:2: size is -4: it must not be negative\n"},
+        {"id,lower,upper,size\n\n1,3,3,4\n",
+         "test_planners.csv:3: lower is 3 and upper is 3: upper must be greater\n"},
+        {"id,lower,upper,size,alignment\n1,2,3,4,6\n",
+         "test_planners.csv:2: alignment is 6: a power of two is needed\n"},
+        {"id,lower,upper,size\n\"1,2,3,4\n", "test_planners.csv:2: a quoted field has no end\n"},
+        {"id,lower,upper,size\n\"1\"2,2,3,4\n", "test_planners.csv:2: a comma must follow a quoted field\n"},
+        {"1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7\n", "test_planners.csv:1: more than 16 columns\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        base_arena arena;
+        base_report report = {0};
+        planner_problem read;
+        base_arena_init(&arena, NULL);
+        const char *path = write_file(cases[i].text);
+        assert_int_equal(planner_csv_read(path, &arena, &read, NULL, &report), BASE_INVALID);
+        assert_string_equal(report.text, cases[i].message);
+        base_arena_free(&arena);
+        remove(path);
+    }
+    base_report report = {0};
+    base_arena arena;
+    planner_problem read;
+    base_arena_init(&arena, NULL);
+    assert_int_equal(planner_csv_read("no such file.csv", &arena, &read, NULL, &report), BASE_INVALID);
+    assert_string_equal(report.text, "no such file.csv: No such file or directory\n");
+    base_arena_free(&arena);
+}
+
+static void running_out_of_memory_is_told(void **unused) {
+    (void)unused;
+    base_arena problem_arena;
+    base_arena_init(&problem_arena, NULL);
+    planner_problem problem = random_problem(8, 40, 0, &problem_arena);
+    for (size_t p = 0; planner_at(p); p++) {
+        for (size_t at = 1;; at++) {
+            support_allocator failing;
+            support_allocator_init(&failing);
+            failing.fail_at = at;
+            base_arena arena;
+            base_report report = {0};
+            planner_solution solution;
+            planner_options options = {0};
+            base_arena_init(&arena, &failing.allocator);
+            base_status status = planner_run(planner_at(p), &problem, &options, &arena, &solution, &report);
+            base_arena_free(&arena);
+            assert_int_equal(failing.live, 0);
+            if (status == BASE_OK) break;
+            assert_int_equal(status, BASE_MACHINE);
+        }
+    }
+    base_arena_free(&problem_arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_planner_is_valid),
+        cmocka_unit_test(nothing_beats_brute_force),
+        cmocka_unit_test(checker_objects),
+        cmocka_unit_test(bad_problems_are_told),
+        cmocka_unit_test(regions_are_handed_on_and_back),
+        cmocka_unit_test(csv_comes_back),
+        cmocka_unit_test(csv_columns_in_any_order),
+        cmocka_unit_test(malformed_csv_is_told),
+        cmocka_unit_test(running_out_of_memory_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
