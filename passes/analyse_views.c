@@ -1,28 +1,33 @@
-/* analyse_views.c: which values are bytes of one storage, so that nothing need be executed to make one from the other.
+/* analyse_views.c: which values are bytes of one storage, so that nothing need be executed to make one from
+ * the other.
  *
  *     %t = Reshape(%x, ...)            %t is the bytes of %x
  *     %s = Slice(%x, 1, 3, 0)          %s is a sub-range of %x
  *     %l, %r = Split(%x)               so are these
  *     %c = Concat(%a, %b)              %a and %b are made where %c lies: sub-ranges of %c
  *
- * and which are bound to a place that another owner decides: results of main lie in the caller's buffers, results
- * of a branch in the outputs of its If, a carried parameter in the output of its Loop.
+ * and which are bound to a place that another owner decides: results of main lie in the caller's buffers,
+ * results of a branch in the outputs of its If, a carried parameter in the output of its Loop.
  *
- * A value is joined to another only while it is free: its storage stands for itself, is in the arena, and holds
- * nothing but the bytes in question. Places decided from outside come first, then the Concats in the
- * schedule's reverse (an outer Concat decides where the inner one lies), then what only reads. A part of a Concat that cannot
- * lie in it (a constant, the caller's input, a part of another) is copied there by a Copy node, if at least one
- * other part can; otherwise the Concat runs. A view that cannot be one runs as well: as a copy.
+ * A value is joined to another only while it is free: its storage stands for itself, is in the arena, and
+ * holds nothing but the bytes in question. Places decided from outside come first, then the Concats in the
+ * schedule's reverse (an outer Concat decides where the inner one lies), then what only reads. A part of a
+ * Concat that cannot lie in it (a constant, the caller's input, a part of another) is copied there by a Copy
+ * node, if at least one other part can; otherwise the Concat runs. A view that cannot be one runs as well: as
+ * a copy.
  *
- * Ranges are counted in bytes of the layout: a range of an axis is contiguous if all axes that lie outside of it in
- * memory have extent 1. Channels in blocks are the outermost axis of an image, and ranges of whole blocks are ranges.
+ * Ranges are counted in bytes of the layout: a range of an axis is contiguous if all axes that lie outside of
+ * it in memory have extent 1. Channels in blocks are the outermost axis of an image, and ranges of whole
+ * blocks are ranges.
  *
- * Needs: prepare-results, layouts and kernels chosen. Makes: context->memory with storages, locations and executions.
+ * Needs: prepare-results, layouts and kernels chosen. Makes: context->memory with storages, locations and
+ * executions.
  */
 #include "passes/passes.h"
 #include <string.h>
 
-/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+/* ---- ranges
+ * ------------------------------------------------------------------------------------------------------ */
 
 typedef struct range {
     size_t offset, bytes;
@@ -57,7 +62,8 @@ static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t
     case OP_LAYOUT_NHWC:
         if (axis != 0) return false;
         break;
-    default: return false;
+    default:
+        return false;
     }
     size_t unit = bytes / (size_t)whole; /* exact: the outermost axis is a factor of the bytes */
     *result = (range){(size_t)first * unit, (size_t)extent * unit};
@@ -98,7 +104,8 @@ static bool transposes_nothing(const ir_node *node) {
 }
 
 /* An integer of a constant input of rank <= 1; false where it is not known. */
-static bool constant_integer(const ir_node *node, uint32_t input, int64_t index, int64_t otherwise, int64_t *value) {
+static bool constant_integer(const ir_node *node, uint32_t input, int64_t index, int64_t otherwise,
+                             int64_t *value) {
     const ir_value *from = ir_input(node, input);
     *value = otherwise;
     if (!from) return true;
@@ -111,7 +118,8 @@ static bool constant_integer(const ir_node *node, uint32_t input, int64_t index,
 static bool slice_range(const ir_node *node, range *result) {
     const op_type *from = &ir_input(node, 0)->type, *to = &node->outputs[0]->type;
     const ir_value *starts = ir_input(node, 1);
-    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || from->layout != to->layout) return false;
+    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || from->layout != to->layout)
+        return false;
     if (!starts || starts->type.shape.rank != 1) return false;
     int32_t cut = -1;
     int64_t begin = 0;
@@ -133,14 +141,17 @@ static bool slice_range(const ir_node *node, range *result) {
     return axis_range(from, cut, begin, to->shape.dims[cut], result);
 }
 
-/* ---- joining --------------------------------------------------------------------------------------------------------- */
+/* ---- joining
+ * ---------------------------------------------------------------------------------------------------------
+ */
 
 typedef struct analysis {
     ir_module *module;
     pass_memory *memory;
 } analysis;
 
-/* The value's storage holds exactly the value, can be anywhere in the arena, and belongs to the value's graph. */
+/* The value's storage holds exactly the value, can be anywhere in the arena, and belongs to the value's
+ * graph. */
 static bool is_free(const analysis *a, const ir_value *value) {
     pass_location location = pass_memory_location(a->memory, value);
     const pass_storage *storage = pass_memory_storage(a->memory, location.storage);
@@ -151,31 +162,56 @@ static bool is_free(const analysis *a, const ir_value *value) {
 
 static bool is_static(const ir_value *value) {
     size_t bytes;
-    return op_type_bytes(&value->type, &bytes) && value->type.kind == OP_KIND_TENSOR && value->type.dtype != OP_STRING;
+    return op_type_bytes(&value->type, &bytes) && value->type.kind == OP_KIND_TENSOR &&
+           value->type.dtype != OP_STRING;
 }
 
 /* `inner` becomes bytes [offset, ...) of `outer`, if it is free. */
 static bool put_into(const analysis *a, const ir_value *inner, const ir_value *outer, size_t offset) {
     if (!is_static(inner) || !is_static(outer) || !is_free(a, inner)) return false;
-    pass_location whole = pass_memory_location(a->memory, outer), part = pass_memory_location(a->memory, inner);
+    pass_location whole = pass_memory_location(a->memory, outer),
+                  part = pass_memory_location(a->memory, inner);
     if (whole.storage.index == part.storage.index) return false;
     pass_memory_join(a->memory, whole.storage, part.storage, whole.offset + offset);
     return true;
 }
 
-/* output is bytes [offset, ...) of input: the output goes into the input's storage, or, where it is bound and is all
- * of the input, the other way round. */
+/* A result of a loop's body. */
+static bool is_handed_on(const ir_value *value) {
+    if (!value->graph || !value->graph->owner || value->graph->owner->code != OP_LOOP) return false;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (!use->node && use->graph == value->graph) return true;
+    }
+    return false;
+}
+
+/* The storage of `value` is that of a parameter of `graph`. At the end of an iteration the results are handed
+ * on one after another: a result that is a view of a parameter would change with it. */
+static bool holds_parameter(const analysis *a, const ir_value *value, const ir_graph *graph) {
+    pass_storage_id storage = pass_memory_location(a->memory, value).storage;
+    for (uint32_t i = 0; i < graph->parameter_count; i++) {
+        if (pass_memory_location(a->memory, graph->parameters[i]).storage.index == storage.index) return true;
+    }
+    return false;
+}
+
+/* output is bytes [offset, ...) of input: the output goes into the input's storage, or, where it is bound and
+ * is all of the input, the other way round. */
 static bool view(const analysis *a, const ir_value *input, const ir_value *output, size_t offset) {
+    if (is_handed_on(output) && holds_parameter(a, input, output->graph)) return false;
     if (put_into(a, output, input, offset)) return true;
     size_t in, out;
-    if (offset || !op_type_bytes(&input->type, &in) || !op_type_bytes(&output->type, &out) || in != out) return false;
+    if (offset || !op_type_bytes(&input->type, &in) || !op_type_bytes(&output->type, &out) || in != out)
+        return false;
     /* The bound place must be one that the input's node may write: of the same graph or an enclosing one. */
-    const pass_storage *place = pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
+    const pass_storage *place =
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
     if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
     return input->graph == output->graph && put_into(a, input, output, 0);
 }
 
-/* ---- places decided from outside --------------------------------------------------------------------------------------- */
+/* ---- places decided from outside
+ * --------------------------------------------------------------------------------------- */
 
 static bool bind_graph(const analysis *a, const ir_graph *graph) {
     ir_node *owner = graph->owner;
@@ -183,7 +219,13 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 0; i < graph->parameter_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->parameters[i]);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
-            if (storage->place == PASS_PLACE_ARENA) *storage = (pass_storage){.place = PASS_PLACE_INPUT, .index = i, .graph = storage->graph, .value = storage->value, .bytes = storage->bytes, .values = storage->values};
+            if (storage->place == PASS_PLACE_ARENA)
+                *storage = (pass_storage){.place = PASS_PLACE_INPUT,
+                                          .index = i,
+                                          .graph = storage->graph,
+                                          .value = storage->value,
+                                          .bytes = storage->bytes,
+                                          .values = storage->values};
         }
         for (uint32_t i = 0; i < graph->result_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->results[i]->value);
@@ -200,11 +242,14 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 2; i < graph->parameter_count && i - 2 < owner->output_count; i++) {
             const ir_value *parameter = graph->parameters[i], *output = owner->outputs[i - 2];
             int64_t scanned = op_attribute_integer(&owner->attributes, "ouro.scan_inputs", 0);
-            if (!output || i + scanned >= graph->parameter_count || !is_static(parameter) || !is_static(output)) continue;
+            if (!output || i + scanned >= graph->parameter_count || !is_static(parameter) ||
+                !is_static(output))
+                continue;
             pass_location whole = pass_memory_location(a->memory, output);
             pass_location part = pass_memory_location(a->memory, parameter);
             if (whole.storage.index != part.storage.index &&
-                pass_memory_storage(a->memory, whole.storage)->bytes >= pass_memory_storage(a->memory, part.storage)->bytes) {
+                pass_memory_storage(a->memory, whole.storage)->bytes >=
+                    pass_memory_storage(a->memory, part.storage)->bytes) {
                 pass_memory_join(a->memory, whole.storage, part.storage, whole.offset);
             }
         }
@@ -212,7 +257,9 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
     return true;
 }
 
-/* ---- Concat ----------------------------------------------------------------------------------------------------------- */
+/* ---- Concat
+ * -----------------------------------------------------------------------------------------------------------
+ */
 
 /* Input i already lies where the Concat wants it. */
 static bool lies_at(const analysis *a, const ir_value *part, const ir_value *whole, size_t offset) {
@@ -224,7 +271,8 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     const ir_value *whole = node->outputs[0];
     const op_type *type = &whole->type;
     int32_t axis;
-    if (!is_static(whole) || !op_axis(op_attribute_integer(&node->attributes, "axis", 0), type->shape.rank, &axis)) {
+    if (!is_static(whole) ||
+        !op_axis(op_attribute_integer(&node->attributes, "axis", 0), type->shape.rank, &axis)) {
         return BASE_OK;
     }
     int64_t first = 0;
@@ -232,7 +280,8 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     /* First look, so that nothing is joined in vain. */
     for (uint32_t i = 0; i < node->input_count; i++) {
         const op_type *from = &node->inputs[i]->value->type;
-        if (from->layout != type->layout || !op_shape_known(&from->shape) || from->shape.rank != type->shape.rank ||
+        if (from->layout != type->layout || !op_shape_known(&from->shape) ||
+            from->shape.rank != type->shape.rank ||
             !axis_range(type, axis, first, from->shape.dims[axis], &part)) {
             return BASE_OK;
         }
@@ -257,7 +306,8 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         if (there[i]) continue;
-        ir_node *copy = ir_node_new(node->graph, node, OP_COPY, node->name, node->path, (op_attributes){0}, 1, &from);
+        ir_node *copy =
+            ir_node_new(node->graph, node, OP_COPY, node->name, node->path, (op_attributes){0}, 1, &from);
         ir_value *copied = copy ? ir_node_add_output(copy, from->name, &from->type) : NULL;
         if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
         copy->kernel = "portable.copy";
@@ -270,7 +320,8 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     return BASE_OK;
 }
 
-/* ---- what only reads ---------------------------------------------------------------------------------------------------- */
+/* ---- what only reads
+ * ---------------------------------------------------------------------------------------------------- */
 
 static void join_views(const analysis *a, const ir_node *node) {
     const op_row *row = op_row_of(node->code);
@@ -288,13 +339,15 @@ static void join_views(const analysis *a, const ir_node *node) {
     } else if (row->view == OP_VIEW_SPLIT) {
         int32_t axis;
         int64_t first = 0;
-        if (!op_axis(op_attribute_integer(&node->attributes, "axis", 0), input->type.shape.rank, &axis)) return;
+        if (!op_axis(op_attribute_integer(&node->attributes, "axis", 0), input->type.shape.rank, &axis))
+            return;
         for (int pass = 0; pass < 2; pass++) { /* first look: all or nothing */
             all = true;
             first = 0;
             for (uint32_t i = 0; i < node->output_count && all; i++) {
                 const ir_value *output = node->outputs[i];
-                all = output && output->type.layout == input->type.layout && op_shape_known(&output->type.shape) &&
+                all = output && output->type.layout == input->type.layout &&
+                      op_shape_known(&output->type.shape) &&
                       axis_range(&input->type, axis, first, output->type.shape.dims[axis], &part);
                 if (!all) break;
                 if (pass == 0) all = is_free(a, output);

@@ -4,23 +4,28 @@
  *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
  *     %o = Loop(%n, %c, %x)         the carried parameter begins where %x lies: entering copies nothing
  *
- * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of the
- * same number), both have the same shape, layout and element size, the input is no parameter of main, constant
- * or value of another graph, and all values that share bytes with it are dead once the node has run.
- * In a loop's body a carried parameter may be overwritten only by its own replacement: the others are still to be
- * handed on when it is made.
+ * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of
+ * the same number), both have the same shape, layout and element size, the input is no parameter of main,
+ * constant or value of another graph, and all values that share bytes with it are dead once the node has run.
+ * In a loop's body no result may come to lie in the place of a carried parameter, but for its own
+ * replacement: the results are handed on one after another, and the parameter's place is written when it is
+ * its turn. A value that the same node also reads in a way that is not element by element (the input of a
+ * convolution as its residual) stays.
  *
- * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies here
- * only), the residual before others because it saves a copy as well.
+ * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
+ * here only), the residual before others because it saves a copy as well.
  *
  * Needs: analyse-views; the schedule is final. Makes: fewer storages.
  */
 #include "passes/passes.h"
+#include <string.h>
 
 typedef struct chooser {
     const ir_module *module;
     pass_memory *memory;
     const int64_t *numbers;
+    /* As pass_storage.values and pass_memory.siblings, without the values that are dead for good. */
+    ir_value_id *heads, *next;
 } chooser;
 
 /* The last step of value's own graph in which it is read; the node count where it is a result; -1: never. */
@@ -41,32 +46,62 @@ static bool is_carried(const ir_value *value) {
     return value->kind == IR_PARAMETER && value->graph->owner && value->graph->owner->code == OP_LOOP;
 }
 
-/* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very input. */
+/* Nothing in the storage of `output` is a result of the carried parameter's graph, but for the parameter's
+ * own replacement. */
+static bool hands_on_only(const chooser *c, const ir_value *output, const ir_value *parameter) {
+    pass_location at = pass_memory_location(c->memory, output);
+    for (ir_value_id v = c->heads[at.storage.index]; v.index; v = c->next[v.index]) {
+        const ir_value *value = c->module->values[v.index];
+        if (!value) continue;
+        for (const ir_use *use = value->uses; use; use = use->next) {
+            if (!use->node && use->graph == parameter->graph && use->index + 1 != parameter->index)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* `node` reads the value only where it may be overwritten, and no sub-graph of it does. */
+static bool reads_in_place(const chooser *c, const ir_value *value, const ir_node *node, bool exact) {
+    int64_t now = c->numbers[node->id.index];
+    unsigned allowed = op_row_of(node->code)->in_place;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (use->node == node) {
+            if (!exact) return false;
+            if (node->code != OP_LOOP && (use->index >= 32 || !(allowed & OP_IN_PLACE(use->index))))
+                return false;
+        } else if (use->node && pass_step_in(value->graph, use->node, c->numbers) == now) {
+            return false;
+        } else if (!use->node && use->graph != node->graph) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very
+ * input. */
 static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node, const ir_value *output) {
     pass_location at = pass_memory_location(c->memory, input);
-    pass_storage *storage = pass_memory_storage(c->memory, at.storage);
+    int64_t now = c->numbers[node->id.index];
     size_t bytes, other_bytes;
     if (!op_type_bytes(&input->type, &bytes)) return false;
-    ir_value_id *link = &storage->values;
-    while (link->index) {
+    for (ir_value_id *link = &c->heads[at.storage.index]; link->index;) {
         const ir_value *other = c->module->values[link->index];
-        ir_value_id *next = &c->memory->siblings[link->index];
+        ir_value_id *next = &c->next[link->index];
         if (!other) {
             *link = *next;
             continue;
         }
-        if (other->graph != node->graph) return false;
-        int64_t last = last_read(c, other), now = c->numbers[node->id.index];
+        if (other->graph != node->graph) {
+            /* Sub-graphs work on what their node hands out; enclosing graphs have plans of their own. */
+            if (!ir_graph_encloses(node->graph, other->graph)) return false;
+            link = next;
+            continue;
+        }
+        int64_t last = last_read(c, other);
         if (is_carried(other)) {
-            /* Its storage is the loop's: only the replacement of the same number may lie there. */
-            if (!ir_value_is_result(output)) return false;
-            bool own = false;
-            for (const ir_use *use = output->uses; use; use = use->next) {
-                if (use->node || use->graph != other->graph) continue;
-                if (use->index + 1 != other->index) return false;
-                own = true;
-            }
-            if (!own) return false;
+            if (!hands_on_only(c, output, other)) return false;
         } else if (last < now && (!other->node || c->numbers[other->node->id.index] < now)) {
             *link = *next; /* dead for good: whoever asks later need not look at it again */
             continue;
@@ -74,24 +109,18 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
         pass_location place = pass_memory_location(c->memory, other);
         bool overlaps = op_type_bytes(&other->type, &other_bytes) && place.offset < at.offset + bytes &&
                         at.offset < place.offset + other_bytes;
-        if (overlaps) {
-            if (last > now) return false;
-            if (other->node && c->numbers[other->node->id.index] > now) return false;
-            for (const ir_use *use = other->uses; use; use = use->next) {
-                /* Read in this step: only where it is exactly these bytes, and not by a sub-graph. */
-                if (use->node == node && (place.offset != at.offset || other_bytes != bytes)) return false;
-                if (use->node != node && use->node && pass_step_in(node->graph, use->node, c->numbers) == now) {
-                    return false;
-                }
-                if (!use->node && use->graph != node->graph) return false;
-            }
+        bool exact = place.offset == at.offset && other_bytes == bytes;
+        if (overlaps && (last > now || (other->node && c->numbers[other->node->id.index] > now) ||
+                         !reads_in_place(c, other, node, exact))) {
+            return false;
         }
         link = next;
     }
     return true;
 }
 
-static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
+static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
+                          const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
     if (input->type.dtype == OP_NONE || !op_shape_equal(&input->type.shape, &output->type.shape) ||
         input->type.layout != output->type.layout || input->type.kind != OP_KIND_TENSOR ||
@@ -106,11 +135,23 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     size_t bytes;
     if (!op_type_bytes(&output->type, &bytes)) return false;
     /* One of the two must be free to move into the other. */
-    bool output_free = target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
-    bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph && place->bytes == bytes &&
-                      (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
+    bool output_free =
+        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph &&
+                      place->bytes == bytes && (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
     if (!output_free && !input_free) return false;
     return dies_here(c, input, node, output);
+}
+
+/* Joins storages here and in the lists of this pass. */
+static void join(const chooser *c, pass_storage_id whole, pass_storage_id part, size_t offset) {
+    pass_memory_join(c->memory, whole, part, offset);
+    ir_value_id last = c->heads[part.index];
+    if (!last.index) return;
+    while (c->next[last.index].index) last = c->next[last.index];
+    c->next[last.index] = c->heads[whole.index];
+    c->heads[whole.index] = c->heads[part.index];
+    c->heads[part.index].index = 0;
 }
 
 static void overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
@@ -118,9 +159,10 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
     const pass_storage *target = pass_memory_storage(c->memory, to.storage);
     size_t bytes = 0;
     (void)op_type_bytes(&output->type, &bytes);
-    bool output_free = target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
-    if (output_free) pass_memory_join(c->memory, from.storage, to.storage, from.offset);
-    else pass_memory_join(c->memory, to.storage, from.storage, to.offset);
+    bool output_free =
+        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    if (output_free) join(c, from.storage, to.storage, from.offset);
+    else join(c, to.storage, from.storage, to.offset);
 }
 
 static void choose(const chooser *c, const ir_node *node) {
@@ -150,7 +192,13 @@ base_status pass_choose_in_place(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
     int64_t *numbers = pass_number_nodes(context->module, context->scratch);
     if (!graphs || !numbers) return base_fail_memory(context->report);
-    chooser c = {context->module, context->memory, numbers};
+    pass_memory *memory = context->memory;
+    chooser c = {.module = context->module, .memory = memory, .numbers = numbers};
+    c.heads = BASE_ARRAY(context->scratch, ir_value_id, memory->storage_count);
+    c.next = BASE_ARRAY(context->scratch, ir_value_id, memory->value_count);
+    if (!c.heads || !c.next) return base_fail_memory(context->report);
+    for (size_t i = 1; i < memory->storage_count; i++) c.heads[i] = memory->storages[i].values;
+    memcpy(c.next, memory->siblings, memory->value_count * sizeof *c.next);
     for (size_t g = 0; g < graph_count; g++) {
         for (const ir_node *node = graphs[g]->first; node; node = node->next) choose(&c, node);
     }
