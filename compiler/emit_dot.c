@@ -133,6 +133,9 @@ static bool is_default(const dot_writer *writer, const plan_attribute *attribute
         }
         return true;
     }
+    bool fused = strcmp(name, "ouro.alpha") == 0 || strcmp(name, "ouro.beta") == 0;
+    if (fused && attribute->kind == OP_ATTRIBUTE_FLOAT) return (attribute->value & 0x7FFFFFFF) == 0;
+    if (strcmp(name, "ouro.activation") == 0) return true; /* in the title */
     return strcmp(name, "auto_pad") == 0 || strcmp(name, "storage_order") == 0;
 }
 
@@ -195,6 +198,24 @@ static void emit_attributes(dot_writer *writer, const plan_node *node) {
         emit_xml(writer->out, text);
         column += strlen(text) + 2;
     }
+}
+
+/* "Conv + residual + Relu": what was fused into an operator is part of what it does. */
+static void emit_title(dot_writer *writer, const plan_node *node) {
+    const char *operator_name = text_of(writer, node->operator_name);
+    emit_text(writer->out, "<FONT POINT-SIZE=\"13\"><B>");
+    emit_xml(writer->out, operator_name);
+    bool residual = strcmp(operator_name, "Conv") == 0 && node->input_count > 3 &&
+                    writer->of->slots[node->inputs + 3] != PLAN_ABSENT;
+    if (residual) emit_text(writer->out, " + residual");
+    for (uint64_t i = 0; i < node->attribute_count; i++) {
+        const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
+        if (attribute->kind != OP_ATTRIBUTE_STRING) continue;
+        if (strcmp(text_of(writer, attribute->name), "ouro.activation") != 0) continue;
+        emit_text(writer->out, " + ");
+        emit_xml(writer->out, text_of(writer, (uint32_t)attribute->value));
+    }
+    emit_text(writer->out, "</B></FONT>");
 }
 
 /* Constants that the node reads: their shapes, on one line. */
@@ -265,9 +286,8 @@ static void emit_node(dot_writer *writer, uint32_t index) {
                     family->line);
     if (node->graph_count) emit_text(writer->out, " penwidth=2");
     emit_tooltip(writer, operator_name, name);
-    emit_text(writer->out, " label=<<FONT POINT-SIZE=\"13\"><B>");
-    emit_xml(writer->out, operator_name);
-    emit_text(writer->out, "</B></FONT>");
+    emit_text(writer->out, " label=<");
+    emit_title(writer, node);
     if (view) emit_text(writer->out, " (view)");
     if (node->flags & PLAN_NODE_DYNAMIC) emit_text(writer->out, " (dynamic)");
     if (name[0]) {
@@ -541,7 +561,7 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     emit_xml(out, text_of(&writer, header->allocator));
     emit_text(out,
               "<BR/>in a box: operator, name, attributes, <I>kernel</I>, "
-              "<FONT COLOR=\"#333388\">@offset in the arena + size</FONT>; dashed: a view, nothing runs; "
+              "<FONT COLOR=\"#333388\">@offset in the arena + size</FONT><BR/>dashed: a view, nothing runs; "
               "element type float32 where none is given>\n");
     emit_text(
         out,
@@ -558,6 +578,14 @@ static int silent(char *message) {
     return 0;
 }
 
+/* A bitmap has a largest size; what is larger is drawn at fewer dots an inch, before Graphviz complains. */
+static void fit_bitmap(Agraph_t *graph) {
+    const double most = 32000, usual = 96, points = 72;
+    double width = GD_bb(graph).UR.x, height = GD_bb(graph).UR.y;
+    double larger = (width > height ? width : height) + 20;
+    if (larger * usual / points > most) GD_drawing(graph)->dpi = most * points / larger;
+}
+
 static base_status render(const emit_buffer *dot, const char *format, const char *path, base_report *report) {
     agseterrf(silent);
     GVC_t *context = gvContext();
@@ -569,6 +597,7 @@ static base_status render(const emit_buffer *dot, const char *format, const char
         status = base_fail(report, BASE_MACHINE,
                            "%s: Graphviz cannot lay out the graph; --dot FILE.dot still writes it", path);
     } else {
+        if (strcmp(format, "png") == 0) fit_bitmap(graph);
         if (gvRenderData(context, graph, format, &picture, &length) != 0 || !picture) {
             status = base_fail(report, BASE_MACHINE, "%s: this installation of Graphviz cannot write .%s",
                                path, format);

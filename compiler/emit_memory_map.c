@@ -422,8 +422,14 @@ static void draw_lines(emit_buffer *out, const map_picture *picture, const map_s
         emit_text(out, "\"/>\n");
     }
     double bound = up(scale, (double)picture->bound), peak = up(scale, (double)picture->height);
-    /* Where both are close, their labels are kept apart. */
+    /* Where both are close, their labels are kept apart; the dashes are drawn over the whole line. */
     double bound_text = bound - peak < 26 ? peak + 30 : bound + 4;
+    emit_format(out, "<line class=\"peak\" x1=\"%d\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", (int)LEFT, peak,
+                right + 6, peak);
+    emit_format(
+        out,
+        "<text class=\"peaktext\" x=\"%.1f\" y=\"%.1f\">peak<tspan x=\"%.1f\" dy=\"11\">%s</tspan></text>\n",
+        right + 10, peak + 1, right + 10, emit_size_print((size_t)picture->height, text, sizeof text));
     emit_format(out, "<line class=\"bound\" x1=\"%d\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", (int)LEFT,
                 bound, right + 6, bound);
     emit_format(out,
@@ -431,12 +437,6 @@ static void draw_lines(emit_buffer *out, const map_picture *picture, const map_s
                 "dy=\"11\">%s</tspan></text>\n",
                 right + 10, bound_text, right + 10,
                 emit_size_print((size_t)picture->bound, text, sizeof text));
-    emit_format(out, "<line class=\"peak\" x1=\"%d\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", (int)LEFT, peak,
-                right + 6, peak);
-    emit_format(
-        out,
-        "<text class=\"peaktext\" x=\"%.1f\" y=\"%.1f\">peak<tspan x=\"%.1f\" dy=\"11\">%s</tspan></text>\n",
-        right + 10, peak + 1, right + 10, emit_size_print((size_t)picture->height, text, sizeof text));
 }
 
 static void draw_legend(emit_buffer *out, const map_picture *picture, double x, double y) {
