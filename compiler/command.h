@@ -12,8 +12,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-/* ---- options (command_options.c)
- * ---------------------------------------------------------------------------- */
+/* ---- options (command_options.c) ----------------------------------------------------------------------- */
 
 enum { COMMAND_MOST_THREADS = 1024 };
 
@@ -67,8 +66,7 @@ int command_dims(const command *self, const command_list *list, base_arena *aren
 /* The name in the list that is nearest to `text`, for hints; NULL where none is near. */
 const char *command_nearest(const char *text, const char *const *names);
 
-/* ---- messages (command_message.c)
- * ----------------------------------------------------------------------------- */
+/* ---- messages (command_message.c) ---------------------------------------------------------------------- */
 
 /* Prints "error: MESSAGE" on one line of stderr (control characters replaced) and returns `status`. */
 int command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -104,8 +102,7 @@ void command_progress_say(command_progress *progress, const char *format, ...)
 void command_progress_clear(command_progress *progress);
 void command_progress_end(command_progress *progress);
 
-/* ---- models and their inputs (command_model.c, command_inputs.c)
- * ----------------------------------------------- */
+/* ---- models and their inputs (command_model.c, command_inputs.c) --------------------------------------- */
 
 /* A plan that is ready to run, and what its inputs are fed with. */
 typedef struct command_model {
@@ -152,15 +149,13 @@ base_status command_read_tensor(const char *path, const op_type *expected, base_
 ouro_status command_session_output(const ouro_session *session, size_t index, op_tensor *tensor,
                                    const char **name, ouro_error *error);
 
-/* ---- counted allocations (command_allocations.c)
- * --------------------------------------------------------------- */
+/* ---- counted allocations (command_allocations.c) ------------------------------------------------------- */
 
 /* How many blocks the program has taken from the heap so far (malloc, calloc, realloc, aligned forms), on all
  * threads. -1 in builds that cannot tell (sanitizers replace the heap). */
 int64_t command_allocation_count(void);
 
-/* ---- the commands
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the commands -------------------------------------------------------------------------------------- */
 
 extern const command command_compile, command_run, command_test, command_bench, command_inspect,
     command_verify, command_ops, command_alloc;

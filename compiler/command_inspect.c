@@ -19,8 +19,7 @@ static const command_option inspect_table[] = {
     {0},
 };
 
-/* ---- what both forms tell
- * ------------------------------------------------------------------------------------------- */
+/* ---- what both forms tell ------------------------------------------------------------------------------ */
 
 typedef struct operator_count {
     const char *name;
@@ -79,8 +78,7 @@ static const char *dim_print(const plan *of, int64_t dim, char *text, size_t cap
     return text;
 }
 
-/* ---- for people
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- for people ---------------------------------------------------------------------------------------- */
 
 static void print_interface(const plan *of, const char *title, const plan_interface *items, uint64_t count) {
     printf("%s:\n", title);
@@ -145,8 +143,7 @@ static int print_plan(const plan *of, base_arena *arena) {
     return 0;
 }
 
-/* ---- for programs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- for programs -------------------------------------------------------------------------------------- */
 
 static void emit_interface(emit_buffer *json, const plan *of, const char *key, const plan_interface *items,
                            uint64_t count) {
@@ -220,8 +217,7 @@ static int emit_plan(const plan *of, base_arena *arena) {
     return failed ? command_fail_memory() : 0;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------------------------------- */
 
 static int inspect_plan(const inspect_options *options, const plan *of, base_arena *arena) {
     return options->json ? emit_plan(of, arena) : print_plan(of, arena);

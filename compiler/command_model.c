@@ -13,8 +13,7 @@ bool command_is_plan(const char *path) {
     return is;
 }
 
-/* ---- inputs by name
- * ------------------------------------------------------------------------------------------------ */
+/* ---- inputs by name ------------------------------------------------------------------------------------ */
 
 /* What is known of the inputs while they are read: by index. */
 typedef struct input_names {
@@ -80,9 +79,7 @@ static int read_inputs(const command_model_request *request, const input_names *
     return 0;
 }
 
-/* ---- opening
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 static bool reserve_names(input_names *known, size_t count, base_arena *arena) {
     known->count = count;

@@ -33,8 +33,7 @@ static const command_option run_table[] = {
     {0},
 };
 
-/* ---- inputs
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------- */
 
 static int require_inputs(const command *self, const command_model *model) {
     char names[1024];
@@ -52,8 +51,7 @@ static int require_inputs(const command *self, const command_model *model) {
                               model->path, missing == 1 ? "" : "s", names);
 }
 
-/* ---- outputs
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------------------------- */
 
 static void print_output(const char *name, const op_tensor *tensor) {
     char text[256];
@@ -135,8 +133,7 @@ static int write_outputs(const command_model *model, const ouro_session *session
     return status;
 }
 
-/* ---- profile
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- profile ------------------------------------------------------------------------------------------- */
 
 typedef struct profile {
     emit_buffer json;
@@ -187,8 +184,7 @@ static int run_profiled(ouro_session *session, const command_model *model, const
     return status;
 }
 
-/* ---- the command
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the command --------------------------------------------------------------------------------------- */
 
 static int run_session(const run_options *options, command_model *model, command_progress *progress) {
     ouro_session_options session_options = {.threads = (int)options->threads};

@@ -42,8 +42,7 @@ typedef struct test_tally {
     command_progress progress;
 } test_tally;
 
-/* ---- folders
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- folders ------------------------------------------------------------------------------------------- */
 
 enum { DEEPEST_FOLDER = 32, MOST_FILES = 4096 };
 
@@ -96,8 +95,7 @@ static bool is_file(const char *path) {
     return stat(path, &about) == 0 && S_ISREG(about.st_mode);
 }
 
-/* ---- one data set
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- one data set -------------------------------------------------------------------------------------- */
 
 /* The values of input_0.pb, input_1.pb, ... up to the first that is missing. `types` are those of the model's
  * inputs or outputs, in order: the names inside the files may be empty or wrong. */
@@ -231,8 +229,7 @@ static base_status run_set(const char *model, const char *set, const test_option
     return status;
 }
 
-/* ---- one test
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- one test ------------------------------------------------------------------------------------------ */
 
 static void tell(test_tally *tally, const test_options *options, const char *name, test_status status,
                  const char *reason) {

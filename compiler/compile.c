@@ -20,8 +20,7 @@ static double now_seconds(void) {
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* ---- options
- * --------------------------------------------------------------------------------------------------- */
+/* ---- options ------------------------------------------------------------------------------------------- */
 
 /* "a, b, c" of a list of names. */
 static void join_names(const char *(*name_at)(size_t index), char *text, size_t capacity) {
@@ -80,8 +79,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
     };
 }
 
-/* ---- the way of a model
- * ------------------------------------------------------------------------------------------ */
+/* ---- the way of a model -------------------------------------------------------------------------------- */
 
 base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report) {
     *result = (compile_result){0};
@@ -203,8 +201,7 @@ base_status emit_problem(const compile_result *result, const char *path, base_re
     return status;
 }
 
-/* ---- the public interface
- * ------------------------------------------------------------------------------------------ */
+/* ---- the public interface ------------------------------------------------------------------------------ */
 
 ouro_status ouro_compile(const ouro_compile_options *options, ouro_error *error) {
     base_report report = {0};

@@ -7,16 +7,14 @@
 #include "passes/passes.h"
 #include "runtime/plan.h"
 
-/* ---- plan writing (plan_write.c) --------------------------------------------------------------------------
- */
+/* ---- plan writing (plan_write.c) ----------------------------------------------------------------------- */
 
 /* The bytes of the plan of a compiled module, 64-byte aligned, from malloc: deterministic to the byte.
  * `portable` decides the machine text of the header. */
 base_status plan_write(const ir_module *module, const pass_memory *memory, const pass_options *options,
                        void **bytes, size_t *size, base_report *report);
 
-/* ---- one compile (compile.c)
- * --------------------------------------------------------------------------------- */
+/* ---- one compile (compile.c) --------------------------------------------------------------------------- */
 
 typedef struct compile_result {
     ir_module *module;   /* after all passes */
@@ -48,14 +46,15 @@ base_status emit_solution_map(const planner_problem *problem, const char *const 
                               const planner_solution *solution, const char *title, const char *path,
                               base_report *report);
 
+/* How many parameters a Loop of a plan carries (emit_report.c). */
+uint64_t compile_loop_carried(const plan *of, const plan_node *node);
 /* The planner placed it: in the arena, not a part of another storage, not empty, live at some step. */
 bool compile_storage_placed(const pass_storage *storage);
 
 /* Writes the allocation problem of the main graph as CSV. */
 base_status emit_problem(const compile_result *result, const char *path, base_report *report);
 
-/* ---- pictures and reports (emit_dot.c, emit_memory_map.c, emit_report.c); all work from the plan or the
- * module -- */
+/* ---- pictures and reports (emit_*.c); all work from the plan or the module ----------------------------- */
 
 base_status emit_dot(const compile_result *result, const char *path, base_report *report);
 base_status emit_memory_map(const compile_result *result, const char *path, base_report *report);

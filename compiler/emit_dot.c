@@ -42,8 +42,7 @@ static void indent(dot_writer *writer) {
     for (unsigned i = 0; i < writer->depth; i++) emit_text(writer->out, "  ");
 }
 
-/* ---- what is written into boxes
- * ------------------------------------------------------------------------------------ */
+/* ---- what is written into boxes ------------------------------------------------------------------------ */
 
 /* The text as XML, cut in the middle so that both ends of a path stay visible. Cuts never split a UTF-8
  * sequence. */
@@ -135,7 +134,8 @@ static bool is_default(const dot_writer *writer, const plan_attribute *attribute
     }
     bool fused = strcmp(name, "ouro.alpha") == 0 || strcmp(name, "ouro.beta") == 0;
     if (fused && attribute->kind == OP_ATTRIBUTE_FLOAT) return (attribute->value & 0x7FFFFFFF) == 0;
-    if (strcmp(name, "ouro.activation") == 0) return true; /* in the title */
+    if (strcmp(name, "ouro.activation") == 0 || strcmp(name, "ouro.layout") == 0)
+        return true; /* seen elsewhere */
     return strcmp(name, "auto_pad") == 0 || strcmp(name, "storage_order") == 0;
 }
 
@@ -252,9 +252,7 @@ static void emit_outputs(dot_writer *writer, const plan_node *node) {
         emit_format(writer->out, "<BR/>and %" PRIu64 " more", node->output_count - shown);
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static void emit_tooltip(dot_writer *writer, const char *what, const char *name) {
     emit_text(writer->out, " tooltip=");
@@ -360,9 +358,7 @@ static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, con
     emit_text(writer->out, ">]\n");
 }
 
-/* ---- edges
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- edges --------------------------------------------------------------------------------------------- */
 
 /* Starts an edge from what makes `slot`; false where that is a constant (constants are notes in the boxes).
  */
@@ -395,7 +391,7 @@ static void end_edge(dot_writer *writer, uint32_t slot, const char *attributes) 
 
 static void emit_graph(dot_writer *writer, uint32_t index);
 
-/* A control node: its box, its sub-graphs in boxes, the box where it ends, and the edges between them. */
+/* A control node: its box, its sub-graphs in boxes, and the box where it ends. */
 static void emit_control(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
     const plan_node *node = &of->nodes[index];
@@ -425,28 +421,13 @@ static void emit_control(dot_writer *writer, uint32_t index) {
         writer->depth--;
         indent(writer);
         emit_text(writer->out, "}\n");
-        for (uint64_t i = 0; i < graph->parameter_count; i++) {
-            indent(writer);
-            emit_format(writer->out, "n%u -> p%u_%" PRIu64 " [style=dotted arrowhead=none]\n", index, g, i);
-        }
-        if (!graph->parameter_count && graph->node_count) {
-            indent(writer);
-            emit_format(writer->out, "n%u -> n%" PRIu64 " [style=dotted label=<%s>]\n", index, graph->nodes,
-                        loop                     ? ""
-                        : g == node->first_graph ? "true"
-                                                 : "false");
-        }
-        for (uint64_t i = 0; i < graph->result_count; i++) {
-            indent(writer);
-            emit_format(writer->out, "r%u_%" PRIu64 " -> x%u [style=dotted arrowhead=none]\n", g, i, index);
-        }
     }
     writer->depth--;
     indent(writer);
     emit_text(writer->out, "}\n");
 }
 
-/* Boxes and edges of one graph, those of its sub-graphs within. */
+/* The boxes of one graph, those of its sub-graphs within. */
 static void emit_graph(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
     const plan_graph *graph = &of->graphs[index];
@@ -470,6 +451,15 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
         if (of->nodes[i].graph_count) emit_control(writer, (uint32_t)i);
         else emit_node(writer, (uint32_t)i);
     }
+}
+
+/* The edges of one graph. All stand outside of the boxes of sub-graphs: naming a node within one would move
+ * it there. */
+static void emit_edges(dot_writer *writer, uint32_t index) {
+    const plan *of = writer->of;
+    const plan_graph *graph = &of->graphs[index];
+    const plan_node *owner = graph->owner == PLAN_ABSENT ? NULL : &of->nodes[graph->owner];
+    bool body = owner && strcmp(text_of(writer, owner->operator_name), "Loop") == 0;
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
         for (uint64_t k = 0; k < node->input_count; k++) {
@@ -485,9 +475,26 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
         emit_format(writer->out, "r%u_%" PRIu64, index, i);
         end_edge(writer, slot, "");
     }
+    if (!owner) return;
+    /* From where the control node begins to its sub-graph, and from there to where it ends. */
+    for (uint64_t i = 0; i < graph->parameter_count; i++) {
+        indent(writer);
+        emit_format(writer->out, "n%u -> p%u_%" PRIu64 " [style=dotted arrowhead=none]\n", graph->owner,
+                    index, i);
+    }
+    if (!graph->parameter_count && graph->node_count) {
+        indent(writer);
+        emit_format(writer->out, "n%u -> n%" PRIu64 " [style=dotted label=\"%s\"]\n", graph->owner,
+                    graph->nodes, index == owner->first_graph ? "true" : "false");
+    }
+    for (uint64_t i = 0; i < graph->result_count; i++) {
+        indent(writer);
+        emit_format(writer->out, "r%u_%" PRIu64 " -> x%u [style=dotted arrowhead=none]\n", index, i,
+                    graph->owner);
+    }
     if (!body) return;
     /* Carried around: result 1 + i becomes parameter 2 + i, the condition (result 0) parameter 1. */
-    for (uint64_t i = 0; i < graph->result_count && i + 1 < graph->parameter_count; i++) {
+    for (uint64_t i = 0; i <= compile_loop_carried(of, owner); i++) {
         indent(writer);
         emit_format(writer->out,
                     "r%u_%" PRIu64 " -> p%u_%" PRIu64
@@ -496,8 +503,7 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
     }
 }
 
-/* ---- the whole picture
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the whole picture --------------------------------------------------------------------------------- */
 
 static base_status find_sources(dot_writer *writer, base_arena *arena, base_report *report) {
     const plan *of = writer->of;
@@ -568,6 +574,7 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
         "  node [shape=box fontname=\"Helvetica\" fontsize=10 margin=\"0.10,0.05\"]\n"
         "  edge [fontname=\"Helvetica\" fontsize=9 color=\"#555555\" fontcolor=\"#222222\" arrowsize=0.6]\n");
     emit_graph(&writer, 0);
+    for (uint32_t g = 0; g < header->graphs.count; g++) emit_edges(&writer, g);
     emit_text(out, "}\n");
     return out->failed ? base_fail_memory(report) : BASE_OK;
 }

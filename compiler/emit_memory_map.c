@@ -17,8 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- what is drawn
- * -------------------------------------------------------------------------------------------------- */
+/* ---- what is drawn ------------------------------------------------------------------------------------- */
 
 typedef struct map_rectangle {
     double first, last;        /* across, in units of a step */
@@ -50,8 +49,7 @@ static map_rectangle *add_rectangle(map_picture *picture, base_arena *arena) {
     return &grown[picture->count++];
 }
 
-/* ---- from a module
- * -------------------------------------------------------------------------------------------------- */
+/* ---- from a module ------------------------------------------------------------------------------------- */
 
 /* Where steps are drawn. Node k of a graph spans [start, start + width) units. */
 typedef struct map_columns {
@@ -206,8 +204,7 @@ static base_status picture_of_module(const compile_result *result, map_picture *
     return BASE_OK;
 }
 
-/* ---- from a solved problem
- * ------------------------------------------------------------------------------------------ */
+/* ---- from a solved problem ----------------------------------------------------------------------------- */
 
 static int compare_steps(const void *a, const void *b) {
     int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
@@ -275,10 +272,9 @@ static base_status picture_of_solution(const planner_problem *problem, const cha
     return BASE_OK;
 }
 
-/* ---- drawing
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- drawing ------------------------------------------------------------------------------------------- */
 
-enum { LEFT = 84, TOP = 64, RIGHT = 150, BOTTOM = 96, PLOT_HEIGHT = 640, CHARACTER = 6, TEXT_HEIGHT = 11 };
+enum { LEFT = 84, TOP = 64, RIGHT = 150, BOTTOM = 112, PLOT_HEIGHT = 640, CHARACTER = 6, TEXT_HEIGHT = 11 };
 
 typedef struct map_scale {
     double x, y;          /* pixels a unit, pixels a byte */
@@ -396,7 +392,7 @@ static void draw_axes(emit_buffer *out, const map_picture *picture, const map_sc
         double x = across(scale, (double)unit + 0.5) + 3;
         emit_format(out, "<text class=\"op\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(-90 %.1f %.1f)\">", x,
                     scale->bottom + 22, x, scale->bottom + 22);
-        emit_label(out, picture->columns[unit], 12);
+        emit_label(out, picture->columns[unit], 16);
         emit_text(out, "</text>\n");
     }
     emit_format(out, "<text class=\"tick\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">step</text>\n", LEFT - 6,

@@ -33,14 +33,19 @@ static bool is_node(const plan *of, const plan_node *node, const char *operator_
     return strcmp(text_of(of, node->operator_name), operator_name) == 0;
 }
 
+uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
+    const plan_graph *body = &of->graphs[node->first_graph];
+    uint64_t others = 2 + (uint64_t)attribute_integer(of, node, "ouro.scan_inputs", 0);
+    uint64_t carried = body->parameter_count >= others ? body->parameter_count - others : 0;
+    return body->result_count && carried >= body->result_count ? body->result_count - 1 : carried;
+}
+
 /* A loop: how it is carried out, and what it copies. See ir.h for the slots of Loop and of its body. */
 static void emit_loop(emit_buffer *json, const plan *of, const plan_node *node) {
     const plan_graph *body = &of->graphs[node->first_graph];
     const uint32_t *inputs = of->slots + node->inputs, *outputs = of->slots + node->outputs;
     const uint32_t *parameters = of->slots + body->parameters, *results = of->slots + body->results;
-    uint64_t scanned_in = (uint64_t)attribute_integer(of, node, "ouro.scan_inputs", 0);
-    uint64_t carried = body->parameter_count >= 2 + scanned_in ? body->parameter_count - 2 - scanned_in : 0;
-    if (carried + 1 > body->result_count) carried = body->result_count ? body->result_count - 1 : 0;
+    uint64_t carried = compile_loop_carried(of, node);
     uint64_t iteration = 0, entry = 0, multiview = 0;
     for (uint64_t i = 0; i < carried && i + 2 < node->input_count; i++) {
         entry += moved_bytes(of, inputs[2 + i], parameters[2 + i]);

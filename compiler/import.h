@@ -7,8 +7,7 @@
 #include "compiler/ouro_compiler.h"
 #include "ir/ir.h"
 
-/* ---- models (import*.c)
- * --------------------------------------------------------------------------------------- */
+/* ---- models (import*.c) -------------------------------------------------------------------------------- */
 
 /* Reads a model file into a module of its own (freed with ir_module_free), with every operator in its
  * canonical form. Symbolic dimensions named in `dims` get their extents; a name that the model lacks is an
@@ -17,8 +16,7 @@
 base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count,
                          const base_allocator *allocator, ir_module **module, base_report *report);
 
-/* ---- data files (import_value.c)
- * -------------------------------------------------------------------------------- */
+/* ---- data files (import_value.c) ----------------------------------------------------------------------- */
 
 /* What a TensorProto, SequenceProto or OptionalProto holds. */
 typedef struct import_value {

@@ -10,8 +10,7 @@
 
 static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 
-/* ---- the header: a dictionary literal ---------------------------------------------------------------------
- */
+/* ---- the header: a dictionary literal ------------------------------------------------------------------ */
 
 typedef struct npy_header {
     char byte_order; /* '<', '>', '|' or '=' */
@@ -159,8 +158,7 @@ static op_dtype header_dtype(const npy_header *header) {
     return OP_NONE;
 }
 
-/* ---- elements
- * ------------------------------------------------------------------------------------------------ */
+/* ---- elements ------------------------------------------------------------------------------------------ */
 
 static void reverse_bytes(unsigned char *data, size_t count, size_t width) {
     for (size_t i = 0; i < count; i++, data += width) {
@@ -345,8 +343,7 @@ base_status npy_read(const char *path, base_arena *arena, op_tensor *tensor, bas
     return status;
 }
 
-/* ---- writing
- * --------------------------------------------------------------------------------------------------- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 /* numpy's name of a type; for strings %zu is the width. NULL: it has none. */
 static const char *descr_of(op_dtype dtype) {

@@ -79,9 +79,7 @@ void command_file_put(const char *directory, const char *name, const void *bytes
     if (!file || fwrite(bytes, 1, size, file) != size || fclose(file) != 0) give_up(name);
 }
 
-/* ---- XML
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- XML ----------------------------------------------------------------------------------------------- */
 
 static bool valid_utf8(const unsigned char *at) {
     while (*at) {
@@ -195,9 +193,7 @@ bool command_xml_check(const char *text, const char **reason) {
     return depth == 0 && roots == 1;
 }
 
-/* ---- JSON
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- JSON ---------------------------------------------------------------------------------------------- */
 
 static const char *skip_blanks(const char *at) {
     return at + strspn(at, " \n\r\t");

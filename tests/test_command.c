@@ -18,8 +18,7 @@
 #define FOLDER TEST_BINARY_DIR "/test_command.folder"
 #define RUN(...) command_execute(FOLDER, (const char *const[]){__VA_ARGS__, NULL})
 
-/* ---- models and data
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- models and data ----------------------------------------------------------------------------------- */
 
 /* z = Relu(x + y) * x on float[2,3]; names hold everything that a format could trip over. */
 static void write_small(const char *path) {
@@ -97,9 +96,7 @@ static int setup_folder(void **state) {
     return 0;
 }
 
-/* ---- checks
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- checks -------------------------------------------------------------------------------------------- */
 
 /* Exit status, the whole of stderr, and nothing on stdout. */
 static void expect_failure(command_outcome outcome, int status, const char *message) {
@@ -135,9 +132,7 @@ static size_t count_files(void) {
     return count;
 }
 
-/* ---- usage
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- usage --------------------------------------------------------------------------------------------- */
 
 static void test_usage_errors(void **state) {
     (void)state;
@@ -207,9 +202,7 @@ static void test_output_that_cannot_be_written(void **state) {
     unlink(FOLDER "/status");
 }
 
-/* ---- compile
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- compile ------------------------------------------------------------------------------------------- */
 
 static void test_bad_models_leave_no_files(void **state) {
     (void)state;
@@ -303,8 +296,7 @@ static void test_no_plan_where_the_folder_cannot_be_written(void **state) {
     expect_line(RUN("compile", "small.onnx", "-o", "small.onnx"), 2, "both the model and the plan");
 }
 
-/* ---- run, inspect, verify, bench
- * -------------------------------------------------------------------------------------------- */
+/* ---- run, inspect, verify, bench ----------------------------------------------------------------------- */
 
 static void test_run(void **state) {
     (void)state;
@@ -408,8 +400,7 @@ static void test_inspect_verify_bench(void **state) {
     free(json);
 }
 
-/* ---- test, ops, alloc
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- test, ops, alloc ---------------------------------------------------------------------------------- */
 
 static void make_case(const char *name, const char *model_name, const float *output) {
     char command[1024], path[256];
