@@ -5,6 +5,7 @@
 #include "tests/support_application.h"
 #include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -431,6 +432,47 @@ static void test_gemm(void **state) {
  * -----------------------------------------------------------------------------------------------------------------
  */
 
+/* Several threads at once, each with a kernel of its own: nothing of theirs is shared, the pool of arguments
+ * least. */
+static void *run_beside(void *failures) {
+    uint64_t seed = 42;
+    application app;
+    application_init(&app, OP_MATMUL);
+    application_random(&app, OP_FLOAT, 2, DIMS(20, 64), &seed);
+    application_random(&app, OP_FLOAT, 2, DIMS(64, 48), &seed);
+    const rt_environment environment = {.threads = 1};
+    const rt_kernel *kernel = rt_kernel_find("onednn.matmul");
+    if (application_infer(&app) != BASE_OK || !kernel->accepts(&app.call, &environment)) return failures;
+    float *first = application_memory(&app, 20 * 48 * sizeof(float)),
+          *again = application_memory(&app, 20 * 48 * sizeof(float));
+    rt_prepared prepared;
+    if (rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report) != BASE_OK)
+        return failures;
+    void *scratch = application_memory(&app, prepared.scratch_bytes);
+    for (int i = 0; i < 2000; i++) {
+        app.outputs[0].data = i ? again : first;
+        if (prepared.run(&prepared, app.inputs, app.outputs, scratch, &app.report) != BASE_OK)
+            return failures;
+        if (i && memcmp(first, again, 20 * 48 * sizeof(float)) != 0) return failures;
+    }
+    rt_kernel_release(&prepared);
+    application_free(&app);
+    return NULL;
+}
+
+static void test_side_by_side(void **state) {
+    (void)state;
+    pthread_t threads[6];
+    int failed = 0;
+    for (int i = 0; i < 6; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_beside, &failed), 0);
+    for (int i = 0; i < 6; i++) {
+        void *result;
+        assert_int_equal(pthread_join(threads[i], &result), 0);
+        if (result) failed++;
+    }
+    assert_int_equal(failed, 0);
+}
+
 /* The counter itself counts. */
 static void test_counter(void **state) {
     (void)state;
@@ -442,15 +484,12 @@ static void test_counter(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter),
-                                       cmocka_unit_test(test_convolution),
-                                       cmocka_unit_test(test_packed_elsewhere),
-                                       cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_global_pool),
-                                       cmocka_unit_test(test_normalization),
-                                       cmocka_unit_test(test_reorder),
-                                       cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_gemm)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counter),       cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_convolution),   cmocka_unit_test(test_packed_elsewhere),
+        cmocka_unit_test(test_pool),          cmocka_unit_test(test_global_pool),
+        cmocka_unit_test(test_normalization), cmocka_unit_test(test_reorder),
+        cmocka_unit_test(test_matmul),        cmocka_unit_test(test_gemm)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

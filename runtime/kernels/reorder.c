@@ -4,6 +4,8 @@
 #include "runtime/kernels/product.h"
 #include <string.h>
 
+enum { STRIP = 16 }; /* positions */
+
 /* A layout as N, outer channel blocks, positions, inner channels: plain has blocks of one channel; nhwc one
  * block of all channels. */
 typedef struct arrangement {
@@ -60,9 +62,13 @@ static arrangement arrange(op_layout layout, int64_t channels) {
             }                                                                                                \
             return;                                                                                          \
         }                                                                                                    \
-        for (int64_t i = 0; i < width; i++) {                                                                \
-            const type *from = x + (channel + i) / source * source * size + (channel + i) % source;          \
-            for (int64_t p = 0; p < size; p++) y[p * block + i] = from[p * source];                          \
+        /* A few positions at a time, so that what is read and written side by side stays in the cache. */   \
+        for (int64_t first = 0; first < size; first += STRIP) {                                              \
+            const int64_t last = first + STRIP < size ? first + STRIP : size;                                \
+            for (int64_t i = 0; i < width; i++) {                                                            \
+                const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
+                for (int64_t p = first; p < last; p++) y[p * block + i] = from[p * source];                  \
+            }                                                                                                \
         }                                                                                                    \
     }
 MOVE_BLOCK(move_1, uint8_t)

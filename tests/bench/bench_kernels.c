@@ -125,6 +125,31 @@ static void bench_products(int threads) {
     }
 }
 
+static void bench_reorders(int threads) {
+    static const op_layout pairs[][2] = {{OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NC16, OP_LAYOUT_PLAIN},
+                                         {OP_LAYOUT_PLAIN, OP_LAYOUT_NHWC}, {OP_LAYOUT_NHWC, OP_LAYOUT_PLAIN},
+                                         {OP_LAYOUT_NHWC, OP_LAYOUT_NC16},  {OP_LAYOUT_NC16, OP_LAYOUT_NHWC}};
+    printf("\n%-24s%10s%10s   (GB/s read and written)\n", "reorder 256 x 56 x 56", "portable", "onednn");
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
+        printf("%8s %-15s", op_layout_name(pairs[i][0]), op_layout_name(pairs[i][1]));
+        for (int form = 0; form < 2; form++) {
+            application app;
+            application_init(&app, OP_REORDER);
+            application_input(&app, OP_FLOAT, 4, (int64_t[]){1, 256, 56, 56});
+            app.inputs[0].type.layout = pairs[i][0];
+            application_integer(&app, "ouro.layout", (int64_t)pairs[i][1]);
+            double seconds = -1;
+            if (application_infer(&app) == BASE_OK) {
+                seconds =
+                    measure(&app, rt_kernel_find(form ? "onednn.reorder" : "portable.reorder"), threads);
+            }
+            print_rate(2.0 * 256 * 56 * 56 * 4, seconds);
+            application_free(&app);
+        }
+        printf("\n");
+    }
+}
+
 int main(int argc, char **argv) {
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
     static const shape shapes[] = {{3, 64, 224, 7, 2, 1, 1},
@@ -192,5 +217,6 @@ int main(int argc, char **argv) {
     for (int form = 0; form < 6; form++) printf("%10.1f", totals[form] * 1e3);
     printf("\n");
     bench_products(threads);
+    bench_reorders(threads);
     return 0;
 }
