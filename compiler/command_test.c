@@ -113,8 +113,14 @@ static base_status read_values(const char *folder, const char *prefix, const op_
             return base_fail(report, BASE_INVALID, "%s: the model has only %zu %ss", path, type_count,
                              prefix);
         }
-        base_status status = import_value_read(path, &types[i], arena, &(*values)[i], report);
+        import_value *value = &(*values)[i];
+        base_status status = import_value_read(path, &types[i], arena, value, report);
         if (status != BASE_OK) return status;
+        /* ONNX's own data files hold bfloat16 as the uint16 with the same bits, as numpy has no such type. */
+        if (value->kind == OP_KIND_TENSOR && value->tensor.type.dtype == OP_UINT16 &&
+            types[i].dtype == OP_BFLOAT16) {
+            value->tensor.type.dtype = OP_BFLOAT16;
+        }
         *count = i + 1;
     }
     return BASE_OK;

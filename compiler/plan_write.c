@@ -151,7 +151,9 @@ static bool write_tensor(plan_writer *w, const char *name, const op_type *type, 
     plan_tensor *to = append(w, &w->tensors, 1);
     size_t bytes = 0;
     if (!to || !write_name(w, name, &to->name)) return false;
-    if (type->kind == OP_KIND_TENSOR && !op_type_bytes(type, &bytes)) bytes = 0;
+    /* Texts have no bytes of their own in a plan: their elements point elsewhere. */
+    bool numbers = type->kind == OP_KIND_TENSOR && type->dtype != OP_STRING;
+    if (numbers && !op_type_bytes(type, &bytes)) bytes = 0;
     to->kind = (uint8_t)type->kind;
     to->element = (uint8_t)type->element;
     to->dtype = (uint8_t)type->dtype;
