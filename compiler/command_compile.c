@@ -40,7 +40,7 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, max_unroll)},
     {"--quiet", "-q", COMMAND_FLAG, NULL, "print nothing when all is well",
      offsetof(compile_arguments, quiet)},
-    {"--verbose", "-v", COMMAND_FLAG, NULL, "print times and kernels too",
+    {"--verbose", "-v", COMMAND_FLAG, NULL, "print times and the machine too",
      offsetof(compile_arguments, verbose)},
     {0},
 };
