@@ -114,8 +114,9 @@ bool base_int64_multiply(int64_t a, int64_t b, int64_t *result);
 
 /* ---- hashing (base.c) -------------------------------------------------------------------------------- */
 
-/* A 64-bit non-cryptographic hash, the same on every machine: FNV-1a over 8-byte words (long data: eight lanes of them), with a final mix in
- * the manner of splitmix64. For name tables and plan checksums. `seed` chains calls. */
+/* A 64-bit non-cryptographic hash, the same on every machine: FNV-1a over 8-byte words (long data: eight lanes of
+ * them), each step folded onto its lower half, with a final mix in the manner of splitmix64. For name tables and
+ * plan checksums. `seed` chains calls. */
 uint64_t base_hash(const void *data, size_t bytes, uint64_t seed);
 
 /* A map from text to a pointer, in an arena. Zero-initialise with the arena set. */

@@ -46,6 +46,7 @@ static uint32_t half_of_float(float value) {
     uint32_t sign = signbit(value) ? 0x8000 : 0;
     double magnitude = fabs((double)value);
     if (magnitude >= 65520.0) return sign | 0x7c00;
+    if (magnitude == 0.0) return sign;
     int exponent;
     frexp(magnitude, &exponent); /* magnitude = m * 2^exponent, 0.5 <= m < 1 */
     if (exponent < -13) exponent = -13;
