@@ -200,6 +200,14 @@ static void hash_sees_every_byte_the_length_and_the_seed(void **state) {
     assert_true(base_hash(words, 16, 0) != none);
     /* The same on every machine and in every version, because plan files carry it: computed by other means. */
     assert_true(base_hash("a name of nineteen.", 19, 5) == UINT64_C(0xd00fdd67db2ab350));
+    unsigned char longer[205];
+    for (size_t i = 0; i < sizeof longer; i++) longer[i] = (unsigned char)(7 * i + 3);
+    assert_true(base_hash(longer, sizeof longer, 1) == UINT64_C(0xada1cf204e4ef58d));
+    for (size_t i = 0; i < sizeof longer; i++) { /* in the lanes, behind them, and in the rest */
+        longer[i] ^= 0x80;
+        assert_true(base_hash(longer, sizeof longer, 1) != UINT64_C(0xada1cf204e4ef58d));
+        longer[i] ^= 0x80;
+    }
 }
 
 static void map_finds_replaces_and_keeps_order_out_of_it(void **state) {
