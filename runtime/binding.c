@@ -1,0 +1,226 @@
+/* binding.c: buffers of the caller: inputs are read and outputs written where they lie. */
+#include "runtime/executor.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* All addresses within the binding's buffer are those within `data` from now on. */
+void rt_binding_point(ouro_session *session, rt_binding *binding, void *data) {
+    binding->data = data;
+    for (uint32_t i = binding->patches; i != PLAN_ABSENT; i = session->patches[i].next) {
+        const rt_patch *patch = &session->patches[i];
+        *patch->data = data ? (char *)data + patch->offset : NULL;
+    }
+}
+
+static ouro_status fail(const ouro_session *session, ouro_error *error, base_status status,
+                        const char *format, ...) __attribute__((format(printf, 4, 5)));
+
+static ouro_status fail(const ouro_session *session, ouro_error *error, base_status status,
+                        const char *format, ...) {
+    base_report report = {0};
+    base_report_context(&report, "%s", session->of->texts + session->of->header->model_name);
+    va_list arguments;
+    va_start(arguments, format);
+    base_fail_va(&report, status, format, arguments);
+    va_end(arguments);
+    return rt_error_set(error, &report);
+}
+
+/* ---- inputs
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* The extents of an open input, as far as the plan knows them, are those given. */
+static bool fits(const op_shape *declared, const op_shape *given) {
+    if (declared->rank < 0) return true;
+    for (int32_t d = 0; d < declared->rank; d++) {
+        if (given->dims[d] < 0 || (declared->dims[d] >= 0 && declared->dims[d] != given->dims[d]))
+            return false;
+    }
+    return true;
+}
+
+static ouro_status bind_input(ouro_session *session, rt_binding *binding, const char *name, const void *data,
+                              size_t bytes, const int64_t *dims, ouro_error *error) {
+    op_type type;
+    plan_tensor_type(session->of, binding->slot, &type);
+    char declared[256], given[256];
+    op_type_print(&type, declared, sizeof declared);
+    if (type.shape.rank < 0) {
+        return fail(session, error, BASE_INVALID, "input '%s' is %s: inputs of unknown rank cannot be bound",
+                    name, declared);
+    }
+    op_type actual = type;
+    if (dims && type.shape.rank > 0) memcpy(actual.shape.dims, dims, (size_t)type.shape.rank * sizeof *dims);
+    if (!fits(&type.shape, &actual.shape)) {
+        return dims ? fail(session, error, BASE_INVALID, "input '%s' is given as %s, expected %s", name,
+                           op_type_print(&actual, given, sizeof given), declared)
+                    : fail(session, error, BASE_USAGE, "input '%s' is %s: its dimensions must be given", name,
+                           declared);
+    }
+    size_t needed;
+    if (!op_type_bytes(&actual, &needed))
+        return fail(session, error, BASE_INVALID, "input '%s' is too large", name);
+    if (bytes != needed) {
+        return fail(session, error, BASE_USAGE, "input '%s' is given %zu bytes, expected %zu for %s", name,
+                    bytes, needed, op_type_print(&actual, given, sizeof given));
+    }
+    size_t element = op_dtype_bytes(type.dtype), alignment = element < 8 ? element : 8;
+    if (needed && (!data || (uintptr_t)data % alignment != 0)) {
+        return fail(session, error, BASE_USAGE, "input '%s' is given %s", name,
+                    data ? "data that is not aligned to its elements" : "no data");
+    }
+    binding->bound = true;
+    if (binding->open) {
+        op_tensor *tensor = &session->tensors[binding->slot];
+        *tensor = (op_tensor){.type = actual, .bytes = needed, .data = (void *)(uintptr_t)data};
+    }
+    rt_binding_point(session, binding, (void *)(uintptr_t)data);
+    return OURO_OK;
+}
+
+ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                    const int64_t *dims, ouro_error *error) {
+    const plan *of = session->of;
+    if (index >= of->header->inputs.count) {
+        return fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64, index,
+                    of->header->inputs.count);
+    }
+    return bind_input(session, &session->inputs[index], of->texts + of->inputs[index].name, data, bytes, dims,
+                      error);
+}
+
+/* ---- outputs
+ * -------------------------------------------------------------------------------------------------------- */
+
+ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
+                                     ouro_error *error) {
+    const plan *of = session->of;
+    if (index >= of->header->outputs.count) {
+        return fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64, index,
+                    of->header->outputs.count);
+    }
+    rt_binding *binding = &session->outputs[index];
+    const plan_tensor *tensor = &of->tensors[binding->slot];
+    const char *name = of->texts + of->outputs[index].name;
+    size_t element = op_dtype_bytes((op_dtype)tensor->dtype), alignment = element < 8 ? element : 8;
+    if (data && (uintptr_t)data % alignment != 0) {
+        return fail(session, error, BASE_USAGE,
+                    "output '%s' is given memory that is not aligned to its elements", name);
+    }
+    if (data && !binding->open && bytes < tensor->bytes) {
+        return fail(session, error, BASE_USAGE, "output '%s' is given %zu bytes, it needs %" PRIu64, name,
+                    bytes, tensor->bytes);
+    }
+    session->ran = false; /* what the last run made is not where one would look now */
+    binding->bound = data != NULL;
+    binding->bytes = data ? bytes : (size_t)tensor->bytes;
+    rt_binding_point(session, binding, data ? data : binding->own);
+    return OURO_OK;
+}
+
+ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
+                                const void **data, ouro_error *error) {
+    const plan *of = session->of;
+    if (index >= of->header->outputs.count) {
+        return fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64, index,
+                    of->header->outputs.count);
+    }
+    if (!session->ran)
+        return fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+    const rt_binding *binding = &session->outputs[index];
+    const op_tensor *result = binding->open ? &binding->result : &session->tensors[binding->slot];
+    *info = (ouro_tensor_info){.name = of->texts + of->outputs[index].name,
+                               .dtype = (ouro_dtype)result->type.dtype,
+                               .rank = result->type.shape.rank,
+                               .bytes = result->bytes};
+    for (int32_t d = 0; d < result->type.shape.rank; d++) info->dims[d] = result->type.shape.dims[d];
+    *data = binding->open ? result->data : binding->data;
+    return OURO_OK;
+}
+
+/* ---- around a run
+ * ------------------------------------------------------------------------------------------------------ */
+
+/* Equal symbols are equal extents. */
+static base_status check_symbols(const ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    for (uint64_t i = 0; i < of->header->inputs.count; i++) {
+        const rt_binding *binding = &session->inputs[i];
+        op_type type;
+        if (!binding->open) continue;
+        plan_tensor_type(of, binding->slot, &type);
+        for (int32_t d = 0; d < type.shape.rank; d++) {
+            if (type.shape.dims[d] >= 0 || type.shape.dims[d] == OP_DIM_UNKNOWN) continue;
+            for (uint64_t k = 0; k < i; k++) {
+                op_type other;
+                plan_tensor_type(of, session->inputs[k].slot, &other);
+                for (int32_t e = 0; e < other.shape.rank; e++) {
+                    int64_t a = session->tensors[binding->slot].type.shape.dims[d];
+                    int64_t b = session->tensors[session->inputs[k].slot].type.shape.dims[e];
+                    if (other.shape.dims[e] != type.shape.dims[d] || a == b) continue;
+                    return base_fail(
+                        report, BASE_INVALID,
+                        "inputs '%s' and '%s' have different extents for dimension '%s': %" PRId64
+                        " and %" PRId64,
+                        of->texts + of->inputs[k].name, of->texts + of->inputs[i].name,
+                        of->texts + of->symbols[-type.shape.dims[d]], b, a);
+                }
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+base_status rt_binding_before_run(ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    for (uint64_t i = 0; i < of->header->inputs.count; i++) {
+        if (session->inputs[i].bound) continue;
+        return base_fail(report, BASE_USAGE, "input '%s' is not bound", of->texts + of->inputs[i].name);
+    }
+    if (!session->has_dynamic) return BASE_OK;
+    for (uint64_t i = 0; i < of->header->outputs.count; i++) {
+        rt_binding *binding = &session->outputs[i];
+        rt_buffer_release(&session->pool, binding->held);
+        binding->held = NULL;
+        binding->result = (op_tensor){0};
+    }
+    return check_symbols(session, report);
+}
+
+/* An open output goes to the caller's buffer, or is kept until the next run. */
+static base_status keep_output(ouro_session *session, uint64_t index, base_report *report) {
+    rt_binding *binding = &session->outputs[index];
+    const op_tensor *made = &session->tensors[binding->slot];
+    const char *name = session->of->texts + session->of->outputs[index].name;
+    binding->result = *made;
+    if (binding->bound) {
+        if (binding->bytes < made->bytes) {
+            return base_fail(report, BASE_USAGE, "output '%s' was given %zu bytes, this run made %zu", name,
+                             binding->bytes, made->bytes);
+        }
+        if (made->bytes) memcpy(binding->data, made->data, made->bytes);
+        binding->result.data = binding->data;
+        return BASE_OK;
+    }
+    rt_buffer *buffer = session->buffers[binding->slot];
+    if (buffer) {
+        rt_buffer_retain(buffer);
+    } else { /* bytes of the caller's or of a constant, which may go before the output is read */
+        buffer = rt_pool_take(&session->pool, made->bytes);
+        if (!buffer) return base_fail_memory(report);
+        if (made->bytes) memcpy(buffer->data, made->data, made->bytes);
+        binding->result.data = buffer->data;
+    }
+    binding->held = buffer;
+    return BASE_OK;
+}
+
+base_status rt_binding_after_run(ouro_session *session, base_report *report) {
+    for (uint64_t i = 0; session->has_dynamic && i < session->of->header->outputs.count; i++) {
+        if (!session->outputs[i].open) continue;
+        base_status status = keep_output(session, i, report);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}

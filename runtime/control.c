@@ -1,0 +1,449 @@
+/* control.c: If and Loop, as plan.h says what they do. Everything is resolved beforehand: an iteration of a
+ * static loop writes two scalars, runs its steps, reads one and copies what must be copied.
+ *
+ * With a mirror (executor.h) every action is done in both sessions, and only the first decides.
+ */
+#include "runtime/executor.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- moving values
+ * ------------------------------------------------------------------------------------------------ */
+
+static bool is_wanted(const ouro_session *session, uint32_t slot) {
+    return slot != PLAN_ABSENT && session->of->tensors[slot].address.place != PLAN_PLACE_NONE;
+}
+
+static void add_move(const ouro_session *session, rt_move_list *list, uint32_t from, uint32_t to) {
+    if (from == to || !is_wanted(session, to)) return;
+    bool fixed = !session->dynamic[from] && !session->dynamic[to];
+    list->items[list->count++] = (rt_move){from, to, fixed, session->tensors[from].bytes};
+}
+
+static inline base_status run_moves(ouro_session *session, const rt_move_list *list) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        const rt_move *move = &list->items[i];
+        if (!move->fixed) {
+            base_status status = rt_value_move(session, move);
+            if (status != BASE_OK) return status;
+            continue;
+        }
+        const void *from = session->tensors[move->from].data;
+        void *to = session->tensors[move->to].data;
+        if (from != to && move->bytes) memcpy(to, from, move->bytes);
+    }
+    return BASE_OK;
+}
+
+static bool make_list(ouro_session *session, rt_move_list *list, uint64_t most) {
+    list->items = BASE_ARRAY(&session->arena, rt_move, (size_t)most);
+    return list->items != NULL;
+}
+
+/* A scalar of bytes, wherever it lies. */
+static base_status check_scalar(ouro_session *session, uint32_t slot, size_t bytes, const char *what) {
+    const op_tensor *tensor = &session->tensors[slot];
+    if (tensor->bytes == bytes) return BASE_OK;
+    return base_fail(&session->report, BASE_INVALID, "%s has %zu bytes, expected one element", what,
+                     tensor->bytes);
+}
+
+static base_status read_bool(ouro_session *session, uint32_t slot, bool *value) {
+    const op_tensor *tensor = &session->tensors[slot];
+    if (tensor->bytes != 1) return check_scalar(session, slot, 1, "the condition");
+    *value = *(const uint8_t *)tensor->data != 0;
+    return BASE_OK;
+}
+
+static base_status write_scalar(ouro_session *session, uint32_t slot, const void *value, size_t bytes) {
+    if (session->dynamic[slot]) {
+        op_type type = session->tensors[slot].type;
+        type.shape = (op_shape){.rank = 0};
+        if (!rt_value_new(session, slot, &type, bytes)) return BASE_MACHINE;
+    }
+    memcpy(session->tensors[slot].data, value, bytes);
+    return BASE_OK;
+}
+
+static void release_all(ouro_session *session, const uint32_t *slots, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) rt_value_release(session, slots[i]);
+}
+
+static void release_graph(ouro_session *session, uint32_t graph) {
+    release_all(session, session->frames[graph].dynamic, session->frames[graph].dynamic_count);
+}
+
+/* The same step of another session on the plan. */
+static const rt_step *step_of(const ouro_session *session, const rt_step *step) {
+    return session->steps[step->node];
+}
+
+/* ---- If
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+static bool make_if(ouro_session *session, const plan_node *node, rt_step *step) {
+    const plan *of = session->of;
+    rt_step_if *detail = BASE_NEW(&session->arena, rt_step_if);
+    if (!detail) return false;
+    step->kind = RT_STEP_IF;
+    step->detail = detail;
+    detail->condition = of->slots[node->inputs];
+    for (uint32_t g = 0; g < 2; g++) {
+        const plan_graph *branch = &of->graphs[node->first_graph + g];
+        detail->graphs[g] = node->first_graph + g;
+        if (!make_list(session, &detail->moves[g], node->output_count)) return false;
+        for (uint64_t i = 0; i < node->output_count; i++) {
+            add_move(session, &detail->moves[g], of->slots[branch->results + i],
+                     of->slots[node->outputs + i]);
+        }
+    }
+    return true;
+}
+
+base_status rt_control_if(ouro_session *session, const rt_step *step) {
+    const rt_step_if *detail = step->detail;
+    bool condition;
+    base_status status = read_bool(session, detail->condition, &condition);
+    if (status != BASE_OK) return status;
+    uint32_t branch = condition ? 0 : 1;
+    status = rt_execute(session, detail->graphs[branch]);
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+        const rt_step_if *own = step_of(each, step)->detail;
+        status = run_moves(each, &own->moves[branch]);
+        if (each->has_dynamic) release_graph(each, own->graphs[branch]);
+    }
+    return status;
+}
+
+/* ---- scans
+ * --------------------------------------------------------------------------------------------------------------
+ */
+
+/* How slices lie in a tensor of this shape; false for a bad axis. */
+static bool measure(const op_type *whole, int64_t axis, int64_t *extent, size_t *outer, size_t *inner) {
+    int32_t normal;
+    if (!op_axis(axis, whole->shape.rank, &normal)) return false;
+    *outer = 1;
+    *inner = op_dtype_bytes(whole->dtype);
+    for (int32_t d = 0; d < normal; d++) *outer *= (size_t)whole->shape.dims[d];
+    for (int32_t d = normal + 1; d < whole->shape.rank; d++) *inner *= (size_t)whole->shape.dims[d];
+    *extent = whole->shape.dims[normal];
+    return true;
+}
+
+/* Copies slice `index` of `extent` out of the whole, or into it. */
+static void copy_slice(char *whole, char *slice, size_t outer, size_t inner, int64_t extent, int64_t index,
+                       bool into) {
+    for (size_t o = 0; o < outer && inner; o++) {
+        char *at = whole + (o * (size_t)extent + (size_t)index) * inner;
+        if (into) memcpy(at, slice + o * inner, inner);
+        else memcpy(slice + o * inner, at, inner);
+    }
+}
+
+static bool make_scan(ouro_session *session, rt_scan *scan, uint32_t whole, uint32_t slice, int64_t axis,
+                      bool backwards) {
+    *scan = (rt_scan){.whole = whole, .slice = slice, .axis = axis, .backwards = backwards};
+    scan->fixed = !session->dynamic[whole] && !session->dynamic[slice];
+    return !scan->fixed ||
+           measure(&session->tensors[whole].type, axis, &scan->extent, &scan->outer, &scan->inner);
+}
+
+/* The extent that is scanned, which may be known only now. */
+static base_status scan_extent(ouro_session *session, const rt_scan *scan, int64_t *extent) {
+    size_t outer, inner;
+    if (measure(&session->tensors[scan->whole].type, scan->axis, extent, &outer, &inner)) return BASE_OK;
+    return base_fail(&session->report, BASE_INVALID, "a scanned input does not have axis %" PRId64,
+                     scan->axis);
+}
+
+static base_status take_slice(ouro_session *session, const rt_scan *scan, int64_t iteration) {
+    const op_tensor *whole = &session->tensors[scan->whole];
+    int64_t extent = scan->extent;
+    size_t outer = scan->outer, inner = scan->inner;
+    if (!is_wanted(session, scan->slice)) return BASE_OK;
+    if (!scan->fixed && !measure(&whole->type, scan->axis, &extent, &outer, &inner)) {
+        return base_fail(&session->report, BASE_INVALID, "a scanned input does not have axis %" PRId64,
+                         scan->axis);
+    }
+    int64_t index = scan->backwards ? extent - 1 - iteration : iteration;
+    if (session->dynamic[scan->slice]) {
+        op_type type = whole->type;
+        int32_t axis;
+        (void)op_axis(scan->axis, type.shape.rank, &axis);
+        type.shape.rank--;
+        for (int32_t d = axis; d < type.shape.rank; d++) type.shape.dims[d] = type.shape.dims[d + 1];
+        if (outer == 1) { /* it lies there as it is, as long as the loop runs */
+            rt_value_set(session, scan->slice, &type, (char *)whole->data + (size_t)index * inner, inner,
+                         NULL);
+            return BASE_OK;
+        }
+        if (!rt_value_new(session, scan->slice, &type, outer * inner)) return BASE_MACHINE;
+    } else if (outer * inner != session->tensors[scan->slice].bytes) {
+        return base_fail(&session->report, BASE_INVALID, "a scanned slice has %zu bytes, %zu were planned",
+                         outer * inner, session->tensors[scan->slice].bytes);
+    }
+    copy_slice(whole->data, session->tensors[scan->slice].data, outer, inner, extent, index, false);
+    return BASE_OK;
+}
+
+/* One slice more of a stacked output of unknown extent: collected one after another, with room that doubles.
+ */
+static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t iteration) {
+    const op_tensor *slice = &session->tensors[scan->slice];
+    if (iteration == 0) {
+        scan->slice_type = slice->type;
+        scan->slice_bytes = slice->bytes;
+        scan->capacity = 0;
+    } else if (!op_shape_equal(&scan->slice_type.shape, &slice->type.shape)) {
+        char first[256], now[256];
+        return base_fail(&session->report, BASE_INVALID,
+                         "iteration %" PRId64 " gives a slice %s, the first gave %s", iteration,
+                         op_type_print(&slice->type, now, sizeof now),
+                         op_type_print(&scan->slice_type, first, sizeof first));
+    }
+    size_t used = (size_t)iteration * scan->slice_bytes, needed;
+    if (!base_size_add(used, scan->slice_bytes, &needed)) {
+        return base_fail(&session->report, BASE_INVALID, "a stacked output is too large");
+    }
+    if (!scan->collected || needed > scan->capacity) {
+        size_t capacity = needed < SIZE_MAX / 8 ? (iteration ? 2 * needed : 8 * needed) : needed;
+        rt_buffer *larger = rt_pool_take(&session->pool, capacity);
+        if (!larger) return base_fail_memory(&session->report);
+        if (used) memcpy(larger->data, scan->collected->data, used);
+        rt_buffer_release(&session->pool, scan->collected);
+        scan->collected = larger;
+        scan->capacity = capacity;
+    }
+    if (slice->bytes) memcpy((char *)scan->collected->data + used, slice->data, slice->bytes);
+    return BASE_OK;
+}
+
+static base_status put_slice(ouro_session *session, rt_scan *scan, int64_t iteration) {
+    if (!is_wanted(session, scan->whole)) return BASE_OK;
+    if (!scan->fixed) return collect_slice(session, scan, iteration);
+    if (iteration >= scan->extent) {
+        return base_fail(&session->report, BASE_INVALID,
+                         "runs more than the %" PRId64 " iterations that output \"%s\" was planned for",
+                         scan->extent, session->of->texts + session->of->tensors[scan->whole].name);
+    }
+    int64_t index = scan->backwards ? scan->extent - 1 - iteration : iteration;
+    copy_slice(session->tensors[scan->whole].data, session->tensors[scan->slice].data, scan->outer,
+               scan->inner, scan->extent, index, true);
+    return BASE_OK;
+}
+
+/* The stacked output of `count` slices that were collected. */
+static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t count) {
+    const op_tensor *whole = &session->tensors[scan->whole];
+    base_report *report = &session->report;
+    if (!is_wanted(session, scan->whole)) return BASE_OK;
+    if (scan->fixed) {
+        if (count == scan->extent) return BASE_OK;
+        return base_fail(report, BASE_INVALID,
+                         "ran %" PRId64 " iterations, output \"%s\" was planned for %" PRId64, count,
+                         session->of->texts + session->of->tensors[scan->whole].name, scan->extent);
+    }
+    op_type type;
+    if (count) type = scan->slice_type;
+    else plan_tensor_type(session->of, scan->slice, &type);
+    int32_t axis, rank = type.shape.rank < 0 ? 0 : type.shape.rank;
+    if (!op_axis(scan->axis, rank + 1, &axis) || rank == OP_MAX_RANK) {
+        return base_fail(report, BASE_INVALID, "slices of rank %d cannot be stacked at axis %" PRId64, rank,
+                         scan->axis);
+    }
+    for (int32_t d = rank; d > axis; d--) type.shape.dims[d] = type.shape.dims[d - 1];
+    type.shape.dims[axis] = count;
+    type.shape.rank = rank + 1;
+    for (int32_t d = 0; d <= rank; d++) {
+        if (type.shape.dims[d] < 0) type.shape.dims[d] = 0; /* no slice ever said */
+    }
+    size_t bytes, outer, inner;
+    int64_t extent;
+    if (!op_type_bytes(&type, &bytes))
+        return base_fail(report, BASE_INVALID, "a stacked output is too large");
+    (void)measure(&type, axis, &extent, &outer, &inner);
+    if (!session->dynamic[scan->whole] && bytes != whole->bytes) {
+        return base_fail(report, BASE_INVALID, "a stacked output has %zu bytes, %zu were planned", bytes,
+                         whole->bytes);
+    }
+    if (session->dynamic[scan->whole] && outer == 1 && !scan->backwards && scan->collected) {
+        rt_value_set(session, scan->whole, &type, scan->collected->data, bytes, scan->collected);
+        return BASE_OK;
+    }
+    if (session->dynamic[scan->whole] && !rt_value_new(session, scan->whole, &type, bytes))
+        return BASE_MACHINE;
+    for (int64_t i = 0; i < count; i++) {
+        copy_slice(session->tensors[scan->whole].data,
+                   (char *)scan->collected->data + (size_t)i * scan->slice_bytes, outer, inner, extent,
+                   scan->backwards ? extent - 1 - i : i, true);
+    }
+    return BASE_OK;
+}
+
+void rt_control_reset(ouro_session *session, rt_step_loop *loop) {
+    for (uint32_t i = 0; i < loop->output_count && loop->outputs; i++) {
+        rt_buffer_release(&session->pool, loop->outputs[i].collected);
+        loop->outputs[i].collected = NULL;
+        loop->outputs[i].capacity = 0;
+    }
+}
+
+/* ---- Loop
+ * -----------------------------------------------------------------------------------------------------------------
+ */
+
+/* What ends with an iteration: all that the body made but its carried parameters, which the next one needs.
+ */
+static bool make_released(ouro_session *session, const plan_loop_form *form, rt_step_loop *loop) {
+    const plan_graph *body = &session->of->graphs[form->body];
+    uint64_t most = body->parameter_count;
+    for (uint64_t n = body->nodes; n < body->nodes + body->node_count; n++)
+        most += session->of->nodes[n].output_count;
+    uint32_t *released = BASE_ARRAY(&session->arena, uint32_t, (size_t)most);
+    if (!released) return false;
+    loop->released = released;
+    for (uint32_t i = 0; i < body->parameter_count; i++) {
+        uint32_t slot = form->parameters[i];
+        bool carried = i >= 2 && i < 2 + form->carried;
+        if (session->dynamic[slot] && !carried) released[loop->release_count++] = slot;
+    }
+    for (uint64_t n = body->nodes; n < body->nodes + body->node_count; n++) {
+        for (uint64_t i = 0; i < session->of->nodes[n].output_count; i++) {
+            uint32_t slot = session->of->slots[session->of->nodes[n].outputs + i];
+            if (slot != PLAN_ABSENT && session->dynamic[slot]) released[loop->release_count++] = slot;
+        }
+    }
+    return true;
+}
+
+static bool make_loop(ouro_session *session, const plan_node *node, rt_step *step) {
+    plan_loop_form form;
+    rt_step_loop *loop = BASE_NEW(&session->arena, rt_step_loop);
+    if (!loop || !plan_loop_form_read(session->of, node, &form)) return false;
+    step->kind = RT_STEP_LOOP;
+    step->detail = loop;
+    loop->body = form.body;
+    loop->trip_count = form.trip_count;
+    loop->condition = form.condition;
+    loop->iteration_parameter = is_wanted(session, form.parameters[0]) ? form.parameters[0] : PLAN_ABSENT;
+    loop->condition_parameter = is_wanted(session, form.parameters[1]) ? form.parameters[1] : PLAN_ABSENT;
+    loop->condition_result = form.results[0];
+    loop->inputs = BASE_ARRAY(&session->arena, rt_scan, form.scan_inputs);
+    loop->outputs = BASE_ARRAY(&session->arena, rt_scan, form.scan_outputs);
+    if (!loop->inputs || !loop->outputs || !make_list(session, &loop->entry, form.carried) ||
+        !make_list(session, &loop->next, form.carried) || !make_list(session, &loop->exit, form.carried) ||
+        !make_released(session, &form, loop)) {
+        return false;
+    }
+    for (uint32_t i = 0; i < form.carried; i++) {
+        uint32_t parameter = form.parameters[2 + i];
+        add_move(session, &loop->entry, form.initial[i], parameter);
+        add_move(session, &loop->next, form.results[1 + i], parameter);
+        if (form.outputs[i] != PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
+    }
+    for (uint32_t i = 0; i < form.scan_inputs; i++) {
+        if (!make_scan(session, &loop->inputs[loop->input_count++], form.initial[form.carried + i],
+                       form.parameters[2 + form.carried + i], plan_loop_axis(&form, false, i),
+                       plan_loop_backwards(&form, false, i))) {
+            return false;
+        }
+    }
+    for (uint32_t i = 0; i < form.scan_outputs; i++) {
+        if (form.outputs[form.carried + i] == PLAN_ABSENT) continue;
+        if (!make_scan(session, &loop->outputs[loop->output_count++], form.outputs[form.carried + i],
+                       form.results[1 + form.carried + i], plan_loop_axis(&form, true, i),
+                       plan_loop_backwards(&form, true, i))) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* How often it may run, and whether it may start. */
+static base_status read_limits(ouro_session *session, const rt_step_loop *loop, int64_t *trips,
+                               bool *condition) {
+    base_status status = BASE_OK;
+    *trips = INT64_MAX;
+    *condition = true;
+    if (loop->trip_count != PLAN_ABSENT) {
+        status = check_scalar(session, loop->trip_count, sizeof *trips, "the trip count");
+        if (status == BASE_OK) memcpy(trips, session->tensors[loop->trip_count].data, sizeof *trips);
+    }
+    if (status == BASE_OK && loop->condition != PLAN_ABSENT) {
+        status = read_bool(session, loop->condition, condition);
+    }
+    for (uint32_t i = 0; i < loop->input_count && status == BASE_OK; i++) {
+        int64_t extent;
+        status = scan_extent(session, &loop->inputs[i], &extent);
+        if (status == BASE_OK && extent < *trips) *trips = extent;
+    }
+    return status;
+}
+
+static base_status begin_iteration(ouro_session *session, const rt_step_loop *loop, int64_t iteration) {
+    base_status status = BASE_OK;
+    const uint8_t holds = 1; /* or there were no iteration */
+    if (loop->iteration_parameter != PLAN_ABSENT) {
+        status = write_scalar(session, loop->iteration_parameter, &iteration, sizeof iteration);
+    }
+    if (status == BASE_OK && loop->condition_parameter != PLAN_ABSENT) {
+        status = write_scalar(session, loop->condition_parameter, &holds, sizeof holds);
+    }
+    for (uint32_t i = 0; i < loop->input_count && status == BASE_OK; i++) {
+        status = take_slice(session, &loop->inputs[i], iteration);
+    }
+    return status;
+}
+
+static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int64_t iteration) {
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
+        status = put_slice(session, &loop->outputs[i], iteration);
+    }
+    if (status == BASE_OK) status = run_moves(session, &loop->next);
+    if (loop->release_count) release_all(session, loop->released, loop->release_count);
+    return status;
+}
+
+static base_status end_loop(ouro_session *session, rt_step_loop *loop, int64_t count) {
+    base_status status = run_moves(session, &loop->exit);
+    for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
+        status = finish_scan(session, &loop->outputs[i], count);
+    }
+    rt_control_reset(session, loop);
+    if (session->has_dynamic) release_graph(session, loop->body);
+    return status;
+}
+
+base_status rt_control_loop(ouro_session *session, const rt_step *step) {
+    const rt_step_loop *loop = step->detail;
+    int64_t trips, outer = session->iteration, t = 0;
+    bool condition;
+    base_status status = read_limits(session, loop, &trips, &condition);
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+        status = run_moves(each, &((const rt_step_loop *)step_of(each, step)->detail)->entry);
+    }
+    for (; status == BASE_OK && t < trips && condition; t++) {
+        session->iteration = t;
+        for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+            status = begin_iteration(each, step_of(each, step)->detail, t);
+        }
+        if (status == BASE_OK) status = rt_execute(session, loop->body);
+        if (status == BASE_OK) status = read_bool(session, loop->condition_result, &condition);
+        for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+            status = end_iteration(each, step_of(each, step)->detail, t);
+        }
+    }
+    session->iteration = outer;
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+        status = end_loop(each, step_of(each, step)->detail, t);
+    }
+    return status;
+}
+
+bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step) {
+    return plan_node_code(session->of, node) == OP_IF ? make_if(session, node, step)
+                                                      : make_loop(session, node, step);
+}

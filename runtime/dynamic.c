@@ -1,0 +1,290 @@
+/* dynamic.c: what is known at run time only: tensors from the run-time allocator, and nodes that are
+ * inferred, prepared and given memory when they run. A node keeps its kernel as long as types stay the same.
+ */
+#include "runtime/executor.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* Four sizes to a power of two, from 64 bytes on: the class of the smallest size that holds `bytes`, its size
+ * in *room. */
+static unsigned class_of(size_t bytes, size_t *room) {
+    unsigned power = 6;
+    while (power < 63 && ((size_t)1 << power) < bytes) power++;
+    size_t whole = (size_t)1 << power, quarter = whole / 8;
+    unsigned steps = 0; /* whole - steps * quarter, down to just above whole / 2 */
+    while (power > 6 && steps < 3 && whole - (steps + 1) * quarter >= bytes) steps++;
+    *room = whole - steps * quarter;
+    return (power - 6) * 4 + (3 - steps);
+}
+
+rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
+    size_t room, total;
+    if (bytes > SIZE_MAX / 4) return NULL;
+    unsigned class_index = class_of(bytes, &room);
+    rt_buffer *buffer = pool->free[class_index];
+    if (buffer) {
+        pool->free[class_index] = buffer->next;
+    } else {
+        if (!base_size_add(room, RT_ALIGNMENT, &total) || !base_size_align(total, RT_ALIGNMENT, &total))
+            return NULL;
+        buffer = aligned_alloc(RT_ALIGNMENT, total);
+        if (!buffer) return NULL;
+    }
+    *buffer = (rt_buffer){.references = 1, .class_index = class_index, .data = (char *)buffer + RT_ALIGNMENT};
+    return buffer;
+}
+
+void rt_buffer_retain(rt_buffer *buffer) {
+    if (buffer) buffer->references++;
+}
+
+void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
+    if (!buffer || --buffer->references) return;
+    buffer->next = pool->free[buffer->class_index];
+    pool->free[buffer->class_index] = buffer;
+}
+
+void rt_pool_free(rt_pool *pool) {
+    for (size_t i = 0; i < RT_POOL_CLASSES; i++) {
+        while (pool->free[i]) {
+            rt_buffer *buffer = pool->free[i];
+            pool->free[i] = buffer->next;
+            free(buffer);
+        }
+    }
+}
+
+/* ---- values
+ * -----------------------------------------------------------------------------------------------------------
+ */
+
+void rt_value_set(ouro_session *session, uint32_t slot, const op_type *type, void *data, size_t bytes,
+                  rt_buffer *buffer) {
+    rt_buffer_retain(buffer); /* first: it may be the one that goes */
+    rt_buffer_release(&session->pool, session->buffers[slot]);
+    session->buffers[slot] = buffer;
+    session->tensors[slot] = (op_tensor){.type = *type, .bytes = bytes, .data = data};
+}
+
+void rt_value_release(ouro_session *session, uint32_t slot) {
+    rt_buffer_release(&session->pool, session->buffers[slot]);
+    session->buffers[slot] = NULL;
+    session->tensors[slot].data = NULL;
+    session->tensors[slot].bytes = 0;
+}
+
+bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
+    rt_buffer *buffer = rt_pool_take(&session->pool, bytes);
+    if (!buffer) {
+        base_fail(&session->report, BASE_MACHINE, "out of memory: tensor \"%s\" needs %zu bytes",
+                  session->of->texts + session->of->tensors[slot].name, bytes);
+        return false;
+    }
+    rt_value_set(session, slot, type, buffer->data, bytes, buffer);
+    rt_buffer_release(&session->pool, buffer);
+    return true;
+}
+
+/* The value stays where it is for as long as the session runs: nobody writes there. */
+static bool is_lasting(const ouro_session *session, uint32_t slot) {
+    uint32_t place = session->of->tensors[slot].address.place;
+    return place == PLAN_PLACE_CONSTANT || place == PLAN_PLACE_INPUT;
+}
+
+static base_status fail_planned(ouro_session *session, uint32_t slot, const op_type *actual) {
+    op_type planned;
+    char is[256], was[256];
+    plan_tensor_type(session->of, slot, &planned);
+    return base_fail(&session->report, BASE_INVALID, "tensor \"%s\" is %s at run time, it was planned as %s",
+                     session->of->texts + session->of->tensors[slot].name,
+                     op_type_print(actual, is, sizeof is), op_type_print(&planned, was, sizeof was));
+}
+
+base_status rt_value_move(ouro_session *session, const rt_move *move) {
+    const op_tensor *from = &session->tensors[move->from];
+    op_tensor *to = &session->tensors[move->to];
+    if (!session->dynamic[move->to]) {
+        if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->bytes != to->bytes) {
+            return fail_planned(session, move->to, &from->type);
+        }
+        if (from->bytes) memcpy(to->data, from->data, from->bytes);
+        return BASE_OK;
+    }
+    if (session->buffers[move->from] || is_lasting(session, move->from)) {
+        op_type type = from->type;
+        rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
+        return BASE_OK;
+    }
+    /* The arena will be written over, a slice goes with the iteration. */
+    op_tensor value = *from;
+    if (!rt_value_new(session, move->to, &value.type, value.bytes)) return BASE_MACHINE;
+    if (value.bytes) memcpy(session->tensors[move->to].data, value.data, value.bytes);
+    return BASE_OK;
+}
+
+/* ---- nodes
+ * -------------------------------------------------------------------------------------------------------------
+ */
+
+bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
+    rt_dynamic *detail = BASE_NEW(&session->arena, rt_dynamic);
+    if (!detail) return false;
+    base_arena_init(&detail->arena, NULL);
+    detail->types = BASE_ARRAY(&session->arena, op_type, (size_t)(node->input_count + node->output_count));
+    detail->call = (op_call){.code = plan_node_code(session->of, node),
+                             .input_count = (uint32_t)node->input_count,
+                             .output_count = (uint32_t)node->output_count,
+                             .inputs = step->inputs,
+                             .outputs = step->outputs};
+    step->kind = RT_STEP_DYNAMIC;
+    step->detail = detail;
+    return detail->types &&
+           plan_node_attributes(session->of, node, &session->arena, &detail->call.attributes);
+}
+
+void rt_dynamic_free(rt_step *step) {
+    rt_dynamic *detail = step->detail;
+    if (detail) base_arena_free(&detail->arena);
+}
+
+static bool is_same_type(const op_type *a, const op_type *b) {
+    return a->kind == b->kind && a->dtype == b->dtype && a->layout == b->layout &&
+           a->packed_bytes == b->packed_bytes && op_shape_equal(&a->shape, &b->shape);
+}
+
+static bool is_prepared(const rt_dynamic *detail) {
+    const op_call *call = &detail->call;
+    if (!detail->ready) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (!is_same_type(&detail->types[i], &call->inputs[i].type)) return false;
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (!is_same_type(&detail->types[call->input_count + i], &call->outputs[i].type)) return false;
+    }
+    return true;
+}
+
+/* The kernel that the plan names where it accepts these types, else the first that does. */
+static const rt_kernel *choose_kernel(const ouro_session *session, const plan_node *node,
+                                      const op_call *call) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
+        if (strcmp(kernel->name, session->of->texts + node->kernel) != 0) continue;
+        return kernel->accepts(call, &session->environment) ? kernel
+                                                            : rt_kernel_select(call, &session->environment);
+    }
+    return rt_kernel_select(call, &session->environment);
+}
+
+static base_status prepare(ouro_session *session, const rt_step *step) {
+    const plan_node *node = &session->of->nodes[step->node];
+    rt_dynamic *detail = step->detail;
+    rt_prepared *prepared = &((rt_step *)(uintptr_t)step)->prepared;
+    op_call call = detail->call;
+    rt_kernel_release(prepared);
+    base_arena_free(&detail->arena);
+    detail->ready = false;
+    /* As when a session is made: only data that stays. */
+    op_tensor *inputs = BASE_ARRAY(&detail->arena, op_tensor, call.input_count);
+    if (!inputs) return base_fail_memory(&session->report);
+    for (uint32_t i = 0; i < call.input_count; i++) {
+        uint32_t slot = session->of->slots[node->inputs + i];
+        inputs[i] = call.inputs[i];
+        if (slot == PLAN_ABSENT || session->of->tensors[slot].address.place != PLAN_PLACE_CONSTANT) {
+            inputs[i].data = NULL;
+        }
+    }
+    call.inputs = inputs;
+    const rt_kernel *kernel = choose_kernel(session, node, &call);
+    if (!kernel) {
+        char text[256];
+        return base_fail_unsupported(&session->report, "no kernel accepts %s",
+                                     call.input_count ? op_type_print(&call.inputs[0].type, text, sizeof text)
+                                                      : "these types");
+    }
+    base_status status =
+        rt_kernel_prepare(kernel, &call, &session->environment, &detail->arena, prepared, &session->report);
+    if (status != BASE_OK) return status;
+    for (uint32_t i = 0; i < call.input_count; i++) detail->types[i] = call.inputs[i].type;
+    for (uint32_t i = 0; i < call.output_count; i++)
+        detail->types[call.input_count + i] = call.outputs[i].type;
+    detail->ready = true;
+    return BASE_OK;
+}
+
+/* Reshape and its like only change what the bytes are called. */
+static bool share_bytes(ouro_session *session, const rt_step *step) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[step->node];
+    uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
+    const op_call *call = &((const rt_dynamic *)step->detail)->call;
+    if (op_row_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
+    if (!session->dynamic[to] || !(session->buffers[from] || is_lasting(session, from)) ||
+        call->inputs[0].type.layout != OP_LAYOUT_PLAIN || call->inputs[0].bytes != call->outputs[0].bytes) {
+        return false;
+    }
+    rt_value_set(session, to, &call->outputs[0].type, session->tensors[from].data, call->outputs[0].bytes,
+                 session->buffers[from]);
+    return true;
+}
+
+/* Types of the outputs, from what the inputs are now. */
+static base_status infer(ouro_session *session, const rt_step *step) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[step->node];
+    rt_dynamic *detail = step->detail;
+    op_call *call = &detail->call;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        uint32_t slot = of->slots[node->inputs + i];
+        if (slot != PLAN_ABSENT) step->inputs[i] = session->tensors[slot];
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) step->outputs[i] = (op_tensor){0};
+    base_status status = op_infer(call, &session->report);
+    for (uint32_t i = 0; i < call->output_count && status == BASE_OK; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        op_tensor *output = &step->outputs[i];
+        if (slot == PLAN_ABSENT || of->tensors[slot].address.place == PLAN_PLACE_NONE) {
+            *output = (op_tensor){0};
+            continue;
+        }
+        output->symbolic = NULL;
+        output->type.layout = (op_layout)of->tensors[slot].layout;
+        if (!op_type_bytes(&output->type, &output->bytes)) {
+            char text[256];
+            status = base_fail(&session->report, BASE_INVALID, "its output is %s: too large, or not known",
+                               op_type_print(&output->type, text, sizeof text));
+        } else if (!session->dynamic[slot] && !is_same_type(&output->type, &session->tensors[slot].type)) {
+            status = fail_planned(session, slot, &output->type);
+        }
+    }
+    return status;
+}
+
+base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[step->node];
+    base_status status = infer(session, step);
+    if (status != BASE_OK || share_bytes(session, step)) return status;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        op_tensor *output = &step->outputs[i];
+        if (output->type.dtype == OP_NONE) continue;
+        if (session->dynamic[slot] && !rt_value_new(session, slot, &output->type, output->bytes))
+            return BASE_MACHINE;
+        output->data = session->tensors[slot].data;
+    }
+    if (!is_prepared(step->detail)) status = prepare(session, step);
+    if (status != BASE_OK) return status;
+    rt_buffer *scratch = NULL;
+    if (step->prepared.scratch_bytes) {
+        scratch = rt_pool_take(&session->pool, step->prepared.scratch_bytes);
+        if (!scratch) return base_fail_memory(&session->report);
+    }
+    status = step->prepared.run(&step->prepared, step->inputs, step->outputs, scratch ? scratch->data : NULL,
+                                &session->report);
+    rt_buffer_release(&session->pool, scratch);
+    return status;
+}

@@ -1,0 +1,221 @@
+/* executor.h: what a session is made of, for the files that make it, run it and bind its buffers.
+ *
+ *   session.c    making and freeing: memory, addresses, kernels, steps
+ *   binding.c    buffers of the caller
+ *   execute.c    runs, traces, the check against unshared memory
+ *   control.c    If and Loop
+ *   dynamic.c    what is known at run time only: its memory, and nodes on it
+ *
+ * Everything that a run needs is resolved when the session is made: each step that executes has its tensors,
+ * with addresses, next to each other, its prepared kernel and its scratch. Views are no steps. Buffers of the
+ * caller are the only addresses that change; where they occur is listed (rt_patch). The loop executor will
+ * hang the addresses that change with the iteration on the same hook: a list of patches for each loop, run
+ * before each iteration.
+ */
+#ifndef OURO_EXECUTOR_H
+#define OURO_EXECUTOR_H
+
+#include "runtime/kernel.h"
+#include "runtime/session.h"
+
+struct ouro_plan {
+    plan opened;
+};
+
+/* ---- run-time memory (dynamic.c)
+ * -------------------------------------------------------------------------------- */
+
+/* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, behind the header. */
+typedef struct rt_buffer rt_buffer;
+struct rt_buffer {
+    rt_buffer *next; /* while it is free */
+    size_t references;
+    unsigned class_index;
+    void *data;
+};
+
+/* Sizes come in classes of four to a power of two; each has a list of free buffers, kept until the session
+ * goes. */
+enum { RT_POOL_CLASSES = 256 };
+typedef struct rt_pool {
+    rt_buffer *free[RT_POOL_CLASSES];
+} rt_pool;
+
+/* A buffer of at least `bytes`, with one reference; NULL when memory runs out. */
+rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes);
+void rt_buffer_retain(rt_buffer *buffer); /* NULL is allowed in both */
+void rt_buffer_release(rt_pool *pool, rt_buffer *buffer);
+void rt_pool_free(rt_pool *pool);
+
+/* ---- steps
+ * ---------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum rt_step_kind {
+    RT_STEP_KERNEL,
+    RT_STEP_VIEW,
+    RT_STEP_DYNAMIC,
+    RT_STEP_IF,
+    RT_STEP_LOOP
+} rt_step_kind;
+
+typedef struct rt_step {
+    rt_run_function *run; /* RT_STEP_KERNEL: not NULL */
+    rt_prepared prepared;
+    op_tensor *inputs, *outputs;
+    void *scratch;
+    rt_step_kind kind;
+    uint32_t node;
+    void *detail;             /* rt_dynamic, rt_step_if or rt_step_loop */
+    const uint32_t *released; /* dynamic tensors that nobody needs after this step */
+    uint32_t release_count;
+} rt_step;
+
+/* The steps of one graph. */
+typedef struct rt_frame {
+    rt_step *steps;
+    size_t step_count;
+    const uint32_t *dynamic; /* the dynamic tensors that the graph makes, parameters included */
+    uint32_t dynamic_count;
+} rt_frame;
+
+/* The value of one tensor handed to another. */
+typedef struct rt_move {
+    uint32_t from, to;
+    bool fixed; /* both are static: `bytes` are copied unless the addresses are equal */
+    size_t bytes;
+} rt_move;
+
+typedef struct rt_move_list {
+    rt_move *items;
+    uint32_t count;
+} rt_move_list;
+
+typedef struct rt_step_if {
+    uint32_t condition;
+    uint32_t graphs[2];
+    rt_move_list moves[2];
+} rt_step_if;
+
+/* A slice that is taken from a scanned input or put into a stacked output. */
+typedef struct rt_scan {
+    uint32_t whole, slice;
+    int64_t axis;
+    bool backwards;
+    bool fixed;          /* both are static */
+    int64_t extent;      /* of the axis; fixed ones only */
+    size_t outer, inner; /* slices before the axis, bytes of one behind it; fixed ones only */
+    /* What a stacked output of unknown extent has collected. */
+    rt_buffer *collected;
+    size_t slice_bytes, capacity;
+    op_type slice_type;
+} rt_scan;
+
+typedef struct rt_step_loop {
+    uint32_t body;
+    uint32_t trip_count, condition;                    /* PLAN_ABSENT: none */
+    uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */
+    uint32_t condition_result;
+    rt_move_list entry, next, exit;
+    rt_scan *inputs, *outputs;
+    uint32_t input_count, output_count;
+    const uint32_t *released; /* dynamic tensors that end with an iteration */
+    uint32_t release_count;
+} rt_step_loop;
+
+/* A node that is resolved when it runs. */
+typedef struct rt_dynamic {
+    op_call call;     /* inputs and outputs are those of the step */
+    base_arena arena; /* of the prepared kernel */
+    bool ready;       /* prepared holds a kernel for these types: */
+    op_type *types;   /* of inputs, then of outputs */
+} rt_dynamic;
+
+/* ---- sessions
+ * ------------------------------------------------------------------------------------------------------- */
+
+/* An address within a buffer of the caller. */
+typedef struct rt_patch {
+    void **data;
+    uint64_t offset;
+    uint32_t next; /* of the same buffer; PLAN_ABSENT: the last */
+} rt_patch;
+
+/* An input or output. */
+typedef struct rt_binding {
+    uint32_t slot;
+    uint32_t patches; /* the first; PLAN_ABSENT: none */
+    bool bound;
+    bool open;  /* extents are not known before the run */
+    void *data; /* what is bound, else the session's own (outputs that are not open) */
+    size_t bytes;
+    void *own;
+    op_tensor result; /* open outputs, after a run */
+    rt_buffer *held;  /* what result lies in, where it is not bound */
+} rt_binding;
+
+struct ouro_session {
+    const plan *of;
+    base_arena arena; /* all tables */
+    rt_environment environment;
+    unsigned char *memory; /* the arena of the plan */
+    void *own_memory, *own_scratch, *own_outputs;
+    size_t scratch_bytes; /* that kernels need beyond what was planned */
+    op_tensor *tensors;   /* by slot; of dynamic ones the value that they have now */
+    rt_buffer **buffers;  /* by slot: what owns a dynamic value, NULL where nobody need */
+    bool *dynamic;        /* by slot */
+    rt_frame *frames;     /* by graph */
+    rt_step **steps;      /* by node: NULL for views */
+    rt_patch *patches;
+    size_t patch_count, patch_capacity;
+    rt_binding *inputs, *outputs;
+    bool has_dynamic;
+    bool ran; /* the outputs are those of a run */
+    rt_pool pool;
+    base_report report; /* of the run */
+    bool placed;        /* the report names the node already */
+    rt_trace_function *trace;
+    void *trace_user;
+    int64_t iteration;
+    /* The check against unshared memory: a session in which every tensor has memory of its own does each step
+     * too. In it: views copy, and moves always do. */
+    struct ouro_session *mirror;
+    bool is_mirror;
+    void **own_tensors; /* of a mirror, by slot */
+};
+
+/* session.c; `is_mirror`: with memory of its own for every tensor. */
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
+                            ouro_session **made, base_report *report);
+
+/* binding.c */
+void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
+base_status rt_binding_before_run(ouro_session *session, base_report *report);
+base_status rt_binding_after_run(ouro_session *session, base_report *report);
+
+/* execute.c */
+base_status rt_execute(ouro_session *session, uint32_t graph);
+/* Puts "MODEL: node" before the messages of the report, once. Returns the status. */
+base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status);
+
+/* control.c */
+bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step);
+base_status rt_control_if(ouro_session *session, const rt_step *step);
+base_status rt_control_loop(ouro_session *session, const rt_step *step);
+/* Gives back what a run that failed left behind. */
+void rt_control_reset(ouro_session *session, rt_step_loop *loop);
+
+/* dynamic.c */
+bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step);
+base_status rt_dynamic_run(ouro_session *session, const rt_step *step);
+void rt_dynamic_free(rt_step *step);
+/* A dynamic tensor gets a value (the buffer, which may be NULL, is retained), or loses it. */
+void rt_value_set(ouro_session *session, uint32_t slot, const op_type *type, void *data, size_t bytes,
+                  rt_buffer *buffer);
+void rt_value_release(ouro_session *session, uint32_t slot);
+/* The same with memory of its own, not filled yet. False when memory runs out (reported). */
+bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes);
+/* Hands a value over where one of the two is dynamic. */
+base_status rt_value_move(ouro_session *session, const rt_move *move);
+
+#endif

@@ -1,0 +1,116 @@
+/* ouro.c: the public interface to plans, and errors. Sessions are in session.c, binding.c and execute.c. */
+#include "runtime/executor.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *ouro_version(void) {
+    return OURO_VERSION;
+}
+
+int ouro_error_print(const ouro_error *error) {
+    fprintf(stderr, "error: %s\n", error->message);
+    return (int)error->status;
+}
+
+ouro_status rt_error_set(ouro_error *error, const base_report *report) {
+    ouro_status status = report->status == BASE_OK ? OURO_INVALID : (ouro_status)report->status;
+    if (!error) return status;
+    error->status = status;
+    snprintf(error->message, sizeof error->message, "%.*s", (int)strcspn(report->text, "\n"), report->text);
+    return status;
+}
+
+/* ---- plans
+ * -------------------------------------------------------------------------------------------------------- */
+
+ouro_plan *rt_plan_new(plan *opened) {
+    ouro_plan *handle = malloc(sizeof *handle);
+    if (!handle) {
+        plan_close(opened);
+        return NULL;
+    }
+    handle->opened = *opened;
+    return handle;
+}
+
+const plan *rt_plan_of(const ouro_plan *handle) {
+    return &handle->opened;
+}
+
+static ouro_status finish_open(base_status status, plan *opened, ouro_plan **made, base_report *report,
+                               ouro_error *error) {
+    *made = NULL;
+    if (status == BASE_OK) {
+        *made = rt_plan_new(opened);
+        if (!*made) status = base_fail_memory(report);
+    }
+    return status == BASE_OK ? OURO_OK : rt_error_set(error, report);
+}
+
+ouro_status ouro_plan_load(const char *path, ouro_plan **made, ouro_error *error) {
+    base_report report = {0};
+    plan opened;
+    return finish_open(plan_load(path, &opened, &report), &opened, made, &report, error);
+}
+
+ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **made, ouro_error *error) {
+    base_report report = {0};
+    plan opened;
+    return finish_open(plan_open(bytes, size, "plan", true, NULL, NULL, &opened, &report), &opened, made,
+                       &report, error);
+}
+
+void ouro_plan_free(ouro_plan *handle) {
+    if (!handle) return;
+    plan_close(&handle->opened);
+    free(handle);
+}
+
+size_t ouro_plan_arena_bytes(const ouro_plan *handle) {
+    return (size_t)handle->opened.header->arena_bytes;
+}
+size_t ouro_plan_input_count(const ouro_plan *handle) {
+    return (size_t)handle->opened.header->inputs.count;
+}
+size_t ouro_plan_output_count(const ouro_plan *handle) {
+    return (size_t)handle->opened.header->outputs.count;
+}
+
+static ouro_status describe(const plan *of, const plan_interface *items, uint64_t count, size_t index,
+                            ouro_tensor_info *info) {
+    if (index >= count) return OURO_USAGE;
+    op_type type;
+    plan_tensor_type(of, items[index].slot, &type);
+    *info = (ouro_tensor_info){.name = of->texts + items[index].name,
+                               .dtype = (ouro_dtype)type.dtype,
+                               .rank = type.shape.rank,
+                               .bytes = (size_t)of->tensors[items[index].slot].bytes};
+    for (int32_t d = 0; d < type.shape.rank; d++)
+        info->dims[d] = type.shape.dims[d] < 0 ? -1 : type.shape.dims[d];
+    return OURO_OK;
+}
+
+ouro_status ouro_plan_input(const ouro_plan *handle, size_t index, ouro_tensor_info *info) {
+    return describe(&handle->opened, handle->opened.inputs, handle->opened.header->inputs.count, index, info);
+}
+
+ouro_status ouro_plan_output(const ouro_plan *handle, size_t index, ouro_tensor_info *info) {
+    return describe(&handle->opened, handle->opened.outputs, handle->opened.header->outputs.count, index,
+                    info);
+}
+
+static int find(const plan *of, const plan_interface *items, uint64_t count, const char *name) {
+    for (uint64_t i = 0; i < count && i <= INT32_MAX; i++) {
+        if (strcmp(of->texts + items[i].name, name) == 0) return (int)i;
+    }
+    return -1;
+}
+
+int ouro_plan_find_input(const ouro_plan *handle, const char *name) {
+    return find(&handle->opened, handle->opened.inputs, handle->opened.header->inputs.count, name);
+}
+
+int ouro_plan_find_output(const ouro_plan *handle, const char *name) {
+    return find(&handle->opened, handle->opened.outputs, handle->opened.header->outputs.count, name);
+}

@@ -1,0 +1,444 @@
+/* session.c: making a session: memory, the address of every tensor, a prepared kernel for every step. What is
+ * done here is not done again when it runs.
+ *
+ * In a mirror (executor.h) every tensor that the plan makes gets memory of its own, and views become steps.
+ */
+#include "runtime/executor.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- addresses
+ * -------------------------------------------------------------------------------------------------- */
+
+static void *allocate_aligned(size_t bytes) {
+    size_t room;
+    return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &room) ? aligned_alloc(RT_ALIGNMENT, room) : NULL;
+}
+
+static bool add_patch(ouro_session *session, rt_binding *binding, void **data, uint64_t offset) {
+    rt_patch *patches = base_arena_grow(&session->arena, session->patches, &session->patch_capacity,
+                                        session->patch_count + 1, sizeof *patches);
+    if (!patches) return false;
+    session->patches = patches;
+    patches[session->patch_count] = (rt_patch){data, offset, binding->patches};
+    binding->patches = (uint32_t)session->patch_count++;
+    return true;
+}
+
+/* Memory of its own: in a mirror for all that is not the caller's or a constant. */
+static bool has_own_memory(const ouro_session *session, uint32_t slot) {
+    const plan_tensor *tensor = &session->of->tensors[slot];
+    if (!session->is_mirror || session->dynamic[slot]) return false;
+    return session->own_tensors[slot] != NULL || tensor->address.place == PLAN_PLACE_ARENA ||
+           tensor->address.place == PLAN_PLACE_OUTPUT;
+}
+
+/* *data becomes the address of the tensor, now and whenever its buffer is bound again. */
+static bool resolve(ouro_session *session, uint32_t slot, void **data) {
+    const plan *of = session->of;
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_address *address = &tensor->address;
+    *data = NULL;
+    if (session->dynamic[slot]) return true;
+    if (has_own_memory(session, slot)) {
+        if (!session->own_tensors[slot]) session->own_tensors[slot] = allocate_aligned((size_t)tensor->bytes);
+        *data = session->own_tensors[slot];
+        return *data != NULL;
+    }
+    switch (address->place) {
+    case PLAN_PLACE_ARENA:
+        *data = session->memory + address->offset;
+        return true;
+    case PLAN_PLACE_CONSTANT:
+        *data = (void *)(uintptr_t)(of->constants + address->offset);
+        return true;
+    case PLAN_PLACE_INPUT:
+        return add_patch(session, &session->inputs[address->index], data, address->offset);
+    case PLAN_PLACE_OUTPUT:
+        return add_patch(session, &session->outputs[address->index], data, address->offset);
+    default:
+        return true; /* nobody reads or writes it */
+    }
+}
+
+/* What a step sees of a tensor: nothing of one that has no place. */
+static bool make_operand(ouro_session *session, uint32_t slot, op_tensor *operand) {
+    *operand = (op_tensor){0};
+    if (slot == PLAN_ABSENT || session->of->tensors[slot].address.place == PLAN_PLACE_NONE) return true;
+    operand->type = session->tensors[slot].type;
+    operand->bytes = session->tensors[slot].bytes;
+    return resolve(session, slot, &operand->data);
+}
+
+static bool is_dynamic(const plan *of, uint32_t slot) {
+    op_type type;
+    size_t bytes;
+    plan_tensor_type(of, slot, &type);
+    return of->tensors[slot].address.place == PLAN_PLACE_DYNAMIC || !op_type_bytes(&type, &bytes);
+}
+
+static base_status make_tensors(ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    size_t count = (size_t)of->header->tensors.count;
+    session->tensors = BASE_ARRAY(&session->arena, op_tensor, count);
+    session->buffers = BASE_ARRAY(&session->arena, rt_buffer *, count);
+    session->dynamic = BASE_ARRAY(&session->arena, bool, count);
+    session->own_tensors = BASE_ARRAY(&session->arena, void *, count);
+    if (!session->tensors || !session->buffers || !session->dynamic || !session->own_tensors) {
+        return base_fail_memory(report);
+    }
+    for (uint32_t slot = 0; slot < count; slot++) {
+        const plan_tensor *record = &of->tensors[slot];
+        op_tensor *tensor = &session->tensors[slot];
+        plan_tensor_type(of, slot, &tensor->type);
+        tensor->bytes = (size_t)record->bytes;
+        if (record->kind != OP_KIND_TENSOR || record->dtype == OP_STRING || record->dtype == OP_NONE) {
+            char text[256];
+            return base_fail_unsupported(
+                report, "tensor \"%s\" is %s: only tensors of numbers can be executed",
+                of->texts + record->name, op_type_print(&tensor->type, text, sizeof text));
+        }
+        session->dynamic[slot] = is_dynamic(of, slot);
+        session->has_dynamic = session->has_dynamic || session->dynamic[slot];
+    }
+    /* In a mirror what views hand on within inputs and constants is copied out. */
+    for (uint64_t n = 0; session->is_mirror && n < of->header->nodes.count; n++) {
+        const plan_node *node = &of->nodes[n];
+        for (uint64_t i = 0; i < node->output_count; i++) {
+            uint32_t slot = of->slots[node->outputs + i];
+            if (slot == PLAN_ABSENT || session->dynamic[slot]) continue;
+            session->own_tensors[slot] = allocate_aligned(session->tensors[slot].bytes);
+            if (!session->own_tensors[slot]) return base_fail_memory(report);
+        }
+    }
+    for (uint32_t slot = 0; slot < count; slot++) {
+        if (!resolve(session, slot, &session->tensors[slot].data)) return base_fail_memory(report);
+    }
+    return BASE_OK;
+}
+
+/* ---- memory
+ * ------------------------------------------------------------------------------------------------------- */
+
+static base_status make_memory(ouro_session *session, const ouro_session_options *options,
+                               base_report *report) {
+    size_t bytes = (size_t)session->of->header->arena_bytes;
+    if (session->is_mirror) return BASE_OK;
+    if (options && options->arena) {
+        if (options->arena_bytes < bytes) {
+            return base_fail(report, BASE_USAGE, "the arena given has %zu bytes, the plan needs %zu",
+                             options->arena_bytes, bytes);
+        }
+        if ((uintptr_t)options->arena % RT_ALIGNMENT != 0) {
+            return base_fail(report, BASE_USAGE, "the arena given is not aligned to %d", (int)RT_ALIGNMENT);
+        }
+        session->memory = options->arena;
+        return BASE_OK;
+    }
+    session->memory = session->own_memory = allocate_aligned(bytes);
+    if (session->memory) return BASE_OK;
+    return base_fail(report, BASE_MACHINE, "out of memory: the arena needs %zu bytes", bytes);
+}
+
+/* Bindings, and memory for the outputs that are not bound. */
+static base_status make_bindings(ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    size_t inputs = (size_t)of->header->inputs.count, outputs = (size_t)of->header->outputs.count, total = 0;
+    session->inputs = BASE_ARRAY(&session->arena, rt_binding, inputs);
+    session->outputs = BASE_ARRAY(&session->arena, rt_binding, outputs);
+    if (!session->inputs || !session->outputs) return base_fail_memory(report);
+    for (size_t i = 0; i < inputs + outputs; i++) {
+        rt_binding *binding = i < inputs ? &session->inputs[i] : &session->outputs[i - inputs];
+        binding->slot = i < inputs ? of->inputs[i].slot : of->outputs[i - inputs].slot;
+        binding->patches = PLAN_ABSENT;
+        binding->open = is_dynamic(of, binding->slot);
+        binding->bytes = (size_t)of->tensors[binding->slot].bytes;
+        if (i < inputs) continue;
+        if (!base_size_align(total, RT_ALIGNMENT, &total) || !base_size_add(total, binding->bytes, &total)) {
+            return base_fail(report, BASE_INVALID, "the outputs are too large");
+        }
+    }
+    session->own_outputs = allocate_aligned(total);
+    if (!session->own_outputs) return base_fail_memory(report);
+    size_t used = 0;
+    for (size_t i = 0; i < outputs; i++) {
+        rt_binding *binding = &session->outputs[i];
+        if (binding->open) continue;
+        used = (used + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+        binding->own = binding->data = (char *)session->own_outputs + used;
+        used += binding->bytes;
+    }
+    return BASE_OK;
+}
+
+/* ---- steps
+ * ----------------------------------------------------------------------------------------------------------
+ */
+
+/* The kernel that the plan names for the node; NULL where it names none. */
+static const rt_kernel *planned_kernel(const plan *of, const plan_node *node, op_code code) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(code, i)); i++) {
+        if (strcmp(kernel->name, of->texts + node->kernel) == 0) return kernel;
+    }
+    return NULL;
+}
+
+static base_status make_kernel(ouro_session *session, const plan_node *node, op_code code, rt_step *step,
+                               base_report *report) {
+    const plan *of = session->of;
+    op_call call = {.code = code,
+                    .input_count = (uint32_t)node->input_count,
+                    .output_count = (uint32_t)node->output_count,
+                    .outputs = step->outputs};
+    /* Kernels see the data of constants only: other data is not there yet. */
+    op_tensor *inputs = BASE_ARRAY(&session->arena, op_tensor, call.input_count);
+    if (!inputs || !plan_node_attributes(of, node, &session->arena, &call.attributes)) {
+        return base_fail_memory(report);
+    }
+    for (uint32_t i = 0; i < call.input_count; i++) {
+        uint32_t slot = of->slots[node->inputs + i];
+        inputs[i] = step->inputs[i];
+        if (slot == PLAN_ABSENT || of->tensors[slot].address.place != PLAN_PLACE_CONSTANT)
+            inputs[i].data = NULL;
+    }
+    call.inputs = inputs;
+    const rt_kernel *kernel = planned_kernel(of, node, code);
+    if (!kernel || !kernel->accepts(&call, &session->environment)) {
+        return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
+                         kernel ? "does not accept these types" : "is not in this library");
+    }
+    base_status status =
+        rt_kernel_prepare(kernel, &call, &session->environment, &session->arena, &step->prepared, report);
+    if (status != BASE_OK) return status;
+    step->run = step->prepared.run;
+    if (!step->prepared.scratch_bytes) return BASE_OK;
+    if (!session->is_mirror && step->prepared.scratch_bytes <= node->scratch_bytes) {
+        step->scratch = session->memory + node->scratch.offset;
+    } else if (step->prepared.scratch_bytes > session->scratch_bytes) {
+        session->scratch_bytes = step->prepared.scratch_bytes; /* one for all: steps run one after another */
+    }
+    return BASE_OK;
+}
+
+static base_status make_step(ouro_session *session, uint32_t number, rt_step *step, base_report *report) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[number];
+    op_code code = plan_node_code(of, node);
+    step->node = number;
+    step->inputs = BASE_ARRAY(&session->arena, op_tensor, (size_t)node->input_count);
+    step->outputs = BASE_ARRAY(&session->arena, op_tensor, (size_t)node->output_count);
+    if (!step->inputs || !step->outputs) return base_fail_memory(report);
+    for (uint64_t i = 0; i < node->input_count; i++) {
+        if (!make_operand(session, of->slots[node->inputs + i], &step->inputs[i]))
+            return base_fail_memory(report);
+    }
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        if (!make_operand(session, of->slots[node->outputs + i], &step->outputs[i]))
+            return base_fail_memory(report);
+    }
+    bool made = true;
+    if (op_row_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
+    else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
+    else if (node->flags & PLAN_NODE_VIEW) step->kind = RT_STEP_VIEW;
+    else return make_kernel(session, node, code, step, report);
+    return made ? BASE_OK : base_fail_memory(report);
+}
+
+static bool is_skipped(const ouro_session *session, const plan_node *node) {
+    return node->flags & PLAN_NODE_VIEW && !(node->flags & PLAN_NODE_DYNAMIC) && !session->is_mirror;
+}
+
+static base_status make_frames(ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    session->frames = BASE_ARRAY(&session->arena, rt_frame, (size_t)of->header->graphs.count);
+    session->steps = BASE_ARRAY(&session->arena, rt_step *, (size_t)of->header->nodes.count);
+    if (!session->frames || !session->steps) return base_fail_memory(report);
+    for (uint32_t g = 0; g < of->header->graphs.count; g++) {
+        const plan_graph *graph = &of->graphs[g];
+        rt_frame *frame = &session->frames[g];
+        frame->steps = BASE_ARRAY(&session->arena, rt_step, (size_t)graph->node_count);
+        if (!frame->steps) return base_fail_memory(report);
+        for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
+            if (is_skipped(session, &of->nodes[n])) continue;
+            rt_step *step = &frame->steps[frame->step_count++];
+            session->steps[n] = step;
+            plan_node_context(of, &of->nodes[n], NULL, report);
+            base_status status = make_step(session, (uint32_t)n, step, report);
+            if (status != BASE_OK) return status;
+        }
+    }
+    base_report_context(report, "%s", of->texts + of->header->model_name);
+    return BASE_OK;
+}
+
+/* ---- lives of dynamic tensors
+ * ------------------------------------------------------------------------------------------ */
+
+/* The node of graph `home` in which a use by `node` happens. */
+static uint64_t step_in(const plan *of, uint32_t home, uint64_t node) {
+    while (of->nodes[node].graph != home) node = of->graphs[of->nodes[node].graph].owner;
+    return node;
+}
+
+/* Lists for every step the dynamic tensors whose last use it is, and for every graph those that it makes. */
+static bool make_lives(ouro_session *session) {
+    const plan *of = session->of;
+    size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count;
+    if (!session->has_dynamic) return true;
+    uint64_t *last = BASE_ARRAY(&session->arena, uint64_t, tensors); /* the node + 1 */
+    bool *kept = BASE_ARRAY(&session->arena, bool, tensors);
+    bool *parameter = BASE_ARRAY(&session->arena, bool, tensors);
+    uint32_t *counts = BASE_ARRAY(&session->arena, uint32_t, nodes);
+    uint32_t *lists = BASE_ARRAY(&session->arena, uint32_t, 2 * tensors);
+    if (!last || !kept || !parameter || !counts || !lists) return false;
+    for (uint64_t n = 0; n < nodes; n++) {
+        const plan_node *node = &of->nodes[n];
+        for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
+            bool input = i < node->input_count;
+            uint32_t slot = of->slots[input ? node->inputs + i : node->outputs + i - node->input_count];
+            if (slot == PLAN_ABSENT || !session->dynamic[slot]) continue;
+            uint64_t step = step_in(of, of->tensors[slot].graph, n) + 1;
+            if (step > last[slot]) last[slot] = step;
+        }
+    }
+    for (uint32_t g = 0; g < of->header->graphs.count; g++) {
+        const plan_graph *graph = &of->graphs[g];
+        for (uint64_t i = 0; i < graph->result_count; i++) {
+            uint32_t slot = of->slots[graph->results + i];
+            if (!session->dynamic[slot]) continue;
+            if (of->tensors[slot].graph == g) {
+                kept[slot] = true; /* the graph's owner takes it */
+            } else {
+                uint64_t step = step_in(of, of->tensors[slot].graph, graph->owner) + 1;
+                if (step > last[slot]) last[slot] = step;
+            }
+        }
+        for (uint64_t i = 0; i < graph->parameter_count; i++)
+            parameter[of->slots[graph->parameters + i]] = true;
+    }
+    for (uint32_t slot = 0; slot < tensors; slot++) {
+        /* What the caller bound stays. */
+        bool bound = parameter[slot] && of->tensors[slot].graph == 0;
+        if (!session->dynamic[slot] || kept[slot] || bound || !last[slot]) last[slot] = 0;
+        else counts[last[slot] - 1]++;
+    }
+    uint32_t used = 0;
+    for (uint64_t n = 0; n < nodes; n++) {
+        rt_step *step = session->steps[n];
+        if (!step) continue;
+        step->released = lists + used;
+        used += counts[n];
+    }
+    for (uint32_t slot = 0; slot < tensors; slot++) {
+        if (!last[slot]) continue;
+        rt_step *step = session->steps[last[slot] - 1];
+        if (step) ((uint32_t *)(uintptr_t)step->released)[step->release_count++] = slot;
+    }
+    for (uint32_t g = 0; g < of->header->graphs.count; g++) {
+        rt_frame *frame = &session->frames[g];
+        uint32_t *list = lists + used;
+        frame->dynamic = list;
+        for (uint64_t i = 0; i < of->graphs[g].parameter_count && g; i++) {
+            uint32_t slot = of->slots[of->graphs[g].parameters + i];
+            if (session->dynamic[slot]) list[frame->dynamic_count++] = slot;
+        }
+        for (uint64_t n = of->graphs[g].nodes; n < of->graphs[g].nodes + of->graphs[g].node_count; n++) {
+            for (uint64_t i = 0; i < of->nodes[n].output_count; i++) {
+                uint32_t slot = of->slots[of->nodes[n].outputs + i];
+                if (slot != PLAN_ABSENT && session->dynamic[slot]) list[frame->dynamic_count++] = slot;
+            }
+        }
+        used += frame->dynamic_count;
+    }
+    return true;
+}
+
+/* ---- all
+ * ------------------------------------------------------------------------------------------------------------------
+ */
+
+/* Scratch beyond the plan: where the session has more threads than the plan, or is a mirror. */
+static base_status make_scratch(ouro_session *session, base_report *report) {
+    if (!session->scratch_bytes) return BASE_OK;
+    session->own_scratch = allocate_aligned(session->scratch_bytes);
+    if (!session->own_scratch) return base_fail_memory(report);
+    for (uint64_t n = 0; n < session->of->header->nodes.count; n++) {
+        rt_step *step = session->steps[n];
+        if (step && step->prepared.scratch_bytes && !step->scratch) step->scratch = session->own_scratch;
+    }
+    return BASE_OK;
+}
+
+static base_status make_all(ouro_session *session, const ouro_session_options *options, base_report *report) {
+    base_status status = make_memory(session, options, report);
+    if (status == BASE_OK) status = make_bindings(session, report);
+    if (status == BASE_OK) status = make_tensors(session, report);
+    if (status == BASE_OK) status = make_frames(session, report);
+    if (status == BASE_OK) status = make_scratch(session, report);
+    if (status == BASE_OK && !make_lives(session)) status = base_fail_memory(report);
+    if (status != BASE_OK) return status;
+    for (size_t i = 0; i < session->of->header->outputs.count; i++) {
+        rt_binding_point(session, &session->outputs[i], session->outputs[i].data);
+    }
+    return BASE_OK;
+}
+
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
+                            ouro_session **made, base_report *report) {
+    int threads = options && options->threads ? options->threads : (int)of->header->threads;
+    *made = NULL;
+    base_report_context(report, "%s", of->texts + of->header->model_name);
+    if (threads < 1 || threads > 1024) {
+        return base_fail(report, BASE_USAGE, "%d threads, expected 1 to 1024", threads);
+    }
+    ouro_session *session = calloc(1, sizeof *session);
+    if (!session) return base_fail_memory(report);
+    session->of = of;
+    session->is_mirror = is_mirror;
+    session->environment =
+        (rt_environment){.threads = threads, .portable_only = strcmp(of->header->machine, "portable") == 0};
+    base_arena_init(&session->arena, NULL);
+    base_status status = make_all(session, options, report);
+    if (status != BASE_OK) {
+        ouro_session_free(session);
+        return status;
+    }
+    rt_threads_warm(threads);
+    *made = session;
+    return BASE_OK;
+}
+
+ouro_status ouro_session_new(ouro_plan *handle, const ouro_session_options *options, ouro_session **session,
+                             ouro_error *error) {
+    base_report report = {0};
+    base_status status = rt_session_make(&handle->opened, options, false, session, &report);
+    return status == BASE_OK ? OURO_OK : rt_error_set(error, &report);
+}
+
+static void free_step(ouro_session *session, rt_step *step) {
+    rt_kernel_release(&step->prepared);
+    if (step->kind == RT_STEP_DYNAMIC) rt_dynamic_free(step);
+    if (step->kind == RT_STEP_LOOP && step->detail) rt_control_reset(session, step->detail);
+}
+
+void ouro_session_free(ouro_session *session) {
+    if (!session) return;
+    const plan_header *header = session->of->header;
+    for (uint64_t n = 0; session->steps && n < header->nodes.count; n++) {
+        if (session->steps[n]) free_step(session, session->steps[n]);
+    }
+    for (uint32_t slot = 0; slot < header->tensors.count; slot++) {
+        if (session->buffers) rt_buffer_release(&session->pool, session->buffers[slot]);
+        if (session->own_tensors) free(session->own_tensors[slot]);
+    }
+    for (uint64_t i = 0; session->outputs && i < header->outputs.count; i++) {
+        rt_buffer_release(&session->pool, session->outputs[i].held);
+    }
+    rt_pool_free(&session->pool);
+    free(session->own_memory);
+    free(session->own_scratch);
+    free(session->own_outputs);
+    base_arena_free(&session->arena);
+    free(session);
+}
