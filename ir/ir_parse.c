@@ -599,13 +599,17 @@ static bool parse_results(parser *p, ir_graph *graph) {
     if (p->lexer.token.kind != IR_TOKEN_VALUE) return true;
     do {
         ir_value *value;
+        const char *name;
         if (!parse_use(p, graph, &value)) return false;
         if (!ir_graph_add_result(graph, value)) return FAIL_MEMORY(p);
+        if (!accept_word(p, "as")) continue;
+        if (!expect_name(p, "the name of a result", &name)) return false;
+        if (!ir_graph_set_result_name(graph, graph->result_count - 1, name)) return FAIL_MEMORY(p);
     } while (accept_sign(p, ','));
     return true;
 }
 
-/* graph name(parameters) at "path" { nodes yield results } */
+/* graph name(parameters) at "path" { nodes yield results }; a result: %value, or %value as name */
 static bool parse_graph(parser *p, ir_node *owner) {
     const char *name = NULL, *path = "";
     if (p->depth == IR_MAX_DEPTH) return FAIL(p, "graphs nest deeper than %d", IR_MAX_DEPTH);

@@ -389,7 +389,12 @@ static void print_graph(printer *p, const ir_graph *graph, int depth) {
     fputs("yield", file);
     for (uint32_t i = 0; i < graph->result_count; i++) {
         fputs(i ? ", " : " ", file);
-        print_value(p, graph->results[i]->value);
+        const ir_value *value = graph->results[i]->value;
+        print_value(p, value);
+        const char *name = value ? ir_graph_result_name(graph, i) : "";
+        if (!value || strcmp(name, value->name) == 0) continue;
+        fputs(" as ", file);
+        print_word(p, name);
     }
     fputc('\n', file);
     indent(p, depth);
