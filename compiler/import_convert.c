@@ -11,6 +11,7 @@
 enum { ANY = -1, LAST = 17 };
 
 #define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I storage_order:i strides:I"
+#define AVERAGE_ATTRIBUTES "auto_pad:s ceil_mode:i count_include_pad:i kernel_shape:I! pads:I strides:I"
 #define CONSTANT_ATTRIBUTES                                                                                  \
     "sparse_value:z value:t value_float:f value_floats:F value_int:i value_ints:I value_string:s "           \
     "value_strings:S"
@@ -61,7 +62,7 @@ static const import_row rows[] = {
     {"", "MatMul", 1, LAST, NULL, 2, 2, 1, import_convert_plain},
     {"", "Gemm", 1, 6, "alpha:f beta:f broadcast:i transA:i transB:i", 3, 3, 1, import_convert_plain},
     {"", "MaxPool", 1, LAST, POOL_ATTRIBUTES, 1, 1, 2, import_convert_plain},
-    {"", "AveragePool", 1, LAST, POOL_ATTRIBUTES " count_include_pad:i", 1, 1, 1, import_convert_plain},
+    {"", "AveragePool", 1, LAST, AVERAGE_ATTRIBUTES, 1, 1, 1, import_convert_plain},
     {"", "LRN", 1, LAST, "alpha:f beta:f bias:f size:i!", 1, 1, 1, import_convert_plain},
     {"", "BatchNormalization", 1, 6, "epsilon:f is_test:i momentum:f spatial:i", 5, 5, 5,
      import_convert_batch_normalization},

@@ -63,6 +63,7 @@ base_status import_convert_loop(import_node *n) {
             return base_fail(n->importer->report, BASE_INVALID, "input %u is absent, it is needed", i);
         }
     }
+    /* Files disagree on whether these two are scalars or have one dimension; the IR has scalars. */
     types[0] = (op_type){.dtype = OP_INT64};
     types[1] = (op_type){.dtype = OP_BOOL};
     ir_node *node = import_begin(n, OP_LOOP, NONE, given, inputs);
@@ -70,9 +71,6 @@ base_status import_convert_loop(import_node *n) {
     ir_graph *body;
     base_status status = import_sub_graph(n, node, "body", false, given, types, &body);
     if (status != BASE_OK) return status;
-    /* Files disagree on whether these two are scalars or have one dimension; the IR has scalars. */
-    body->parameters[0]->type = types[0];
-    body->parameters[1]->type = types[1];
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
             n->importer->report, BASE_INVALID,

@@ -572,7 +572,8 @@ base_status import_graph_content(import_state *importer, import_scope *scope, co
     return BASE_OK;
 }
 
-/* A parameter's type: what the graph declares, completed by what the node gives. */
+/* A parameter's type: what the graph declares, completed by what the node gives. A shape that the node gives holds in
+ * every iteration. */
 static base_status parameter_type(import_state *importer, const Onnx__ValueInfoProto *info,
                                   const op_type *given, op_type *type) {
     base_status status = import_type(importer, info, false, type);
@@ -583,6 +584,7 @@ static base_status parameter_type(import_state *importer, const Onnx__ValueInfoP
         type->kind = given->kind;
         type->element = given->element;
     }
+    if (given->shape.rank >= 0) type->shape = given->shape; /* it cannot be otherwise, whatever is declared */
     if (type->dtype != given->dtype || type->kind != given->kind) {
         char declared[200], actual[200];
         return base_fail(importer->report, BASE_INVALID,
