@@ -35,11 +35,36 @@ static base_status finish_control(import_node *n, ir_node *node, const ir_graph 
     return BASE_OK;
 }
 
+/* A value that must be one element of a dtype, as far as it is known. */
+static base_status check_single(const import_node *n, const ir_value *value, op_dtype dtype,
+                                const char *what) {
+    int64_t elements;
+    if (!value || value->type.dtype == OP_NONE) return BASE_OK;
+    bool one = !op_shape_elements(&value->type.shape, &elements) || elements == 1;
+    if (value->type.dtype == dtype && value->type.kind == OP_KIND_TENSOR && one) return BASE_OK;
+    char text[200];
+    return base_fail(n->importer->report, BASE_INVALID, "the %s is %s, it must be one %s", what,
+                     op_type_print(&value->type, text, sizeof text), op_dtype_name(dtype));
+}
+
+/* Two values of which one becomes the other must have one dtype, as far as it is known. */
+static base_status check_same(const import_node *n, const ir_value *a, const ir_value *b, const char *what,
+                              uint32_t index) {
+    if (a->type.dtype == OP_NONE || b->type.dtype == OP_NONE) return BASE_OK;
+    if (a->type.dtype == b->type.dtype && a->type.kind == b->type.kind) return BASE_OK;
+    char first[200], second[200];
+    return base_fail(n->importer->report, BASE_INVALID, "%s %u is %s and %s: these must agree", what, index,
+                     op_type_print(&a->type, first, sizeof first),
+                     op_type_print(&b->type, second, sizeof second));
+}
+
 base_status import_convert_if(import_node *n) {
+    base_status status = check_single(n, n->inputs[0], OP_BOOL, "condition");
+    if (status != BASE_OK) return status;
     ir_node *node = import_begin(n, OP_IF, NONE, 1, n->inputs);
     if (!node) return import_memory(n);
     ir_graph *branches[2];
-    base_status status = import_sub_graph(n, node, "then_branch", false, 0, NULL, &branches[0]);
+    status = import_sub_graph(n, node, "then_branch", false, 0, NULL, &branches[0]);
     if (status == BASE_OK) status = import_sub_graph(n, node, "else_branch", false, 0, NULL, &branches[1]);
     if (status != BASE_OK) return status;
     uint32_t count = branches[0]->result_count;
@@ -48,7 +73,18 @@ base_status import_convert_if(import_node *n) {
                          "%u outputs, then_branch has %u and else_branch %u: these must agree",
                          n->output_count, count, branches[1]->result_count);
     }
-    return finish_control(n, node, branches[0], 0, count);
+    for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
+        status = check_same(n, branches[0]->results[i]->value, branches[1]->results[i]->value, "output", i);
+    }
+    return status == BASE_OK ? finish_control(n, node, branches[0], 0, count) : status;
+}
+
+static base_status check_carried(const import_node *n, const ir_graph *body, uint32_t carried) {
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < carried && status == BASE_OK; i++) {
+        status = check_same(n, body->parameters[2 + i], body->results[1 + i]->value, "carried value", i);
+    }
+    return status;
 }
 
 base_status import_convert_loop(import_node *n) {
@@ -66,10 +102,13 @@ base_status import_convert_loop(import_node *n) {
     /* Files disagree on whether these two are scalars or have one dimension; the IR has scalars. */
     types[0] = (op_type){.dtype = OP_INT64};
     types[1] = (op_type){.dtype = OP_BOOL};
+    base_status status = check_single(n, inputs[0], OP_INT64, "trip count");
+    if (status == BASE_OK) status = check_single(n, inputs[1], OP_BOOL, "condition");
+    if (status != BASE_OK) return status;
     ir_node *node = import_begin(n, OP_LOOP, NONE, given, inputs);
     if (!node) return import_memory(n);
     ir_graph *body;
-    base_status status = import_sub_graph(n, node, "body", false, given, types, &body);
+    status = import_sub_graph(n, node, "body", false, given, types, &body);
     if (status != BASE_OK) return status;
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
@@ -78,6 +117,9 @@ base_status import_convert_loop(import_node *n) {
             "values and the scan outputs are wanted",
             carried, n->output_count, body->result_count);
     }
+    status = check_single(n, body->results[0]->value, OP_BOOL, "condition that the body computes");
+    if (status == BASE_OK) status = check_carried(n, body, carried);
+    if (status != BASE_OK) return status;
     uint32_t outputs = body->result_count - 1;
     if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried)) {
         return import_memory(n);
@@ -164,7 +206,9 @@ base_status import_convert_scan(import_node *n) {
     }
     uint32_t outputs = body->result_count - 1, stacked = outputs - carried;
     attributes = node->attributes;
-    status = copy_list(n, &attributes, "scan_output_axes", "ouro.scan_output_axes", stacked);
+    status = check_carried(n, body, carried);
+    if (status == BASE_OK)
+        status = copy_list(n, &attributes, "scan_output_axes", "ouro.scan_output_axes", stacked);
     if (status == BASE_OK) {
         status = copy_list(n, &attributes, "scan_output_directions", "ouro.scan_output_directions", stacked);
     }

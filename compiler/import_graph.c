@@ -180,7 +180,7 @@ static base_status report_cycle(import_state *importer, const sorter *s, const s
         if (i - begin == 5) break;
     }
     import_context(importer, s->scope->path, NULL);
-    return base_fail(importer->report, BASE_INVALID, "the nodes form a cycle: %s", list);
+    return base_fail(importer->report, BASE_INVALID, "the nodes need each other in a cycle: %s", list);
 }
 
 /* Depth first from each node in the file's order; the stack is an array, for chains can be as long as the
@@ -364,9 +364,8 @@ static base_status check_attribute(const import_node *n, const Onnx__AttributePr
     }
     /* A hint about memory from before opset 6 that nobody has ever needed. */
     if (strcmp(a->name, "consumed_inputs") == 0 && n->version < 6) return BASE_OK;
-    return base_fail(n->importer->report, BASE_INVALID,
-                     "attribute " IMPORT_NAME " is none of %s of opset %lld", a->name, n->row.name,
-                     (long long)n->version);
+    return base_fail(n->importer->report, BASE_INVALID, "%s of opset %lld has no attribute " IMPORT_NAME,
+                     n->row.name, (long long)n->version, a->name);
 }
 
 static base_status check_attributes(const import_node *n) {
@@ -460,7 +459,7 @@ static base_status resolve_inputs(import_node *n) {
         if (!binding) {
             return base_fail(n->importer->report, BASE_INVALID,
                              "input %zu (" IMPORT_NAME
-                             ") is neither an input or an initializer of the graph nor computed",
+                             ") is not defined: it is no input, no initializer and no output of a node",
                              i, proto->input[i]);
         }
         n->inputs[i] = binding->value;
@@ -483,7 +482,6 @@ static base_status check_counts(const import_node *n) {
     for (uint32_t i = 0; i < n->input_count; i++) {
         if (n->inputs[i] || (row->input_maximum >= 0 && i >= (uint32_t)row->input_minimum)) continue;
         if (row->input_minimum == 0) continue; /* the converter knows which may be absent */
-        continue;                              /* trip count and condition are optional before what is not */
         return base_fail(report, BASE_INVALID, "input %u is absent, it is needed", i);
     }
     if (row->output_maximum >= 0 && n->output_count > (uint32_t)row->output_maximum) {
@@ -572,8 +570,8 @@ base_status import_graph_content(import_state *importer, import_scope *scope, co
     return BASE_OK;
 }
 
-/* A parameter's type: what the graph declares, completed by what the node gives. A shape that the node gives holds in
- * every iteration. */
+/* A parameter's type: what the graph declares, completed by what the node gives. A shape that the node gives
+ * holds in every iteration. */
 static base_status parameter_type(import_state *importer, const Onnx__ValueInfoProto *info,
                                   const op_type *given, op_type *type) {
     base_status status = import_type(importer, info, false, type);

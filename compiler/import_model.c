@@ -323,7 +323,8 @@ static base_status check_model(import_state *importer) {
     for (size_t i = 0; i < importer->opsets.count; i++) {
         const Onnx__OperatorSetIdProto *opset = importer->opsets.items[i];
         if (opset->version < 1) {
-            return base_fail(report, BASE_INVALID, "opset_import of domain \"%.80s\" has version %lld",
+            return base_fail(report, BASE_INVALID,
+                             "opset_import of domain \"%.80s\" has version %lld, at least 1 is wanted",
                              import_domain(opset->domain), (long long)opset->version);
         }
         if (*import_domain(opset->domain) == '\0' && opset->version > NEWEST_OPSET) {

@@ -367,11 +367,12 @@ base_status import_finish(import_node *n, op_code code, op_attributes attributes
     if (row->output_maximum >= 0 && count > (uint32_t)row->output_maximum)
         count = (uint32_t)row->output_maximum;
     for (uint32_t i = 0; i < count; i++) {
-        if (!import_output_named(n, i)) {
+        bool named = import_output_named(n, i);
+        if (!named && i >= (uint32_t)row->output_minimum) {
             if (!ir_node_add_absent_output(node)) return import_memory(n);
             continue;
         }
-        ir_value *value = ir_node_add_output(node, n->proto->output[i], NULL);
+        ir_value *value = ir_node_add_output(node, named ? n->proto->output[i] : NULL, NULL);
         if (!value) return import_memory(n);
         base_status status = import_define(n, i, value);
         if (status != BASE_OK) return status;

@@ -16,10 +16,37 @@ void base_report_clear(base_report *report) {
     report->text[0] = '\0';
 }
 
-/* Names come from files: a message must stay one line and must not drive a terminal. */
+/* The bytes of the UTF-8 character at `text`, 0 where there is none: ill-formed, too long a form, a surrogate. */
+static size_t character_length(const unsigned char *text) {
+    static const struct {
+        unsigned char lead_mask, lead;
+        size_t length;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 1, 0}, {0xe0, 0xc0, 2, 0x80}, {0xf0, 0xe0, 3, 0x800}, {0xf8, 0xf0, 4, 0x10000}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if ((text[0] & forms[i].lead_mask) != forms[i].lead) continue;
+        uint32_t code = text[0] & (unsigned char)~forms[i].lead_mask;
+        for (size_t k = 1; k < forms[i].length; k++) {
+            if ((text[k] & 0xc0) != 0x80) return 0; /* the terminating zero is none either */
+            code = code << 6 | (text[k] & 0x3f);
+        }
+        bool valid = code >= forms[i].least && code <= 0x10ffff && !(code >= 0xd800 && code < 0xe000);
+        return valid ? forms[i].length : 0;
+    }
+    return 0;
+}
+
+/* Names come from files: a message must stay one line, must not drive a terminal, and is valid UTF-8 whatever bytes the
+ * names have and wherever they were cut. */
 static void replace_control_characters(char *text) {
-    for (unsigned char *byte = (unsigned char *)text; *byte; byte++) {
-        if (*byte < 0x20 || *byte == 0x7f) *byte = '?';
+    for (unsigned char *byte = (unsigned char *)text; *byte;) {
+        size_t length = character_length(byte);
+        bool control = *byte < 0x20 || *byte == 0x7f || (byte[0] == 0xc2 && byte[1] < 0xa0);
+        if (length == 0 || control) {
+            memset(byte, '?', length ? length : 1);
+            length = length ? length : 1;
+        }
+        byte += length;
     }
 }
 
