@@ -203,7 +203,7 @@ static base_status scan(wire *w, const ProtobufCMessageDescriptor *descriptor, s
         switch (type) {
         case 0:
             if (!read_varint(w, &at, end, &value))
-                return malformed(w, at, "the file is cut off or not protobuf");
+                return malformed(w, start, "the file is cut off or not protobuf");
             break;
         case 1:
         case 5: {
@@ -214,7 +214,7 @@ static base_status scan(wire *w, const ProtobufCMessageDescriptor *descriptor, s
         }
         case 2:
             if (!read_varint(w, &at, end, &value))
-                return malformed(w, at, "the file is cut off or not protobuf");
+                return malformed(w, start, "the file is cut off or not protobuf");
             if (value > end - at) return malformed(w, start, "the file is cut off");
             if (field && field->type == PROTOBUF_C_TYPE_MESSAGE) {
                 if (field->label != PROTOBUF_C_LABEL_REPEATED) {

@@ -654,7 +654,7 @@ static void test_files(void **state) {
     expect_bytes("\x3b", 1,
                  "model.onnx: not a valid ONNX file: byte 0: graph of ModelProto is of a wrong kind\n");
     expect_bytes("\x08\xff", 2,
-                 "model.onnx: not a valid ONNX file: byte 1: the file is cut off or not protobuf\n");
+                 "model.onnx: not a valid ONNX file: byte 0: the file is cut off or not protobuf\n");
     expect_bytes("\x3a\x00\x3a\x00", 4,
                  "model.onnx: not a valid ONNX file: byte 2: a part of a message is given twice\n");
     expect_bytes("\x39"
