@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- status and report ----------------------------------------------------------------------------- */
+/* ---- status and report --------------------------------------------------------------------------------- */
 
 void base_report_clear(base_report *report) {
     report->status = BASE_OK;
@@ -106,9 +106,11 @@ base_status base_fail_unsupported(base_report *report, const char *format, ...) 
     return BASE_INVALID;
 }
 
-base_status base_fail_memory(base_report *report) { return base_fail(report, BASE_MACHINE, "out of memory"); }
+base_status base_fail_memory(base_report *report) {
+    return base_fail(report, BASE_MACHINE, "out of memory");
+}
 
-/* ---- arenas ------------------------------------------------------------------------------------------ */
+/* ---- arenas -------------------------------------------------------------------------------------------- */
 
 enum { ARENA_ALIGNMENT = 16, ARENA_FIRST_BLOCK = 16 << 10, ARENA_LARGEST_BLOCK = 4 << 20 };
 
@@ -170,7 +172,8 @@ void *base_arena_alloc(base_arena *arena, size_t count, size_t size) {
         size_t usual = arena->reserved < ARENA_FIRST_BLOCK ? ARENA_FIRST_BLOCK : arena->reserved;
         if (usual > ARENA_LARGEST_BLOCK) usual = ARENA_LARGEST_BLOCK;
         if (block && bytes > usual / 4) {
-            /* A large piece gets a block of its own, behind the newest, so that the rest of that stays usable. */
+            /* A large piece gets a block of its own, behind the newest, so that the rest of that stays
+             * usable. */
             base_block *large = new_block(arena, bytes);
             if (!large) return NULL;
             large->next = block->next;
@@ -223,7 +226,7 @@ void *base_arena_grow(base_arena *arena, void *array, size_t *capacity, size_t n
     return moved;
 }
 
-/* ---- checked sizes ----------------------------------------------------------------------------------- */
+/* ---- checked sizes ------------------------------------------------------------------------------------- */
 
 bool base_size_add(size_t a, size_t b, size_t *result) {
     size_t sum;
@@ -276,8 +279,8 @@ static uint64_t hash_word(const unsigned char *at) {
     return word;
 }
 
-/* One step waits for the one before it; lanes of their own keep the multiplier busy, so that long data is hashed as
- * fast as memory gives it. */
+/* One step waits for the one before it; lanes of their own keep the multiplier busy, so that long data is
+ * hashed as fast as memory gives it. */
 enum { HASH_LANES = 8, HASH_STRIPE = 8 * HASH_LANES };
 
 uint64_t base_hash(const void *data, size_t bytes, uint64_t seed) {
@@ -329,7 +332,8 @@ bool base_map_put(base_map *map, const char *key, void *value) {
     if (map->count >= map->capacity / 2) {
         size_t capacity = 16;
         if (map->capacity && !base_size_multiply(map->capacity, 2, &capacity)) return false;
-        base_map larger = {map->arena, BASE_ARRAY(map->arena, base_map_entry, capacity), capacity, map->count};
+        base_map larger = {map->arena, BASE_ARRAY(map->arena, base_map_entry, capacity), capacity,
+                           map->count};
         if (!larger.entries) return false;
         for (size_t i = 0; i < map->capacity; i++) {
             const base_map_entry *old = &map->entries[i];

@@ -2,6 +2,7 @@
 #include "ir/op.h"
 
 base_status op_infer_control(op_call *call, base_report *report) {
-    return base_fail(report, BASE_INVALID, "the types of %s follow from its graphs, not from its inputs alone",
+    return base_fail(report, BASE_INVALID,
+                     "the types of %s follow from its graphs, not from its inputs alone",
                      op_row_of(call->code)->name);
 }

@@ -10,8 +10,16 @@
 
 #include <string.h>
 
-/* `zeros` and hashes stand for data that the text does not hold: how much one may ask for. */
-#define LARGEST_CONSTANT ((size_t)1 << 30)
+/* `zeros` and hashes stand for data that the text does not hold: how much a text may ask for in all. */
+#define MOST_ZEROS ((size_t)1 << 30)
+
+/* A definition: %name: type, with the known values as extents behind it. */
+typedef struct definition {
+    const char *name;
+    op_type type;
+    const int64_t *symbolic;
+    size_t place;
+} definition;
 
 typedef struct parser {
     ir_lexer lexer;
@@ -19,10 +27,15 @@ typedef struct parser {
     base_arena *scratch;
     base_map computed; /* "s12" to its dimension, as the text calls it */
     int depth;         /* of graphs */
+    size_t zeros;      /* bytes that were asked for without being given */
+    /* Of the node that is being read, up to its graphs: kept from node to node, or many nodes would cost
+     * much. */
+    definition *outputs;
+    ir_value **inputs;
+    size_t output_capacity, input_capacity;
 } parser;
 
-/* ---- phrases of one or two tokens
- * ------------------------------------------------------------------------------ */
+/* ---- phrases of one or two tokens ---------------------------------------------------------------------- */
 
 static void next(parser *p) {
     ir_lex_next(&p->lexer);
@@ -111,8 +124,7 @@ static bool expect_size(parser *p, size_t *size) {
     return true;
 }
 
-/* ---- dimensions and types
- * ---------------------------------------------------------------------------------------- */
+/* ---- dimensions and types ------------------------------------------------------------------------------ */
 
 static bool looks_computed(const char *name) {
     return name[0] == 's' && name[1] && strspn(name + 1, "0123456789") == strlen(name + 1);
@@ -191,9 +203,7 @@ static bool parse_type(parser *p, op_type *type) {
     return (!inner || expect_sign(p, ')')) && (!outer || expect_sign(p, ')'));
 }
 
-/* ---- data
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- data ---------------------------------------------------------------------------------------------- */
 
 static bool parse_real_element(parser *p, op_dtype dtype, char *at) {
     const ir_token *token = &p->lexer.token;
@@ -300,7 +310,11 @@ static bool parse_data(parser *p, const op_type *type, size_t *bytes, void **dat
     *data = NULL;
     if (!op_type_bytes(type, bytes)) return FAIL(p, "the size of the type must be known where data is given");
     if (p->lexer.token.kind == IR_TOKEN_HASH || ir_lex_is_word(&p->lexer, "zeros")) {
-        if (*bytes > LARGEST_CONSTANT) return FAIL(p, "%zu bytes that are not given are too many", *bytes);
+        if (*bytes > MOST_ZEROS - p->zeros) {
+            return FAIL(p, "%zu bytes that are not given are too many; a text may ask for %zu", *bytes,
+                        MOST_ZEROS);
+        }
+        p->zeros += *bytes;
         next(p);
         return true;
     }
@@ -320,17 +334,7 @@ static bool parse_data_filled(parser *p, const op_type *type, size_t *bytes, voi
     return true;
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------------------
- */
-
-/* A definition: %name: type, with the known values as extents behind it. */
-typedef struct definition {
-    const char *name;
-    op_type type;
-    const int64_t *symbolic;
-    size_t place;
-} definition;
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 static bool parse_symbolic(parser *p, definition *defined) {
     if (!accept_sign(p, '<')) return true;
@@ -387,8 +391,7 @@ static bool parse_use(parser *p, const ir_graph *graph, ir_value **value) {
     return visible || ir_lex_fail(&p->lexer, place, "%%%s is not defined here", name);
 }
 
-/* ---- attributes
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------------- */
 
 /* [1, 2], [1.0, 2.0] or ["a"]; `kind` is 0 where the first element decides. */
 static bool parse_list(parser *p, int kind, op_attribute *attribute) {
@@ -480,8 +483,7 @@ static bool parse_attributes(parser *p, op_attributes *attributes) {
     return expect_sign(p, '}');
 }
 
-/* ---- nodes and graphs
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- nodes and graphs ---------------------------------------------------------------------------------- */
 
 static bool parse_graph(parser *p, ir_node *owner);
 
@@ -498,33 +500,31 @@ static bool parse_operator(parser *p, op_code *code) {
     return true;
 }
 
-static bool parse_outputs(parser *p, definition **outputs, size_t *count) {
-    size_t capacity = 0;
-    *outputs = NULL;
+static bool parse_outputs(parser *p, size_t *count) {
     *count = 0;
     if (p->lexer.token.kind != IR_TOKEN_VALUE && !ir_lex_is_word(&p->lexer, "_")) return true;
     do {
-        definition *grown = base_arena_grow(p->scratch, *outputs, &capacity, *count + 1, sizeof *grown);
-        if (!grown) return FAIL_MEMORY(p);
-        *outputs = grown;
-        definition *defined = &grown[(*count)++];
+        definition *outputs =
+            base_arena_grow(p->scratch, p->outputs, &p->output_capacity, *count + 1, sizeof *outputs);
+        if (!outputs) return FAIL_MEMORY(p);
+        p->outputs = outputs;
+        definition *defined = &outputs[(*count)++];
         if (accept_word(p, "_")) *defined = (definition){0};
         else if (!parse_definition(p, defined)) return false;
     } while (accept_sign(p, ','));
     return expect_sign(p, '=');
 }
 
-static bool parse_inputs(parser *p, const ir_graph *graph, ir_value ***inputs, size_t *count) {
-    size_t capacity = 0;
-    *inputs = NULL;
+static bool parse_inputs(parser *p, const ir_graph *graph, size_t *count) {
     *count = 0;
     if (!expect_sign(p, '(')) return false;
     while (!is_sign(p, ')')) {
         if (*count && !expect_sign(p, ',')) return false;
-        ir_value **grown = base_arena_grow(p->scratch, *inputs, &capacity, *count + 1, sizeof *grown);
-        if (!grown) return FAIL_MEMORY(p);
-        *inputs = grown;
-        ir_value **input = &grown[(*count)++];
+        ir_value **inputs =
+            base_arena_grow(p->scratch, p->inputs, &p->input_capacity, *count + 1, sizeof *inputs);
+        if (!inputs) return FAIL_MEMORY(p);
+        p->inputs = inputs;
+        ir_value **input = &inputs[(*count)++];
         if (accept_word(p, "_")) *input = NULL;
         else if (!parse_use(p, graph, input)) return false;
     }
@@ -533,12 +533,10 @@ static bool parse_inputs(parser *p, const ir_graph *graph, ir_value ***inputs, s
 
 /* outputs = Op(inputs) {attributes} "name" at "path" kernel "kernel" scratch bytes {graphs} */
 static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
-    definition *outputs;
     size_t output_count, input_count;
-    ir_value **inputs;
     op_code code;
-    if (!parse_outputs(p, &outputs, &output_count) || !parse_operator(p, &code) ||
-        !parse_inputs(p, graph, &inputs, &input_count)) {
+    if (!parse_outputs(p, &output_count) || !parse_operator(p, &code) ||
+        !parse_inputs(p, graph, &input_count)) {
         return false;
     }
     op_attributes attributes = {0};
@@ -558,7 +556,7 @@ static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
 
     op_attributes kept;
     if (!ir_attributes_copy(p->module, &attributes, &kept)) return FAIL_MEMORY(p);
-    ir_node *node = ir_node_new(graph, NULL, code, name, path, kept, (uint32_t)input_count, inputs);
+    ir_node *node = ir_node_new(graph, NULL, code, name, path, kept, (uint32_t)input_count, p->inputs);
     if (!node) return FAIL_MEMORY(p);
     node->scratch_bytes = scratch_bytes;
     if (kernel) {
@@ -566,14 +564,15 @@ static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
         if (!node->kernel) return FAIL_MEMORY(p);
     }
     for (size_t i = 0; i < output_count; i++) {
-        if (!outputs[i].name) {
+        const definition *defined = &p->outputs[i];
+        if (!defined->name) {
             if (!ir_node_add_absent_output(node)) return FAIL_MEMORY(p);
             continue;
         }
-        if (!check_new(p, &outputs[i])) return false;
-        ir_value *value = ir_node_add_output(node, outputs[i].name, &outputs[i].type);
+        if (!check_new(p, defined)) return false;
+        ir_value *value = ir_node_add_output(node, defined->name, &defined->type);
         if (!value) return FAIL_MEMORY(p);
-        value->symbolic = outputs[i].symbolic;
+        value->symbolic = defined->symbolic;
     }
     if (!graphs) return true;
     while (!is_sign(p, '}')) {
@@ -629,9 +628,7 @@ static bool parse_graph(parser *p, ir_node *owner) {
     return parse_results(p, graph) && expect_sign(p, '}');
 }
 
-/* ---- modules
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- modules ------------------------------------------------------------------------------------------- */
 
 /* symbol N, or symbol s2 = N + 1 */
 static bool parse_symbol(parser *p) {

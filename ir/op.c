@@ -4,18 +4,29 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- types ------------------------------------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
     size_t bytes;
 } dtypes[OP_DTYPE_COUNT] = {
-    [OP_NONE] = {"none", 0},           [OP_FLOAT] = {"float32", 4},     [OP_UINT8] = {"uint8", 1},
-    [OP_INT8] = {"int8", 1},           [OP_UINT16] = {"uint16", 2},     [OP_INT16] = {"int16", 2},
-    [OP_INT32] = {"int32", 4},         [OP_INT64] = {"int64", 8},       [OP_STRING] = {"string", sizeof(op_string)},
-    [OP_BOOL] = {"bool", 1},           [OP_FLOAT16] = {"float16", 2},   [OP_DOUBLE] = {"float64", 8},
-    [OP_UINT32] = {"uint32", 4},       [OP_UINT64] = {"uint64", 8},     [OP_COMPLEX64] = {"complex64", 8},
-    [OP_COMPLEX128] = {"complex128", 16}, [OP_BFLOAT16] = {"bfloat16", 2},
+    [OP_NONE] = {"none", 0},
+    [OP_FLOAT] = {"float32", 4},
+    [OP_UINT8] = {"uint8", 1},
+    [OP_INT8] = {"int8", 1},
+    [OP_UINT16] = {"uint16", 2},
+    [OP_INT16] = {"int16", 2},
+    [OP_INT32] = {"int32", 4},
+    [OP_INT64] = {"int64", 8},
+    [OP_STRING] = {"string", sizeof(op_string)},
+    [OP_BOOL] = {"bool", 1},
+    [OP_FLOAT16] = {"float16", 2},
+    [OP_DOUBLE] = {"float64", 8},
+    [OP_UINT32] = {"uint32", 4},
+    [OP_UINT64] = {"uint64", 8},
+    [OP_COMPLEX64] = {"complex64", 8},
+    [OP_COMPLEX128] = {"complex128", 16},
+    [OP_BFLOAT16] = {"bfloat16", 2},
 };
 
 size_t op_dtype_bytes(op_dtype dtype) {
@@ -132,7 +143,7 @@ char *op_type_print(const op_type *type, char *text, size_t capacity) {
     return text;
 }
 
-/* ---- attributes -------------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------------- */
 
 const op_attribute *op_attribute_find(const op_attributes *attributes, const char *name) {
     for (size_t i = 0; i < attributes->count; i++) {
@@ -141,7 +152,8 @@ const op_attribute *op_attribute_find(const op_attributes *attributes, const cha
     return NULL;
 }
 
-static const op_attribute *find_kind(const op_attributes *attributes, const char *name, op_attribute_kind kind) {
+static const op_attribute *find_kind(const op_attributes *attributes, const char *name,
+                                     op_attribute_kind kind) {
     const op_attribute *attribute = op_attribute_find(attributes, name);
     return attribute && attribute->kind == kind ? attribute : NULL;
 }
@@ -168,7 +180,8 @@ const float *op_attribute_reals(const op_attributes *attributes, const char *nam
     return attribute ? attribute->as.reals : NULL;
 }
 
-bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text, const char *otherwise) {
+bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text,
+                     const char *otherwise) {
     const op_attribute *attribute = find_kind(attributes, name, OP_ATTRIBUTE_STRING);
     if (!attribute) return otherwise && strcmp(text, otherwise) == 0;
     size_t length = strlen(text);
@@ -181,12 +194,18 @@ int64_t op_dim_compute(const op_call *call, char operation, int64_t a, int64_t b
     if (a >= 0 && b >= 0) {
         int64_t result;
         switch (operation) {
-        case '+': return base_int64_add(a, b, &result) ? result : OP_DIM_UNKNOWN;
-        case '-': return a >= b ? a - b : OP_DIM_UNKNOWN;
-        case '*': return base_int64_multiply(a, b, &result) ? result : OP_DIM_UNKNOWN;
-        case '/': return b ? a / b : OP_DIM_UNKNOWN;
-        case '^': return b ? a / b + (a % b != 0) : OP_DIM_UNKNOWN;
-        default: return OP_DIM_UNKNOWN;
+        case '+':
+            return base_int64_add(a, b, &result) ? result : OP_DIM_UNKNOWN;
+        case '-':
+            return a >= b ? a - b : OP_DIM_UNKNOWN;
+        case '*':
+            return base_int64_multiply(a, b, &result) ? result : OP_DIM_UNKNOWN;
+        case '/':
+            return b ? a / b : OP_DIM_UNKNOWN;
+        case '^':
+            return b ? a / b + (a % b != 0) : OP_DIM_UNKNOWN;
+        default:
+            return OP_DIM_UNKNOWN;
         }
     }
     if (operation == '*' && (a == 0 || b == 0)) return 0;
@@ -221,7 +240,8 @@ static bool integer_from_data(const op_tensor *tensor, int64_t index, int64_t *v
 static int64_t dim_from_symbolic(const op_tensor *tensor, int64_t index) {
     int64_t elements;
     if (!tensor->symbolic || tensor->type.shape.rank > 1) return OP_DIM_UNKNOWN;
-    if (!op_shape_elements(&tensor->type.shape, &elements) || index < 0 || index >= elements) return OP_DIM_UNKNOWN;
+    if (!op_shape_elements(&tensor->type.shape, &elements) || index < 0 || index >= elements)
+        return OP_DIM_UNKNOWN;
     return tensor->symbolic[index];
 }
 

@@ -144,8 +144,7 @@ static void arena_makes_texts_and_grows_arrays(void **state) {
     base_arena_free(&arena);
 }
 
-/* ---- sizes
- * -------------------------------------------------------------------------------------------------- */
+/* ---- sizes --------------------------------------------------------------------------------------------- */
 
 static void sizes_are_exact_or_refused(void **state) {
     (void)state;
@@ -173,8 +172,7 @@ static void sizes_are_exact_or_refused(void **state) {
     assert_true(number == INT64_MIN);
 }
 
-/* ---- hashes and maps
- * ------------------------------------------------------------------------------------------ */
+/* ---- hashes and maps ----------------------------------------------------------------------------------- */
 
 static void hash_sees_every_byte_the_length_and_the_seed(void **state) {
     (void)state;
@@ -198,7 +196,8 @@ static void hash_sees_every_byte_the_length_and_the_seed(void **state) {
     uint64_t none = base_hash(words, 16, 0);
     words[7] = words[15] = 0x80;
     assert_true(base_hash(words, 16, 0) != none);
-    /* The same on every machine and in every version, because plan files carry it: computed by other means. */
+    /* The same on every machine and in every version, because plan files carry it: computed by other means.
+     */
     assert_true(base_hash("a name of nineteen.", 19, 5) == UINT64_C(0xd00fdd67db2ab350));
     unsigned char longer[205];
     for (size_t i = 0; i < sizeof longer; i++) longer[i] = (unsigned char)(7 * i + 3);

@@ -23,8 +23,7 @@ static void assert_verified(const ir_module *module, const char *when) {
     if (ir_verify(module, when, &report) != BASE_OK) fail_msg("%s", report.text);
 }
 
-/* ---- the textual form
- * --------------------------------------------------------------------------------------- */
+/* ---- the textual form ---------------------------------------------------------------------------------- */
 
 static void corpus_prints_as_it_was_written(void **state) {
     (void)state;
@@ -145,8 +144,9 @@ static void wrong_texts_are_named_with_line_and_column(void **state) {
         {"module \"m\" { constant %c: int8[N] = {1}",
          "1:37: the size of the type must be known where data is given"},
         {"module \"m\" { constant %c: int8[9999999999] = zeros",
-         "1:46: 9999999999 bytes that are not given are too "
-         "many"},
+         "1:46: 9999999999 bytes that are not given are too many; a text may ask for 1073741824"},
+        {"module \"m\" { constant %c: int8[4000] = zeros constant %d: int8[1073740000] = #0",
+         "1:78: 1073740000 bytes that are not given are too many; a text may ask for 1073741824"},
         {"module \"m\" { constant %c: string[1] = {\"\\q\"}",
          "1:41: no such escape; \\n \\t \\\" \\\\ and \\xHH are"},
         {"module \"m\" { constant %c: string[1] = {\"abc", "1:40: the string does not end"},
@@ -311,8 +311,7 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
-/* ---- making and changing
- * ------------------------------------------------------------------------------------- */
+/* ---- making and changing ------------------------------------------------------------------------------- */
 
 static void uses_follow_every_change(void **state) {
     (void)state;
