@@ -1,18 +1,22 @@
 /* allocate.c: storages get offsets, graph by graph, the innermost first.
  *
- * Each graph's storages in the arena are one problem for the planner that was asked for; its height is the graph's frame.
- * A control node's sub-graphs lie in one buffer of the graph around it, which is as large as the largest of their frames (the
- * branches of an If overlay each other) and is live while the node runs: for that graph's planner it is a storage as any.
+ * Each graph's storages in the arena are one problem for the planner that was asked for; its height is the
+ * graph's frame. A control node's sub-graphs lie in one buffer of the graph around it, which is as large as
+ * the largest of their frames (the branches of an If overlay each other) and is live while the node runs: for
+ * that graph's planner it is a storage as any.
  *
  * Needs: analyse-liveness. Makes: offsets of all storages, frames, and the sums that reports tell.
  */
 #include "passes/passes.h"
 #include <string.h>
 
-static const char *planner_name(const pass_options *options) { return options->allocator ? options->allocator : "auto"; }
+static const char *planner_name(const pass_options *options) {
+    return options->allocator ? options->allocator : "auto";
+}
 
 /* The storages that graph's planner places: their numbers, NULL-free. */
-static uint32_t *frame_storages(const pass_memory *memory, const ir_graph *graph, base_arena *scratch, size_t *count) {
+static uint32_t *frame_storages(const pass_memory *memory, const ir_graph *graph, base_arena *scratch,
+                                size_t *count) {
     uint32_t *list = BASE_ARRAY(scratch, uint32_t, memory->storage_count);
     if (!list) return NULL;
     *count = 0;
@@ -24,7 +28,8 @@ static uint32_t *frame_storages(const pass_memory *memory, const ir_graph *graph
     return list;
 }
 
-static base_status plan_graph_frame(pass_context *context, const planner *planner_asked, const ir_graph *graph, bool *optimal) {
+static base_status plan_graph_frame(pass_context *context, const planner *planner_asked,
+                                    const ir_graph *graph, bool *optimal) {
     pass_memory *memory = context->memory;
     size_t count;
     uint32_t *list = frame_storages(memory, graph, context->scratch, &count);
@@ -44,7 +49,8 @@ static base_status plan_graph_frame(pass_context *context, const planner *planne
     planner_problem problem = {.buffers = buffers, .buffer_count = count};
     planner_options options = {.seconds = context->options->seconds};
     planner_solution solution;
-    base_status status = planner_run(planner_asked, &problem, &options, context->scratch, &solution, context->report);
+    base_status status =
+        planner_run(planner_asked, &problem, &options, context->scratch, &solution, context->report);
     if (status != BASE_OK) return status;
     for (size_t i = 0; i < count; i++) memory->storages[list[i]].offset = solution.offsets[i];
     memory->buffer_bytes[graph->id.index] = solution.height;
@@ -58,7 +64,8 @@ base_status pass_allocate(pass_context *context) {
     pass_memory *memory = context->memory;
     size_t graph_count;
     if (!asked) {
-        return base_fail(context->report, BASE_USAGE, "there is no allocator '%s'", planner_name(context->options));
+        return base_fail(context->report, BASE_USAGE, "there is no allocator '%s'",
+                         planner_name(context->options));
     }
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
     int64_t *numbers = pass_number_nodes(context->module, context->scratch);

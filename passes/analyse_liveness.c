@@ -1,9 +1,10 @@
 /* analyse_liveness.c: when each storage is live, in the steps of the graph in whose frame it is.
  *
- * A storage is live from the step that writes the first of its values up to and with the step that reads the last:
- * [first, last). What a control node's sub-graphs read or write counts as its step. Parameters are there before
- * step 0, results stay until after the last. Carried parameters, the iteration number and the condition live through all of
- * a body, read or not. Scratch lives in its node's step. Sizes are rounded up to RT_ALIGNMENT here.
+ * A storage is live from the step that writes the first of its values up to and with the step that reads the
+ * last: [first, last). What a control node's sub-graphs read or write counts as its step. Parameters are
+ * there before step 0, results stay until after the last. Carried parameters, the iteration number and the
+ * condition live through all of a body, read or not. Scratch lives in its node's step. Sizes are rounded up
+ * to RT_ALIGNMENT here.
  *
  * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
  */
@@ -45,7 +46,8 @@ base_status pass_analyse_liveness(pass_context *context) {
     pass_memory *memory = context->memory;
     int64_t *numbers = pass_number_nodes(module, context->scratch);
     if (!numbers) return base_fail_memory(context->report);
-    for (size_t i = 1; i < memory->storage_count; i++) memory->storages[i].first = memory->storages[i].last = 0;
+    for (size_t i = 1; i < memory->storage_count; i++)
+        memory->storages[i].first = memory->storages[i].last = 0;
     for (size_t v = 1; v < module->value_count; v++) {
         const ir_value *value = module->values[v];
         if (value && value->graph) touch_value(memory, value, numbers);
@@ -54,7 +56,10 @@ base_status pass_analyse_liveness(pass_context *context) {
         ir_node *node = module->nodes[n];
         if (!node || node->scratch_bytes == 0 || memory->executions[n] != PASS_RUN) continue;
         if (!memory->scratch[n].index) {
-            pass_storage scratch = {.place = PASS_PLACE_ARENA, .graph = node->graph, .scratch_of = node, .bytes = node->scratch_bytes};
+            pass_storage scratch = {.place = PASS_PLACE_ARENA,
+                                    .graph = node->graph,
+                                    .scratch_of = node,
+                                    .bytes = node->scratch_bytes};
             memory->scratch[n] = pass_memory_add(memory, &scratch);
             if (!memory->scratch[n].index) return base_fail_memory(context->report);
         }
@@ -62,8 +67,10 @@ base_status pass_analyse_liveness(pass_context *context) {
     }
     for (size_t i = 1; i < memory->storage_count; i++) {
         pass_storage *storage = &memory->storages[i];
-        if (storage->place == PASS_PLACE_ARENA && !base_size_align(storage->bytes, RT_ALIGNMENT, &storage->bytes)) {
-            return base_fail(context->report, BASE_INVALID, "a tensor of %zu bytes is too large", storage->bytes);
+        if (storage->place == PASS_PLACE_ARENA &&
+            !base_size_align(storage->bytes, RT_ALIGNMENT, &storage->bytes)) {
+            return base_fail(context->report, BASE_INVALID, "a tensor of %zu bytes is too large",
+                             storage->bytes);
         }
     }
     return BASE_OK;

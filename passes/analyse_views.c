@@ -195,10 +195,15 @@ static bool holds_parameter(const analysis *a, const ir_value *value, const ir_g
     return false;
 }
 
+/* As bytes of `input` the result `output` would change while results are handed on. */
+static bool changes_under(const analysis *a, const ir_value *input, const ir_value *output) {
+    return is_handed_on(output) && holds_parameter(a, input, output->graph);
+}
+
 /* output is bytes [offset, ...) of input: the output goes into the input's storage, or, where it is bound and
  * is all of the input, the other way round. */
 static bool view(const analysis *a, const ir_value *input, const ir_value *output, size_t offset) {
-    if (is_handed_on(output) && holds_parameter(a, input, output->graph)) return false;
+    if (changes_under(a, input, output)) return false;
     if (put_into(a, output, input, offset)) return true;
     size_t in, out;
     if (offset || !op_type_bytes(&input->type, &in) || !op_type_bytes(&output->type, &out) || in != out)
@@ -350,7 +355,7 @@ static void join_views(const analysis *a, const ir_node *node) {
                       op_shape_known(&output->type.shape) &&
                       axis_range(&input->type, axis, first, output->type.shape.dims[axis], &part);
                 if (!all) break;
-                if (pass == 0) all = is_free(a, output);
+                if (pass == 0) all = is_free(a, output) && !changes_under(a, input, output);
                 else all = put_into(a, output, input, part.offset);
                 first += output->type.shape.dims[axis];
             }

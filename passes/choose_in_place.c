@@ -110,7 +110,7 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
         bool overlaps = op_type_bytes(&other->type, &other_bytes) && place.offset < at.offset + bytes &&
                         at.offset < place.offset + other_bytes;
         bool exact = place.offset == at.offset && other_bytes == bytes;
-        if (overlaps && (last > now || (other->node && c->numbers[other->node->id.index] > now) ||
+        if (overlaps && (last > now || (other->node && c->numbers[other->node->id.index] >= now) ||
                          !reads_in_place(c, other, node, exact))) {
             return false;
         }

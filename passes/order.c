@@ -407,7 +407,8 @@ static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t flo
     uint32_t found = NO_STATE;
     bool ok = range_init(&r, a, from, to, &arena), done = false;
     if (ok && to - from <= EXACT_STEPS) {
-        ok = range_states(&r, EXACT_STATES, &arena);
+        /* Small ranges have few sets; each may be reached again on a better way. */
+        ok = range_states(&r, to - from < 12 ? UINT32_C(4) << (to - from) : EXACT_STATES, &arena);
         done = ok && search_exact(&r, floor, a->live[from], limit, &found);
     }
     if (ok && !done) {

@@ -1,14 +1,15 @@
 /* prepare_results.c: every result can have bytes of its own.
  *
- * A graph's result is handed out in a place that is decided outside of the graph: the caller's buffer, the output of
- * the branch node, the replacement of a carried parameter. A value that already has another place cannot be
- * there: a parameter, a constant, a value captured from an enclosing graph, a value that is two results at once.
- * Such results become copies:
+ * A graph's result is handed out in a place that is decided outside of the graph: the caller's buffer, the
+ * output of the branch node, the replacement of a carried parameter. A value that already has another place
+ * cannot be there: a parameter, a constant, a value captured from an enclosing graph, a value that is two
+ * results at once. Such results become copies:
  *
- *     graph main(%x) { yield %x, %x }   =>   graph main(%x) { %a = ouro.Copy(%x) %b = ouro.Copy(%x) yield %a, %b }
+ *     graph main(%x) { yield %x, %x }   =>   graph main(%x) { %a = ouro.Copy(%x) %b = ouro.Copy(%x) yield %a,
+ * %b }
  *
- * Two cases need none: a carried parameter that replaces itself, and the condition of a loop (result 0 of a body),
- * which is only read.
+ * Two cases need none: a carried parameter that replaces itself, and the condition of a loop (result 0 of a
+ * body), which is only read.
  *
  * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
  * replacements of loops, are made by nodes of their own graph, each only once; but for the two cases.
@@ -32,7 +33,8 @@ static bool needs_copy(const ir_graph *graph, uint32_t index) {
     if (value->kind != IR_RESULT_OF_NODE || value->graph != graph) return true;
     /* Of several results that are one value the first is the value. */
     for (const ir_use *use = value->uses; use; use = use->next) {
-        if (!use->node && use->graph == graph && use->index < index && !is_free(graph, use->index)) return true;
+        if (!use->node && use->graph == graph && use->index < index && !is_free(graph, use->index))
+            return true;
     }
     return false;
 }

@@ -63,6 +63,7 @@ typedef struct problem_maker {
     const ir_graph *graph;
     base_arena *arena;
     number_list before, touches, in_place, storages;
+    bool too_large; /* the sizes add up beyond the address space */
 } problem_maker;
 
 /* The number of the storage in which a value lies; UINT32_MAX where it costs this graph nothing. */
@@ -189,9 +190,9 @@ static bool make_problem(problem_maker *m, order_problem *problem) {
          *live_out = BASE_ARRAY(m->arena, bool, storages + 1);
     if (!sizes || !live_in || !live_out) return false;
     for (size_t i = 0; i < storages; i++) {
-        /* Sums that do not fit are reported when the frame is planned; here they only must not mislead. */
         if (!base_size_align(s->memory->storages[m->storages.items[i]].bytes, RT_ALIGNMENT, &sizes[i]) ||
-            !base_size_add(total, sizes[i], &total)) {
+            !base_size_add(total, sizes[i], &total) || total > SIZE_MAX / 4) {
+            m->too_large = true;
             return false;
         }
     }
@@ -222,7 +223,7 @@ static bool make_problem(problem_maker *m, order_problem *problem) {
 }
 
 /* Finds an order for a graph and keeps it in s->order where it is new. */
-static bool order_graph(scheduler *s, const ir_graph *graph) {
+static base_status order_graph(scheduler *s, const ir_graph *graph) {
     base_arena arena;
     base_arena_init(&arena, s->scratch->allocator);
     problem_maker m = {.s = s, .graph = graph, .arena = &arena};
@@ -240,7 +241,11 @@ static bool order_graph(scheduler *s, const ir_graph *graph) {
         s->order[graph->id.index] = nodes;
     }
     base_arena_free(&arena);
-    return ok;
+    if (m.too_large) {
+        return base_fail(s->context->report, BASE_INVALID,
+                         "graph %s: the tensors are too large for an address space", graph->name);
+    }
+    return ok ? BASE_OK : base_fail_memory(s->context->report);
 }
 
 /* ---- what an order comes to in the end
@@ -337,7 +342,8 @@ base_status pass_schedule(pass_context *context) {
             s.step_of[node->id.index] = step;
             nodes[step++] = node;
         }
-        if (!order_graph(&s, graph)) return base_fail_memory(context->report);
+        base_status status = order_graph(&s, graph);
+        if (status != BASE_OK) return status;
     }
     return decide(&s, graphs, graph_count);
 }
