@@ -1,0 +1,162 @@
+/* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double. */
+#include "runtime/kernels/kernels.h"
+#include <math.h>
+#include <string.h>
+
+typedef enum activation_kind {
+    ACTIVATION_RELU,
+    ACTIVATION_TANH,
+    ACTIVATION_SIGMOID,
+    ACTIVATION_AFFINE,
+    ACTIVATION_LEAKY_RELU,
+    ACTIVATION_THRESHOLDED_RELU,
+    ACTIVATION_SCALED_TANH,
+    ACTIVATION_HARD_SIGMOID,
+    ACTIVATION_ELU,
+    ACTIVATION_SOFTSIGN,
+    ACTIVATION_SOFTPLUS
+} activation_kind;
+
+typedef struct activation {
+    activation_kind kind;
+    float alpha, beta;
+} activation;
+
+/* Names and default parameters, from the operators' descriptions; has_*: takes a number from the attribute's list. */
+static const struct {
+    const char *name;
+    activation_kind kind;
+    bool has_alpha, has_beta;
+    float alpha, beta;
+} known_activations[] = {
+    {"Relu", ACTIVATION_RELU, false, false, 0, 0},
+    {"Tanh", ACTIVATION_TANH, false, false, 0, 0},
+    {"Sigmoid", ACTIVATION_SIGMOID, false, false, 0, 0},
+    {"Affine", ACTIVATION_AFFINE, true, true, 1, 0},
+    {"LeakyRelu", ACTIVATION_LEAKY_RELU, true, false, 0.01f, 0},
+    {"ThresholdedRelu", ACTIVATION_THRESHOLDED_RELU, true, false, 1, 0},
+    {"ScaledTanh", ACTIVATION_SCALED_TANH, true, true, 1, 1},
+    {"HardSigmoid", ACTIVATION_HARD_SIGMOID, true, true, 0.2f, 0.5f},
+    {"Elu", ACTIVATION_ELU, true, false, 1, 0},
+    {"Softsign", ACTIVATION_SOFTSIGN, false, false, 0, 0},
+    {"Softplus", ACTIVATION_SOFTPLUS, false, false, 0, 0},
+};
+
+typedef struct recurrent {
+    op_code code;
+    int64_t sequence, batch, input, hidden, directions, gates;
+    uint32_t inputs, outputs;
+    bool batch_first, reverse, linear_before_reset, input_forget, has_clip;
+    float clip;
+    activation activations[6]; /* f, g, h of each direction */
+} recurrent;
+
+#define REAL float
+#define NAME(function) function##_float
+#define TANH tanhf
+#define EXP expf
+#define LOG logf
+#define ABS fabsf
+#include "runtime/kernels/recurrent_steps.h"
+#undef REAL
+#undef NAME
+#undef TANH
+#undef EXP
+#undef LOG
+#undef ABS
+#define REAL double
+#define NAME(function) function##_double
+#define TANH tanh
+#define EXP exp
+#define LOG log
+#define ABS fabs
+#include "runtime/kernels/recurrent_steps.h"
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype dtype = call->inputs[0].type.dtype;
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE) && rt_accepts_plain(call);
+}
+
+static bool same_name(const op_string *text, const char *name) {
+    /* Names are compared without regard to case, as the operators' descriptions ask. */
+    if (text->length != strlen(name)) return false;
+    for (size_t i = 0; i < text->length; i++) {
+        if ((text->data[i] | 32) != (name[i] | 32)) return false;
+    }
+    return true;
+}
+
+static base_status read_activations(const op_call *call, recurrent *k, base_report *report) {
+    size_t per_direction = call->code == OP_LSTM ? 3 : call->code == OP_GRU ? 2 : 1;
+    static const activation_kind defaults[3][3] = {{ACTIVATION_TANH},
+                                                   {ACTIVATION_SIGMOID, ACTIVATION_TANH},
+                                                   {ACTIVATION_SIGMOID, ACTIVATION_TANH, ACTIVATION_TANH}};
+    const op_attribute *names = op_attribute_find(&call->attributes, "activations");
+    size_t alpha_count, beta_count, alpha_next = 0, beta_next = 0;
+    const float *alphas = op_attribute_reals(&call->attributes, "activation_alpha", &alpha_count);
+    const float *betas = op_attribute_reals(&call->attributes, "activation_beta", &beta_count);
+    if (names && (names->kind != OP_ATTRIBUTE_STRINGS || names->count != per_direction * (size_t)k->directions)) {
+        return base_fail(report, BASE_INVALID, "activations has %zu names, expected %zu", names->count,
+                         per_direction * (size_t)k->directions);
+    }
+    for (size_t i = 0; i < per_direction * (size_t)k->directions; i++) {
+        activation *to = &k->activations[3 * (i / per_direction) + i % per_direction];
+        if (!names) {
+            to->kind = defaults[per_direction - 1][i % per_direction];
+            continue;
+        }
+        const op_string *name = &names->as.texts[i];
+        size_t count = sizeof known_activations / sizeof *known_activations, a = 0;
+        while (a < count && !same_name(name, known_activations[a].name)) a++;
+        if (a == count) {
+            return base_fail(report, BASE_INVALID, "activation \"%.*s\" is not one of RNN's, GRU's and LSTM's",
+                             (int)(name->length < 64 ? name->length : 64), name->data);
+        }
+        *to = (activation){known_activations[a].kind, known_activations[a].alpha, known_activations[a].beta};
+        if (known_activations[a].has_alpha && alpha_next < alpha_count) to->alpha = alphas[alpha_next++];
+        if (known_activations[a].has_beta && beta_next < beta_count) to->beta = betas[beta_next++];
+    }
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    recurrent *k = BASE_NEW(arena, recurrent);
+    if (!k) return base_fail_memory(report);
+    const op_attributes *attributes = &call->attributes;
+    const op_shape *x = &call->inputs[0].type.shape, *w = &call->inputs[1].type.shape;
+    k->code = call->code;
+    k->gates = call->code == OP_LSTM ? 4 : call->code == OP_GRU ? 3 : 1;
+    k->batch_first = op_attribute_integer(attributes, "layout", 0) == 1;
+    k->sequence = x->dims[k->batch_first];
+    k->batch = x->dims[!k->batch_first];
+    k->input = x->dims[2];
+    k->directions = w->dims[0];
+    k->hidden = w->dims[1] / k->gates;
+    k->inputs = call->input_count;
+    k->outputs = call->output_count;
+    k->reverse = op_attribute_is(attributes, "direction", "reverse", "forward");
+    k->linear_before_reset = op_attribute_integer(attributes, "linear_before_reset", 0) != 0;
+    k->input_forget = op_attribute_integer(attributes, "input_forget", 0) != 0;
+    k->has_clip = op_attribute_find(attributes, "clip") != NULL;
+    k->clip = op_attribute_real(attributes, "clip", 0);
+    base_status status = read_activations(call, k, report);
+    if (status != BASE_OK) return status;
+
+    size_t wide, rows, elements, states;
+    bool fits = base_size_multiply((size_t)k->gates, (size_t)k->hidden, &wide) &&
+                base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) &&
+                base_size_add(rows, 1, &rows) && base_size_multiply(rows, wide, &elements) &&
+                base_size_multiply(2 * (size_t)k->hidden, (size_t)k->batch, &states) &&
+                base_size_add(elements, states, &elements) &&
+                base_size_add(elements, (size_t)k->hidden, &elements) &&
+                base_size_multiply(elements, op_dtype_bytes(call->inputs[0].type.dtype), &prepared->scratch_bytes);
+    if (!fits) return base_fail(report, BASE_INVALID, "the tensors are too large");
+    prepared->state = k;
+    prepared->run = call->inputs[0].type.dtype == OP_FLOAT ? run_float : run_double;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_recurrent = {.name = "portable.recurrent", .accepts = accepts, .prepare = prepare};
