@@ -103,7 +103,7 @@ static bool make_if(ouro_session *session, const plan_node *node, rt_step *step)
 
 base_status rt_control_if(ouro_session *session, const rt_step *step) {
     const rt_step_if *detail = step->detail;
-    bool condition;
+    bool condition = false;
     base_status status = read_bool(session, detail->condition, &condition);
     if (status != BASE_OK) return status;
     uint32_t branch = condition ? 0 : 1;
@@ -152,7 +152,7 @@ static bool make_scan(ouro_session *session, rt_scan *scan, uint32_t whole, uint
 
 /* The extent that is scanned, which may be known only now. */
 static base_status scan_extent(ouro_session *session, const rt_scan *scan, int64_t *extent) {
-    size_t outer, inner;
+    size_t outer = 0, inner = 0;
     if (measure(&session->tensors[scan->whole].type, scan->axis, extent, &outer, &inner)) return BASE_OK;
     return base_fail(&session->report, BASE_INVALID, "a scanned input does not have axis %" PRId64,
                      scan->axis);
@@ -259,8 +259,8 @@ static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t cou
     for (int32_t d = 0; d <= rank; d++) {
         if (type.shape.dims[d] < 0) type.shape.dims[d] = 0; /* no slice ever said */
     }
-    size_t bytes, outer, inner;
-    int64_t extent;
+    size_t bytes, outer = 0, inner = 0;
+    int64_t extent = 0;
     if (!op_type_bytes(&type, &bytes))
         return base_fail(report, BASE_INVALID, "a stacked output is too large");
     (void)measure(&type, axis, &extent, &outer, &inner);
@@ -375,7 +375,7 @@ static base_status read_limits(ouro_session *session, const rt_step_loop *loop, 
         status = read_bool(session, loop->condition, condition);
     }
     for (uint32_t i = 0; i < loop->input_count && status == BASE_OK; i++) {
-        int64_t extent;
+        int64_t extent = 0;
         status = scan_extent(session, &loop->inputs[i], &extent);
         if (status == BASE_OK && extent < *trips) *trips = extent;
     }
