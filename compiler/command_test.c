@@ -177,7 +177,7 @@ static base_status run_session(ouro_plan *handle, const import_value *inputs, si
 }
 
 /* A value that is no tensor is valid, but there is nothing yet that it could be bound to. */
-static base_status require_tensors(const import_value *values, size_t count, const char *what,
+static base_status require_numbers(const import_value *values, size_t count, const char *what,
                                    base_report *report) {
     static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
     for (size_t i = 0; i < count; i++) {
@@ -222,8 +222,8 @@ static base_status run_set(const char *model, const char *set, const test_option
         }
     }
     if (status == BASE_OK) status = compile_finish(&compile, &compiled, report);
-    if (status == BASE_OK) status = require_tensors(inputs, given, "input", report);
-    if (status == BASE_OK) status = require_tensors(expected, wanted, "output", report);
+    if (status == BASE_OK) status = require_numbers(inputs, given, "input", report);
+    if (status == BASE_OK) status = require_numbers(expected, wanted, "output", report);
     if (status == BASE_OK) {
         ouro_plan *handle = rt_plan_new(&compiled.plan);
         compiled.plan = (plan){0};
