@@ -192,6 +192,8 @@ void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
 /* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
 bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena, op_attributes *attributes);
 
+/* The attribute with this name, or NULL. */
+const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name);
 /* The operator of a node; OP_CODE_NONE where this build does not know it (never after plan_open). */
 op_code plan_node_code(const plan *of, const plan_node *node);
 /* "FILE: PATH: node \"NAME\" (Op)" becomes the context of the messages to come. A node without a name is called

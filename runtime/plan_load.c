@@ -300,7 +300,7 @@ void plan_node_context(const plan *of, const plan_node *node, const char *file, 
  * ------------------------------------------------------------------------------------------------------------
  */
 
-static const plan_attribute *find_attribute(const plan *of, const plan_node *node, const char *name) {
+const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name) {
     for (uint64_t i = 0; i < node->attribute_count; i++) {
         const plan_attribute *attribute = &of->attributes[node->attributes + i];
         if (strcmp(of->texts + attribute->name, name) == 0) return attribute;
@@ -311,7 +311,7 @@ static const plan_attribute *find_attribute(const plan *of, const plan_node *nod
 /* A list with one number for each scanned tensor; NULL where it is absent. */
 static bool read_list(const plan *of, const plan_node *node, const char *name, uint32_t count,
                       const int64_t **list) {
-    const plan_attribute *attribute = find_attribute(of, node, name);
+    const plan_attribute *attribute = plan_node_attribute(of, node, name);
     *list = NULL;
     if (!attribute) return true;
     if (attribute->kind != OP_ATTRIBUTE_INTS || attribute->count != count) return false;
@@ -321,7 +321,7 @@ static bool read_list(const plan *of, const plan_node *node, const char *name, u
 
 static bool read_count(const plan *of, const plan_node *node, const char *name, uint64_t most,
                        uint64_t otherwise, uint32_t *count) {
-    const plan_attribute *attribute = find_attribute(of, node, name);
+    const plan_attribute *attribute = plan_node_attribute(of, node, name);
     uint64_t value = attribute && attribute->kind == OP_ATTRIBUTE_INT ? attribute->value : otherwise;
     if (value > most) return false;
     *count = (uint32_t)value;

@@ -160,14 +160,19 @@ static bool check_tensor(checker *c, uint32_t slot) {
     if (tensor->graph >= of->header->graphs.count) return fail(c, "tensor \"%s\" is in no graph", name);
     op_type type;
     plan_tensor_type(of, slot, &type);
+    if (type.kind != OP_KIND_TENSOR || type.dtype == OP_STRING || type.dtype == OP_NONE) {
+        char text[256];
+        base_fail_unsupported(c->report, "tensor \"%s\" is %s: only tensors of numbers are supported", name,
+                              op_type_print(&type, text, sizeof text));
+        return false;
+    }
     size_t bytes = 0;
-    bool numbers = type.kind == OP_KIND_TENSOR && type.dtype != OP_NONE && type.dtype != OP_STRING;
-    bool sized = numbers && op_type_bytes(&type, &bytes);
-    if (numbers && !sized && op_shape_known(&type.shape)) return fail(c, "tensor \"%s\" is too large", name);
+    bool sized = op_type_bytes(&type, &bytes);
+    if (!sized && op_shape_known(&type.shape)) return fail(c, "tensor \"%s\" is too large", name);
     if (type.layout == OP_LAYOUT_PACKED && tensor->address.place != PLAN_PLACE_CONSTANT) {
         return fail(c, "tensor \"%s\" is packed but no constant", name);
     }
-    if (tensor->bytes != (sized ? bytes : 0) && (numbers || tensor->bytes)) {
+    if (tensor->bytes != (sized ? bytes : 0)) {
         return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
     }
     return check_place(c, slot, sized);

@@ -102,11 +102,13 @@ static bool is_same(const op_type *a, const op_type *b) {
 }
 
 /* Only axes of extent 1 change places. */
-static bool keeps_order(const op_type *type, const op_attributes *attributes) {
-    size_t count;
-    const int64_t *order = op_attribute_integers(attributes, "perm", &count);
+static bool keeps_order(const plan *of, const plan_node *node, const op_type *type) {
+    const plan_attribute *given = plan_node_attribute(of, node, "perm");
     int64_t last = -1;
-    if (type->layout != OP_LAYOUT_PLAIN || (order && count != (size_t)type->shape.rank)) return false;
+    if (type->layout != OP_LAYOUT_PLAIN || type->shape.rank < 0) return false;
+    if (given && (given->kind != OP_ATTRIBUTE_INTS || given->count != (uint64_t)type->shape.rank))
+        return false;
+    const int64_t *order = given ? of->integers + given->value : NULL;
     for (int32_t d = 0; d < type->shape.rank; d++) {
         int64_t from = order ? order[d] : type->shape.rank - 1 - d;
         if (from < 0 || from >= type->shape.rank) return false;
@@ -170,31 +172,30 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
     *offset = 0;
     if (*whole == PLAN_ABSENT || *part == PLAN_ABSENT) return false;
 
-    base_arena arena;
-    base_arena_init(&arena, NULL);
-    op_attributes attributes;
     op_type type, other;
     plan_tensor_type(of, *whole, &type);
     plan_tensor_type(of, *part, &other);
     int64_t starts[OP_MAX_RANK] = {0};
     int32_t axis;
-    bool valid = plan_node_attributes(of, node, &arena, &attributes);
-    switch (valid ? row->view : OP_VIEW_NONE) {
+    bool valid = false;
+    const plan_attribute *given = plan_node_attribute(of, node, "axis");
+    switch (row->view) {
     case OP_VIEW_NONE:
-        valid = valid && code == OP_REORDER && is_same(&type, &other);
+        valid = code == OP_REORDER && is_same(&type, &other);
         break;
     case OP_VIEW_SAME:
         valid = is_same(&type, &other);
         break;
     case OP_VIEW_TRANSPOSE:
-        valid = keeps_order(&type, &attributes) && other.layout == OP_LAYOUT_PLAIN && is_same(&type, &other);
+        valid = keeps_order(of, node, &type) && other.layout == OP_LAYOUT_PLAIN && is_same(&type, &other);
         break;
     case OP_VIEW_SLICE:
         valid = slice_starts(of, node, starts) && locate(of, *whole, *part, starts, offset);
         break;
     case OP_VIEW_SPLIT:
     case OP_VIEW_CONCAT:
-        valid = op_axis(op_attribute_integer(&attributes, "axis", 0), type.shape.rank, &axis);
+        valid = op_axis(given && given->kind == OP_ATTRIBUTE_INT ? (int64_t)given->value : 0, type.shape.rank,
+                        &axis);
         if (!valid || other.shape.rank != type.shape.rank) {
             valid = false;
             break;
@@ -204,6 +205,5 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
                 locate(of, *whole, *part, starts, offset);
         break;
     }
-    base_arena_free(&arena);
     return valid;
 }

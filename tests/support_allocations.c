@@ -7,9 +7,14 @@
 #include <stdlib.h>
 
 static atomic_size_t count;
+static atomic_size_t fail_at; /* the count from which on allocations fail; 0: never */
 
 size_t allocations_count(void) {
     return atomic_load(&count);
+}
+
+void allocations_fail_at(size_t number) {
+    atomic_store(&fail_at, number ? atomic_load(&count) + number : 0);
 }
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -24,24 +29,26 @@ bool allocations_are_counted(void) {
     return true;
 }
 
+/* Counts one; false where it must fail. */
+static bool count_one(void) {
+    size_t number = atomic_fetch_add(&count, 1) + 1, limit = atomic_load(&fail_at);
+    return !limit || number < limit;
+}
+
 void *malloc(size_t bytes) {
-    atomic_fetch_add(&count, 1);
-    return __libc_malloc(bytes);
+    return count_one() ? __libc_malloc(bytes) : NULL;
 }
 
 void *calloc(size_t number, size_t bytes) {
-    atomic_fetch_add(&count, 1);
-    return __libc_calloc(number, bytes);
+    return count_one() ? __libc_calloc(number, bytes) : NULL;
 }
 
 void *realloc(void *memory, size_t bytes) {
-    atomic_fetch_add(&count, 1);
-    return __libc_realloc(memory, bytes);
+    return count_one() ? __libc_realloc(memory, bytes) : NULL;
 }
 
 void *memalign(size_t alignment, size_t bytes) {
-    atomic_fetch_add(&count, 1);
-    return __libc_memalign(alignment, bytes);
+    return count_one() ? __libc_memalign(alignment, bytes) : NULL;
 }
 
 void *aligned_alloc(size_t alignment, size_t bytes) {

@@ -9,5 +9,7 @@
 bool allocations_are_counted(void);
 /* Calls of malloc, calloc, realloc, posix_memalign, aligned_alloc and memalign so far, on all threads. */
 size_t allocations_count(void);
+/* Allocation number `number` from now on (1: the next) fails, and so do all after it; 0: none any more. */
+void allocations_fail_at(size_t number);
 
 #endif

@@ -1,0 +1,73 @@
+/* support_plan.c: see support_plan.h. */
+#include "tests/support_plan.h"
+#include "tests/support.h"
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+unsigned char *support_plan(const char *text, bool portable, size_t *size) {
+    ir_module *module = support_module(text, true);
+    pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
+    base_arena arena;
+    base_report report = {0};
+    pass_memory *memory;
+    void *bytes = NULL;
+    base_arena_init(&arena, NULL);
+    if (pass_pipeline_run(module, &options, &arena, &memory, &report) != BASE_OK ||
+        plan_write(module, memory, &options, &bytes, size, &report) != BASE_OK) {
+        fail_msg("%s", report.text);
+    }
+    base_arena_free(&arena);
+    ir_module_free(module);
+    return bytes;
+}
+
+void support_plan_seal(unsigned char *bytes, size_t size) {
+    plan_header header;
+    memcpy(&header, bytes, sizeof header);
+    header.checksum = plan_checksum(bytes, size);
+    memcpy(bytes, &header, sizeof header);
+}
+
+void support_session_open(support_session *opened, const char *text, int threads) {
+    size_t size;
+    ouro_error error;
+    ouro_session_options options = {.threads = threads};
+    *opened = (support_session){.bytes = support_plan(text, true, &size)};
+    if (ouro_plan_open(opened->bytes, size, &opened->plan, &error) != OURO_OK ||
+        ouro_session_new(opened->plan, &options, &opened->session, &error) != OURO_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+void support_session_close(support_session *opened) {
+    ouro_session_free(opened->session);
+    ouro_plan_free(opened->plan);
+    free(opened->bytes);
+    *opened = (support_session){0};
+}
+
+void support_bind(const support_session *on, size_t index, const void *data, size_t bytes) {
+    ouro_error error;
+    if (ouro_session_bind_input(on->session, index, data, bytes, NULL, &error) != OURO_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
+void support_run(const support_session *on) {
+    ouro_error error;
+    base_report report = {0};
+    if (rt_session_check(on->session, &report) != BASE_OK) fail_msg("%s", report.text);
+    if (ouro_session_run(on->session, &error) != OURO_OK) fail_msg("%s", error.message);
+}
+
+const void *support_output(const support_session *on, size_t index, size_t bytes) {
+    ouro_error error;
+    ouro_tensor_info info;
+    const void *data;
+    if (ouro_session_output(on->session, index, &info, &data, &error) != OURO_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(info.bytes, bytes);
+    return data;
+}

@@ -1,0 +1,30 @@
+/* support_plan.h: plans made from modules as text. */
+#ifndef OURO_TEST_SUPPORT_PLAN_H
+#define OURO_TEST_SUPPORT_PLAN_H
+
+#include "compiler/compiler.h"
+#include "runtime/session.h"
+
+/* The bytes of the plan of a module, after all passes; to be freed. Fails the test where it does not compile.
+ * `portable`: on portable kernels only. */
+unsigned char *support_plan(const char *text, bool portable, size_t *size);
+/* The checksum becomes right again. */
+void support_plan_seal(unsigned char *bytes, size_t size);
+
+/* A session on a plan of its own. */
+typedef struct support_session {
+    unsigned char *bytes;
+    ouro_plan *plan;
+    ouro_session *session;
+} support_session;
+/* On portable kernels and `threads` threads. Fails the test where that is impossible. */
+void support_session_open(support_session *opened, const char *text, int threads);
+void support_session_close(support_session *opened);
+/* Binds input `index` (bytes as many as the data has). */
+void support_bind(const support_session *on, size_t index, const void *data, size_t bytes);
+/* Runs, and checks against unshared memory too; fails the test with the message. */
+void support_run(const support_session *on);
+/* The output after a run; its size must be `bytes`. */
+const void *support_output(const support_session *on, size_t index, size_t bytes);
+
+#endif
