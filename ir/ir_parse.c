@@ -598,7 +598,7 @@ static bool parse_results(parser *p, ir_graph *graph) {
     if (p->lexer.token.kind != IR_TOKEN_VALUE) return true;
     do {
         ir_value *value;
-        const char *name;
+        const char *name = NULL;
         if (!parse_use(p, graph, &value)) return false;
         if (!ir_graph_add_result(graph, value)) return FAIL_MEMORY(p);
         if (!accept_word(p, "as")) continue;

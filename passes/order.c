@@ -8,7 +8,8 @@ enum {
     EXACT_STEPS = 512,     /* of a range; longer ones are followed or cut into windows */
     FOLLOWED_STEPS = 2048, /* of a range that is followed with FOLLOWED_SETS sets */
     FOLLOWED_SETS = 48,
-    WINDOW_ROUNDS = 64 /* windows around the peak in all */
+    WINDOW_ROUNDS = 64, /* windows around the peak in all */
+    READY_STEPS = 32    /* of the steps that can run, how many are compared in long ranges */
 };
 #define NO_STATE UINT32_MAX
 
@@ -39,6 +40,24 @@ static bool arrangement_init(arrangement *a, const order_problem *problem, uint3
     return a->first && a->last && a->left && a->begun && a->live && a->peaks;
 }
 
+/* Sets left and begun of the storages that places [from, to) touch to what they are before `from`. */
+static void enter(arrangement *a, uint32_t from, uint32_t to) {
+    const order_problem *p = a->problem;
+    for (uint32_t place = from; place < to; place++) {
+        for (uint32_t t = p->touch_starts[a->order[place]]; t < p->touch_starts[a->order[place] + 1]; t++) {
+            uint32_t s = p->touches[t];
+            bool touched = a->first[s] != UINT32_MAX; /* before the first simulation nothing is */
+            a->begun[s] = p->live_in[s] || a->first[s] < from;
+            a->left[s] = p->live_out[s] || (touched && a->last[s] >= to);
+        }
+    }
+    for (uint32_t place = from; place < to; place++) {
+        for (uint32_t t = p->touch_starts[a->order[place]]; t < p->touch_starts[a->order[place] + 1]; t++) {
+            a->left[p->touches[t]]++;
+        }
+    }
+}
+
 /* Runs the steps of places [from, to) and fills everything else for them. What lies outside must have been
  * run before, with the same steps in the range; at first the range is everything. */
 static void simulate(arrangement *a, uint32_t from, uint32_t to) {
@@ -50,29 +69,19 @@ static void simulate(arrangement *a, uint32_t from, uint32_t to) {
         a->last[s] = 0;
         if (p->live_in[s]) live += p->sizes[s];
     }
+    enter(a, from, to);
     for (uint32_t place = from; place < to; place++) {
-        uint32_t step = a->order[place];
-        for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
-            uint32_t s = p->touches[t];
-            a->begun[s] = p->live_in[s] || a->first[s] < from;
-            a->left[s] = p->live_out[s] || (a->first[s] != UINT32_MAX && a->last[s] >= to);
-        }
-    }
-    for (uint32_t place = from; place < to; place++) {
-        uint32_t step = a->order[place];
-        for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
-            uint32_t s = p->touches[t];
-            a->left[s]++;
-            if (a->first[s] == UINT32_MAX || (a->first[s] >= from && a->first[s] < to))
-                a->first[s] = UINT32_MAX;
+        for (uint32_t t = p->touch_starts[a->order[place]]; t < p->touch_starts[a->order[place] + 1]; t++) {
+            uint32_t *first = &a->first[p->touches[t]];
+            if (*first >= from && *first < to) *first = UINT32_MAX;
         }
     }
     for (uint32_t place = from; place < to; place++) {
         uint32_t step = a->order[place];
         size_t begins = 0, ends = 0, saved = 0;
         for (uint32_t i = p->in_place_starts[step]; i < p->in_place_starts[step + 1] && !saved; i++) {
-            if (a->left[p->in_place[i].from] == 1 && !a->begun[p->in_place[i].to])
-                saved = p->sizes[p->in_place[i].to];
+            uint32_t over = p->in_place[i].from, made = p->in_place[i].to;
+            if (a->left[over] == 1 && !a->begun[made]) saved = p->sizes[made];
         }
         for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
             uint32_t s = p->touches[t];
@@ -425,6 +434,101 @@ static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t flo
     return ok;
 }
 
+/* ---- long ranges, step by step
+ * ------------------------------------------------------------------------------- */
+
+/* What is live more after `step` than before it, as things stand. */
+static int64_t growth(const arrangement *a, uint32_t step) {
+    const order_problem *p = a->problem;
+    int64_t more = 0;
+    for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
+        uint32_t s = p->touches[t];
+        if (!a->begun[s]) more += (int64_t)p->sizes[s];
+        if (a->left[s] == 1) more -= (int64_t)p->sizes[s];
+    }
+    return more;
+}
+
+/* The steps of a range that wait for others, and who waits for whom. */
+typedef struct waiting_list {
+    uint32_t *waiting; /* by step: how many of the range must still run before it */
+    uint32_t *after_starts,
+        *after; /* by step: those that wait for it: after[after_starts[i] .. after_starts[i + 1]) */
+} waiting_list;
+
+static bool list_waiting(const order_problem *p, const uint32_t *steps, uint32_t count, waiting_list *list,
+                         base_arena *arena) {
+    bool *inside = BASE_ARRAY(arena, bool, p->step_count);
+    uint32_t *starts = BASE_ARRAY(arena, uint32_t, (size_t)p->step_count + 2);
+    list->waiting = BASE_ARRAY(arena, uint32_t, p->step_count);
+    list->after = BASE_ARRAY(arena, uint32_t, p->before_starts[p->step_count]);
+    if (!inside || !starts || !list->waiting || !list->after) return false;
+    for (uint32_t k = 0; k < count; k++) inside[steps[k]] = true;
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t b = p->before_starts[steps[k]]; b < p->before_starts[steps[k] + 1]; b++) {
+            if (!inside[p->before[b]]) continue;
+            list->waiting[steps[k]]++;
+            starts[p->before[b] + 2]++;
+        }
+    }
+    for (uint32_t i = 2; i < p->step_count + 2; i++) starts[i] += starts[i - 1];
+    for (uint32_t k = 0; k < count; k++) {
+        for (uint32_t b = p->before_starts[steps[k]]; b < p->before_starts[steps[k] + 1]; b++) {
+            if (inside[p->before[b]]) list->after[starts[p->before[b] + 1]++] = steps[k];
+        }
+    }
+    list->after_starts = starts;
+    return true;
+}
+
+/* Orders places [from, to) by always taking, of the steps that became ready last, the one after which the
+ * least is live; a chain that was begun is so followed to its end. Kept if it brings the peak below `limit`.
+ */
+static bool follow_chains(arrangement *a, uint32_t from, uint32_t to, size_t limit) {
+    const order_problem *p = a->problem;
+    base_arena arena;
+    base_arena_init(&arena, a->scratch->allocator);
+    uint32_t count = to - from, ready_count = 0;
+    uint32_t *old = BASE_ARRAY(&arena, uint32_t, count), *ready = BASE_ARRAY(&arena, uint32_t, count);
+    waiting_list list;
+    if (old) memcpy(old, a->order + from, count * sizeof *old);
+    if (!old || !ready || !list_waiting(p, old, count, &list, &arena)) {
+        base_arena_free(&arena);
+        return false;
+    }
+    enter(a, from, to);
+    for (uint32_t k = count; k-- > 0;) {
+        if (!list.waiting[old[k]]) ready[ready_count++] = old[k];
+    }
+    for (uint32_t place = from; place < to; place++) {
+        uint32_t best = ready_count - 1;
+        int64_t least = growth(a, ready[best]);
+        for (uint32_t k = best; k-- > 0 && ready_count - k <= READY_STEPS;) {
+            int64_t more = growth(a, ready[k]);
+            if (more >= least) continue;
+            least = more;
+            best = k;
+        }
+        uint32_t step = a->order[place] = ready[best];
+        memmove(ready + best, ready + best + 1, (ready_count - best - 1) * sizeof *ready);
+        ready_count--;
+        for (uint32_t t = p->touch_starts[step]; t < p->touch_starts[step + 1]; t++) {
+            a->begun[p->touches[t]] = true;
+            a->left[p->touches[t]]--;
+        }
+        for (uint32_t k = list.after_starts[step + 1]; k-- > list.after_starts[step];) {
+            if (--list.waiting[list.after[k]] == 0) ready[ready_count++] = list.after[k];
+        }
+    }
+    simulate(a, from, to);
+    if (range_peak(a, from, to) >= limit) {
+        memcpy(a->order + from, old, count * sizeof *old);
+        simulate(a, from, to);
+    }
+    base_arena_free(&arena);
+    return true;
+}
+
 /* ---- sections
  * ------------------------------------------------------------------------------------------------ */
 
@@ -514,6 +618,7 @@ bool order_find(const order_problem *problem, base_arena *scratch, uint32_t *ord
         bool improved;
         if (!improve_range(&a, from, to, floor, sections[i].peak, &improved)) return false;
         if (improved) simulate(&a, from, to);
+        if (to - from > FOLLOWED_STEPS && !follow_chains(&a, from, to, sections[i].peak)) return false;
         if ((!improved || to - from > EXACT_STEPS) && !improve_windows(&a, from, to, floor)) return false;
         size_t rest = range_peak(&a, from, to);
         if (rest > floor) floor = rest;

@@ -38,8 +38,9 @@ bool order_peak(const order_problem *problem, const uint32_t *order, base_arena 
  * Steps that every order has at the same place cut the problem into sections, which do not depend on each
  * other. Of the sections those with the highest peak are ordered anew, as long as that lowers the whole: by
  * an exact search over sets of steps that have run, each set once, the lowest peak first; where this takes
- * too many sets, by following the best few sets of each size; where sections are too long for that, in
- * windows around the peak. Deterministic, in about linear time. False when memory runs out. */
+ * too many sets, by following the best few sets of each size; where sections are too long for that, chain by
+ * chain, and then in windows around the peak. Deterministic, in about linear time. False when memory runs
+ * out. */
 bool order_find(const order_problem *problem, base_arena *scratch, uint32_t *order, size_t *peak);
 
 #endif
