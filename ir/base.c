@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- status and report --------------------------------------------------------------------------------- */
+/* ---- status and report -------------------------------------------------------------------------- */
 
 void base_report_clear(base_report *report) {
     report->status = BASE_OK;
@@ -16,7 +16,8 @@ void base_report_clear(base_report *report) {
     report->text[0] = '\0';
 }
 
-/* The bytes of the UTF-8 character at `text`, 0 where there is none: ill-formed, too long a form, a surrogate. */
+/* The bytes of the UTF-8 character at `text`, 0 where there is none: ill-formed, too long a form, a
+ * surrogate. */
 static size_t character_length(const unsigned char *text) {
     static const struct {
         unsigned char lead_mask, lead;
@@ -36,8 +37,8 @@ static size_t character_length(const unsigned char *text) {
     return 0;
 }
 
-/* Names come from files: a message must stay one line, must not drive a terminal, and is valid UTF-8 whatever bytes the
- * names have and wherever they were cut. */
+/* Names come from files: a message must stay one line, must not drive a terminal, and is valid UTF-8 whatever
+ * bytes the names have and wherever they were cut. */
 static void replace_control_characters(char *text) {
     for (unsigned char *byte = (unsigned char *)text; *byte;) {
         size_t length = character_length(byte);
@@ -110,7 +111,7 @@ base_status base_fail_memory(base_report *report) {
     return base_fail(report, BASE_MACHINE, "out of memory");
 }
 
-/* ---- arenas -------------------------------------------------------------------------------------------- */
+/* ---- arenas ------------------------------------------------------------------------------------- */
 
 enum { ARENA_ALIGNMENT = 16, ARENA_FIRST_BLOCK = 16 << 10, ARENA_LARGEST_BLOCK = 4 << 20 };
 
@@ -226,7 +227,7 @@ void *base_arena_grow(base_arena *arena, void *array, size_t *capacity, size_t n
     return moved;
 }
 
-/* ---- checked sizes ------------------------------------------------------------------------------------- */
+/* ---- checked sizes ------------------------------------------------------------------------------ */
 
 bool base_size_add(size_t a, size_t b, size_t *result) {
     size_t sum;
@@ -263,7 +264,7 @@ bool base_int64_multiply(int64_t a, int64_t b, int64_t *result) {
     return true;
 }
 
-/* ---- hashing ------------------------------------------------------------------------------------------- */
+/* ---- hashing ------------------------------------------------------------------------------------ */
 
 static uint64_t hash_step(uint64_t hash, uint64_t word) {
     hash = (hash ^ word) * UINT64_C(0x00000100000001b3);

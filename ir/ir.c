@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- helpers ------------------------------------------------------------------------------------------- */
+/* ---- helpers ------------------------------------------------------------------------------------ */
 
 /* Lists whose length is known without their capacity grow by doubling whenever the length is a power of two.
  * Returns the list with room for one more; NULL when memory runs out. */
@@ -80,7 +80,7 @@ static void value_forget(ir_module *module, ir_value *value) {
     base_map_put(&module->names, value->name, NULL); /* replaces: needs no memory */
 }
 
-/* ---- modules and graphs -------------------------------------------------------------------------------- */
+/* ---- modules and graphs ------------------------------------------------------------------------- */
 
 ir_module *ir_module_new(const base_allocator *allocator, const char *name) {
     if (!allocator) allocator = &base_allocator_heap;
@@ -180,8 +180,7 @@ const char *ir_graph_result_name(const ir_graph *graph, uint32_t index) {
     return name ? name : graph->results[index]->value->name;
 }
 
-/* ---- constants -------------------------------------------------------------------------------------------
- */
+/* ---- constants ---------------------------------------------------------------------------------- */
 
 ir_value *ir_constant_new(ir_module *module, const char *name, const op_tensor *tensor,
                           void (*release)(void *owner), void *owner) {
@@ -210,13 +209,6 @@ static bool data_copy(base_arena *arena, op_dtype dtype, const void *data, size_
         if (!strings[i].data) return false;
     }
     return true;
-}
-
-ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *type, const void *data,
-                           size_t bytes) {
-    op_tensor tensor = {.type = *type, .bytes = bytes};
-    if (!data_copy(&module->arena, type->dtype, data, bytes, &tensor.data)) return NULL;
-    return ir_constant_new(module, name, &tensor, NULL, NULL);
 }
 
 /* A block of the module's allocator that holds the data of one constant. */
@@ -248,8 +240,20 @@ ir_value *ir_constant_reserve(ir_module *module, const char *name, const op_type
     return value;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------------------
- */
+ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *type, const void *data,
+                           size_t bytes) {
+    if (type->dtype == OP_STRING) { /* characters and all: the arena keeps them */
+        op_tensor tensor = {.type = *type, .bytes = bytes};
+        if (!data_copy(&module->arena, type->dtype, data, bytes, &tensor.data)) return NULL;
+        return ir_constant_new(module, name, &tensor, NULL, NULL);
+    }
+    void *copy;
+    ir_value *value = ir_constant_reserve(module, name, type, bytes, &copy);
+    if (value && bytes) memcpy(copy, data, bytes);
+    return value;
+}
+
+/* ---- nodes -------------------------------------------------------------------------------------- */
 
 ir_node *ir_node_new(ir_graph *graph, ir_node *before, op_code code, const char *name, const char *path,
                      op_attributes attributes, uint32_t input_count, ir_value *const *inputs) {
@@ -326,8 +330,7 @@ bool ir_node_add_graph(ir_node *node, ir_graph *graph) {
     return true;
 }
 
-/* ---- attributes -------------------------------------------------------------------------------------------
- */
+/* ---- attributes --------------------------------------------------------------------------------- */
 
 static bool string_copy(base_arena *arena, op_string *text) {
     text->data = base_arena_text(arena, text->data, text->length);
@@ -409,8 +412,7 @@ bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_att
     return true;
 }
 
-/* ---- symbols ----------------------------------------------------------------------------------------------
- */
+/* ---- symbols ------------------------------------------------------------------------------------ */
 
 /* A new symbol, registered in `map` under `key`. A dimension, or OP_DIM_UNKNOWN when memory runs out. */
 static int64_t symbol_add(ir_module *module, base_map *map, const char *key, ir_symbol symbol) {

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* ---- change -------------------------------------------------------------------------------------------- */
+/* ---- change ------------------------------------------------------------------------------------- */
 
 static void use_unlink(ir_use *use) {
     if (!use->value) return;
@@ -148,7 +148,7 @@ void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before) {
     node_link(node, before);
 }
 
-/* ---- questions ----------------------------------------------------------------------------------------- */
+/* ---- questions ---------------------------------------------------------------------------------- */
 
 uint32_t ir_value_use_count(const ir_value *value) {
     uint32_t count = 0;

@@ -35,7 +35,7 @@ typedef struct parser {
     size_t output_capacity, input_capacity;
 } parser;
 
-/* ---- phrases of one or two tokens ---------------------------------------------------------------------- */
+/* ---- phrases of one or two tokens --------------------------------------------------------------- */
 
 static void next(parser *p) {
     ir_lex_next(&p->lexer);
@@ -124,7 +124,7 @@ static bool expect_size(parser *p, size_t *size) {
     return true;
 }
 
-/* ---- dimensions and types ------------------------------------------------------------------------------ */
+/* ---- dimensions and types ----------------------------------------------------------------------- */
 
 static bool looks_computed(const char *name) {
     return name[0] == 's' && name[1] && strspn(name + 1, "0123456789") == strlen(name + 1);
@@ -203,7 +203,7 @@ static bool parse_type(parser *p, op_type *type) {
     return (!inner || expect_sign(p, ')')) && (!outer || expect_sign(p, ')'));
 }
 
-/* ---- data ---------------------------------------------------------------------------------------------- */
+/* ---- data --------------------------------------------------------------------------------------- */
 
 static bool parse_real_element(parser *p, op_dtype dtype, char *at) {
     const ir_token *token = &p->lexer.token;
@@ -334,7 +334,7 @@ static bool parse_data_filled(parser *p, const op_type *type, size_t *bytes, voi
     return true;
 }
 
-/* ---- values -------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------- */
 
 static bool parse_symbolic(parser *p, definition *defined) {
     if (!accept_sign(p, '<')) return true;
@@ -391,7 +391,7 @@ static bool parse_use(parser *p, const ir_graph *graph, ir_value **value) {
     return visible || ir_lex_fail(&p->lexer, place, "%%%s is not defined here", name);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------------------- */
 
 /* [1, 2], [1.0, 2.0] or ["a"]; `kind` is 0 where the first element decides. */
 static bool parse_list(parser *p, int kind, op_attribute *attribute) {
@@ -483,7 +483,7 @@ static bool parse_attributes(parser *p, op_attributes *attributes) {
     return expect_sign(p, '}');
 }
 
-/* ---- nodes and graphs ---------------------------------------------------------------------------------- */
+/* ---- nodes and graphs --------------------------------------------------------------------------- */
 
 static bool parse_graph(parser *p, ir_node *owner);
 
@@ -628,7 +628,7 @@ static bool parse_graph(parser *p, ir_node *owner) {
     return parse_results(p, graph) && expect_sign(p, '}');
 }
 
-/* ---- modules ------------------------------------------------------------------------------------------- */
+/* ---- modules ------------------------------------------------------------------------------------ */
 
 /* symbol N, or symbol s2 = N + 1 */
 static bool parse_symbol(parser *p) {

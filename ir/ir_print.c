@@ -22,7 +22,7 @@ static void indent(printer *p, int depth) {
     fprintf(p->file, "%*s", depth * INDENT, "");
 }
 
-/* ---- names --------------------------------------------------------------------------------------------- */
+/* ---- names -------------------------------------------------------------------------------------- */
 
 static void print_string(printer *p, const char *text, size_t length) {
     fputc('"', p->file);
@@ -100,7 +100,7 @@ static void print_dim(printer *p, int64_t dim) {
     else print_text(p, name);
 }
 
-/* ---- types and data ------------------------------------------------------------------------------------ */
+/* ---- types and data ----------------------------------------------------------------------------- */
 
 static const char *const kind_names[] = {"tensor", "sequence", "optional", "map"};
 
@@ -250,7 +250,7 @@ static void print_data(printer *p, const op_tensor *tensor, bool all) {
     fputs(packed ? "\"" : "}", file);
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------------------- */
 
 static void print_attribute(printer *p, const op_attribute *attribute) {
     FILE *file = p->file;
@@ -297,7 +297,7 @@ static void print_attribute(printer *p, const op_attribute *attribute) {
     fputc(']', file);
 }
 
-/* ---- values, nodes, graphs ----------------------------------------------------------------------------- */
+/* ---- values, nodes, graphs ---------------------------------------------------------------------- */
 
 /* "%x: float32[N,3]" and, where they are known, the values as extents: "%s: int64[2]<N, 3>". */
 static void print_definition(printer *p, const ir_value *value) {

@@ -42,7 +42,7 @@ static void context_of_module(verifier *v) {
     base_report_context(v->report, "%s", v->module->name);
 }
 
-/* ---- values, by themselves ----------------------------------------------------------------------------- */
+/* ---- values, by themselves ---------------------------------------------------------------------- */
 
 static bool in_table(const ir_module *module, const ir_value *value) {
     return value->id.index > 0 && value->id.index < module->value_count &&
@@ -148,7 +148,7 @@ static void check_slot(verifier *v, const ir_use *use, const ir_node *node, cons
     }
 }
 
-/* ---- nodes against their rows -------------------------------------------------------------------------- */
+/* ---- nodes against their rows ------------------------------------------------------------------- */
 
 static void check_counts(verifier *v, const ir_node *node, const op_row *row) {
     uint32_t inputs = node->input_count, outputs = node->output_count;
@@ -223,7 +223,7 @@ static void check_attributes(verifier *v, const ir_node *node, const op_row *row
     }
 }
 
-/* ---- control nodes against their graphs ---------------------------------------------------------------- */
+/* ---- control nodes against their graphs --------------------------------------------------------- */
 
 static const char *dtype_name(const ir_value *value) {
     return op_dtype_name(value->type.dtype);
@@ -340,7 +340,7 @@ static void check_loop(verifier *v, const ir_node *node) {
     }
 }
 
-/* ---- graphs -------------------------------------------------------------------------------------------- */
+/* ---- graphs ------------------------------------------------------------------------------------- */
 
 static void check_graph(verifier *v, const ir_graph *graph, const ir_node *owner);
 
@@ -430,7 +430,7 @@ static void check_graph(verifier *v, const ir_graph *graph, const ir_node *owner
     v->depth--;
 }
 
-/* ---- tables and use lists ------------------------------------------------------------------------------ */
+/* ---- tables and use lists ----------------------------------------------------------------------- */
 
 static void check_reached(verifier *v) {
     const ir_module *module = v->module;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- types --------------------------------------------------------------------------------------------- */
+/* ---- types -------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -143,7 +143,7 @@ char *op_type_print(const op_type *type, char *text, size_t capacity) {
     return text;
 }
 
-/* ---- attributes ---------------------------------------------------------------------------------------- */
+/* ---- attributes --------------------------------------------------------------------------------- */
 
 const op_attribute *op_attribute_find(const op_attributes *attributes, const char *name) {
     for (size_t i = 0; i < attributes->count; i++) {
@@ -188,7 +188,7 @@ bool op_attribute_is(const op_attributes *attributes, const char *name, const ch
     return attribute->as.text.length == length && memcmp(attribute->as.text.data, text, length) == 0;
 }
 
-/* ---- one application ----------------------------------------------------------------------------------- */
+/* ---- one application ---------------------------------------------------------------------------- */
 
 int64_t op_dim_compute(const op_call *call, char operation, int64_t a, int64_t b) {
     if (a >= 0 && b >= 0) {

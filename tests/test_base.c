@@ -8,8 +8,7 @@
 
 #include <cmocka.h>
 
-/* ---- reports ---------------------------------------------------------------------------------------------
- */
+/* ---- reports ------------------------------------------------------------------------------------ */
 
 static void report_collects_messages_under_a_context(void **state) {
     (void)state;
@@ -71,8 +70,7 @@ static void report_may_be_absent_and_marks_what_is_not_supported(void **state) {
     assert_string_equal(report.text, "operator Foo\n");
 }
 
-/* ---- arenas -----------------------------------------------------------------------------------------------
- */
+/* ---- arenas ------------------------------------------------------------------------------------- */
 
 static void arena_gives_zeroed_aligned_separate_pieces(void **state) {
     (void)state;
@@ -144,7 +142,7 @@ static void arena_makes_texts_and_grows_arrays(void **state) {
     base_arena_free(&arena);
 }
 
-/* ---- sizes --------------------------------------------------------------------------------------------- */
+/* ---- sizes -------------------------------------------------------------------------------------- */
 
 static void sizes_are_exact_or_refused(void **state) {
     (void)state;
@@ -172,7 +170,7 @@ static void sizes_are_exact_or_refused(void **state) {
     assert_true(number == INT64_MIN);
 }
 
-/* ---- hashes and maps ----------------------------------------------------------------------------------- */
+/* ---- hashes and maps ---------------------------------------------------------------------------- */
 
 static void hash_sees_every_byte_the_length_and_the_seed(void **state) {
     (void)state;

@@ -23,7 +23,7 @@ static void assert_verified(const ir_module *module, const char *when) {
     if (ir_verify(module, when, &report) != BASE_OK) fail_msg("%s", report.text);
 }
 
-/* ---- the textual form ---------------------------------------------------------------------------------- */
+/* ---- the textual form --------------------------------------------------------------------------- */
 
 static void corpus_prints_as_it_was_written(void **state) {
     (void)state;
@@ -311,7 +311,7 @@ static void every_allocation_may_fail(void **state) {
     }
 }
 
-/* ---- making and changing ------------------------------------------------------------------------------- */
+/* ---- making and changing ------------------------------------------------------------------------ */
 
 static void uses_follow_every_change(void **state) {
     (void)state;

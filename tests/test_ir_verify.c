@@ -50,7 +50,7 @@ static void a_whole_module_holds(void **state) {
     ir_module_free(empty);
 }
 
-/* ---- broken by hand ------------------------------------------------------------------------------------ */
+/* ---- broken by hand ----------------------------------------------------------------------------- */
 
 typedef struct breakage {
     void (*apply)(ir_module *module);
@@ -279,7 +279,7 @@ static void each_broken_rule_is_named(void **state) {
     }
 }
 
-/* ---- loops --------------------------------------------------------------------------------------------- */
+/* ---- loops -------------------------------------------------------------------------------------- */
 
 static void loops_fit_their_bodies(void **state) {
     (void)state;
