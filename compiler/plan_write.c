@@ -458,7 +458,7 @@ static bool write_module(plan_writer *w) {
     }
     for (uint32_t i = 0; i < main_graph->result_count; i++) {
         const ir_value *value = main_graph->results[i]->value;
-        if (!write_interface(w, &w->outputs, value->name, slot_of(w, value))) return false;
+        if (!write_interface(w, &w->outputs, ir_graph_result_name(main_graph, i), slot_of(w, value))) return false;
     }
     return true;
 }
