@@ -157,8 +157,9 @@ base_status op_infer_batch_normalization(op_call *call, base_report *report) {
     static const char *const names[] = {"X", "scale", "B", "mean", "variance"};
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status != BASE_OK) return status;
-    if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0) {
-        return base_fail_unsupported(report, "attribute \"training_mode\" is 1, supported is 0 (inference)");
+    if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0 || call->output_count > 1) {
+        return base_fail_unsupported(report,
+                                     "training (training_mode 1, or outputs 1 and 2) is not supported");
     }
     const op_type *type = &call->inputs[0].type;
     if (type->shape.rank == 0) {

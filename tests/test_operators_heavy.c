@@ -442,6 +442,14 @@ static void test_batch_normalization(void **state) {
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
     for (int i = 1; i < 5; i++) application_input(&app, OP_FLOAT, 1, DIMS(i == 3 ? 4 : 3));
     expect_failure(&app, "input 3 (mean) has 4 elements, expected 3");
+
+    application_init(&app, OP_BATCH_NORMALIZATION);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
+    for (int i = 1; i < 5; i++) application_input(&app, OP_FLOAT, 1, DIMS(3));
+    application_integer(&app, "training_mode", 1);
+    assert_int_equal(application_infer(&app), BASE_INVALID);
+    assert_true(app.report.unsupported);
+    application_free(&app);
 }
 
 static void test_lrn(void **state) {
@@ -558,6 +566,31 @@ static void test_matmul(void **state) {
             check_near(application_element(&app.outputs[0], i), want, tolerance(dtype) * 10, round, i);
         }
         application_free(&app);
+    }
+}
+
+/* Sums are added from the front to the back, one after the other, whatever the instruction set and the number
+ * of threads: the same bits as this loop. */
+static void test_products_order(void **state) {
+    (void)state;
+    for (int64_t rows = 4; rows <= 23; rows++) {
+        for (int threads = 1; threads <= 3; threads++) {
+            uint64_t seed = (uint64_t)rows;
+            const int64_t depth = 300, columns = 150 + rows;
+            application app;
+            application_init(&app, OP_MATMUL);
+            const float *a = application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
+            const float *b = application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
+            application_run(&app, "portable.matmul", threads);
+            const float *y = app.outputs[0].data;
+            for (int64_t i = 0; i < rows * columns; i++) {
+                float sum = 0;
+                for (int64_t k = 0; k < depth; k++)
+                    sum += a[i / columns * depth + k] * b[k * columns + i % columns];
+                if (memcmp(&sum, &y[i], sizeof sum) != 0) fail_msg("rows %d, element %d", (int)rows, (int)i);
+            }
+            application_free(&app);
+        }
     }
 }
 
@@ -700,6 +733,7 @@ int main(void) {
                                        cmocka_unit_test(test_batch_normalization),
                                        cmocka_unit_test(test_lrn),
                                        cmocka_unit_test(test_matmul),
+                                       cmocka_unit_test(test_products_order),
                                        cmocka_unit_test(test_gemm),
                                        cmocka_unit_test(test_matrix_shapes),
                                        cmocka_unit_test(test_reorder)};
