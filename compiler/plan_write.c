@@ -212,6 +212,12 @@ static bool write_tensors(plan_writer *w) {
         w->slot_of[i] = PLAN_ABSENT;
         const ir_value *value = module->values[i];
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
+        if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING) {
+            char type[128];
+            base_fail_unsupported(w->report, "tensor \"%s\" is %s: only tensors of numbers can be executed", value->name,
+                                  op_type_print(&value->type, type, sizeof type));
+            return false;
+        }
         plan_address address;
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
         if (!address_of(w, value, &address) ||

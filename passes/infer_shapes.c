@@ -196,12 +196,40 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
 
 /* ---- everything else ------------------------------------------------------------------------------------------------ */
 
+/* The node may never run: it is in a branch. */
+static bool is_conditional(const ir_node *node) {
+    for (const ir_graph *graph = node->graph; graph->owner; graph = graph->owner->graph) {
+        if (graph->owner->code == OP_IF) return true;
+    }
+    return false;
+}
+
+/* Types without shapes, for a node that cannot run with the shapes that it is given: models guard such nodes with an If, and only
+ * if it runs all the same it is an error. */
+static base_status infer_without_shapes(op_call *call, base_report *report) {
+    op_tensor *inputs = BASE_ARRAY(call->arena, op_tensor, call->input_count);
+    if (!inputs) return base_fail_memory(report);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        inputs[i].type = call->inputs[i].type;
+        inputs[i].type.shape = (op_shape){.rank = -1};
+    }
+    call->inputs = inputs;
+    return op_infer(call, report);
+}
+
 static base_status infer_node(pass_context *context, ir_node *node) {
     ir_module *module = context->module;
     op_call call;
     if (!ir_node_call(node, &module->arena, &call)) return base_fail_memory(context->report);
     ir_node_context(node, context->report);
-    base_status status = op_infer(&call, context->report);
+    base_status status;
+    if (is_conditional(node)) {
+        base_report ignored = {0};
+        status = op_infer(&call, &ignored);
+        if (status != BASE_OK) status = infer_without_shapes(&call, context->report);
+    } else {
+        status = op_infer(&call, context->report);
+    }
     if (status != BASE_OK) return status;
     for (uint32_t i = 0; i < node->output_count; i++) {
         ir_value *output = node->outputs[i];
