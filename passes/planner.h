@@ -51,9 +51,9 @@ typedef struct planner_solution {
     bool optimal;       /* proved: height == lower_bound */
 } planner_solution;
 
-/* Fills solution->offsets; planner_run does the rest. The problem has been checked, solution->lower_bound is
- * set (a planner that proves a better one raises it), and `arena` is scratch that goes when the planner
- * returns. */
+/* Fills solution->offsets, which are there and zero; planner_run does the rest. The problem has been checked,
+ * solution->lower_bound is set (a planner that proves a better one raises it), and `arena` is scratch that
+ * goes when the planner returns. */
 typedef base_status planner_function(const planner_problem *problem, const planner_options *options,
                                      base_arena *arena, planner_solution *solution, base_report *report);
 

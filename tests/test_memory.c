@@ -421,8 +421,130 @@ static void wide_graphs_are_ordered_in_time(void **unused) {
     base_arena_free(&arena);
 }
 
-int main(void) {
+/* ---- what the passes decide, to be read
+ * ------------------------------------------------------------------------- */
+
+/* The memory passes alone on a module in text, so that no other pass changes the program; kernels stand in
+ * the text or are not needed. */
+static void expect_memory_plan(const char *golden, const char *text) {
+    ir_module *module = support_module(text, true);
+    base_arena arena, scratch;
+    base_report report = {0};
+    base_arena_init(&arena, NULL);
+    base_arena_init(&scratch, NULL);
+    pass_options options = {.allocator = "nnc", .environment = {.threads = 1, .portable_only = true}};
+    pass_context context = {.module = module,
+                            .options = &options,
+                            .scratch = &scratch,
+                            .memory_arena = &arena,
+                            .report = &report};
+    static pass_function *const passes[] = {pass_prepare_results, pass_analyse_views,    pass_schedule,
+                                            pass_choose_in_place, pass_analyse_liveness, pass_allocate};
+    for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
+        if (passes[i](&context) != BASE_OK) fail_msg("%s", report.text);
+    }
+    char *printed = support_print(module, false), *dump = NULL;
+    size_t length = 0;
+    FILE *file = open_memstream(&dump, &length);
+    assert_non_null(file);
+    fputs(printed, file);
+    pass_memory_print(context.memory, module, file);
+    assert_int_equal(fclose(file), 0);
+    support_expect_golden(golden, dump);
+    free(dump);
+    free(printed);
+    base_arena_free(&scratch);
+    base_arena_free(&arena);
+    ir_module_free(module);
+}
+
+static void views_are_found(void **unused) {
+    (void)unused;
+    expect_memory_plan("memory_views.txt", "module \"views\" {\n"
+                                           "  constant %shape: int64[2] = {4, 16}\n"
+                                           "  constant %one: int64[1] = {1}\n"
+                                           "  constant %three: int64[1] = {3}\n"
+                                           "  constant %zero: int64[1] = {0}\n"
+                                           "  graph main(%x: float32[4,4,4]) {\n"
+                                           "    %a: float32[4,4,4] = LRN(%x) {size = 1}\n"
+                                           "    %b: float32[4,16] = Reshape(%a, %shape)\n"
+                                           "    %c: float32[2,16] = Slice(%b, %one, %three, %zero)\n"
+                                           "    %d: float32[4,2] = Slice(%b, %one, %three, %one)\n"
+                                           "    %e: float32[2,16] = Softmax(%c)\n"
+                                           "    %f: float32[2,16] = Softmax(%e)\n"
+                                           "    yield %f, %d\n"
+                                           "  }\n"
+                                           "}\n");
+}
+
+/* Each Concat is the prefix of the next one: one storage for all; %x cannot lie in it and is copied. */
+static void concats_chain(void **unused) {
+    (void)unused;
+    expect_memory_plan("memory_concats.txt", "module \"concats\" {\n"
+                                             "  graph main(%x: float32[1,16,4,4]) {\n"
+                                             "    %a: float32[1,16,4,4] = LRN(%x) {size = 1}\n"
+                                             "    %b: float32[1,32,4,4] = Concat(%x, %a) {axis = 1}\n"
+                                             "    %c: float32[1,32,4,4] = LRN(%b) {size = 1}\n"
+                                             "    %d: float32[1,64,4,4] = Concat(%b, %c) {axis = 1}\n"
+                                             "    %e: float32[1,64,4,4] = LRN(%d) {size = 1}\n"
+                                             "    %f: float32[1,64,1,1] = GlobalMaxPool(%e)\n"
+                                             "    yield %f\n"
+                                             "  }\n"
+                                             "}\n");
+}
+
+/* The residual is overwritten, the input of the same convolution is not; a swap in a loop keeps its copies.
+ */
+static void in_place_where_it_is_right(void **unused) {
+    (void)unused;
+    expect_memory_plan(
+        "memory_in_place.txt",
+        "module \"in_place\" {\n"
+        "  constant %w: float32[8,8,1,1] = zeros\n"
+        "  graph main(%x: float32[1,8,4,4], %n: int64[]) {\n"
+        "    %a: float32[1,8,4,4] = LRN(%x) {size = 1}\n"
+        "    %b: float32[1,8,4,4] = LRN(%a) {size = 1}\n"
+        "    %c: float32[1,8,4,4] = Conv(%a, %w, _, %b)\n"
+        "    %d: float32[1,8,4,4] = Conv(%c, %w, _, %c)\n"
+        "    %e: float32[1,8,4,4] = Relu(%d)\n"
+        "    %f: float32[1,8,4,4] = LRN(%e) {size = 1}\n"
+        "    %p: float32[1,8,4,4], %q: float32[1,8,4,4] = Loop(%n, _, %e, %f) {\n"
+        "      graph body(%i: int64[], %k: bool[], %s: float32[1,8,4,4], %t: float32[1,8,4,4]) {\n"
+        "        %u: float32[1,8,4,4] = Relu(%s)\n"
+        "        yield %k, %t, %u\n"
+        "      }\n"
+        "    }\n"
+        "    %r: float32[1,8,4,4] = Add(%p, %q)\n"
+        "    yield %r\n"
+        "  }\n"
+        "}\n");
+}
+
+/* Two long branches: the file runs their first halves one after the other; each is better run to its end. */
+static void schedules_lower_the_peak(void **unused) {
+    (void)unused;
+    expect_memory_plan("memory_schedule.txt", "module \"schedule\" {\n"
+                                              "  graph main(%x: float32[1,8,8,8]) {\n"
+                                              "    %a: float32[1,8,8,8] = LRN(%x) {size = 1}\n"
+                                              "    %b: float32[1,8,8,8] = LRN(%x) {size = 3}\n"
+                                              "    %c: float32[1,8,8,8] = LRN(%x) {size = 5}\n"
+                                              "    %d: float32[1,8,1,1] = GlobalMaxPool(%a)\n"
+                                              "    %e: float32[1,8,1,1] = GlobalMaxPool(%b)\n"
+                                              "    %f: float32[1,8,1,1] = GlobalMaxPool(%c)\n"
+                                              "    %g: float32[1,8,1,1] = Add(%d, %e)\n"
+                                              "    %h: float32[1,8,1,1] = Add(%g, %f)\n"
+                                              "    yield %h\n"
+                                              "  }\n"
+                                              "}\n");
+}
+
+int main(int count, char **arguments) {
+    support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(views_are_found),
+        cmocka_unit_test(concats_chain),
+        cmocka_unit_test(in_place_where_it_is_right),
+        cmocka_unit_test(schedules_lower_the_peak),
         cmocka_unit_test(random_programs_have_valid_plans),
         cmocka_unit_test(small_orders_are_the_best),
         cmocka_unit_test(wide_graphs_are_ordered_in_time),

@@ -111,7 +111,6 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
     size_t n = problem->buffer_count, room = 2 * n + 2, event_count;
-    solution->offsets = BASE_ARRAY(arena, size_t, n);
     replay_event *events = replay_events(problem, arena, &event_count);
     region r = {.previous = BASE_ARRAY(arena, uint32_t, room),
                 .next = BASE_ARRAY(arena, uint32_t, room),
@@ -124,7 +123,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
                          .left = BASE_ARRAY(arena, uint32_t, room),
                          .right = BASE_ARRAY(arena, uint32_t, room)}};
     uint32_t *chunks = BASE_ARRAY(arena, uint32_t, n);
-    if (!solution->offsets || !events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes ||
+    if (!events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes ||
         !r.free.left || !r.free.right || !chunks) {
         return base_fail_memory(report);
     }

@@ -149,7 +149,6 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (!intervals) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
     size_t n = problem->buffer_count, event_count;
-    solution->offsets = BASE_ARRAY(arena, size_t, n);
     replay_event *events = replay_events(problem, arena, &event_count);
     /* At most one free block between two used ones, before the first and behind the last. */
     size_t room = 2 * n + 2;
@@ -166,7 +165,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     s.free.sizes = s.sizes;
     uint32_t *blocks = BASE_ARRAY(arena, uint32_t, n);
     pairs order = {.items = base_arena_alloc(arena, 2 * n, sizeof *order.items)};
-    if (!solution->offsets || !events || !s.previous || !s.next || !s.buffers || !s.sizes || !s.free.left ||
+    if (!events || !s.previous || !s.next || !s.buffers || !s.sizes || !s.free.left ||
         !s.free.right || !blocks || !order.items) {
         return base_fail_memory(report);
     }

@@ -30,11 +30,10 @@ static base_status run(const planner_problem *problem, const planner_options *op
     for (size_t b = 0; b < n; b++) replayable &= problem->buffers[b].fixed == PLANNER_NOT_FIXED;
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
-    solution->offsets = BASE_ARRAY(arena, size_t, n);
     replay_event *events = replay_events(problem, arena, &event_count);
     shelf *shelves = BASE_ARRAY(arena, shelf, n);
     uint32_t *below = BASE_ARRAY(arena, uint32_t, n);
-    if (!solution->offsets || !events || !shelves || !below) return base_fail_memory(report);
+    if (!events || !shelves || !below) return base_fail_memory(report);
     for (size_t b = 0; b < n; b++) {
         size_t alignment = problem->buffers[b].alignment;
         shelves[b] = (shelf){problem->buffers[b].size, alignment ? alignment : 1, REPLAY_NONE};
