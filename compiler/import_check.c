@@ -23,12 +23,13 @@ typedef struct extent {
 static base_status check_nodes(checker *c, size_t count, Onnx__NodeProto **nodes, const import_opsets *opsets,
                                const char *path, extent *total);
 
-/* A node counts one, and one more for every 64 bytes of names: these are copied wherever it is inlined. */
+/* A node counts one, one more for each attribute, and one for every 64 bytes of names: these are copied
+ * wherever it is inlined. */
 static uint64_t node_weight(const Onnx__NodeProto *node) {
     size_t bytes = node->name ? strlen(node->name) : 0;
     for (size_t i = 0; i < node->n_input; i++) bytes += strlen(node->input[i]);
     for (size_t i = 0; i < node->n_output; i++) bytes += strlen(node->output[i]);
-    return 1 + bytes / 64;
+    return 1 + node->n_attribute + bytes / 64;
 }
 
 static void extent_add(extent *total, extent part, unsigned levels) {

@@ -12,6 +12,7 @@ enum { ANY = -1, LAST = 17 };
 
 #define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I storage_order:i strides:I"
 #define AVERAGE_ATTRIBUTES "auto_pad:s ceil_mode:i count_include_pad:i kernel_shape:I! pads:I strides:I"
+#define RNN_ATTRIBUTES "activation_alpha:F activation_beta:F activations:S clip:f direction:s hidden_size:i"
 #define CONSTANT_ATTRIBUTES                                                                                  \
     "sparse_value:z value:t value_float:f value_floats:F value_int:i value_ints:I value_string:s "           \
     "value_strings:S"
@@ -57,6 +58,12 @@ static const import_row rows[] = {
     {"", "ReduceProd", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
     {"", "Softmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
     {"", "LogSoftmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
+    /* before opset 7, whether all steps are given out was an attribute too; the named outputs say it as well
+     */
+    {"", "RNN", 1, 6, RNN_ATTRIBUTES " output_sequence:i", 3, 6, 2, import_convert_plain},
+    {"", "GRU", 1, 6, RNN_ATTRIBUTES " linear_before_reset:i output_sequence:i", 3, 6, 2,
+     import_convert_plain},
+    {"", "LSTM", 1, 6, RNN_ATTRIBUTES " input_forget:i output_sequence:i", 3, 8, 3, import_convert_plain},
     /* convolutions, pools, normalisations, products; ops.def has inputs there that files do not */
     {"", "Conv", 1, LAST, NULL, 2, 3, 1, import_convert_plain},
     {"", "MatMul", 1, LAST, NULL, 2, 2, 1, import_convert_plain},

@@ -242,6 +242,10 @@ static base_status resolve_attributes(import_state *importer, const import_scope
                                       const Onnx__NodeProto *proto, size_t *count,
                                       Onnx__AttributeProto ***attributes) {
     const import_frame *frame = scope->frame;
+    if (proto->n_attribute > IMPORT_ATTRIBUTES) {
+        return base_fail(importer->report, BASE_INVALID, "%zu attributes, at most %d are possible",
+                         proto->n_attribute, IMPORT_ATTRIBUTES);
+    }
     Onnx__AttributeProto **resolved =
         BASE_ARRAY(&importer->arena, Onnx__AttributeProto *, proto->n_attribute);
     if (!resolved) return base_fail_memory(importer->report);

@@ -20,8 +20,10 @@
 enum {
     IMPORT_MESSAGE_DEPTH = 200,     /* messages within messages: about 64 graphs */
     IMPORT_MESSAGE_COUNT = 1 << 22, /* messages in a file */
-    IMPORT_NESTING = 100,           /* graphs and function calls within each other */
+    IMPORT_NESTING = IR_MAX_DEPTH,  /* graphs and function calls within each other */
     IMPORT_WEIGHT = 1 << 22,        /* nodes after functions are inlined; long names count more */
+    IMPORT_ATTRIBUTES = 1000,       /* of a node */
+    IMPORT_OPSETS = 1000,           /* of a model or function */
     IMPORT_SYMBOLS = 10000,         /* symbolic dimensions */
     IMPORT_LABEL = 64               /* bytes of a node's name that go into paths */
 };

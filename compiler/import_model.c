@@ -75,6 +75,11 @@ static base_status collect_functions(import_state *importer) {
             return base_fail(importer->report, BASE_INVALID, "function " IMPORT_NAME " is defined twice",
                              name);
         }
+        if (proto->n_opset_import > IMPORT_OPSETS) {
+            return base_fail(importer->report, BASE_INVALID,
+                             "function " IMPORT_NAME ": %zu opsets, at most %d are possible", name,
+                             proto->n_opset_import, IMPORT_OPSETS);
+        }
         function->proto = proto;
         if (!base_map_put(&importer->functions, key, function)) return base_fail_memory(importer->report);
     }
@@ -259,12 +264,17 @@ static base_status bind_inputs(import_state *importer, import_scope *scope, cons
  * the name that the model gives it. */
 static base_status add_results(import_state *importer, const import_scope *scope,
                                const Onnx__GraphProto *graph) {
+    bool *taken =
+        BASE_ARRAY(&importer->arena, bool, importer->module->value_count); /* by value id: is a result */
+    if (!taken) return base_fail_memory(importer->report);
     for (size_t i = 0; i < graph->n_output; i++) {
         const char *name = graph->output[i]->name ? graph->output[i]->name : "";
         ir_value *value = import_find(scope, name)->value;
         if (!value)
             return base_fail(importer->report, BASE_INVALID, "output " IMPORT_NAME " is absent", name);
-        if (value->kind != IR_RESULT_OF_NODE || ir_value_is_result(value)) {
+        if (value->kind == IR_RESULT_OF_NODE && !taken[value->id.index]) {
+            taken[value->id.index] = true;
+        } else {
             ir_node *node =
                 ir_node_new(scope->graph, NULL, OP_IDENTITY, "", scope->path, (op_attributes){0}, 1, &value);
             value = node ? ir_node_add_output(node, name, NULL) : NULL;
@@ -319,6 +329,10 @@ static base_status check_model(import_state *importer) {
         first->version = 1;
         *items = first;
         importer->opsets = (import_opsets){1, items};
+    }
+    if (importer->opsets.count > IMPORT_OPSETS) {
+        return base_fail(report, BASE_INVALID, "%zu opsets, at most %d are possible", importer->opsets.count,
+                         IMPORT_OPSETS);
     }
     for (size_t i = 0; i < importer->opsets.count; i++) {
         const Onnx__OperatorSetIdProto *opset = importer->opsets.items[i];
