@@ -152,7 +152,7 @@ static void emit_numbers(emit_buffer *json, const char *path, const bench_number
 
 static void print_numbers(const char *path, const bench_numbers *numbers, size_t arena_bytes) {
     char arena[32], peak[32];
-    printf("%s: median %.3f ms, least %.3f ms of %zu runs on %d thread%s; first %.3f ms, load %.3f ms; arena "
+    printf("%s: median %.4f ms, least %.4f ms of %zu runs on %d thread%s; first %.3f ms, load %.3f ms; arena "
            "%s, "
            "peak of the process %s",
            path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->runs, numbers->threads,
