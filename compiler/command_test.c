@@ -176,58 +176,83 @@ static base_status run_session(ouro_plan *handle, const import_value *inputs, si
     return checked;
 }
 
-/* A value that is no tensor is valid, but there is nothing yet that it could be bound to. */
-static base_status require_tensors(const import_value *values, size_t count, const char *what,
+/* A value that is no tensor of numbers is valid, but there is nothing yet that it could be bound to. */
+static base_status require_numbers(const import_value *values, size_t count, const char *what,
                                    base_report *report) {
-    static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
+    static const char *const kinds[] = {"a tensor", "a sequence", "an optional", "a map"};
     for (size_t i = 0; i < count; i++) {
-        if (values[i].kind == OP_KIND_TENSOR) continue;
-        return base_fail_unsupported(report, "%s %zu is of kind %s, only tensors are supported", what, i,
-                                     kinds[values[i].kind]);
+        bool tensor = values[i].kind == OP_KIND_TENSOR;
+        if (tensor && values[i].tensor.type.dtype != OP_STRING) continue;
+        return base_fail_unsupported(report, "%s %zu is %s, only tensors of numbers are supported", what, i,
+                                     tensor ? "of texts" : kinds[values[i].kind]);
     }
     return BASE_OK;
 }
 
-/* Compiles the model for one data set (whose shapes bind the open dimensions), runs it and compares. */
-static base_status run_set(const char *model, const char *set, const test_options *options, base_arena *arena,
-                           base_report *report) {
+/* The files of one data set. */
+typedef struct data_set {
+    op_type *input_types, *output_types; /* as the model declares them */
+    import_value *inputs, *expected;
+    size_t input_count, output_count;
+} data_set;
+
+static base_status read_set(const char *folder, const ir_module *module, base_arena *arena, data_set *set,
+                            base_report *report) {
+    size_t given = 0, wanted = 0;
+    base_status status = types_of(module, false, arena, &set->input_types, &set->input_count, report);
+    if (status == BASE_OK)
+        status = types_of(module, true, arena, &set->output_types, &set->output_count, report);
+    if (status == BASE_OK) {
+        status = read_values(folder, "input", set->input_types, set->input_count, arena, &set->inputs, &given,
+                             report);
+    }
+    if (status == BASE_OK) {
+        status = read_values(folder, "output", set->output_types, set->output_count, arena, &set->expected,
+                             &wanted, report);
+    }
+    if (status != BASE_OK) return status;
+    if (given < set->input_count || wanted < set->output_count) {
+        bool input = given < set->input_count;
+        return base_fail(report, BASE_INVALID, "%s: %s_%zu.pb is missing", folder, input ? "input" : "output",
+                         input ? given : wanted);
+    }
+    status = require_numbers(set->inputs, given, "input", report);
+    return status == BASE_OK ? require_numbers(set->expected, wanted, "output", report) : status;
+}
+
+/* The data's shapes bind the model's open dimensions. Where they contradict a declared shape, the data
+ * decide. */
+static base_status bind_shapes(const char *folder, const data_set *set, compile_result *compiled,
+                               base_report *report) {
+    for (size_t i = 0; i < set->input_count; i++) {
+        const op_type *type = &set->inputs[i].tensor.type;
+        if (type->dtype != set->input_types[i].dtype) {
+            return base_fail(report, BASE_INVALID, "%s/input_%zu.pb: is %s, the model's input is %s", folder,
+                             i, op_dtype_name(type->dtype), op_dtype_name(set->input_types[i].dtype));
+        }
+        if (compile_fix_input(compiled, (uint32_t)i, &type->shape, NULL) != BASE_OK) {
+            compiled->module->main->parameters[i]->type.shape = type->shape;
+        }
+    }
+    return BASE_OK;
+}
+
+/* Compiles the model for one data set, runs it and compares. */
+static base_status run_set(const char *model, const char *folder, const test_options *options,
+                           base_arena *arena, base_report *report) {
     ouro_compile_options compile = {
         .model_path = model, .allocator = options->allocator, .threads = (int)options->threads};
     compile_result compiled;
-    op_type *input_types, *output_types;
-    import_value *inputs = NULL, *expected = NULL;
-    size_t input_count, output_count, given = 0, wanted = 0;
+    data_set set = {0};
     base_status status = compile_import(&compile, &compiled, report);
-    if (status == BASE_OK)
-        status = types_of(compiled.module, false, arena, &input_types, &input_count, report);
-    if (status == BASE_OK)
-        status = types_of(compiled.module, true, arena, &output_types, &output_count, report);
-    if (status == BASE_OK)
-        status = read_values(set, "input", input_types, input_count, arena, &inputs, &given, report);
-    if (status == BASE_OK) {
-        status = read_values(set, "output", output_types, output_count, arena, &expected, &wanted, report);
-    }
-    if (status == BASE_OK && (given < input_count || wanted < output_count)) {
-        status = base_fail(report, BASE_INVALID, "%s: %s_%zu.pb is missing", set,
-                           given < input_count ? "input" : "output", given < input_count ? given : wanted);
-    }
-    for (size_t i = 0; i < given && status == BASE_OK; i++) {
-        if (inputs[i].kind != OP_KIND_TENSOR) continue;
-        if (inputs[i].tensor.type.dtype != input_types[i].dtype) {
-            status =
-                base_fail(report, BASE_INVALID, "%s/input_%zu.pb: is %s, the model's input is %s", set, i,
-                          op_dtype_name(inputs[i].tensor.type.dtype), op_dtype_name(input_types[i].dtype));
-        } else {
-            status = compile_fix_input(&compiled, (uint32_t)i, &inputs[i].tensor.type.shape, report);
-        }
-    }
+    if (status == BASE_OK) status = read_set(folder, compiled.module, arena, &set, report);
+    if (status == BASE_OK) status = bind_shapes(folder, &set, &compiled, report);
     if (status == BASE_OK) status = compile_finish(&compile, &compiled, report);
-    if (status == BASE_OK) status = require_tensors(inputs, given, "input", report);
-    if (status == BASE_OK) status = require_tensors(expected, wanted, "output", report);
     if (status == BASE_OK) {
         ouro_plan *handle = rt_plan_new(&compiled.plan);
         compiled.plan = (plan){0};
-        status = handle ? run_session(handle, inputs, given, expected, wanted, options, report)
+        status = handle ? run_session(handle, set.inputs, set.input_count, set.expected, set.output_count,
+                                      options, report)
                         : base_fail_memory(report);
         ouro_plan_free(handle);
     }

@@ -10,6 +10,18 @@ static const command *const commands[] = {&command_compile, &command_run,    &co
                                           &command_inspect, &command_verify, &command_ops,  &command_alloc};
 enum { COMMAND_TABLE_COUNT = sizeof commands / sizeof *commands };
 
+#if defined(__SANITIZE_ADDRESS__)
+/* Graphviz keeps fonts and plugins until the process ends; what is ours must be given back. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libgvc\nleak:libgvplugin\nleak:libfontconfig\nleak:libpango\nleak:libglib\nleak:libcairo\n";
+}
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) {
+    return "print_suppressions=0";
+}
+#endif
+
 static void print_help(FILE *file) {
     fprintf(file, "usage: ouro COMMAND ...\n\n"
                   "An ahead-of-time compiler for ONNX models, with static memory allocation.\n\ncommands:\n");

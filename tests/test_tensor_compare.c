@@ -85,6 +85,9 @@ static void test_small_floats(void **state) {
     op_tensor small = vector(OP_FLOAT16, tiny, 1), brain = vector(OP_BFLOAT16, two, 1);
     assert_true(tensor_number(&small, 0) == 0x1p-24);
     assert_true(tensor_number(&brain, 0) == 2);
+    uint16_t brain_one[] = {0x3F80}, brain_next[] = {0x3F81}, brain_after[] = {0x3F82};
+    assert_true(agree(OP_BFLOAT16, brain_next, brain_one, 1, reason)); /* one unit in the last place */
+    assert_false(agree(OP_BFLOAT16, brain_after, brain_one, 1, reason));
     float complex[] = {1, 2}, turned[] = {1, -2};
     assert_true(agree(OP_COMPLEX64, complex, complex, 1, reason));
     assert_false(agree(OP_COMPLEX64, turned, complex, 1, reason));
