@@ -188,10 +188,10 @@ base_status emit_problem(const compile_result *result, const char *path, base_re
     planner_problem problem = {.buffers = buffers};
     for (size_t i = 1; buffers && i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
-        if (storage->place != PASS_PLACE_ARENA || storage->graph != result->module->main || !storage->bytes)
-            continue;
+        if (storage->graph != result->module->main || !compile_storage_placed(storage)) continue;
+        /* Sizes are multiples of the alignment already, which the format of the benchmarks has no column for.
+         */
         buffers[problem.buffer_count++] = (planner_buffer){.size = storage->bytes,
-                                                           .alignment = RT_ALIGNMENT,
                                                            .first = storage->first,
                                                            .last = storage->last,
                                                            .fixed = PLANNER_NOT_FIXED};

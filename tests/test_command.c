@@ -34,6 +34,19 @@ static void write_small(const char *path) {
     model_free(m);
 }
 
+/* y = (Exp(x) + Sigmoid(x)) * Tanh(x) on float[64]: more is live than fits into the output. */
+static void write_wide(const char *path) {
+    model *m = model_new("wide", 17);
+    const int64_t dims[] = {64};
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 1, dims);
+    const char *sum = binary(m->graph, "Add", unary(m->graph, "Exp", x), unary(m->graph, "Sigmoid", x));
+    const char *factors[] = {sum, unary(m->graph, "Tanh", x)};
+    node_outputs(m->graph, "Mul", "mul", 2, factors, 1, (const char *[]){"y"});
+    graph_output(m->graph, "y", MODEL_FLOAT, 1, dims);
+    assert_int_equal(model_write(m, path), 0);
+    model_free(m);
+}
+
 /* y = Relu(x) on float[N]. */
 static void write_open(const char *path) {
     model *m = model_new("open", 17);
@@ -88,6 +101,7 @@ static int setup_folder(void **state) {
     if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
     write_small(FOLDER "/small.onnx");
     write_open(FOLDER "/open.onnx");
+    write_wide(FOLDER "/wide.onnx");
     write_unknown(FOLDER "/unknown.onnx");
     command_file_put(FOLDER, "garbage.onnx", "\xFF\xFF\xFFgarbage", 10);
     static float data[6] = {1, -2, 3, -4, 5, -6}, half[3] = {0.5f, -0.5f, 2};
@@ -263,6 +277,25 @@ static void test_two_compiles_are_the_same(void **state) {
         free(a);
         free(b);
     }
+}
+
+/* The problem is the one that was solved: parts of other storages and what is never live are not in it. */
+static void test_problem(void **state) {
+    (void)state;
+    char *out = expect_success(RUN("compile", "wide.onnx", "--problem", "q.csv", "-o", "q.plan"));
+    const char *arena = strstr(out, "arena ");
+    assert_non_null(arena);
+    long bytes = strtol(strchr(arena, '(') + 1, NULL, 10);
+    free(out);
+    assert_true(bytes > 0);
+    char *csv = command_file(FOLDER, "q.csv", NULL);
+    assert_memory_equal(csv, "id,lower,upper,size\n", 20);
+    free(csv);
+    char line[64];
+    snprintf(line, sizeof line, "%ld", bytes);
+    out = expect_success(RUN("alloc", "q.csv", "--capacity", line));
+    assert_non_null(strstr(out, line));
+    free(out);
 }
 
 static void test_report_and_dot(void **state) {
@@ -498,6 +531,7 @@ int main(void) {
         cmocka_unit_test(test_output_that_cannot_be_written),
         cmocka_unit_test(test_bad_models_leave_no_files),
         cmocka_unit_test(test_two_compiles_are_the_same),
+        cmocka_unit_test(test_problem),
         cmocka_unit_test(test_report_and_dot),
         cmocka_unit_test(test_no_plan_where_the_folder_cannot_be_written),
         cmocka_unit_test(test_run),
