@@ -213,7 +213,9 @@ void plan_tensor_type(const plan *of, uint32_t slot, op_type *type) {
 static bool read_attribute(const plan *of, const plan_attribute *from, base_arena *arena, op_attribute *to) {
     *to = (op_attribute){
         .name = of->texts + from->name, .kind = (op_attribute_kind)from->kind, .count = (size_t)from->count};
-    const int64_t *integers = of->integers + (from->kind == OP_ATTRIBUTE_INT ? 0 : from->value);
+    bool listed = to->kind == OP_ATTRIBUTE_INTS || to->kind == OP_ATTRIBUTE_FLOATS ||
+                  to->kind == OP_ATTRIBUTE_STRINGS || to->kind == OP_ATTRIBUTE_TYPE;
+    const int64_t *integers = of->integers + (listed ? from->value : 0);
     switch (to->kind) {
     case OP_ATTRIBUTE_INT:
         to->as.integer = (int64_t)from->value;

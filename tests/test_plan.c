@@ -458,6 +458,16 @@ static void mutate_sizes(mutation *m) {
         m->tensors[i].bytes -= 4;
         assert_true(try_mutation(m, what));
     }
+    /* Packed weights that are too short, at the end of the constants: only their kernel knows how long they must be. */
+    for (size_t i = 0; i < m->header->tensors.count; i++) {
+        if (m->tensors[i].layout != OP_LAYOUT_PACKED) continue;
+        for (uint64_t bytes = 64; bytes < m->tensors[i].bytes; bytes *= 4) {
+            snprintf(what, sizeof what, "packed tensor %zu of %" PRIu64 " bytes", i, bytes);
+            m->tensors[i].bytes = bytes;
+            m->tensors[i].address.offset = (m->header->constants_bytes - bytes) / 64 * 64;
+            assert_true(try_mutation(m, what));
+        }
+    }
     /* A smaller arena can hold less. */
     m->header->arena_bytes -= 64;
     ((plan_graph *)(void *)(m->bytes + m->header->graphs.offset))->frame_bytes -= 64;
