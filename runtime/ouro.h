@@ -77,7 +77,8 @@ const char *ouro_version(void);
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-/* Maps the file and checks it in full, the verifier included. Free with ouro_plan_free, after its sessions. */
+/* Maps the file (read-only, it must not shrink meanwhile) and checks it in full, the verifier included. Free with
+ * ouro_plan_free, after its sessions. */
 ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
@@ -99,18 +100,23 @@ ouro_status ouro_session_new(ouro_plan *plan, const ouro_session_options *option
                              ouro_error *error);
 void ouro_session_free(ouro_session *session); /* NULL is allowed */
 
-/* The next runs read input `index` from `data` (row-major; never written; kept by the caller, any alignment of
- * the element type). `dims` gives the extents where the plan leaves them open; NULL: those of the plan. */
+/* The next runs read input `index` from `data`: row-major, `bytes` exactly those of its type, aligned to its element
+ * type (at most 8), never written, kept by the caller until it binds another. `dims` gives the extents (as many as the
+ * input's rank) where the plan leaves them open; NULL: those of the plan. Where extents that have one name differ
+ * between inputs, the run says so. */
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error);
-/* The next runs write output `index` straight to `data`; `bytes` is its capacity. NULL: to memory of the
- * session, as at the beginning. */
+/* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its capacity. It may
+ * be written at any time of a run, so it must not overlap any other bound buffer. NULL: to memory of the session, as at
+ * the beginning. An output whose extents are known only after a run is copied there; too small a capacity then fails
+ * the run. */
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error);
-/* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable. */
+/* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable. Allocates
+ * nothing where the plan knows all extents and the calling thread made the session or has run it before. */
 ouro_status ouro_session_run(ouro_session *session, ouro_error *error);
 /* Output `index` of the last run: its extents and its data (the bound buffer, or memory of the session that the
- * next run overwrites). */
+ * next run overwrites). OURO_USAGE before the first run, after one that failed, and after an output was bound anew. */
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error);
 
