@@ -146,7 +146,8 @@ static void test_own_arena(void **state) {
     assert_true(arena > 0);
     unsigned char *memory = aligned_alloc(64, arena + 64);
     ouro_session_options options = {.arena = memory, .arena_bytes = arena - 1};
-    expect_failure(ouro_session_new(handle, &options, &session, &error), OURO_USAGE, &error, "the plan needs");
+    expect_failure(ouro_session_new(handle, &options, &session, &error), OURO_USAGE, &error,
+                   "the plan needs");
     options = (ouro_session_options){.arena = memory + 8, .arena_bytes = arena};
     expect_failure(ouro_session_new(handle, &options, &session, &error), OURO_USAGE, &error, "not aligned");
     options = (ouro_session_options){.threads = -1};
@@ -585,15 +586,143 @@ static void test_failing_allocations(void **state) {
     }
 }
 
+/* ---- the check, the trace
+ * -------------------------------------------------------------------------------------------------- */
+
+/* A plan that goes wrong after it was verified: the check against unshared memory names the step. */
+static void test_check_finds_faults(void **state) {
+    (void)state;
+    size_t size, found = 0;
+    unsigned char *bytes = support_plan(straight, true, &size);
+    ouro_plan *handle;
+    assert_int_equal(ouro_plan_open(bytes, size, &handle, NULL), OURO_OK);
+    const plan *of = rt_plan_of(handle);
+    plan_tensor *tensors = (plan_tensor *)(void *)(bytes + of->header->tensors.offset);
+    const float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    for (size_t i = 0; i < of->header->tensors.count; i++) {
+        for (size_t k = 0; k < of->header->tensors.count; k++) {
+            ouro_session *session;
+            base_report report = {0};
+            plan_address kept = tensors[i].address;
+            if (i == k || kept.place != PLAN_PLACE_ARENA || tensors[k].address.place != PLAN_PLACE_ARENA)
+                continue;
+            if (tensors[k].address.offset == kept.offset) continue;
+            if (tensors[k].address.offset + tensors[i].bytes > of->header->arena_bytes) continue;
+            tensors[i].address = tensors[k].address;
+            bool refused = plan_check(of, NULL) != BASE_OK;
+            assert_int_equal(ouro_session_new(handle, NULL, &session, NULL), OURO_OK);
+            assert_int_equal(ouro_session_bind_input(session, 0, x, sizeof x, NULL, NULL), OURO_OK);
+            bool differs = rt_session_check(session, &report) != BASE_OK;
+            if (differs)
+                assert_non_null(strstr(report.text, "differs from the same step in memory of its own"));
+            assert_true(refused || !differs);
+            found += differs;
+            ouro_session_free(session);
+            tensors[i].address = kept;
+        }
+    }
+    assert_true(found > 0);
+    ouro_plan_free(handle);
+    free(bytes);
+}
+
+typedef struct trace_record {
+    size_t loops, within, count;
+    int64_t last;
+    const plan *of;
+} trace_record;
+
+static void record(void *user, const rt_trace_event *event) {
+    trace_record *into = user;
+    assert_true(event->end >= event->start);
+    into->count++;
+    if (plan_node_code(into->of, &into->of->nodes[event->node]) == OP_LOOP) into->loops++;
+    if (into->of->nodes[event->node].graph == 0) return;
+    into->within++;
+    into->last = event->iteration;
+}
+
+static void test_trace(void **state) {
+    (void)state;
+    support_session on;
+    support_session_open(&on,
+                         "module \"trace\" {\n"
+                         "  constant %trips: int64[] = {6}\n"
+                         "  graph main(%x: float32[4]) {\n"
+                         "    %y: float32[4] = Loop(%trips, _, %x) {\n"
+                         "      graph body(%i: int64[], %k: bool[], %a: float32[4]) {\n"
+                         "        %s: float32[4] = Add(%a, %a)\n"
+                         "        yield %k, %s\n"
+                         "      }\n"
+                         "    }\n"
+                         "    yield %y\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    const float x[4] = {1, 2, 3, 4};
+    trace_record into = {.of = rt_plan_of(on.plan)};
+    support_bind(&on, 0, x, sizeof x);
+    rt_session_trace(on.session, record, &into);
+    assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+    rt_session_trace(on.session, NULL, NULL);
+    assert_int_equal(into.loops, 1);
+    assert_true(into.within >= 6 && into.within % 6 == 0);
+    assert_int_equal(into.last, 5);
+    size_t count = into.count;
+    assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+    assert_int_equal(into.count, count);
+    EXPECT(&on, 0, 64, 128, 192, 256);
+    support_session_close(&on);
+}
+
+/* More threads than the plan was made for may need more scratch than it holds. */
+static void test_more_threads(void **state) {
+    (void)state;
+    size_t size;
+    unsigned char *bytes = support_plan("module \"threads\" {\n"
+                                        "  constant %w: float32[16,16,3,3] = zeros\n"
+                                        "  graph main(%x: float32[1,16,40,40]) {\n"
+                                        "    %a: float32[1,16,40,40] = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n"
+                                        "    %b: float32[1,16,40,40] = Softmax(%a) {axis = 1}\n"
+                                        "    yield %b\n"
+                                        "  }\n"
+                                        "}\n",
+                                        false, &size);
+    ouro_plan *handle;
+    ouro_session *session;
+    static float x[16 * 40 * 40];
+    assert_int_equal(ouro_plan_open(bytes, size, &handle, NULL), OURO_OK);
+    for (int threads = 1; threads <= 4; threads++) {
+        base_report report = {0};
+        ouro_session_options options = {.threads = threads};
+        assert_int_equal(ouro_session_new(handle, &options, &session, NULL), OURO_OK);
+        assert_int_equal(ouro_session_bind_input(session, 0, x, sizeof x, NULL, NULL), OURO_OK);
+        if (rt_session_check(session, &report) != BASE_OK) fail_msg("%s", report.text);
+        ouro_session_free(session);
+    }
+    ouro_plan_free(handle);
+    free(bytes);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_straight),    cmocka_unit_test(test_run_allocates_nothing),
-        cmocka_unit_test(test_binding),     cmocka_unit_test(test_own_arena),
-        cmocka_unit_test(test_if),          cmocka_unit_test(test_loop_trips),
-        cmocka_unit_test(test_loop_swap),   cmocka_unit_test(test_loop_condition),
-        cmocka_unit_test(test_loop_nested), cmocka_unit_test(test_open),
-        cmocka_unit_test(test_open_loop),   cmocka_unit_test(test_data_errors),
-        cmocka_unit_test(test_threads),     cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_straight),
+        cmocka_unit_test(test_run_allocates_nothing),
+        cmocka_unit_test(test_binding),
+        cmocka_unit_test(test_own_arena),
+        cmocka_unit_test(test_if),
+        cmocka_unit_test(test_loop_trips),
+        cmocka_unit_test(test_loop_swap),
+        cmocka_unit_test(test_loop_condition),
+        cmocka_unit_test(test_loop_nested),
+        cmocka_unit_test(test_open),
+        cmocka_unit_test(test_open_loop),
+        cmocka_unit_test(test_data_errors),
+        cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_failing_allocations),
+        cmocka_unit_test(test_check_finds_faults),
+        cmocka_unit_test(test_trace),
+        cmocka_unit_test(test_more_threads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
