@@ -25,7 +25,7 @@
 #include <time.h>
 
 enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 32, LOCAL_ALTERNATIVES = 64, HEURISTICS = 4 };
-enum { RESTART_NODES = 4096, UNTIMED_NODES = 20000 };
+enum { RESTART_NODES = 4096, UNTIMED_NODES = 100000 };
 
 typedef enum outcome { SOLVED, FAILED, STOPPED } outcome;
 

@@ -27,10 +27,10 @@
  * of six published problems (A, C, E, F, H and J of minimalloc's benchmark; greedy-by-size: 1.359):
  *
  *                                       edge taken:  highest   smallest   lowest
- *     as below                                       1.277     1.317      1.34
- *     without companions                             1.278     1.334      1.35
- *     without step 4                                 1.444     1.417      1.42
- *     ties that fit before ties that do not          1.292     1.34       1.33
+ *     as below                                       1.277     1.317      1.334
+ *     without companions                             1.278     1.334      1.345
+ *     without step 4                                 1.443     1.418      1.363
+ *     ties that fit before ties that do not          1.292     1.342      1.339
  *
  * Companions at every insertion instead of new ranges only: 1.307. See docs/ALLOCATION.md.
  *

@@ -106,6 +106,15 @@ static bool lower(const size_t *offsets, uint32_t a, uint32_t b) {
     return offsets[a] != offsets[b] ? offsets[a] < offsets[b] : a < b;
 }
 
+static void sort_short(uint32_t *items, size_t count, const size_t *offsets) {
+    for (size_t i = 1; i < count; i++) {
+        uint32_t item = items[i];
+        size_t k = i;
+        for (; k > 0 && lower(offsets, item, items[k - 1]); k--) items[k] = items[k - 1];
+        items[k] = item;
+    }
+}
+
 static void sift(uint32_t *items, size_t at, size_t count, const size_t *offsets) {
     uint32_t item = items[at];
     for (size_t child; (child = 2 * at + 1) < count; at = child) {
@@ -116,25 +125,52 @@ static void sift(uint32_t *items, size_t at, size_t count, const size_t *offsets
     items[at] = item;
 }
 
-size_t planner_overlaps_sorted(planner_overlaps *overlaps, uint32_t buffer, const size_t *offsets) {
-    size_t count = planner_overlaps_find(overlaps, buffer);
-    uint32_t *items = overlaps->found;
-    if (count <= 16) {
-        for (size_t i = 1; i < count; i++) {
-            uint32_t item = items[i];
-            size_t k = i;
-            for (; k > 0 && lower(offsets, item, items[k - 1]); k--) items[k] = items[k - 1];
-            items[k] = item;
-        }
-        return count;
-    }
+static void sort_heap(uint32_t *items, size_t count, const size_t *offsets) {
     for (size_t i = count / 2; i-- > 0;) sift(items, i, count, offsets);
-    for (size_t end = count - 1; end > 0; end--) {
+    for (size_t end = count; end-- > 1;) {
         uint32_t largest = items[0];
         items[0] = items[end];
         items[end] = largest;
         sift(items, 0, end, offsets);
     }
+}
+
+/* Quicksort on the middle element; where that splits badly too often, heapsort. This is where planners spend
+ * their time. */
+static void sort_by_offset(uint32_t *items, size_t count, const size_t *offsets, unsigned patience) {
+    while (count > 16) {
+        if (patience-- == 0) {
+            sort_heap(items, count, offsets);
+            return;
+        }
+        uint32_t pivot = items[count / 2];
+        size_t low = 0, high = count - 1;
+        for (;;) {
+            while (lower(offsets, items[low], pivot)) low++;
+            while (lower(offsets, pivot, items[high])) high--;
+            if (low >= high) break;
+            uint32_t swap = items[low];
+            items[low++] = items[high];
+            items[high--] = swap;
+        }
+        /* [0, low) is not above the pivot, [low, count) not below. */
+        if (low < count - low) {
+            sort_by_offset(items, low, offsets, patience);
+            items += low;
+            count -= low;
+        } else {
+            sort_by_offset(items + low, count - low, offsets, patience);
+            count = low;
+        }
+    }
+    sort_short(items, count, offsets);
+}
+
+size_t planner_overlaps_sorted(planner_overlaps *overlaps, uint32_t buffer, const size_t *offsets) {
+    size_t count = planner_overlaps_find(overlaps, buffer);
+    unsigned patience = 2;
+    for (size_t n = count; n > 1; n /= 2) patience += 2;
+    sort_by_offset(overlaps->found, count, offsets, patience);
     return count;
 }
 
