@@ -40,6 +40,32 @@ uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
     return body->result_count && carried >= body->result_count ? body->result_count - 1 : carried;
 }
 
+/* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the last iteration leaves
+ * it there. */
+static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
+    const plan_address *address = &of->tensors[parameter].address;
+    if (address->place != PLAN_PLACE_VIEW) return moved_bytes(of, parameter, output);
+    uint32_t trips = of->slots[node->inputs];
+    int64_t count;
+    if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT || of->tensors[trips].bytes != sizeof count) {
+        return of->tensors[output].bytes;
+    }
+    memcpy(&count, of->constants + of->tensors[trips].address.offset, sizeof count);
+    plan_address last = plan_view_entry(of, address->index, count < 0 ? 0 : (uint64_t)count);
+    last.offset += address->offset;
+    return same_address(&last, &of->tensors[output].address) ? 0 : of->tensors[output].bytes;
+}
+
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
 /* A loop: how it is carried out, and what it copies. See ir.h for the slots of Loop and of its body. */
 static void emit_loop(emit_buffer *json, const plan *of, const plan_node *node) {
     const plan_graph *body = &of->graphs[node->first_graph];
@@ -48,8 +74,15 @@ static void emit_loop(emit_buffer *json, const plan *of, const plan_node *node) 
     uint64_t carried = compile_loop_carried(of, node);
     uint64_t iteration = 0, entry = 0, multiview = 0;
     for (uint64_t i = 0; i < carried && i + 2 < node->input_count; i++) {
-        entry += moved_bytes(of, inputs[2 + i], parameters[2 + i]);
-        iteration += moved_bytes(of, results[1 + i], parameters[2 + i]);
+        /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where the view
+         * begins; what leaves it for another place is copied once. */
+        const plan_tensor *parameter = &of->tensors[parameters[2 + i]];
+        bool moves = parameter->address.place != PLAN_PLACE_VIEW;
+        if (moves) {
+            entry += moved_bytes(of, inputs[2 + i], parameters[2 + i]);
+            iteration += moved_bytes(of, results[1 + i], parameters[2 + i]);
+        }
+        if (i < node->output_count && outputs[i] != PLAN_ABSENT) entry += left_bytes(of, node, parameters[2 + i], outputs[i]);
     }
     for (uint64_t i = carried; i + 2 < body->parameter_count; i++) {
         /* A slice that lies inside of what is scanned moves nothing: its address then is a view. */
@@ -71,17 +104,17 @@ static void emit_loop(emit_buffer *json, const plan *of, const plan_node *node) 
     emit_json_text(json, "kind", text_of(of, node->operator_name));
     emit_json_integer(json, "carried", carried);
     emit_json_open(json, "repeat_lengths", '[');
-    uint64_t longest = 1;
+    uint64_t unroll = 1;
     for (uint64_t i = 0; i < of->header->tensors.count; i++) {
         const plan_tensor *tensor = &of->tensors[i];
         if (tensor->address.place != PLAN_PLACE_VIEW || tensor->graph != body_index) continue;
         multiview++;
         uint64_t period = of->views[tensor->address.index].period;
-        if (period > longest) longest = period;
+        unroll = common_multiple(unroll, period);
         emit_json_integer(json, NULL, period);
     }
     emit_json_close(json, ']');
-    emit_json_integer(json, "unroll", longest);
+    emit_json_integer(json, "unroll", unroll);
     emit_json_integer(json, "multiview_tensors", multiview);
     emit_json_integer(json, "copied_bytes_per_iteration", iteration);
     emit_json_integer(json, "copied_bytes_per_entry", entry);

@@ -29,7 +29,7 @@ typedef struct plan_writer {
     base_report *report;
     base_arena arena;
     base_map text_offsets; /* text -> its offset, as a pointer into the table's numbers + 1 */
-    record_table texts, integers, slots, tensors, attributes, nodes, graphs, symbols, inputs, outputs;
+    record_table texts, integers, slots, tensors, attributes, nodes, graphs, symbols, inputs, outputs, views, addresses;
     uint32_t *slot_of;         /* by value id; PLAN_ABSENT where it is not written */
     ir_graph **graph_order;    /* owners before what they own, graphs of one node next to each other */
     uint32_t *graph_number;    /* by graph id */
@@ -166,6 +166,8 @@ static bool write_tensor(plan_writer *w, const char *name, const op_type *type, 
                           &to->dims);
 }
 
+static bool place_address(plan_writer *w, pass_location location, plan_address *address);
+
 /* Where the value lies at run time. */
 static bool address_of(plan_writer *w, const ir_value *value, plan_address *address) {
     *address = (plan_address){.place = PLAN_PLACE_NONE};
@@ -180,7 +182,12 @@ static bool address_of(plan_writer *w, const ir_value *value, plan_address *addr
         *address = (plan_address){PLAN_PLACE_INPUT, value->index, 0};
         return true;
     }
-    pass_location location = pass_memory_location(w->memory, value);
+    return place_address(w, pass_memory_location(w->memory, value), address);
+}
+
+static bool place_address(plan_writer *w, pass_location location, plan_address *address) {
+    *address = (plan_address){.place = PLAN_PLACE_NONE};
+    location = pass_memory_resolve(w->memory, location);
     if (!location.storage.index) return true;
     const pass_storage *storage = pass_memory_storage(w->memory, location.storage);
     switch (storage->place) {
@@ -202,6 +209,29 @@ static bool address_of(plan_writer *w, const ir_value *value, plan_address *addr
     case PASS_PLACE_DYNAMIC:
         address->place = PLAN_PLACE_DYNAMIC;
         break;
+    case PASS_PLACE_VIEW:
+        *address = (plan_address){PLAN_PLACE_VIEW, storage->index - 1, location.offset};
+        break;
+    }
+    return true;
+}
+
+static bool write_views(plan_writer *w) {
+    for (size_t v = 1; v < w->memory->view_count; v++) {
+        const pass_view *from = &w->memory->views[v];
+        plan_view *to = append(w, &w->views, 1);
+        uint32_t count = from->prologue + from->period;
+        if (!to) return false;
+        *to = (plan_view){.first = w->addresses.count,
+                          .prologue_count = from->prologue,
+                          .period = from->period,
+                          .stride = from->stride,
+                          .loop = w->node_number[from->loop->id.index]};
+        plan_address *entries = append(w, &w->addresses, count);
+        for (uint32_t i = 0; entries && i < count; i++) {
+            if (!place_address(w, from->entries[i], &entries[i])) return false;
+        }
+        if (!entries) return false;
     }
     return true;
 }
@@ -447,7 +477,7 @@ static bool write_interface(plan_writer *w, record_table *table, const char *nam
 static bool write_module(plan_writer *w) {
     const ir_module *module = w->module;
     uint32_t empty;
-    if (!write_name(w, "", &empty) || !number_graphs(w) || !write_tensors(w)) return false;
+    if (!write_name(w, "", &empty) || !number_graphs(w) || !write_tensors(w) || !write_views(w)) return false;
     uint64_t node = 0;
     for (uint32_t g = 0; g < w->graphs.count; g++) {
         if (!write_graph(w, g, &node)) return false;
@@ -504,7 +534,6 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
         !write_name(w, options->allocator ? options->allocator : "auto", &header.allocator)) {
         return BASE_MACHINE;
     }
-    record_table none = {.size = 8};
     struct {
         const record_table *table;
         plan_table *placed;
@@ -512,8 +541,8 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
         {&w->texts, &header.texts},           {&w->integers, &header.integers},
         {&w->slots, &header.slots},           {&w->tensors, &header.tensors},
         {&w->attributes, &header.attributes}, {&w->nodes, &header.nodes},
-        {&w->graphs, &header.graphs},         {&none, &header.views},
-        {&none, &header.addresses},           {&w->symbols, &header.symbols},
+        {&w->graphs, &header.graphs},         {&w->views, &header.views},
+        {&w->addresses, &header.addresses},           {&w->symbols, &header.symbols},
         {&w->inputs, &header.inputs},         {&w->outputs, &header.outputs},
     };
     enum { PARTS = sizeof parts / sizeof *parts };
@@ -573,6 +602,8 @@ static bool prepare_writer(plan_writer *w) {
         {&w->symbols, sizeof(uint32_t)},
         {&w->inputs, sizeof(plan_interface)},
         {&w->outputs, sizeof(plan_interface)},
+        {&w->views, sizeof(plan_view)},
+        {&w->addresses, sizeof(plan_address)},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tables[i].table->size = tables[i].size;
     w->text_offsets.arena = &w->arena;

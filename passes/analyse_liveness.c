@@ -6,6 +6,8 @@
  * condition live through all of a body, read or not. Scratch lives in its node's step. Sizes are rounded up
  * to RT_ALIGNMENT here.
  *
+ * What lies in a view is live in all places of the view.
+ *
  * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
  */
 #include "passes/passes.h"
@@ -21,23 +23,37 @@ static void touch(pass_storage *storage, int64_t step) {
     if (step + 1 > storage->last) storage->last = step + 1;
 }
 
-static void touch_value(const pass_memory *memory, const ir_value *value, const int64_t *numbers) {
-    pass_storage *storage = pass_memory_storage(memory, pass_memory_location(memory, value).storage);
+/* The storage at `location` is in use where `node` runs; where it is a view, all places that it may be are. A NULL node: at
+ * the end of `graph` (results), or at its beginning (parameters). */
+static void touch_place(const pass_memory *memory, pass_location location, const ir_node *node, const ir_graph *graph, bool begins,
+                        const int64_t *numbers) {
+    pass_storage *storage = pass_memory_storage(memory, pass_memory_resolve(memory, location).storage);
+    if (storage->place == PASS_PLACE_VIEW) {
+        const pass_view *view = &memory->views[storage->index];
+        for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+            touch_place(memory, view->entries[i], node, graph, begins, numbers);
+        }
+        /* Its places are in use while the loop runs, whoever reads it. */
+        for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+            touch_place(memory, view->entries[i], view->loop, view->loop->graph, begins, numbers);
+        }
+    }
     if (storage->place != PASS_PLACE_ARENA) return;
-    const ir_graph *graph = storage->graph;
-    int64_t end = graph->node_count ? (int64_t)graph->node_count - 1 : 0;
-    if (value->node) {
-        touch(storage, pass_step_in(graph, value->node, numbers));
-    } else if (value->graph == graph) {
-        touch(storage, 0);
-        if (graph->owner && graph->owner->code == OP_LOOP) touch(storage, end);
-    } else {
-        touch(storage, pass_step_in(graph, value->graph->owner, numbers));
+    const ir_graph *frame = storage->graph;
+    int64_t end = frame->node_count ? (int64_t)frame->node_count - 1 : 0;
+    if (node) touch(storage, pass_step_in(frame, node, numbers));
+    else if (graph != frame) touch(storage, pass_step_in(frame, graph->owner, numbers));
+    else touch(storage, begins ? 0 : end);
+}
+
+static void touch_value(const pass_memory *memory, const ir_value *value, const int64_t *numbers) {
+    const pass_location at = pass_memory_location(memory, value);
+    touch_place(memory, at, value->node, value->graph, true, numbers);
+    if (!value->node && value->graph->owner && value->graph->owner->code == OP_LOOP) {
+        touch_place(memory, at, NULL, value->graph, false, numbers);
     }
     for (const ir_use *use = value->uses; use; use = use->next) {
-        if (use->node) touch(storage, pass_step_in(graph, use->node, numbers));
-        else if (use->graph == graph) touch(storage, end);
-        else touch(storage, pass_step_in(graph, use->graph->owner, numbers));
+        touch_place(memory, at, use->node, use->graph, false, numbers);
     }
 }
 

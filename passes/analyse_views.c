@@ -243,21 +243,6 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 0; i < graph->result_count && i < owner->output_count; i++) {
             if (owner->outputs[i]) (void)put_into(a, graph->results[i]->value, owner->outputs[i], 0);
         }
-    } else if (owner->code == OP_LOOP) {
-        for (uint32_t i = 2; i < graph->parameter_count && i - 2 < owner->output_count; i++) {
-            const ir_value *parameter = graph->parameters[i], *output = owner->outputs[i - 2];
-            int64_t scanned = op_attribute_integer(&owner->attributes, "ouro.scan_inputs", 0);
-            if (!output || i + scanned >= graph->parameter_count || !is_static(parameter) ||
-                !is_static(output))
-                continue;
-            pass_location whole = pass_memory_location(a->memory, output);
-            pass_location part = pass_memory_location(a->memory, parameter);
-            if (whole.storage.index != part.storage.index &&
-                pass_memory_storage(a->memory, whole.storage)->bytes >=
-                    pass_memory_storage(a->memory, part.storage)->bytes) {
-                pass_memory_join(a->memory, whole.storage, part.storage, whole.offset);
-            }
-        }
     }
     return true;
 }

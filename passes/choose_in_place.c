@@ -2,7 +2,6 @@
  *
  *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x
  *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
- *     %o = Loop(%n, %c, %x)         the carried parameter begins where %x lies: entering copies nothing
  *
  * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of
  * the same number), both have the same shape, layout and element size, the input is no parameter of main,
@@ -46,21 +45,6 @@ static bool is_carried(const ir_value *value) {
     return value->kind == IR_PARAMETER && value->graph->owner && value->graph->owner->code == OP_LOOP;
 }
 
-/* Nothing in the storage of `output` is a result of the carried parameter's graph, but for the parameter's
- * own replacement. */
-static bool hands_on_only(const chooser *c, const ir_value *output, const ir_value *parameter) {
-    pass_location at = pass_memory_location(c->memory, output);
-    for (ir_value_id v = c->heads[at.storage.index]; v.index; v = c->next[v.index]) {
-        const ir_value *value = c->module->values[v.index];
-        if (!value) continue;
-        for (const ir_use *use = value->uses; use; use = use->next) {
-            if (!use->node && use->graph == parameter->graph && use->index + 1 != parameter->index)
-                return false;
-        }
-    }
-    return true;
-}
-
 /* `node` reads the value only where it may be overwritten, and no sub-graph of it does. */
 static bool reads_in_place(const chooser *c, const ir_value *value, const ir_node *node, bool exact) {
     int64_t now = c->numbers[node->id.index];
@@ -68,8 +52,7 @@ static bool reads_in_place(const chooser *c, const ir_value *value, const ir_nod
     for (const ir_use *use = value->uses; use; use = use->next) {
         if (use->node == node) {
             if (!exact) return false;
-            if (node->code != OP_LOOP && (use->index >= 32 || !(allowed & OP_IN_PLACE(use->index))))
-                return false;
+            if (use->index >= 32 || !(allowed & OP_IN_PLACE(use->index))) return false;
         } else if (use->node && pass_step_in(value->graph, use->node, c->numbers) == now) {
             return false;
         } else if (!use->node && use->graph != node->graph) {
@@ -81,7 +64,7 @@ static bool reads_in_place(const chooser *c, const ir_value *value, const ir_nod
 
 /* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very
  * input. */
-static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node, const ir_value *output) {
+static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node) {
     pass_location at = pass_memory_location(c->memory, input);
     int64_t now = c->numbers[node->id.index];
     size_t bytes, other_bytes;
@@ -101,7 +84,7 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
         }
         int64_t last = last_read(c, other);
         if (is_carried(other)) {
-            if (!hands_on_only(c, output, other)) return false;
+            return false; /* decided by analyse-loops, over all iterations */
         } else if (last < now && (!other->node || c->numbers[other->node->id.index] < now)) {
             *link = *next; /* dead for good: whoever asks later need not look at it again */
             continue;
@@ -140,7 +123,7 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph &&
                       place->bytes == bytes && (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
     if (!output_free && !input_free) return false;
-    return dies_here(c, input, node, output);
+    return dies_here(c, input, node);
 }
 
 /* Joins storages here and in the lists of this pass. */
@@ -165,20 +148,24 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
     else join(c, to.storage, from.storage, to.offset);
 }
 
+/* The node may write its output over the very parameter that the output replaces: then the loop is better served by that
+ * (analyse-loops decides) than by any other input. */
+static bool replaces_own_parameter(const ir_node *node, unsigned allowed) {
+    const ir_value *output = node->outputs[0];
+    for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
+        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count && i < 32; i++) {
+            const ir_value *input = ir_input(node, i);
+            if (!input || !(allowed & OP_IN_PLACE(i)) || !is_carried(input) || input->graph != node->graph) continue;
+            if (input->index == use->index + 1 && op_shape_equal(&input->type.shape, &output->type.shape)) return true;
+        }
+    }
+    return false;
+}
+
 static void choose(const chooser *c, const ir_node *node) {
     if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
-    if (node->code == OP_LOOP) {
-        uint32_t scanned = (uint32_t)op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
-        for (uint32_t i = 2; i + scanned < node->input_count && i - 2 < node->output_count; i++) {
-            const ir_value *input = ir_input(node, i), *output = node->outputs[i - 2];
-            /* Twice an initial value: only one of the parameters can begin there. */
-            bool once = true;
-            for (uint32_t k = 0; k < node->input_count; k++) once &= k == i || ir_input(node, k) != input;
-            if (once && may_overwrite(c, node, input, output)) overwrite(c, node, input, output);
-        }
-        return;
-    }
     unsigned allowed = op_row_of(node->code)->in_place;
+    if (replaces_own_parameter(node, allowed)) return;
     for (uint32_t i = node->input_count; i-- > 0;) {
         if (i >= 32 || !(allowed & OP_IN_PLACE(i))) continue;
         if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;

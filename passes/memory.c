@@ -89,7 +89,7 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
 /* ---- joining
  * ------------------------------------------------------------------------------------------------ */
 
-static pass_location resolve(const pass_memory *memory, pass_location location) {
+pass_location pass_memory_resolve(const pass_memory *memory, pass_location location) {
     while (location.storage.index) {
         const pass_storage *storage = &memory->storages[location.storage.index];
         if (!storage->part_of.index) break;
@@ -101,7 +101,7 @@ static pass_location resolve(const pass_memory *memory, pass_location location) 
 
 pass_location pass_memory_location(const pass_memory *memory, const ir_value *value) {
     pass_location *location = &memory->locations[value->id.index];
-    return *location = resolve(memory, *location); /* the way is shorter next time */
+    return *location = pass_memory_resolve(memory, *location); /* the way is shorter next time */
 }
 
 pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id) {
@@ -170,7 +170,7 @@ static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {
 }
 
 size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
-    location = resolve(memory, location);
+    location = pass_memory_resolve(memory, location);
     const pass_storage *storage = &memory->storages[location.storage.index];
     return frame_offset(memory, storage->graph) + storage->offset + location.offset;
 }
@@ -210,7 +210,7 @@ bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs,
     return true;
 }
 
-static const char *const place_names[] = {"nowhere", "arena", "constants", "input", "output", "dynamic"};
+static const char *const place_names[] = {"nowhere", "arena", "constants", "input", "output", "dynamic", "view"};
 
 void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file) {
     fprintf(file, "memory of %zu bytes, at least %zu, without reuse %zu\n", memory->arena_bytes,

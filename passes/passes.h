@@ -6,7 +6,7 @@
  *
  * Order (see pipeline.c for the contract of each):
  *   infer-shapes, fold-constants, eliminate-dead-code, fuse, select-layouts, select-kernels,
- *   prepare-results, analyse-views, schedule, choose-in-place, analyse-liveness, allocate, (plan is written and verified)
+ *   prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate, (plan is written and verified)
  *
  * Words:
  *   storage    bytes that one or several values share. A value lies in exactly one storage, at an offset.
@@ -42,14 +42,15 @@ typedef enum pass_place {
     PASS_PLACE_CONSTANT,
     PASS_PLACE_INPUT,   /* the caller's buffer of main parameter `index`: read only */
     PASS_PLACE_OUTPUT,  /* the caller's buffer of main result `index` */
-    PASS_PLACE_DYNAMIC  /* size not known before the run: the run-time allocator */
+    PASS_PLACE_DYNAMIC, /* size not known before the run: the run-time allocator */
+    PASS_PLACE_VIEW     /* another place in each iteration of a loop: see pass_view */
 } pass_place;
 
 /* One storage. Storages of a sub-graph that are bound from outside (a branch's result that lies in the If's
  * output) are storages of the outer graph. */
 typedef struct pass_storage {
     pass_place place;
-    uint32_t index;       /* of the caller's input or output */
+    uint32_t index;       /* of the caller's input or output; of the view in pass_memory.views */
     ir_graph *graph;      /* in whose frame it is allocated; NULL for constants */
     ir_value *value;      /* the largest value in it, for names in pictures and messages */
     ir_node *scratch_of;  /* it is the scratch of this node; NULL otherwise */
@@ -70,6 +71,17 @@ typedef struct pass_location {
     size_t offset;
 } pass_location;
 
+/* Where a storage is in iteration t of a loop (for the loop's outputs: t is the number of iterations that have run):
+ *     t < prologue:  entries[t]                       (type II; type I has no prologue)
+ *     otherwise:     entries[prologue + (t - prologue) % period], stride * (t - prologue) bytes further on
+ * An entry may lie in a storage that is itself a view of an enclosing loop: views nest. */
+typedef struct pass_view {
+    ir_node *loop;
+    uint32_t prologue, period; /* period: the repeat length, at least 1 */
+    int64_t stride;            /* bytes; not 0 only for slices of what is scanned or stacked, whose period is 1 */
+    pass_location *entries;    /* prologue + period of them */
+} pass_view;
+
 /* Per node: how it runs. */
 typedef enum pass_execution {
     PASS_RUN = 0,  /* its kernel, or its sub-graphs */
@@ -88,6 +100,8 @@ typedef struct pass_memory {
     pass_storage_id *buffers;      /* by node id: the storage in the parent frame that holds its sub-graphs' frames */
     size_t *buffer_bytes;          /* by graph id: bytes of the frame of the graph; main: the arena */
     size_t *buffer_bound;          /* by graph id: lower bound of that frame */
+    pass_view *views;              /* [0] is unused */
+    size_t view_count, view_capacity;
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
     size_t lower_bound_bytes;
@@ -122,8 +136,13 @@ base_status pass_prepare_results(pass_context *context);     /* prepare_results.
 base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
 base_status pass_schedule(pass_context *context);            /* schedule.c */
 base_status pass_choose_in_place(pass_context *context);     /* choose_in_place.c */
+base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c */
 base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);            /* allocate.c */
+
+/* The carried values of a Loop have one size each, known now: analyse-loops can give them addresses that change, so that nothing is
+ * copied. Otherwise the executor copies or hands on. (analyse_loops.c) */
+bool pass_loop_is_static(const ir_node *loop);
 
 /* ---- the pipeline (pipeline.c) ----------------------------------------------------------------------------------- */
 
@@ -144,6 +163,8 @@ pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage
 /* Where a value lies, parts followed to the storage that stands for itself. Storage zero: nowhere. */
 pass_location pass_memory_location(const pass_memory *memory, const ir_value *value);
 pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id);
+/* The same place in the storage that stands for itself. */
+pass_location pass_memory_resolve(const pass_memory *memory, pass_location location);
 /* `part` becomes bytes [offset, offset + its size) of `whole`; both stand for themselves and are different. */
 void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset);
 

@@ -35,6 +35,7 @@ static const struct pass {
     {"analyse-views", pass_analyse_views, KERNELS | RESULTS, TYPES | LAYOUTS | KERNELS | RESULTS, VIEWS},
     {"schedule", pass_schedule, VIEWS, TYPES | LAYOUTS | KERNELS | RESULTS | VIEWS, ORDER},
     {"choose-in-place", pass_choose_in_place, VIEWS | ORDER, ALL, IN_PLACE},
+    {"analyse-loops", pass_analyse_loops, VIEWS | ORDER | IN_PLACE, ALL, 0},
     {"analyse-liveness", pass_analyse_liveness, VIEWS | ORDER | IN_PLACE, ALL, LIVENESS},
     {"allocate", pass_allocate, LIVENESS, ALL, OFFSETS},
 };

@@ -8,11 +8,11 @@
  *     graph main(%x) { yield %x, %x }   =>   graph main(%x) { %a = ouro.Copy(%x) %b = ouro.Copy(%x) yield %a,
  * %b }
  *
- * Two cases need none: a carried parameter that replaces itself, and the condition of a loop (result 0 of a
- * body), which is only read.
+ * Some need none: the condition of a loop (result 0 of a body), which is only read; carried values of static size, whose
+ * addresses change from iteration to iteration so that nothing is copied (analyse-loops); a carried parameter that replaces itself.
  *
  * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
- * replacements of loops, are made by nodes of their own graph, each only once; but for the two cases.
+ * replacements of loops, are made by nodes of their own graph, each only once; but for these.
  */
 #include "passes/passes.h"
 
@@ -21,6 +21,8 @@ static bool is_free(const ir_graph *graph, uint32_t index) {
     if (!graph->owner || graph->owner->code != OP_LOOP) return false;
     if (index == 0) return true;
     const ir_value *value = graph->results[index]->value;
+    uint32_t scanned = (uint32_t)op_attribute_integer(&graph->owner->attributes, "ouro.scan_inputs", 0);
+    if (index < graph->owner->input_count - 1 - scanned && pass_loop_is_static(graph->owner)) return true;
     return value->kind == IR_PARAMETER && value->graph == graph && value->index == index + 1 &&
            index + 1 < graph->parameter_count &&
            index < graph->result_count -

@@ -17,10 +17,14 @@ static bool is_wanted(const ouro_session *session, uint32_t slot) {
 static void add_move(const ouro_session *session, rt_move_list *list, uint32_t from, uint32_t to) {
     if (from == to || !is_wanted(session, to)) return;
     bool fixed = !session->dynamic[from] && !session->dynamic[to];
-    list->items[list->count++] = (rt_move){from, to, fixed, session->tensors[from].bytes};
+    list->items[list->count++] = (rt_move){from, to, fixed, session->tensors[from].bytes, NULL};
 }
 
 static inline base_status run_moves(ouro_session *session, const rt_move_list *list) {
+    for (uint32_t i = 0; i < list->count; i++) {
+        const rt_move *move = &list->items[i];
+        if (move->between) memcpy(move->between, session->tensors[move->from].data, move->bytes);
+    }
     for (uint32_t i = 0; i < list->count; i++) {
         const rt_move *move = &list->items[i];
         if (!move->fixed) {
@@ -28,16 +32,94 @@ static inline base_status run_moves(ouro_session *session, const rt_move_list *l
             if (status != BASE_OK) return status;
             continue;
         }
-        const void *from = session->tensors[move->from].data;
+        const void *from = move->between ? move->between : session->tensors[move->from].data;
         void *to = session->tensors[move->to].data;
         if (from != to && move->bytes) memcpy(to, from, move->bytes);
     }
     return BASE_OK;
 }
 
+/* In a mirror results may be parameters that are replaced in the same moment (a swap): there the moves of a list are made at
+ * once. The plan itself has changing addresses for them. */
+static bool stage_last_move(ouro_session *session, rt_move_list *list) {
+    rt_move *move = list->count ? &list->items[list->count - 1] : NULL;
+    if (!session->is_mirror || !move || !move->fixed || move->between || !move->bytes) return true;
+    move->between = base_arena_alloc(&session->arena, move->bytes, 1);
+    return move->between != NULL;
+}
+
 static bool make_list(ouro_session *session, rt_move_list *list, uint64_t most) {
     list->items = BASE_ARRAY(&session->arena, rt_move, (size_t)most);
     return list->items != NULL;
+}
+
+/* ---- views: addresses that change with the iterations ---------------------------------------------------- */
+
+/* The pointer that an address is at this moment. */
+static unsigned char *point(const ouro_session *session, const plan_address *address) {
+    switch (address->place) {
+    case PLAN_PLACE_ARENA:
+        return session->memory + address->offset;
+    case PLAN_PLACE_CONSTANT:
+        return (unsigned char *)(uintptr_t)(session->of->constants + address->offset);
+    case PLAN_PLACE_INPUT:
+        return (unsigned char *)session->inputs[address->index].data + address->offset;
+    case PLAN_PLACE_OUTPUT:
+        return (unsigned char *)session->outputs[address->index].data + address->offset;
+    case PLAN_PLACE_VIEW:
+        return session->view_data[address->index] + address->offset;
+    default:
+        return NULL;
+    }
+}
+
+/* When the loop is entered: buffers of the caller and views of enclosing loops stay where they are until it is left. */
+static void resolve_views(const ouro_session *session, const rt_step_loop *loop) {
+    for (uint32_t i = 0; i < loop->view_count; i++) {
+        const rt_loop_view *view = &loop->views[i];
+        const plan_address *entries = session->of->addresses + session->of->views[view->view].first;
+        for (uint32_t k = 0; k < view->prologue + view->period; k++) view->table[k] = point(session, &entries[k]);
+    }
+}
+
+/* The loop is in iteration t, or has run t times. */
+static inline void set_counter(ouro_session *session, const rt_step_loop *loop, int64_t t) {
+    for (uint32_t i = 0; i < loop->view_count; i++) {
+        const rt_loop_view *view = &loop->views[i];
+        int64_t beyond = t - (int64_t)view->prologue;
+        unsigned char *data = beyond < 0         ? view->table[t]
+                              : view->period == 1 ? view->table[view->prologue] + view->stride * beyond
+                                                  : view->table[view->prologue + beyond % view->period];
+        session->view_data[view->view] = data;
+        for (uint32_t p = session->view_patches[view->view]; p != PLAN_ABSENT; p = session->patches[p].next) {
+            *session->patches[p].data = data + session->patches[p].offset;
+        }
+    }
+}
+
+static bool make_views(ouro_session *session, uint32_t node, rt_step_loop *loop) {
+    const plan *of = session->of;
+    uint32_t count = 0;
+    for (uint64_t v = 0; v < of->header->views.count; v++) count += of->views[v].loop == node;
+    loop->views = BASE_ARRAY(&session->arena, rt_loop_view, count);
+    if (!loop->views) return false;
+    for (uint32_t v = 0; v < of->header->views.count && !session->is_mirror; v++) {
+        const plan_view *from = &of->views[v];
+        if (from->loop != node) continue;
+        rt_loop_view *view = &loop->views[loop->view_count++];
+        *view = (rt_loop_view){.view = v, .prologue = from->prologue_count, .period = from->period, .stride = from->stride};
+        view->table = BASE_ARRAY(&session->arena, unsigned char *, (size_t)from->prologue_count + from->period);
+        if (!view->table) return false;
+    }
+    return true;
+}
+
+/* The parameter lies, in every iteration, where its replacement was made in the one before: nothing is to be moved. The verifier
+ * has seen that this is so for every such parameter. */
+static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t parameter) {
+    const plan_address *address = &session->of->tensors[parameter].address;
+    return !session->is_mirror && !session->dynamic[parameter] && address->place == PLAN_PLACE_VIEW &&
+           session->of->views[address->index].loop == node;
 }
 
 /* A scalar of bytes, wherever it lies. */
@@ -137,6 +219,7 @@ static void copy_slice(char *whole, char *slice, size_t outer, size_t inner, int
                        bool into) {
     for (size_t o = 0; o < outer && inner; o++) {
         char *at = whole + (o * (size_t)extent + (size_t)index) * inner;
+        if (at == slice + o * inner) continue; /* it was made there */
         if (into) memcpy(at, slice + o * inner, inner);
         else memcpy(slice + o * inner, at, inner);
     }
@@ -322,8 +405,10 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     plan_loop_form form;
     rt_step_loop *loop = BASE_NEW(&session->arena, rt_step_loop);
     if (!loop || !plan_loop_form_read(session->of, node, &form)) return false;
+    uint32_t number = (uint32_t)(node - session->of->nodes);
     step->kind = RT_STEP_LOOP;
     step->detail = loop;
+    if (!make_views(session, number, loop)) return false;
     loop->body = form.body;
     loop->trip_count = form.trip_count;
     loop->condition = form.condition;
@@ -340,7 +425,10 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     for (uint32_t i = 0; i < form.carried; i++) {
         uint32_t parameter = form.parameters[2 + i];
         add_move(session, &loop->entry, form.initial[i], parameter);
-        add_move(session, &loop->next, form.results[1 + i], parameter);
+        if (!moves_itself(session, number, parameter)) {
+            add_move(session, &loop->next, form.results[1 + i], parameter);
+        }
+        if (!stage_last_move(session, &loop->next)) return false;
         if (form.outputs[i] != PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
     }
     for (uint32_t i = 0; i < form.scan_inputs; i++) {
@@ -397,6 +485,18 @@ static base_status begin_iteration(ouro_session *session, const rt_step_loop *lo
     return status;
 }
 
+/* Slices that are made in their place must have one. */
+static base_status check_slices(ouro_session *session, const rt_step_loop *loop, int64_t trips) {
+    for (uint32_t i = 0; i < loop->output_count; i++) {
+        const rt_scan *scan = &loop->outputs[i];
+        bool in_place = session->of->tensors[scan->slice].address.place == PLAN_PLACE_VIEW;
+        if (!in_place || !scan->fixed || trips <= scan->extent) continue;
+        return base_fail(&session->report, BASE_INVALID, "it would run %" PRId64 " times, a stacked output has %" PRId64 " slices",
+                         trips, scan->extent);
+    }
+    return BASE_OK;
+}
+
 static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int64_t iteration) {
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
@@ -422,6 +522,11 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
     int64_t trips, outer = session->iteration, t = 0;
     bool condition;
     base_status status = read_limits(session, loop, &trips, &condition);
+    if (status == BASE_OK && loop->view_count) {
+        status = check_slices(session, loop, trips);
+        resolve_views(session, loop);
+        set_counter(session, loop, 0);
+    }
     for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
         status = run_moves(each, &((const rt_step_loop *)step_of(each, step)->detail)->entry);
     }
@@ -435,6 +540,7 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
         for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
             status = end_iteration(each, step_of(each, step)->detail, t);
         }
+        if (loop->view_count) set_counter(session, loop, t + 1);
     }
     session->iteration = outer;
     for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {

@@ -84,6 +84,7 @@ typedef struct rt_move {
     uint32_t from, to;
     bool fixed; /* both are static: `bytes` are copied unless the addresses are equal */
     size_t bytes;
+    void *between; /* where they are put first, so that moves of a list do not disturb each other; NULL: nowhere */
 } rt_move;
 
 typedef struct rt_move_list {
@@ -111,7 +112,17 @@ typedef struct rt_scan {
     op_type slice_type;
 } rt_scan;
 
+/* A view of the loop: its table, resolved when the loop is entered. */
+typedef struct rt_loop_view {
+    uint32_t view;
+    uint32_t prologue, period;
+    int64_t stride;
+    unsigned char **table; /* prologue + period pointers */
+} rt_loop_view;
+
 typedef struct rt_step_loop {
+    rt_loop_view *views;
+    uint32_t view_count;
     uint32_t body;
     uint32_t trip_count, condition;                    /* PLAN_ABSENT: none */
     uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */
@@ -168,6 +179,8 @@ struct ouro_session {
     rt_step **steps;      /* by node: NULL for views */
     rt_patch *patches;
     size_t patch_count, patch_capacity;
+    uint32_t *view_patches;     /* by view: the first place that points into it; PLAN_ABSENT: none */
+    unsigned char **view_data;  /* by view: where it is now */
     rt_binding *inputs, *outputs;
     bool has_dynamic;
     bool ran; /* the outputs are those of a run */

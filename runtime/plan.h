@@ -9,9 +9,10 @@
  *   arena + offset           the memory of a session, laid out by the compiler
  *   constants + offset       in the mapping, shared by all sessions
  *   input i / output i       + offset, a buffer of the caller (or of the session where the caller gives none)
- *   view v                   table of addresses: entry t of the prologue while t < prologue_count, then
- *                            entries[(t - prologue_count) % period], t the counter of the enclosing loop of
- *                            the tensor's graph; an entry is an address again
+ *   view v                   + offset, a table of addresses: entry t of the prologue while t < prologue_count, then
+ *                            entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the body of
+ *                            the view's loop t is the number of the iteration, behind the loop the number of
+ *                            iterations that have run. An entry is an address again, of an enclosing loop's view maybe
  *   dynamic                  size known at run time only: the session's run-time allocator
  *
  * Constants are mapped read-only: a kernel never writes to one, not even zeros into its padding (whoever packs a
@@ -34,7 +35,7 @@
 #include "ir/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 1, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 2, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
 
@@ -143,8 +144,11 @@ typedef struct plan_attribute {
 
 typedef struct plan_view {
     uint64_t first;          /* in addresses: prologue_count entries, then period */
-    uint32_t prologue_count; /* 0: type I; 1: type II */
-    uint32_t period;         /* at least 1 */
+    uint32_t prologue_count; /* 0: type I; more: type II */
+    uint32_t period;         /* the repeat length, at least 1 */
+    int64_t stride;          /* bytes; 0 unless period is 1: slices of what is scanned or stacked */
+    uint32_t loop;           /* the node whose iterations count */
+    uint32_t reserved;
 } plan_view;
 
 typedef struct plan_interface {
@@ -218,6 +222,13 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
 /* Axis and direction of scanned input `index`, or of stacked output `index`. */
 int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
 bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
+
+/* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may lie in a view of an
+ * enclosing loop again. */
+plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
+/* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the longest
+ * prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
+uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
 
 /* ---- structure (plan_structure.c) ------------------------------------------------------------------------------ */
 

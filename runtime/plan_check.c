@@ -7,9 +7,9 @@
  *
  * Branches are replayed from the same state each; whatever either wrote is garbage afterwards, except the
  * outputs. A loop is replayed for several iterations, its exit after each of them, the entry included; then
- * again all that it wrote is garbage except its outputs. As no address depends on the iteration, the state
- * after the second iteration differs from that after the first in names of identities only, so that what
- * holds for three holds for any number.
+ * again all that it wrote is garbage except its outputs. Addresses that depend on the iteration repeat: after
+ * two full periods of all of them the state differs from an earlier one in names of identities only, so that what
+ * holds until then holds for any number. Where tensors lie now follows from the counters of the loops.
  */
 #include "runtime/plan.h"
 #include "runtime/plan_bytes.h"
@@ -19,7 +19,7 @@
 
 /* Replaying stops being worth its time somewhere: nests of loops multiply. So much beyond what the plan's
  * size allows. */
-enum { MOST_WORK = 8000000, REPLAYED_ITERATIONS = 3 };
+enum { MOST_WORK = 8000000, REPLAYED_ITERATIONS = 3, MOST_ITERATIONS = 4096 };
 
 /* `length` bytes of an identity, from its byte `offset` on. */
 typedef struct piece {
@@ -47,7 +47,11 @@ typedef struct replay {
     base_report *report;
     base_arena arena;
     plan_bytes bytes;
-    span *spans;       /* by slot: of tensors in the arena and in outputs */
+    plan_address *where; /* by slot: its address now, views followed */
+    uint64_t *counters;  /* by node: the iteration of a loop */
+    uint32_t *views;     /* slots of tensors whose address is a view */
+    size_t view_count;
+    span *spans;       /* by slot: of tensors in the arena and in outputs; where they lie now */
     span *scratches;   /* by node */
     uint64_t *outputs; /* by output: the address of its buffer */
     content *contents; /* by slot */
@@ -151,32 +155,103 @@ static uint64_t map_address(const replay *r, const plan_address *address) {
                                                : address->offset;
 }
 
+static bool spend(replay *r, uint64_t work) {
+    const plan_header *header = r->of->header;
+    r->work += work;
+    return r->work <= MOST_WORK + 32 * (header->slots.count + header->nodes.count) ||
+           fail(r, "its loops are nested too deep, or it is too large, to be verified");
+}
+
+/* The address as it is now: views followed with the counters of their loops. */
+static plan_address follow(const replay *r, plan_address address) {
+    while (address.place == PLAN_PLACE_VIEW) {
+        uint64_t offset = address.offset;
+        address = plan_view_entry(r->of, address.index, r->counters[r->of->views[address.index].loop]);
+        address.offset += offset;
+    }
+    return address;
+}
+
+/* Within the arena or its output: what is not has no bounds in the map, and cannot be read or written. */
+static bool in_space(const replay *r, const plan_address *address, uint64_t bytes) {
+    uint64_t size = address->place == PLAN_PLACE_ARENA ? r->of->header->arena_bytes
+                                                       : r->of->tensors[r->of->outputs[address->index].slot].bytes;
+    return address->offset <= size && bytes <= size - address->offset;
+}
+
+typedef struct bound_list {
+    uint64_t *items;
+    size_t count, capacity;
+} bound_list;
+
+static bool add_bounds(replay *r, bound_list *list, const plan_address *address, uint64_t bytes) {
+    if (!in_map(address) || !bytes || !in_space(r, address, bytes)) return true;
+    uint64_t *items = base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 2, sizeof *items);
+    if (!items) return fail_memory(r);
+    list->items = items;
+    items[list->count++] = map_address(r, address);
+    items[list->count++] = map_address(r, address) + bytes;
+    return true;
+}
+
+/* All addresses that a tensor can have in the iterations that are replayed. */
+static bool add_view_bounds(replay *r, bound_list *list, plan_address address, uint64_t bytes) {
+    if (address.place != PLAN_PLACE_VIEW) return add_bounds(r, list, &address, bytes);
+    const plan_view *view = &r->of->views[address.index];
+    uint64_t count = (uint64_t)view->prologue_count + view->period;
+    if (view->stride) count = plan_loop_horizon(r->of, view->loop, MOST_ITERATIONS) + 1;
+    if (count < REPLAYED_ITERATIONS + 1 && view->stride) count = REPLAYED_ITERATIONS + 1;
+    for (uint64_t t = 0; t < count; t++) {
+        plan_address entry = plan_view_entry(r->of, address.index, t);
+        entry.offset += address.offset;
+        if (!spend(r, 1) || !add_view_bounds(r, list, entry, bytes)) return false;
+    }
+    return true;
+}
+
+static void place_span(replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    r->where[slot] = follow(r, tensor->address);
+    r->spans[slot] = (span){0, 0, 0};
+    if (!in_map(&r->where[slot]) || !tensor->bytes) return;
+    r->spans[slot].address = map_address(r, &r->where[slot]);
+    if (!in_space(r, &r->where[slot], tensor->bytes)) {
+        r->spans[slot].first = r->spans[slot].last = SIZE_MAX;
+        return;
+    }
+    r->spans[slot].first = plan_bytes_bound(&r->bytes, r->spans[slot].address);
+    r->spans[slot].last = plan_bytes_bound(&r->bytes, r->spans[slot].address + tensor->bytes);
+}
+
+/* The loop is in iteration t, or has run t times. */
+static bool set_counter(replay *r, const plan_node *loop, uint64_t t) {
+    r->counters[loop - r->of->nodes] = t;
+    for (size_t i = 0; i < r->view_count; i++) place_span(r, r->views[i]);
+    return spend(r, r->view_count);
+}
+
 static bool map_spans(replay *r) {
     const plan *of = r->of;
-    size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count, count = 0;
+    size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count;
     r->spans = BASE_ARRAY(&r->arena, span, tensors);
+    r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
+    r->views = BASE_ARRAY(&r->arena, uint32_t, tensors);
+    r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
-    uint64_t *bounds = BASE_ARRAY(&r->arena, uint64_t, 2 * (tensors + nodes));
-    if (!r->spans || !r->scratches || !bounds) return fail_memory(r);
+    bound_list list = {0};
+    if (!r->spans || !r->where || !r->views || !r->counters || !r->scratches) return fail_memory(r);
     for (size_t i = 0; i < tensors; i++) {
-        const plan_tensor *tensor = &of->tensors[i];
-        if (!in_map(&tensor->address) || !tensor->bytes) continue;
-        r->spans[i].address = bounds[count++] = map_address(r, &tensor->address);
-        bounds[count++] = r->spans[i].address + tensor->bytes;
+        if (of->tensors[i].address.place == PLAN_PLACE_VIEW) r->views[r->view_count++] = (uint32_t)i;
+        if (!add_view_bounds(r, &list, of->tensors[i].address, of->tensors[i].bytes)) return false;
     }
     for (size_t i = 0; i < nodes; i++) {
         const plan_node *node = &of->nodes[i];
         if (!node->scratch_bytes) continue;
-        r->scratches[i].address = bounds[count++] = node->scratch.offset;
-        bounds[count++] = node->scratch.offset + node->scratch_bytes;
+        r->scratches[i].address = node->scratch.offset;
+        if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
     }
-    if (!plan_bytes_init(&r->bytes, &r->arena, bounds, count)) return fail_memory(r);
-    for (size_t i = 0; i < tensors; i++) {
-        const plan_tensor *tensor = &of->tensors[i];
-        if (!in_map(&tensor->address) || !tensor->bytes) continue;
-        r->spans[i].first = plan_bytes_bound(&r->bytes, r->spans[i].address);
-        r->spans[i].last = plan_bytes_bound(&r->bytes, r->spans[i].address + tensor->bytes);
-    }
+    if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return fail_memory(r);
+    for (size_t i = 0; i < tensors; i++) place_span(r, (uint32_t)i);
     for (size_t i = 0; i < nodes; i++) {
         if (!of->nodes[i].scratch_bytes) continue;
         r->scratches[i].first = plan_bytes_bound(&r->bytes, r->scratches[i].address);
@@ -184,13 +259,6 @@ static bool map_spans(replay *r) {
             plan_bytes_bound(&r->bytes, r->scratches[i].address + of->nodes[i].scratch_bytes);
     }
     return true;
-}
-
-static bool spend(replay *r, uint64_t work) {
-    const plan_header *header = r->of->header;
-    r->work += work;
-    return r->work <= MOST_WORK + 32 * (header->slots.count + header->nodes.count) ||
-           fail(r, "its loops are nested too deep, or it is too large, to be verified");
 }
 
 /* ---- contents
@@ -292,13 +360,13 @@ static bool verify(replay *r, uint32_t slot) {
     if (is_dynamic(r, slot) || !tensor->bytes) return true;
     const content *is = &r->contents[slot];
     const piece *pieces = pieces_of(is);
-    switch (tensor->address.place) {
+    const plan_address *address = &r->where[slot];
+    switch (address->place) {
     case PLAN_PLACE_CONSTANT:
     case PLAN_PLACE_INPUT: {
-        bool input = tensor->address.place == PLAN_PLACE_INPUT;
-        uint64_t identity = input ? input_identity(tensor->address.index) : constants_identity();
-        if (is->count == 1 && pieces->identity == identity && pieces->offset == tensor->address.offset)
-            return true;
+        bool input = address->place == PLAN_PLACE_INPUT;
+        uint64_t identity = input ? input_identity(address->index) : constants_identity();
+        if (is->count == 1 && pieces->identity == identity && pieces->offset == address->offset) return true;
         return fail(r, "tensor \"%s\" is said to lie in %s, which does not hold it", name_of(r, slot),
                     input ? "an input" : "the constants");
     }
@@ -310,6 +378,7 @@ static bool verify(replay *r, uint32_t slot) {
     }
     uint64_t position = r->spans[slot].address;
     size_t first = r->spans[slot].first;
+    if (first == SIZE_MAX) return fail(r, "tensor \"%s\" lies outside of its memory", name_of(r, slot));
     for (size_t i = 0; i < is->count; i++) {
         uint64_t end = position + pieces[i].length;
         size_t last = i + 1 == is->count ? r->spans[slot].last : plan_bytes_bound(&r->bytes, end);
@@ -344,14 +413,18 @@ static bool write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag)
 /* The tensor is made: an identity of its own where it lies. */
 static bool write(replay *r, uint32_t slot) {
     const plan_tensor *tensor = &r->of->tensors[slot];
-    if (tensor->address.place == PLAN_PLACE_INPUT || tensor->address.place == PLAN_PLACE_CONSTANT) {
+    const plan_address *address = &r->where[slot];
+    if (address->place == PLAN_PLACE_INPUT || address->place == PLAN_PLACE_CONSTANT) {
         return fail(r, "tensor \"%s\" would be written over %s", name_of(r, slot),
-                    tensor->address.place == PLAN_PLACE_INPUT ? "an input of the caller" : "the constants");
+                    address->place == PLAN_PLACE_INPUT ? "an input of the caller" : "the constants");
     }
-    if (tensor->address.place == PLAN_PLACE_NONE) return true; /* nobody wants it: it stays undefined */
+    if (address->place == PLAN_PLACE_NONE) return true; /* nobody wants it: it stays undefined */
     if (is_dynamic(r, slot) || !tensor->bytes) {
         define(r, slot, (content){0});
         return true;
+    }
+    if (r->spans[slot].first == SIZE_MAX) {
+        return fail(r, "tensor \"%s\" would be written outside of its memory", name_of(r, slot));
     }
     uint32_t *owners =
         base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
@@ -364,14 +437,18 @@ static bool write(replay *r, uint32_t slot) {
                       (plan_bytes_tag){identity, r->spans[slot].address});
 }
 
+static bool is_same_address(const plan_address *x, const plan_address *y) {
+    bool one = x->place == PLAN_PLACE_ARENA || x->place == PLAN_PLACE_CONSTANT; /* there is only one of them */
+    return x->place == y->place && (one || x->index == y->index) && x->offset == y->offset;
+}
+
 static bool is_same_place(const replay *r, uint32_t a, uint32_t b) {
-    const plan_address *x = &r->of->tensors[a].address, *y = &r->of->tensors[b].address;
-    return x->place == y->place && x->index == y->index && x->offset == y->offset;
+    return is_same_address(&r->where[a], &r->where[b]);
 }
 
 static bool do_overlap(const replay *r, uint32_t a, uint32_t b) {
     const plan_tensor *x = &r->of->tensors[a], *y = &r->of->tensors[b];
-    if (!in_map(&x->address) || !in_map(&y->address) || !x->bytes || !y->bytes) return false;
+    if (!in_map(&r->where[a]) || !in_map(&r->where[b]) || !x->bytes || !y->bytes) return false;
     return r->spans[a].first < r->spans[b].last && r->spans[b].first < r->spans[a].last;
 }
 
@@ -382,8 +459,7 @@ static bool move(replay *r, uint32_t from, uint32_t to) {
     if (!is_dynamic(r, from) && !is_dynamic(r, to) && is_same_place(r, from, to)) {
         content is = r->contents[from];
         if (is_constant(r, from)) {
-            is = content_of(constants_identity(), r->of->tensors[from].address.offset,
-                            r->of->tensors[from].bytes);
+            is = content_of(constants_identity(), r->where[from].offset, r->of->tensors[from].bytes);
         }
         define(r, to, is);
         return true;
@@ -462,7 +538,7 @@ static bool check_scratch(replay *r, const plan_node *node) {
     for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t slot = i < node->input_count ? r->of->slots[node->inputs + i]
                                               : r->of->slots[node->outputs + i - node->input_count];
-        if (slot == PLAN_ABSENT || !in_map(&r->of->tensors[slot].address)) continue;
+        if (slot == PLAN_ABSENT || !in_map(&r->where[slot])) continue;
         if (r->spans[slot].first < scratch->last && scratch->first < r->spans[slot].last) {
             char place[128];
             place_text(r, scratch->address, node->scratch_bytes, place, sizeof place);
@@ -494,7 +570,7 @@ static bool replay_run(replay *r, const plan_node *node) {
 static bool content_of_slot(replay *r, uint32_t slot, content *is) {
     if (is_constant(r, slot)) {
         *is =
-            content_of(constants_identity(), r->of->tensors[slot].address.offset, r->of->tensors[slot].bytes);
+            content_of(constants_identity(), r->where[slot].offset, r->of->tensors[slot].bytes);
         return true;
     }
     if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
@@ -585,31 +661,149 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     return valid;
 }
 
-static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form) {
+/* Where slice t begins in the whole, in bytes, along the outermost axis. */
+static uint64_t slice_offset(const replay *r, const plan_loop_form *form, bool output, uint32_t index, uint32_t whole,
+                             uint32_t slice, uint64_t t) {
+    uint64_t bytes = r->of->tensors[slice].bytes, count = bytes ? r->of->tensors[whole].bytes / bytes : 0;
+    return (plan_loop_backwards(form, output, index) ? count - 1 - t : t) * bytes;
+}
+
+/* The slice is these bytes of the whole, so that nothing is copied. */
+static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool output, uint32_t index, uint32_t whole,
+                          uint32_t slice, uint64_t t) {
+    if (is_dynamic(r, whole) || is_dynamic(r, slice) || !r->of->tensors[slice].bytes) return false;
+    if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_PLAIN ||
+        r->of->tensors[slice].layout != OP_LAYOUT_PLAIN) {
+        return false;
+    }
+    plan_address at = r->where[whole];
+    at.offset += slice_offset(r, form, output, index, whole, slice, t);
+    return is_same_address(&at, &r->where[slice]);
+}
+
+/* The parameter's address changes with the iterations of this very loop: nothing is ever moved there. */
+static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
+    const plan_address *address = &r->of->tensors[slot].address;
+    return address->place == PLAN_PLACE_VIEW && r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
+}
+
+/* At the end of iteration t the replacements become the parameters of the next. */
+static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+    content *held = BASE_ARRAY(&r->arena, content, form->carried);
+    plan_address *places = BASE_ARRAY(&r->arena, plan_address, form->carried);
+    if (!held || !places) return fail_memory(r);
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
+        if (!is_moving(r, node, parameter)) {
+            if (!move(r, result, parameter)) return false;
+            continue;
+        }
+        if (!verify(r, result) || !content_of_slot(r, result, &held[i])) return false;
+        places[i] = r->where[result];
+    }
+    if (!set_counter(r, node, t + 1)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t parameter = form->parameters[2 + i];
+        if (!is_moving(r, node, parameter)) continue;
+        if (!is_same_address(&places[i], &r->where[parameter])) {
+            return fail(r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
+                        name_of(r, parameter), t);
+        }
+        define(r, parameter, held[i]);
+    }
+    return true;
+}
+
+static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
     const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
     for (uint32_t i = 0; i < 2; i++) {
         if (!write(r, form->parameters[i])) return false;
     }
     for (uint32_t i = 0; i < form->scan_inputs; i++) {
-        if (!verify(r, form->initial[form->carried + i]) ||
-            !write(r, form->parameters[2 + form->carried + i])) {
+        uint32_t whole = form->initial[form->carried + i], slice = form->parameters[2 + form->carried + i];
+        content all, part;
+        if (!verify(r, whole)) return false;
+        if (!lies_in_whole(r, form, false, i, whole, slice, t)) {
+            if (!write(r, slice)) return false;
+            continue;
+        }
+        if (!content_of_slot(r, whole, &all) ||
+            !content_part(r, &all, slice_offset(r, form, false, i, whole, slice, t), r->of->tensors[slice].bytes, &part)) {
             return false;
         }
+        define(r, slice, part);
+        if (!verify(r, slice)) return false;
     }
     if (!replay_graph(r, form->body)) return false;
     r->node = node;
     if (!verify(r, form->results[0])) return false;
     for (uint32_t i = 0; i < form->scan_outputs; i++) {
         if (stacked[i] == PLAN_ABSENT) continue;
-        if (!verify(r, slices[i]) || !verify_all(r, &stacked[i], 1)) return false;
-        if (do_overlap(r, slices[i], stacked[i])) {
+        if (!verify(r, slices[i])) return false;
+        if (lies_in_whole(r, form, true, i, stacked[i], slices[i], t)) {
+            /* From now on these bytes are the stacked output's. */
+            uint64_t offset = slice_offset(r, form, true, i, stacked[i], slices[i], t);
+            content whole = r->contents[stacked[i]];
+            plan_bytes_tag tag = {whole.one.identity, r->spans[stacked[i]].address};
+            define(r, slices[i], content_of(whole.one.identity, offset, r->of->tensors[slices[i]].bytes));
+            if (!write_span(r, r->spans[slices[i]].first, r->spans[slices[i]].last, tag)) return false;
+        }
+        if (!verify_all(r, &stacked[i], 1)) return false;
+        if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) && do_overlap(r, slices[i], stacked[i])) {
             return fail(r, "slice \"%s\" lies in its stacked output", name_of(r, slices[i]));
         }
     }
-    for (uint32_t i = 0; i < form->carried; i++) {
-        if (!move(r, form->results[1 + i], form->parameters[2 + i])) return false;
+    return hand_on(r, node, form, t);
+}
+
+/* How many iterations show all there is to see; fewer where what is scanned or stacked has fewer slices. */
+static uint64_t replayed_iterations(const replay *r, const plan_node *node, const plan_loop_form *form) {
+    uint64_t count = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), MOST_ITERATIONS);
+    if (count < REPLAYED_ITERATIONS) count = REPLAYED_ITERATIONS;
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        bool output = i >= form->scan_inputs;
+        uint32_t at = output ? i - form->scan_inputs : i;
+        uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
+        uint32_t slice = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+        if (whole == PLAN_ABSENT || is_dynamic(r, whole) || is_dynamic(r, slice) || !is_moving(r, node, slice)) continue;
+        uint64_t bytes = r->of->tensors[slice].bytes, slices = bytes ? r->of->tensors[whole].bytes / bytes : 0;
+        if (slices < count) count = slices;
     }
+    return count;
+}
+
+/* A constant that is one byte and not zero. */
+static bool is_constant_true(const replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+           r->of->constants[tensor->address.offset] != 0;
+}
+
+/* Whatever happens the loop runs *trips times: its trip count is a constant and its condition holds always. */
+static bool is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
+    bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
+    bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
+    if (!begins || !goes_on || form->trip_count == PLAN_ABSENT) return false;
+    const plan_tensor *tensor = &r->of->tensors[form->trip_count];
+    int64_t count;
+    if (tensor->address.place != PLAN_PLACE_CONSTANT || tensor->bytes != sizeof count) return false;
+    memcpy(&count, r->of->constants + tensor->address.offset, sizeof count);
+    *trips = count < 0 ? 0 : (uint64_t)count;
     return true;
+}
+
+/* The loop may end after k iterations: always, unless it is certain when it ends. An end far away is like an earlier one at the
+ * same place in all periods. */
+static bool may_end(const replay *r, const plan_node *node, const plan_loop_form *form, uint64_t k) {
+    uint64_t trips, horizon = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), UINT32_MAX);
+    if (!is_certain(r, form, &trips) || k == trips) return true;
+    uint64_t period = 1, prologue = 0;
+    for (uint64_t v = 0; v < r->of->header->views.count; v++) {
+        const plan_view *view = &r->of->views[v];
+        if (view->loop == (uint32_t)(node - r->of->nodes) && view->prologue_count > prologue) prologue = view->prologue_count;
+    }
+    if (horizon > prologue + 1) period = (horizon - prologue - 1) / 2;
+    return k >= prologue && trips > k && (trips - k) % period == 0;
 }
 
 static bool replay_loop(replay *r, const plan_node *node) {
@@ -621,6 +815,7 @@ static bool replay_loop(replay *r, const plan_node *node) {
         return false;
     }
     r->epochs[form.body] = ++r->epoch;
+    if (!set_counter(r, node, 0)) return false;
     for (uint32_t i = 0; i < form.carried; i++) {
         if (!move(r, form.initial[i], form.parameters[2 + i])) return false;
     }
@@ -629,15 +824,18 @@ static bool replay_loop(replay *r, const plan_node *node) {
         uint32_t stacked = form.outputs[form.carried + i];
         if (stacked != PLAN_ABSENT && !write(r, stacked)) return false;
     }
-    if (!replay_exit(r, node, &form)) return false;
-    for (int t = 0; t < REPLAYED_ITERATIONS; t++) {
+    uint64_t count = replayed_iterations(r, node, &form), trips;
+    if (is_certain(r, &form, &trips) && trips < count) count = trips;
+    if (may_end(r, node, &form, 0) && !replay_exit(r, node, &form)) return false;
+    for (uint64_t t = 0; t < count; t++) {
         /* Parameters are handed on; all else of the body is gone. */
         r->epochs[form.body] = ++r->epoch;
         for (uint32_t i = 0; i < form.carried; i++) {
             uint32_t parameter = form.parameters[2 + i];
             if (r->defined[parameter]) define(r, parameter, r->contents[parameter]);
         }
-        if (!replay_iteration(r, node, &form) || !replay_exit(r, node, &form)) return false;
+        if (!replay_iteration(r, node, &form, t)) return false;
+        if (may_end(r, node, &form, t + 1) && !replay_exit(r, node, &form)) return false;
     }
     return join(r, since, form.outputs, node->output_count);
 }
@@ -668,15 +866,6 @@ static bool replay_graph(replay *r, uint32_t number) {
 
 static bool replay_plan(replay *r) {
     const plan *of = r->of;
-    for (uint32_t i = 0; i < of->header->tensors.count; i++) {
-        if (of->tensors[i].address.place == PLAN_PLACE_VIEW) {
-            base_fail_unsupported(r->report,
-                                  "tensor \"%s\" has an address that changes with the iteration, which is "
-                                  "not supported",
-                                  name_of(r, i));
-            return false;
-        }
-    }
     r->contents = BASE_ARRAY(&r->arena, content, (size_t)of->header->tensors.count);
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256 };
+enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256, MOST_ENTRIES = 65536 };
 
 typedef struct checker {
     const plan *of;
@@ -674,6 +674,44 @@ static bool check_types(checker *c) {
  * ----------------------------------------------------------------------------------------------------------------------
  */
 
+/* The node is a loop whose body is, or encloses, the graph. */
+static bool is_inside(const checker *c, uint32_t loop, uint32_t graph) {
+    while (graph) {
+        if (c->of->graphs[graph].owner == loop) return true;
+        graph = c->of->nodes[c->of->graphs[graph].owner].graph;
+    }
+    return false;
+}
+
+/* Views belong to loops, tensors with such addresses to their bodies, and entries that are views to enclosing loops, so that following
+ * them ends. Whether addresses lie within their places is found when the plan is replayed. */
+static bool check_view_loops(checker *c) {
+    const plan *of = c->of;
+    for (uint64_t v = 0; v < of->header->views.count; v++) {
+        const plan_view *view = &of->views[v];
+        if (view->loop >= of->header->nodes.count || plan_node_code(of, &of->nodes[view->loop]) != OP_LOOP ||
+            (view->stride && view->period != 1) || view->prologue_count > MOST_ENTRIES || view->period > MOST_ENTRIES) {
+            return fail(c, "view %" PRIu64 " belongs to no loop", v);
+        }
+        for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++) {
+            const plan_address *entry = &of->addresses[view->first + i];
+            if (entry->place != PLAN_PLACE_VIEW) continue;
+            if (of->views[entry->index].loop >= of->header->nodes.count ||
+                !is_inside(c, of->views[entry->index].loop, of->nodes[view->loop].graph)) {
+                return fail(c, "view %" PRIu64 " refers to a view of no enclosing loop", v);
+            }
+        }
+    }
+    for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
+        const plan_tensor *tensor = &of->tensors[slot];
+        if (tensor->address.place == PLAN_PLACE_VIEW &&
+            !is_inside(c, of->views[tensor->address.index].loop, tensor->graph)) {
+            return fail(c, "tensor \"%s\" lies in a view outside of its loop", text_of(c, tensor->name));
+        }
+    }
+    return true;
+}
+
 static bool check_all(checker *c) {
     const plan_header *header = c->of->header;
     if (!header->graphs.count) return fail(c, "it has no graph");
@@ -690,7 +728,7 @@ static bool check_all(checker *c) {
     for (uint32_t g = 0; g < header->graphs.count; g++) {
         if (!check_graph(c, g)) return false;
     }
-    return check_scopes(c) && check_interfaces(c) && check_types(c);
+    return check_scopes(c) && check_view_loops(c) && check_interfaces(c) && check_types(c);
 }
 
 base_status plan_check_structure(const plan *checked, bool kernels, base_report *report) {

@@ -207,3 +207,36 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
     }
     return valid;
 }
+
+/* ---- addresses that change ------------------------------------------------------------------------------ */
+
+plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
+    const plan_view *table = &of->views[view];
+    uint64_t index = t, beyond = 0;
+    if (t >= table->prologue_count) {
+        beyond = t - table->prologue_count;
+        index = table->prologue_count + beyond % table->period;
+    }
+    plan_address address = of->addresses[table->first + index];
+    address.offset += (uint64_t)table->stride * beyond;
+    return address;
+}
+
+uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {
+    uint64_t prologue = 0, multiple = 1;
+    for (uint64_t v = 0; v < of->header->views.count; v++) {
+        const plan_view *view = &of->views[v];
+        if (view->loop != loop) continue;
+        if (view->prologue_count > prologue) prologue = view->prologue_count;
+        uint64_t a = multiple, b = view->period;
+        while (b) {
+            uint64_t rest = a % b;
+            a = b;
+            b = rest;
+        }
+        multiple = multiple / a * view->period;
+        if (multiple > most) return most;
+    }
+    uint64_t all = prologue + 2 * multiple + 1;
+    return all < most ? all : most;
+}

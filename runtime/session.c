@@ -15,13 +15,14 @@ static void *allocate_aligned(size_t bytes) {
     return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &room) ? aligned_alloc(RT_ALIGNMENT, room) : NULL;
 }
 
-static bool add_patch(ouro_session *session, rt_binding *binding, void **data, uint64_t offset) {
+/* `data` will follow what the list stands for: a buffer of the caller, or a view. */
+static bool add_patch(ouro_session *session, uint32_t *list, void **data, uint64_t offset) {
     rt_patch *patches = base_arena_grow(&session->arena, session->patches, &session->patch_capacity,
                                         session->patch_count + 1, sizeof *patches);
     if (!patches) return false;
     session->patches = patches;
-    patches[session->patch_count] = (rt_patch){data, offset, binding->patches};
-    binding->patches = (uint32_t)session->patch_count++;
+    patches[session->patch_count] = (rt_patch){data, offset, *list};
+    *list = (uint32_t)session->patch_count++;
     return true;
 }
 
@@ -30,7 +31,7 @@ static bool has_own_memory(const ouro_session *session, uint32_t slot) {
     const plan_tensor *tensor = &session->of->tensors[slot];
     if (!session->is_mirror || session->dynamic[slot]) return false;
     return session->own_tensors[slot] != NULL || tensor->address.place == PLAN_PLACE_ARENA ||
-           tensor->address.place == PLAN_PLACE_OUTPUT;
+           tensor->address.place == PLAN_PLACE_OUTPUT || tensor->address.place == PLAN_PLACE_VIEW;
 }
 
 /* *data becomes the address of the tensor, now and whenever its buffer is bound again. */
@@ -53,9 +54,11 @@ static bool resolve(ouro_session *session, uint32_t slot, void **data) {
         *data = (void *)(uintptr_t)(of->constants + address->offset);
         return true;
     case PLAN_PLACE_INPUT:
-        return add_patch(session, &session->inputs[address->index], data, address->offset);
+        return add_patch(session, &session->inputs[address->index].patches, data, address->offset);
     case PLAN_PLACE_OUTPUT:
-        return add_patch(session, &session->outputs[address->index], data, address->offset);
+        return add_patch(session, &session->outputs[address->index].patches, data, address->offset);
+    case PLAN_PLACE_VIEW:
+        return add_patch(session, &session->view_patches[address->index], data, address->offset);
     default:
         return true; /* nobody reads or writes it */
     }
@@ -87,6 +90,11 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
     if (!session->tensors || !session->buffers || !session->dynamic || !session->own_tensors) {
         return base_fail_memory(report);
     }
+    size_t views = (size_t)of->header->views.count;
+    session->view_patches = BASE_ARRAY(&session->arena, uint32_t, views);
+    session->view_data = BASE_ARRAY(&session->arena, unsigned char *, views);
+    if (!session->view_patches || !session->view_data) return base_fail_memory(report);
+    for (size_t v = 0; v < views; v++) session->view_patches[v] = PLAN_ABSENT;
     for (uint32_t slot = 0; slot < count; slot++) {
         const plan_tensor *record = &of->tensors[slot];
         op_tensor *tensor = &session->tensors[slot];
