@@ -45,6 +45,7 @@ uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
 static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
     const plan_address *address = &of->tensors[parameter].address;
     if (address->place != PLAN_PLACE_VIEW) return moved_bytes(of, parameter, output);
+    if (of->tensors[output].address.place == PLAN_PLACE_VIEW) return 0; /* its readers look where it is */
     uint32_t trips = of->slots[node->inputs];
     int64_t count;
     if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT || of->tensors[trips].bytes != sizeof count) {

@@ -23,8 +23,9 @@
  * Initial values. Where the initial value of p may be overwritten (it is in the arena, and nobody needs it later), it is made in the
  * buffer where instance -depth of the class would be, and p has no prologue (type I). Otherwise it is read where it lies (type II).
  *
- * Outputs. After k iterations output i is what parameter i would be in iteration k. If k is known, or there is only one buffer, the
- * output is that buffer; otherwise it is copied to a place of its own when the loop is left.
+ * Outputs. After k iterations output i is what parameter i would be in iteration k: a view of the same table, with the number of
+ * iterations as its counter. If k is known, or there is only one buffer, it is that buffer. Where the output's place is decided
+ * by others (the caller, a Concat, an enclosing loop), it is copied there once, when the loop is left.
  *
  * Slices. What is scanned along the outermost axis is a view base + t * stride, and so is a slice that is stacked.
  *
@@ -532,8 +533,41 @@ static int64_t known_trips(const analysis *a) {
     return op_input_integer(&call, 0, 0, &count) ? count < 0 ? 0 : count : -1;
 }
 
-/* Output `index` lies where the last iteration leaves it, where that is one certain buffer; else it is copied to its own
- * place once, when the loop is left. */
+/* The output can be resolved when the loop is left: nothing else shares its storage, and only operators read it, not
+ * control nodes or the graph's owner. */
+static bool is_plainly_read(const analysis *a, const ir_value *output) {
+    const pass_storage *storage = pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
+    if (storage->place != PASS_PLACE_ARENA || storage->values.index != output->id.index ||
+        a->memory->siblings[output->id.index].index) {
+        return false;
+    }
+    for (const ir_use *use = output->uses; use; use = use->next) {
+        if (!use->node || (op_row_of(use->node->code)->flags & OP_FLAG_GRAPHS)) return false;
+        if (a->memory->executions[use->node->id.index] != PASS_RUN) return false;
+    }
+    return true;
+}
+
+/* Nothing is written over the places of this view behind the loop, as long as its readers keep them live: constants, the caller's
+ * inputs, and storages that hold only what is made before the loop or by it. (What runs in place has been decided already.) */
+static bool is_left_alone(const analysis *a, const pass_view *view) {
+    for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+        pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
+        const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+        if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
+        if (storage->place != PASS_PLACE_ARENA || storage->graph != a->loop->graph) return false;
+        for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
+            const ir_value *value = a->module->values[v.index];
+            if (!value) continue;
+            if (value->graph != a->loop->graph || !value->node) return false;
+            if (a->numbers[value->node->id.index] > a->numbers[a->loop->id.index]) return false;
+        }
+    }
+    return true;
+}
+
+/* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then. Only where its place is
+ * decided by others it is copied there once, when the loop is left. */
 static bool place_output(analysis *a, uint32_t index, int64_t trips) {
     const carried *c = &a->carried[index];
     pass_view view;
@@ -543,9 +577,17 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips) {
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     if (at.offset || storage->bytes != bytes_of(c->output) || storage->graph != a->loop->graph) return true;
     pass_location last;
-    if (view.prologue == 0 && view.period == 1 && c->taken_over) last = pass_memory_resolve(a->memory, view.entries[0]);
-    else if (trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over)) last = parameter_at(a, index, (uint64_t)trips);
-    else return true;
+    if (view.prologue == 0 && view.period == 1 && c->taken_over) {
+        last = pass_memory_resolve(a->memory, view.entries[0]);
+    }
+    else if (trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over)) {
+        last = parameter_at(a, index, (uint64_t)trips);
+    }
+    else if (view.prologue + view.period > 1 && is_plainly_read(a, c->output) && is_left_alone(a, &view)) {
+        return put_storage(a, at.storage, &view);
+    } else {
+        return true;
+    }
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != a->loop->graph || target->place != PASS_PLACE_ARENA) return true;
     if (storage->place == PASS_PLACE_ARENA) {

@@ -114,11 +114,11 @@ static bool make_views(ouro_session *session, uint32_t node, rt_step_loop *loop)
     return true;
 }
 
-/* The parameter lies, in every iteration, where its replacement was made in the one before: nothing is to be moved. The verifier
- * has seen that this is so for every such parameter. */
-static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t parameter) {
-    const plan_address *address = &session->of->tensors[parameter].address;
-    return !session->is_mirror && !session->dynamic[parameter] && address->place == PLAN_PLACE_VIEW &&
+/* A parameter that lies, in every iteration, where its replacement was made in the one before, or an output that lies where its
+ * parameter is at the end: nothing is to be moved. The verifier has seen that this is so for all that lie in views. */
+static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t slot) {
+    const plan_address *address = &session->of->tensors[slot].address;
+    return !session->is_mirror && !session->dynamic[slot] && address->place == PLAN_PLACE_VIEW &&
            session->of->views[address->index].loop == node;
 }
 
@@ -429,7 +429,9 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
             add_move(session, &loop->next, form.results[1 + i], parameter);
         }
         if (!stage_last_move(session, &loop->next)) return false;
-        if (form.outputs[i] != PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
+        if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i])) {
+            add_move(session, &loop->exit, parameter, form.outputs[i]);
+        }
     }
     for (uint32_t i = 0; i < form.scan_inputs; i++) {
         if (!make_scan(session, &loop->inputs[loop->input_count++], form.initial[form.carried + i],

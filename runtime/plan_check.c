@@ -38,6 +38,19 @@ typedef struct span {
     size_t first, last;
 } span;
 
+/* An output of a loop that may lie in several places, depending on the number of iterations: what it is in each. */
+typedef struct phase {
+    plan_address where;
+    span at;
+    content is;
+    bool seen;
+} phase;
+
+typedef struct phase_list {
+    phase *items;
+    uint64_t count; /* 0: it has one place */
+} phase_list;
+
 typedef struct written_span {
     size_t first, last;
 } written_span;
@@ -55,9 +68,11 @@ typedef struct replay {
     span *scratches;   /* by node */
     uint64_t *outputs; /* by output: the address of its buffer */
     content *contents; /* by slot */
+    phase_list *phases; /* by slot */
     uint64_t *defined; /* by slot: the epoch of its graph in which it was defined */
     uint64_t *epochs;  /* by graph: the current one */
     uint64_t epoch;
+    phase_list *ends;  /* of the loop that is replayed: by carried value, where its output is after k iterations */
     uint64_t identity; /* the last one given */
     uint32_t *owners;  /* by identity: the slot that it was given to; PLAN_ABSENT for scratch */
     size_t owner_count, owner_capacity;
@@ -351,13 +366,8 @@ static bool is_defined(const replay *r, uint32_t slot) {
     return r->defined[slot] && r->defined[slot] == r->epochs[r->of->tensors[slot].graph];
 }
 
-/* The tensor has been made, and its bytes are where it lies. */
-static bool verify(replay *r, uint32_t slot) {
-    const plan_tensor *tensor = &r->of->tensors[slot];
-    if (!spend(r, 1)) return false;
-    if (is_constant(r, slot)) return true;
-    if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
-    if (is_dynamic(r, slot) || !tensor->bytes) return true;
+/* The bytes of a tensor are where it lies now. */
+static bool verify_place(replay *r, uint32_t slot) {
     const content *is = &r->contents[slot];
     const piece *pieces = pieces_of(is);
     const plan_address *address = &r->where[slot];
@@ -393,6 +403,28 @@ static bool verify(replay *r, uint32_t slot) {
         first = last;
     }
     return spend(r, is->count) && (is->count || fail(r, "tensor \"%s\" has no content", name_of(r, slot)));
+}
+
+static void enter_phase(replay *r, uint32_t slot, const phase *of) {
+    r->where[slot] = of->where;
+    r->spans[slot] = of->at;
+    r->contents[slot] = of->is;
+}
+
+/* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
+static bool verify(replay *r, uint32_t slot) {
+    const phase_list *phases = &r->phases[slot];
+    if (!spend(r, 1)) return false;
+    if (is_constant(r, slot)) return true;
+    if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
+    if (is_dynamic(r, slot) || !r->of->tensors[slot].bytes) return true;
+    if (!phases->count) return verify_place(r, slot);
+    for (uint64_t i = 0; i < phases->count; i++) {
+        if (!phases->items[i].seen) continue;
+        enter_phase(r, slot, &phases->items[i]);
+        if (!verify_place(r, slot)) return false;
+    }
+    return true;
 }
 
 /* ---- writing
@@ -517,7 +549,15 @@ static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
 
 static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
     uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
-    if (from == PLAN_ABSENT || to == PLAN_ABSENT || !do_overlap(r, from, to)) return true;
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return true;
+    for (uint64_t i = 0; i < r->phases[from].count; i++) {
+        if (!r->phases[from].items[i].seen) continue;
+        enter_phase(r, from, &r->phases[from].items[i]);
+        if (do_overlap(r, from, to)) {
+            return fail(r, "its output \"%s\" lies over a place of its input \"%s\"", name_of(r, to), name_of(r, from));
+        }
+    }
+    if (!do_overlap(r, from, to)) return true;
     char place[128];
     place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
     if (r->spans[from].first != r->spans[to].first || r->spans[from].last != r->spans[to].last) {
@@ -538,8 +578,13 @@ static bool check_scratch(replay *r, const plan_node *node) {
     for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
         uint32_t slot = i < node->input_count ? r->of->slots[node->inputs + i]
                                               : r->of->slots[node->outputs + i - node->input_count];
-        if (slot == PLAN_ABSENT || !in_map(&r->where[slot])) continue;
-        if (r->spans[slot].first < scratch->last && scratch->first < r->spans[slot].last) {
+        if (slot == PLAN_ABSENT) continue;
+        bool overlaps = in_map(&r->where[slot]) && r->spans[slot].first < scratch->last && scratch->first < r->spans[slot].last;
+        for (uint64_t k = 0; k < r->phases[slot].count; k++) {
+            const phase *place = &r->phases[slot].items[k];
+            overlaps |= place->seen && in_map(&place->where) && place->at.first < scratch->last && scratch->first < place->at.last;
+        }
+        if (overlaps) {
             char place[128];
             place_text(r, scratch->address, node->scratch_bytes, place, sizeof place);
             return fail(r, "its scratch (%s) overlaps tensor \"%s\"", place, name_of(r, slot));
@@ -649,6 +694,12 @@ static bool replay_if(replay *r, const plan_node *node) {
     return join(r, since, outputs, node->output_count);
 }
 
+/* The tensor's address changes with the iterations of this very loop: nothing is ever moved there. */
+static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
+    const plan_address *address = &r->of->tensors[slot].address;
+    return address->place == PLAN_PLACE_VIEW && r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
+}
+
 /* The loop ends here: its outputs must be what the parameters are. */
 static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *form) {
     size_t mark = plan_bytes_mark(&r->bytes);
@@ -658,7 +709,84 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     }
     valid = valid && verify_all(r, form->outputs, node->output_count);
     plan_bytes_take_back(&r->bytes, mark);
+    for (uint32_t i = 0; valid && i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
+        uint64_t k = r->counters[node - r->of->nodes];
+        uint64_t which = k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
+        r->ends[i].items[which] = (phase){r->where[output], r->spans[output], r->contents[output], true};
+    }
     return valid;
+}
+
+/* Room for the places of outputs that are views. */
+static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list **ends) {
+    *ends = BASE_ARRAY(&r->arena, phase_list, form->carried);
+    if (!*ends) return fail_memory(r);
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        r->phases[output].count = 0;
+        const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
+        (*ends)[i].count = (uint64_t)view->prologue_count + view->period;
+        (*ends)[i].items = BASE_ARRAY(&r->arena, phase, (size_t)(*ends)[i].count);
+        if (!(*ends)[i].items || !spend(r, (*ends)[i].count)) return fail_memory(r);
+    }
+    return true;
+}
+
+/* Bytes of the span were written since. */
+static bool was_written(const replay *r, size_t since, size_t until, const span *at) {
+    for (size_t i = since; i < until; i++) {
+        if (r->written[i].first < at->last && at->first < r->written[i].last) return true;
+    }
+    return false;
+}
+
+/* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one identity, whichever outputs
+ * lie there after whichever number of iterations; what it did not touch (initial values) is as it was. */
+static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends, size_t since) {
+    size_t until = r->written_count;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        for (uint64_t k = 0; k < ends[i].count; k++) {
+            phase *end = &ends[i].items[k];
+            if (!end->seen || !was_written(r, since, until, &end->at)) continue;
+            const phase *same = NULL;
+            bool shared = false;
+            /* Another output may lie there for good: at every end both were seen to be there. */
+            for (uint32_t j = 0; j < form->carried && !shared; j++) {
+                uint32_t other = form->outputs[j];
+                if (other == PLAN_ABSENT || is_moving(r, node, other) || !in_map(&r->where[other])) continue;
+                shared = r->spans[other].first == end->at.first && r->spans[other].last == end->at.last;
+                if (shared) end->is = r->contents[other];
+            }
+            if (shared) continue;
+            for (uint32_t j = 0; j <= i && !same; j++) {
+                for (uint64_t q = 0; q < (j == i ? k : ends[j].count) && !same; q++) {
+                    const phase *other = &ends[j].items[q];
+                    bool there = other->seen && other->at.first == end->at.first && other->at.last == end->at.last;
+                    if (there) same = other;
+                }
+            }
+            if (same) {
+                end->is = same->is;
+                continue;
+            }
+            uint32_t *owners = base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
+            if (!owners) return fail_memory(r);
+            r->owners = owners;
+            owners[r->owner_count++] = output;
+            uint64_t identity = ++r->identity;
+            end->is = content_of(identity, 0, r->of->tensors[output].bytes);
+            if (!write_span(r, end->at.first, end->at.last, (plan_bytes_tag){identity, end->at.address})) return false;
+        }
+        r->phases[output] = ends[i];
+        define(r, output, r->contents[output]);
+    }
+    return true;
 }
 
 /* Where slice t begins in the whole, in bytes, along the outermost axis. */
@@ -679,12 +807,6 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
     plan_address at = r->where[whole];
     at.offset += slice_offset(r, form, output, index, whole, slice, t);
     return is_same_address(&at, &r->where[slice]);
-}
-
-/* The parameter's address changes with the iterations of this very loop: nothing is ever moved there. */
-static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
-    const plan_address *address = &r->of->tensors[slot].address;
-    return address->place == PLAN_PLACE_VIEW && r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
 }
 
 /* At the end of iteration t the replacements become the parameters of the next. */
@@ -825,6 +947,9 @@ static bool replay_loop(replay *r, const plan_node *node) {
         if (stacked != PLAN_ABSENT && !write(r, stacked)) return false;
     }
     uint64_t count = replayed_iterations(r, node, &form), trips;
+    phase_list *ends, *outer_ends = r->ends;
+    if (!make_ends(r, node, &form, &ends)) return false;
+    r->ends = ends;
     if (is_certain(r, &form, &trips) && trips < count) count = trips;
     if (may_end(r, node, &form, 0) && !replay_exit(r, node, &form)) return false;
     for (uint64_t t = 0; t < count; t++) {
@@ -835,9 +960,17 @@ static bool replay_loop(replay *r, const plan_node *node) {
             if (r->defined[parameter]) define(r, parameter, r->contents[parameter]);
         }
         if (!replay_iteration(r, node, &form, t)) return false;
+        r->ends = ends; /* an inner loop had its own */
         if (may_end(r, node, &form, t + 1) && !replay_exit(r, node, &form)) return false;
     }
-    return join(r, since, form.outputs, node->output_count);
+    r->ends = outer_ends;
+    uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
+    if (!fixed) return fail_memory(r);
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        uint32_t output = r->of->slots[node->outputs + i];
+        fixed[i] = output != PLAN_ABSENT && i < form.carried && is_moving(r, node, output) ? PLAN_ABSENT : output;
+    }
+    return join(r, since, fixed, node->output_count) && finish_ends(r, node, &form, ends, since);
 }
 
 /* ---- all
@@ -866,10 +999,11 @@ static bool replay_graph(replay *r, uint32_t number) {
 
 static bool replay_plan(replay *r) {
     const plan *of = r->of;
+    r->phases = BASE_ARRAY(&r->arena, phase_list, (size_t)of->header->tensors.count);
     r->contents = BASE_ARRAY(&r->arena, content, (size_t)of->header->tensors.count);
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
-    if (!r->contents || !r->defined || !r->epochs) return fail_memory(r);
+    if (!r->phases || !r->contents || !r->defined || !r->epochs) return fail_memory(r);
     if (!map_outputs(r) || !map_spans(r)) return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     r->epochs[0] = ++r->epoch;

@@ -683,7 +683,15 @@ static bool is_inside(const checker *c, uint32_t loop, uint32_t graph) {
     return false;
 }
 
-/* Views belong to loops, tensors with such addresses to their bodies, and entries that are views to enclosing loops, so that following
+static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
+    const plan_node *node = &c->of->nodes[loop];
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        if (c->of->slots[node->outputs + i] == slot) return true;
+    }
+    return false;
+}
+
+/* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries that are views to enclosing loops, so that following
  * them ends. Whether addresses lie within their places is found when the plan is replayed. */
 static bool check_view_loops(checker *c) {
     const plan *of = c->of;
@@ -705,7 +713,8 @@ static bool check_view_loops(checker *c) {
     for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
         const plan_tensor *tensor = &of->tensors[slot];
         if (tensor->address.place == PLAN_PLACE_VIEW &&
-            !is_inside(c, of->views[tensor->address.index].loop, tensor->graph)) {
+            !is_inside(c, of->views[tensor->address.index].loop, tensor->graph) &&
+            !is_output_of(c, of->views[tensor->address.index].loop, (uint32_t)slot)) {
             return fail(c, "tensor \"%s\" lies in a view outside of its loop", text_of(c, tensor->name));
         }
     }
