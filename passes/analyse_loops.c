@@ -389,7 +389,7 @@ static bool make_buffers(analysis *a) {
         class->buffers = BASE_ARRAY(a->arena, pass_storage_id, class->period);
         if (!class->buffers) return false;
         for (uint32_t i = 0; i < class->period; i++) {
-            pass_storage buffer = {.place = PASS_PLACE_ARENA, .graph = a->loop->graph, .value = value, .bytes = bytes};
+            pass_storage buffer = {.place = PASS_PLACE_ARENA, .graph = a->loop->graph, .value = value, .bytes = bytes, .carried_by = a->loop};
             class->buffers[i] = pass_memory_add(a->memory, &buffer);
             if (!class->buffers[i].index) return false;
         }
@@ -550,12 +550,15 @@ static bool is_plainly_read(const analysis *a, const ir_value *output) {
 
 /* Nothing is written over the places of this view behind the loop, as long as its readers keep them live: constants, the caller's
  * inputs, and storages that hold only what is made before the loop or by it. (What runs in place has been decided already.) */
-static bool is_left_alone(const analysis *a, const pass_view *view) {
+static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes) {
     for (uint32_t i = 0; i < view->prologue + view->period; i++) {
         pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
         if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
         if (storage->place != PASS_PLACE_ARENA || storage->graph != a->loop->graph) return false;
+        if (storage->carried_by && storage->carried_by != a->loop) return false; /* another loop writes there */
+        /* A part of a buffer shares its bytes with another output, which may come to have a place of its own. */
+        if (storage->carried_by && (at.offset || storage->bytes != bytes)) return false;
         for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
             const ir_value *value = a->module->values[v.index];
             if (!value) continue;
@@ -568,7 +571,7 @@ static bool is_left_alone(const analysis *a, const pass_view *view) {
 
 /* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then. Only where its place is
  * decided by others it is copied there once, when the loop is left. */
-static bool place_output(analysis *a, uint32_t index, int64_t trips) {
+static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views) {
     const carried *c = &a->carried[index];
     pass_view view;
     if (!c->output || !is_static(c->output)) return true;
@@ -576,18 +579,15 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips) {
     pass_location at = pass_memory_location(a->memory, c->output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     if (at.offset || storage->bytes != bytes_of(c->output) || storage->graph != a->loop->graph) return true;
-    pass_location last;
-    if (view.prologue == 0 && view.period == 1 && c->taken_over) {
-        last = pass_memory_resolve(a->memory, view.entries[0]);
+    bool one = view.prologue == 0 && view.period == 1 && c->taken_over;
+    bool certain = trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over);
+    if (views) {
+        bool resolved = !one && !certain && view.prologue + view.period > 1 && is_plainly_read(a, c->output) &&
+                        is_left_alone(a, &view, bytes_of(c->output));
+        return !resolved || put_storage(a, at.storage, &view);
     }
-    else if (trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over)) {
-        last = parameter_at(a, index, (uint64_t)trips);
-    }
-    else if (view.prologue + view.period > 1 && is_plainly_read(a, c->output) && is_left_alone(a, &view)) {
-        return put_storage(a, at.storage, &view);
-    } else {
-        return true;
-    }
+    if (!one && !certain) return true;
+    pass_location last = one ? pass_memory_resolve(a->memory, view.entries[0]) : parameter_at(a, index, (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != a->loop->graph || target->place != PASS_PLACE_ARENA) return true;
     if (storage->place == PASS_PLACE_ARENA) {
@@ -692,8 +692,9 @@ static bool analyse_loop(analysis *a) {
         if (a->out_of_memory || !make_buffers(a)) return false;
         take_over_initials(a);
         int64_t trips = known_trips(a);
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            if (!place_output(a, i, trips)) return false;
+        /* First those that have one place: what is written there later decides whether views can stay. */
+        for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
+            if (!place_output(a, i % a->carried_count, trips, i >= a->carried_count)) return false;
         }
         pass_view *views = BASE_ARRAY(a->arena, pass_view, a->carried_count);
         if (!views) return false;

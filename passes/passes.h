@@ -55,6 +55,7 @@ typedef struct pass_storage {
     ir_value *value;      /* the largest value in it, for names in pictures and messages */
     ir_node *scratch_of;  /* it is the scratch of this node; NULL otherwise */
     ir_node *buffer_of;   /* it is the buffer of this node's sub-graphs; NULL otherwise */
+    ir_node *carried_by;  /* carried values of this loop are made in it, in turn with other buffers; NULL otherwise */
     size_t bytes;         /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
     int64_t first, last;  /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset;        /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
