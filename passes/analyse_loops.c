@@ -44,6 +44,7 @@ typedef enum origin_kind {
     ORIGIN_COPY,    /* not analysed: copied by the executor, into a place of its own */
     ORIGIN_BODY,    /* made in a storage of the body */
     ORIGIN_OUTSIDE, /* a value from outside of the loop */
+    ORIGIN_STACK,   /* made in its slice of a stacked output */
     ORIGIN_CYCLE    /* initial values go round */
 } origin_kind;
 
@@ -55,6 +56,7 @@ typedef struct carried {
     uint32_t depth;      /* iterations back to the origin; of a cycle: parameters before it is entered */
     uint32_t cycle;      /* length of the cycle */
     pass_location origin; /* BODY: in the storage of the body; OUTSIDE: where the value lies */
+    int64_t stride;      /* STACK: origin is where slice 0 is made, each further one lies so many bytes on */
     bool taken_over;     /* its initial value is made in a buffer of the class */
 } carried;
 
@@ -171,6 +173,49 @@ static void find_origin(analysis *a, uint32_t index) {
     c->origin = pass_memory_location(a->memory, a->carried[at].replacement);
     const pass_storage *storage = pass_memory_storage(a->memory, c->origin.storage);
     c->kind = storage->graph == a->body && storage->place == PASS_PLACE_ARENA ? ORIGIN_BODY : ORIGIN_OUTSIDE;
+}
+
+static int64_t list_entry(const ir_node *node, const char *name, uint32_t index) {
+    size_t count;
+    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
+    return index < count ? list[index] : 0;
+}
+
+/* Slice 0 of a stacked output, and the way to the next; false where slices cannot be made in their place: another axis, an unknown
+ * number of them, or a slice that is no storage of the body by itself. */
+static bool stack_of(const analysis *a, uint32_t index, pass_location *base, int64_t *stride) {
+    const ir_value *whole = a->loop->outputs[a->carried_count + index];
+    const ir_value *slice = a->body->results[1 + a->carried_count + index]->value;
+    if (!whole || !is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_output_axes", index) != 0) return false;
+    pass_location at = pass_memory_location(a->memory, slice);
+    const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+    int64_t bytes = (int64_t)bytes_of(slice), count = whole->type.shape.dims[0];
+    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset || storage->bytes != (size_t)bytes ||
+        slice->kind != IR_RESULT_OF_NODE || whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0) {
+        return false;
+    }
+    bool backwards = list_entry(a->loop, "ouro.scan_output_directions", index) == 1;
+    *base = pass_memory_location(a->memory, whole);
+    if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
+    if (backwards) base->offset += (size_t)(bytes * (count - 1));
+    *stride = backwards ? -bytes : bytes;
+    return true;
+}
+
+/* What is stacked has a place of its own in every iteration; parameters that hold it look there. */
+static void find_stacks(analysis *a) {
+    for (uint32_t k = 0; k < a->scan_outputs; k++) {
+        pass_location base, slice = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + k]->value);
+        int64_t stride;
+        if (!stack_of(a, k, &base, &stride)) continue;
+        for (uint32_t i = 0; i < a->carried_count; i++) {
+            carried *c = &a->carried[i];
+            if (c->kind != ORIGIN_BODY || c->origin.storage.index != slice.storage.index) continue;
+            c->kind = ORIGIN_STACK;
+            c->origin = base;
+            c->stride = stride;
+        }
+    }
 }
 
 /* ---- members and their lives ------------------------------------------------------------------------------------------- */
@@ -471,6 +516,11 @@ static pass_location parameter_at(analysis *a, uint32_t index, uint64_t t) {
         return pass_memory_location(a->memory, a->carried[index].initial);
     }
     if (c->kind == ORIGIN_OUTSIDE) return pass_memory_resolve(a->memory, c->origin);
+    if (c->kind == ORIGIN_STACK) {
+        pass_location slice = c->origin;
+        slice.offset += (size_t)(c->stride * (int64_t)(t - c->depth));
+        return pass_memory_resolve(a->memory, slice);
+    }
     pass_storage_id buffer = buffer_of(a, a->member_of[c->origin.storage.index], (int64_t)(t - c->depth));
     return pass_memory_resolve(a->memory, (pass_location){buffer, c->origin.offset});
 }
@@ -482,8 +532,8 @@ static bool table_of(analysis *a, uint32_t index, pass_view *view) {
     uint32_t prologue = c->depth, period = 1;
     if (c->kind == ORIGIN_CYCLE) period = c->cycle;
     else if (c->kind == ORIGIN_BODY) period = a->members[find_class(a, a->member_of[c->origin.storage.index], &shift)].period;
-    while (prologue > 0 && same_location(parameter_at(a, index, prologue - 1), parameter_at(a, index, prologue - 1 + period))) prologue--;
-    *view = (pass_view){.loop = a->loop, .prologue = prologue, .period = period};
+    while (prologue > 0 && c->kind != ORIGIN_STACK && same_location(parameter_at(a, index, prologue - 1), parameter_at(a, index, prologue - 1 + period))) prologue--;
+    *view = (pass_view){.loop = a->loop, .prologue = prologue, .period = period, .stride = c->stride};
     view->entries = BASE_ARRAY(a->memory->arena, pass_location, (size_t)prologue + period);
     for (uint32_t t = 0; view->entries && t < prologue + period; t++) view->entries[t] = parameter_at(a, index, t);
     return view->entries != NULL;
@@ -582,7 +632,7 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
     bool one = view.prologue == 0 && view.period == 1 && c->taken_over;
     bool certain = trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over);
     if (views) {
-        bool resolved = !one && !certain && view.prologue + view.period > 1 && is_plainly_read(a, c->output) &&
+        bool resolved = !one && !certain && view.stride == 0 && view.prologue + view.period > 1 && is_plainly_read(a, c->output) &&
                         is_left_alone(a, &view, bytes_of(c->output));
         return !resolved || put_storage(a, at.storage, &view);
     }
@@ -599,12 +649,6 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
 }
 
 /* ---- slices ------------------------------------------------------------------------------------------------------------------ */
-
-static int64_t list_entry(const ir_node *node, const char *name, uint32_t index) {
-    size_t count;
-    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
-    return index < count ? list[index] : 0;
-}
 
 /* Storage `id`, of `slice`, lies in `whole` at slice t, along the outermost axis. */
 static bool place_slice(analysis *a, pass_storage_id id, const ir_value *slice, const ir_value *whole, bool backwards) {
@@ -630,13 +674,12 @@ static bool place_slices(analysis *a) {
         if (!place_slice(a, at.storage, slice, whole, list_entry(a->loop, "ouro.scan_input_directions", i) == 1)) return false;
     }
     for (uint32_t i = 0; i < a->scan_outputs; i++) {
-        const ir_value *whole = a->loop->outputs[a->carried_count + i], *slice = a->body->results[1 + a->carried_count + i]->value;
-        if (!whole || !is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_output_axes", i) != 0) continue;
-        pass_location at = pass_memory_location(a->memory, slice);
-        const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-        if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset || storage->bytes != bytes_of(slice)) continue;
-        if (slice->kind != IR_RESULT_OF_NODE) continue;
-        if (!place_slice(a, at.storage, slice, whole, list_entry(a->loop, "ouro.scan_output_directions", i) == 1)) return false;
+        pass_view view = {.loop = a->loop, .period = 1};
+        view.entries = BASE_ARRAY(a->memory->arena, pass_location, 1);
+        if (!view.entries) return false;
+        if (!stack_of(a, i, &view.entries[0], &view.stride)) continue;
+        pass_location at = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + i]->value);
+        if (!put_storage(a, at.storage, &view)) return false;
     }
     return true;
 }
@@ -685,6 +728,9 @@ static bool analyse_loop(analysis *a) {
         find_next(a);
         for (uint32_t i = 0; i < a->carried_count; i++) {
             find_origin(a, i);
+        }
+        find_stacks(a);
+        for (uint32_t i = 0; i < a->carried_count; i++) {
             if (a->carried[i].kind == ORIGIN_BODY && !add_member(a, a->carried[i].origin.storage)) return false;
         }
         extend_lives(a);

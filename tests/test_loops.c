@@ -241,6 +241,35 @@ static void test_slices(void **state) {
     support_session_close(&on);
 }
 
+/* 21: what is carried is stacked, too: the parameter reads the slice before. */
+static void test_stacked_and_carried(void **state) {
+    (void)state;
+    support_session on;
+    float x[2] = {1, 2};
+    support_session_open(
+        &on,
+        "module \"stack\" { constant %n: int64[] = {3} constant %m: float32[2,2] = {0, 1, 2, 0}\n"
+        " graph main(%x: float32[1,2]) {\n"
+        "  %p: float32[1,2], %y: float32[3,1,2] = Loop(%n, _, %x) {ouro.scan_outputs = 1, ouro.scan_output_axes = [0]} {\n"
+        "   graph body(%i: int64[], %k: bool[], %u: float32[1,2]) { %w: float32[1,2] = MatMul(%u, %m) yield %k, %w, %w } }\n"
+        "  yield %p, %y } }\n",
+        1);
+    const plan *of = rt_plan_of(on.plan);
+    const plan_tensor *u = find_tensor(of, "u"), *w = find_tensor(of, "w");
+    assert_int_equal(u->address.place, PLAN_PLACE_VIEW);
+    assert_int_equal(w->address.place, PLAN_PLACE_VIEW);
+    assert_int_equal(of->views[u->address.index].prologue_count, 1);
+    assert_int_equal(of->views[u->address.index].stride, 8);
+    assert_int_equal(of->views[w->address.index].stride, 8);
+    check_no_copies(of, "21");
+    support_bind(&on, 0, x, sizeof x);
+    support_run(&on);
+    const float *y = support_output(&on, 1, 24), *p = support_output(&on, 0, 8);
+    /* (a, b) becomes (2 b, a). */
+    assert_true(y[0] == 4 && y[1] == 1 && y[2] == 2 && y[3] == 4 && y[4] == 8 && y[5] == 2 && p[0] == 8 && p[1] == 2);
+    support_session_close(&on);
+}
+
 /* 24: a million swaps, ended by what they compute: the arena is what two values need. */
 static void test_many_trips(void **state) {
     (void)state;
@@ -269,6 +298,7 @@ static void test_many_trips(void **state) {
 
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_slices), cmocka_unit_test(test_many_trips)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_slices),
+                                       cmocka_unit_test(test_stacked_and_carried), cmocka_unit_test(test_many_trips)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
