@@ -127,9 +127,7 @@ base_status import_convert_loop(import_node *n) {
     return finish_control(n, node, body, 1, outputs);
 }
 
-/* ---- Scan
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- Scan ---------------------------------------------------------------------------------------------- */
 
 /* The extent of the scanned axis, as the scalar that a Loop takes for its trip count. */
 static ir_value *scan_extent(const import_node *n, ir_value *scanned, int64_t axis) {

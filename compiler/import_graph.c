@@ -5,8 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- names
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 bool import_scope_init(import_state *importer, import_scope *scope, const import_scope *outer,
                        const import_frame *frame, ir_graph *graph, const char *path) {
@@ -38,8 +37,7 @@ const import_binding *import_find(const import_scope *scope, const char *name) {
     return NULL;
 }
 
-/* ---- which names a node uses, with those that its sub-graphs capture
- * ------------------------------------------------- */
+/* ---- which names a node uses, with those that its sub-graphs capture ----------------------------------- */
 
 typedef struct walk {
     import_state *importer;
@@ -108,9 +106,7 @@ static bool walk_graph(walk *w, const inner *outer, const Onnx__GraphProto *grap
     return true;
 }
 
-/* ---- order
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- order --------------------------------------------------------------------------------------------- */
 
 /* ONNX demands that nodes stand in topological order. Where they do not but could, they are put in an order:
  * each node after those that it needs, and otherwise as in the file. */
@@ -233,8 +229,7 @@ static base_status sort_nodes(import_state *importer, import_scope *scope, size_
     return s.sorted ? BASE_OK : order_nodes(importer, &s, order);
 }
 
-/* ---- attributes
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------------- */
 
 /* Replaces references to the attributes of the function whose body the node is in; those that the call does
  * not give fall away. */
@@ -394,9 +389,7 @@ static base_status check_attributes(const import_node *n) {
     return BASE_OK;
 }
 
-/* ---- functions
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- functions ----------------------------------------------------------------------------------------- */
 
 static base_status import_nodes(import_state *importer, import_scope *scope, size_t count,
                                 Onnx__NodeProto **nodes);
@@ -449,9 +442,7 @@ static base_status inline_function(import_node *n, const Onnx__FunctionProto *fu
     return status;
 }
 
-/* ---- nodes
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static base_status resolve_inputs(import_node *n) {
     const Onnx__NodeProto *proto = n->proto;
@@ -533,9 +524,7 @@ static base_status import_nodes(import_state *importer, import_scope *scope, siz
     return status;
 }
 
-/* ---- graphs
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- graphs -------------------------------------------------------------------------------------------- */
 
 static base_status import_initializers(import_state *importer, import_scope *scope,
                                        const Onnx__GraphProto *graph) {

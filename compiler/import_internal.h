@@ -31,8 +31,7 @@ enum {
 /* Names come from files and may be of any length: messages show their beginning. */
 #define IMPORT_NAME "\"%.120s\""
 
-/* ---- memory (import_wire.c)
- * -------------------------------------------------------------------------------- */
+/* ---- memory (import_wire.c) ---------------------------------------------------------------------------- */
 
 typedef struct import_block import_block;
 
@@ -53,8 +52,7 @@ void *import_block_new(import_blocks *blocks, size_t bytes);
 void import_block_detach(import_blocks *blocks, void *data);
 void import_block_release(void *data);
 
-/* ---- files (import_wire.c); messages begin with the context that the caller has set
- * --------------------------- */
+/* ---- files (import_wire.c); messages begin with the context that the caller has set -------------------- */
 
 /* Reads a whole file into a block. Regular files of less than 2 GB only: protobuf knows no larger ones. */
 base_status import_file_read(const char *path, import_blocks *blocks, uint8_t **data, size_t *size,
@@ -65,8 +63,7 @@ base_status import_unpack(const ProtobufCMessageDescriptor *descriptor, const ui
 /* The folder of a file, "." where the path has none; in `arena`, NULL when memory runs out. */
 const char *import_folder(const char *path, base_arena *arena);
 
-/* ---- tensors (import_tensor.c)
- * ---------------------------------------------------------------------------------- */
+/* ---- tensors (import_tensor.c) ------------------------------------------------------------------------- */
 
 /* Decodes a tensor. `folder` is where external data may lie. The data is a block of `blocks` (also where
  * there are no elements), taken from the message itself where its bytes can be used as they are, unless
@@ -79,8 +76,7 @@ base_status import_sparse_tensor(Onnx__SparseTensorProto *proto, const char *fol
 /* A dtype of ONNX by its number; OP_NONE for one that is not known. */
 op_dtype import_dtype(int64_t number);
 
-/* ---- the importer
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the importer -------------------------------------------------------------------------------------- */
 
 typedef struct import_opsets {
     size_t count;
@@ -174,15 +170,13 @@ const char *import_label(const Onnx__NodeProto *node);
 /* "FILE: PATH: node "NAME" (Op)" becomes the context of the messages to come. */
 void import_context(const import_state *importer, const char *path, const Onnx__NodeProto *node);
 
-/* ---- checks (import_check.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- checks (import_check.c) --------------------------------------------------------------------------- */
 
 /* Every operator has a row, every domain an opset, functions do not call themselves, and what becomes of the
  * model when they are inlined has bounds. Unknown operators are reported each once, all of them. */
 base_status import_check(import_state *importer);
 
-/* ---- graphs (import_graph.c)
- * ----------------------------------------------------------------------------------------- */
+/* ---- graphs (import_graph.c) --------------------------------------------------------------------------- */
 
 /* The type of an interface value. Symbols only where `symbols` (the main graph); elsewhere a dim_param is
  * unknown. */
@@ -205,8 +199,7 @@ base_status import_graph_content(import_state *importer, import_scope *scope, co
 base_status import_sub_graph(import_node *node, ir_node *owner, const char *name, bool as_loop,
                              uint32_t type_count, const op_type *types, ir_graph **graph);
 
-/* ---- for converters (import_node.c); those that return pointers return NULL when memory runs out
- * ------------------------ */
+/* ---- for converters (import_node.c); those that return pointers return NULL when memory runs out ------- */
 
 const Onnx__AttributeProto *import_attribute(const import_node *node, const char *name);
 int64_t import_integer(const import_node *node, const char *name, int64_t otherwise);
@@ -251,8 +244,7 @@ base_status import_define(import_node *node, uint32_t index, ir_value *value);
 bool import_infer(import_state *importer, ir_node *node);
 base_status import_memory(const import_node *node); /* reports that it ran out */
 
-/* ---- the table (import_convert.c)
- * ---------------------------------------------------------------------------------------- */
+/* ---- the table (import_convert.c) ---------------------------------------------------------------------- */
 
 /* How an operator of a version is converted; false where it is not supported. */
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row);

@@ -10,8 +10,7 @@ typedef struct import_symbol {
     int64_t dim; /* its extent where it is bound, else its symbol */
 } import_symbol;
 
-/* ---- names
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- names --------------------------------------------------------------------------------------------- */
 
 const char *import_domain(const char *domain) {
     return domain && strcmp(domain, "ai.onnx") != 0 ? domain : "";
@@ -46,8 +45,7 @@ void import_context(const import_state *importer, const char *path, const Onnx__
     }
 }
 
-/* ---- functions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- functions ----------------------------------------------------------------------------------------- */
 
 static char *function_key(base_arena *arena, const char *domain, const char *name) {
     return base_arena_format(arena, "%s\n%s", import_domain(domain), name);
@@ -86,8 +84,7 @@ static base_status collect_functions(import_state *importer) {
     return BASE_OK;
 }
 
-/* ---- types and symbolic dimensions
- * -------------------------------------------------------------------------------- */
+/* ---- types and symbolic dimensions --------------------------------------------------------------------- */
 
 /* The dimension that a dim_param means: a number where the caller bound it, otherwise a symbol of the module.
  */
@@ -222,8 +219,7 @@ static base_status check_bindings(import_state *importer) {
     return BASE_OK;
 }
 
-/* ---- the main graph
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the main graph ------------------------------------------------------------------------------------ */
 
 static bool is_initializer(const base_map *initializers, const char *name) {
     return base_map_get(initializers, name) != NULL;
@@ -304,9 +300,7 @@ static base_status import_main(import_state *importer) {
     return status == BASE_OK ? add_results(importer, &scope, graph) : status;
 }
 
-/* ---- the file
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- the file ------------------------------------------------------------------------------------------ */
 
 enum { NEWEST_OPSET = 17 };
 

@@ -9,8 +9,7 @@ base_status import_memory(const import_node *n) {
     return base_fail_memory(n->importer->report);
 }
 
-/* ---- attributes: their kinds have been checked against the row
- * ----------------------------------------------------- */
+/* ---- attributes: their kinds have been checked against the row ----------------------------------------- */
 
 const Onnx__AttributeProto *import_attribute(const import_node *n, const char *name) {
     for (size_t i = 0; i < n->attribute_count; i++) {
@@ -51,8 +50,7 @@ int32_t import_rank_of(const ir_value *value) {
     return value ? value->type.shape.rank : -1;
 }
 
-/* ---- attributes of the IR
- * ---------------------------------------------------------------------------------------------- */
+/* ---- attributes of the IR ------------------------------------------------------------------------------ */
 
 static char *text_of(base_arena *arena, const ProtobufCBinaryData *bytes) {
     return base_arena_text(arena, bytes->len ? (const char *)bytes->data : "", bytes->len);
@@ -187,9 +185,7 @@ bool import_attributes_add_integers(const import_node *n, op_attributes *attribu
     return ir_attribute_set(n->importer->module, attributes, &attribute);
 }
 
-/* ---- constants
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- constants ----------------------------------------------------------------------------------------- */
 
 /* The name of a constant that a converter makes: after the node's first output, so that it can be found
  * again. */
@@ -319,9 +315,7 @@ base_status import_constant_tensor(import_state *importer, const import_frame *f
     return BASE_OK;
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 bool import_infer(import_state *importer, ir_node *node) {
     op_call call;

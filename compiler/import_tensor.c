@@ -62,8 +62,7 @@ static base_status read_header(const Onnx__TensorProto *proto, size_t rank, cons
     return BASE_OK;
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 /* Bytes in a file are little-endian. `part` is the size of what is swapped: half of a complex element. */
 static void from_little_endian(void *data, size_t bytes, op_dtype dtype) {
@@ -242,8 +241,7 @@ static base_status read_typed(Onnx__TensorProto *proto, bool keep, import_blocks
     }
 }
 
-/* ---- external data
- * -------------------------------------------------------------------------------------------------- */
+/* ---- external data ------------------------------------------------------------------------------------- */
 
 static bool has_parent_component(const char *path) {
     for (const char *at = path; at; at = strchr(at, '/')) {
@@ -353,8 +351,7 @@ static base_status read_external(const Onnx__TensorProto *proto, const char *fol
     return status;
 }
 
-/* ---- dense tensors
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- dense tensors ------------------------------------------------------------------------------------- */
 
 base_status import_tensor(Onnx__TensorProto *proto, const char *folder, bool keep, import_blocks *blocks,
                           op_tensor *tensor, base_report *report) {
@@ -376,8 +373,7 @@ base_status import_tensor(Onnx__TensorProto *proto, const char *folder, bool kee
     return read_typed(proto, keep, blocks, tensor, count, report);
 }
 
-/* ---- sparse tensors
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- sparse tensors ------------------------------------------------------------------------------------ */
 
 /* Which element of the dense tensor value `i` is; the indices are linear, or one a dimension. */
 static bool sparse_place(const op_tensor *indices, const op_shape *shape, size_t count, size_t i,

@@ -14,8 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* ---- blocks
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- blocks -------------------------------------------------------------------------------------------- */
 
 /* Stands immediately before the data. */
 struct import_block {
@@ -85,8 +84,7 @@ static void unpack_release(void *blocks, void *data) {
     import_block_release(data);
 }
 
-/* ---- files
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 /* Reads `size` bytes; false with a message where they cannot be had. */
 static base_status read_all(int file, uint8_t *data, size_t size, base_report *report) {
@@ -134,8 +132,7 @@ const char *import_folder(const char *path, base_arena *arena) {
     return base_arena_text(arena, path, slash == path ? 1 : (size_t)(slash - path));
 }
 
-/* ---- the wire format
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the wire format ----------------------------------------------------------------------------------- */
 
 typedef struct wire {
     const uint8_t *data;

@@ -42,8 +42,7 @@ typedef struct plan_writer {
     bool portable;
 } plan_writer;
 
-/* ---- tables
- * ------------------------------------------------------------------------------------------------- */
+/* ---- tables -------------------------------------------------------------------------------------------- */
 
 /* Room for `count` zeroed records at the end of a table: the first of them, or NULL (reported). */
 static void *append(plan_writer *w, record_table *table, size_t count) {
@@ -99,8 +98,7 @@ static bool write_integers(plan_writer *w, const int64_t *values, size_t count, 
     return true;
 }
 
-/* ---- constants
- * ------------------------------------------------------------------------------------------------- */
+/* ---- constants ----------------------------------------------------------------------------------------- */
 
 /* The offset of these bytes among the constants. */
 static bool write_constant(plan_writer *w, const void *data, size_t bytes, uint64_t *offset) {
@@ -127,8 +125,7 @@ static bool write_constant(plan_writer *w, const void *data, size_t bytes, uint6
     return true;
 }
 
-/* ---- tensors
- * --------------------------------------------------------------------------------------------------- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 /* What a plan can hold of a constant: numbers. Elements of a string tensor point elsewhere. */
 static bool check_constant(plan_writer *w, const char *name, const op_tensor *tensor, size_t *bytes) {
@@ -258,8 +255,7 @@ static bool write_tensors(plan_writer *w) {
     return true;
 }
 
-/* ---- nodes
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static bool write_type(plan_writer *w, const op_type *type, uint64_t *first) {
     int64_t head[4] = {type->kind, type->element, type->dtype, type->shape.rank};
@@ -401,8 +397,7 @@ static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     return true;
 }
 
-/* ---- graphs
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- graphs -------------------------------------------------------------------------------------------- */
 
 /* Numbers graphs breadth first, and nodes graph by graph. */
 static bool number_graphs(plan_writer *w) {
@@ -499,8 +494,7 @@ static bool write_module(plan_writer *w) {
     return true;
 }
 
-/* ---- the file
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the file ------------------------------------------------------------------------------------------ */
 
 static bool place_table(const record_table *table, size_t *end, plan_table *placed) {
     size_t start, bytes;

@@ -28,7 +28,7 @@ static int build(size_t index, const char *directory) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 2) {
+    if (argc < 2 || argv[1][0] == '-') {
         fprintf(stderr, "usage: ouro-models DIRECTORY [NAME...]\nnames:");
         for (size_t i = 0; i < MODEL_COUNT; i++) fprintf(stderr, " %s", models[i].name);
         fprintf(stderr, "\n");

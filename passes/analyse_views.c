@@ -26,8 +26,7 @@
 #include "passes/passes.h"
 #include <string.h>
 
-/* ---- ranges
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- ranges -------------------------------------------------------------------------------------------- */
 
 typedef struct range {
     size_t offset, bytes;
@@ -141,9 +140,7 @@ static bool slice_range(const ir_node *node, range *result) {
     return axis_range(from, cut, begin, to->shape.dims[cut], result);
 }
 
-/* ---- joining
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- joining ------------------------------------------------------------------------------------------- */
 
 typedef struct analysis {
     ir_module *module;
@@ -215,8 +212,7 @@ static bool view(const analysis *a, const ir_value *input, const ir_value *outpu
     return input->graph == output->graph && put_into(a, input, output, 0);
 }
 
-/* ---- places decided from outside
- * --------------------------------------------------------------------------------------- */
+/* ---- places decided from outside ----------------------------------------------------------------------- */
 
 static bool bind_graph(const analysis *a, const ir_graph *graph) {
     ir_node *owner = graph->owner;
@@ -247,9 +243,7 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
     return true;
 }
 
-/* ---- Concat
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- Concat -------------------------------------------------------------------------------------------- */
 
 /* Input i already lies where the Concat wants it. */
 static bool lies_at(const analysis *a, const ir_value *part, const ir_value *whole, size_t offset) {
@@ -310,8 +304,7 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     return BASE_OK;
 }
 
-/* ---- what only reads
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- what only reads ----------------------------------------------------------------------------------- */
 
 static void join_views(const analysis *a, const ir_node *node) {
     const op_row *row = op_row_of(node->code);

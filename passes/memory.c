@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- making
- * ------------------------------------------------------------------------------------------------ */
+/* ---- making -------------------------------------------------------------------------------------------- */
 
 pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage) {
     if (memory->storage_count >= UINT32_MAX) return (pass_storage_id){0};
@@ -86,8 +85,7 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
     return pass_memory_extend(memory, module) ? memory : NULL;
 }
 
-/* ---- joining
- * ------------------------------------------------------------------------------------------------ */
+/* ---- joining ------------------------------------------------------------------------------------------- */
 
 pass_location pass_memory_resolve(const pass_memory *memory, pass_location location) {
     while (location.storage.index) {
@@ -123,8 +121,7 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
     }
 }
 
-/* ---- steps
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
     int64_t *numbers = BASE_ARRAY(scratch, int64_t, module->node_count);
@@ -156,8 +153,7 @@ ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scra
     return graphs;
 }
 
-/* ---- questions
- * ------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------------------------------------- */
 
 /* Where the frame of a graph begins in the arena. */
 static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {

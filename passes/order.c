@@ -13,8 +13,7 @@ enum {
 };
 #define NO_STATE UINT32_MAX
 
-/* ---- an order and what it has live
- * ------------------------------------------------------------------------- */
+/* ---- an order and what it has live --------------------------------------------------------------------- */
 
 typedef struct arrangement {
     const order_problem *problem;
@@ -116,8 +115,7 @@ bool order_peak(const order_problem *problem, const uint32_t *order, base_arena 
     return true;
 }
 
-/* ---- a range of places, ordered anew
- * ------------------------------------------------------------------------ */
+/* ---- a range of places, ordered anew ------------------------------------------------------------------- */
 
 /* A set of steps of the range that have run. */
 typedef struct state {
@@ -434,8 +432,7 @@ static bool improve_range(arrangement *a, uint32_t from, uint32_t to, size_t flo
     return ok;
 }
 
-/* ---- long ranges, step by step
- * ------------------------------------------------------------------------------- */
+/* ---- long ranges, step by step ------------------------------------------------------------------------- */
 
 /* What is live more after `step` than before it, as things stand. */
 static int64_t growth(const arrangement *a, uint32_t step) {
@@ -529,8 +526,7 @@ static bool follow_chains(arrangement *a, uint32_t from, uint32_t to, size_t lim
     return true;
 }
 
-/* ---- sections
- * ------------------------------------------------------------------------------------------------ */
+/* ---- sections ------------------------------------------------------------------------------------------ */
 
 /* Steps that stand at the same place in every order: all before them lead to them, all behind follow from
  * them. Marks the place behind each one as a cut. */

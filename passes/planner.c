@@ -23,8 +23,7 @@ static size_t alignment_of(const planner_buffer *buffer) {
     return buffer->alignment ? buffer->alignment : 1;
 }
 
-/* ---- the problem
- * ------------------------------------------------------------------------------------------- */
+/* ---- the problem --------------------------------------------------------------------------------------- */
 
 static base_status check_buffers(const planner_problem *problem, base_report *report) {
     size_t total = 0; /* no offset that a planner can come to is beyond this */
@@ -101,8 +100,7 @@ static base_status check_lists(const planner_problem *problem, base_report *repo
     return BASE_OK;
 }
 
-/* ---- events: the one way in which this file looks at live ranges
- * ------------------------------------------- */
+/* ---- events: the one way in which this file looks at live ranges --------------------------------------- */
 
 typedef struct event {
     int64_t step;
@@ -131,8 +129,7 @@ static event *events_of(const planner_problem *problem, bool fixed_only, base_ar
     return events;
 }
 
-/* ---- the lower bound
- * --------------------------------------------------------------------------------------- */
+/* ---- the lower bound ----------------------------------------------------------------------------------- */
 
 /* Where interference is listed, live at one step does not mean interfering: sums of sets of buffers that all
  * interfere with each other are the bound then. One such set is collected around each buffer, in the order of
@@ -173,8 +170,7 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
     return BASE_OK;
 }
 
-/* ---- the checker
- * ------------------------------------------------------------------------------------------- */
+/* ---- the checker --------------------------------------------------------------------------------------- */
 
 static base_status fail_overlap(const planner_problem *problem, const size_t *offsets, size_t a, size_t b,
                                 base_report *report) {
@@ -263,8 +259,7 @@ base_status planner_check(const planner_problem *problem, const planner_solution
     return check_ranges(problem, solution->offsets, false, arena, report);
 }
 
-/* ---- running a planner
- * ------------------------------------------------------------------------------------- */
+/* ---- running a planner --------------------------------------------------------------------------------- */
 
 /* Buffers that the user pinned must not collide before any planner is asked. */
 static base_status check_fixed(const planner_problem *problem, base_arena *arena, base_report *report) {

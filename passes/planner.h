@@ -87,8 +87,7 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report);
 
-/* ---- problems and solutions as CSV (planner_csv.c): "id,lower,upper,size" and "...,offset"
- * -------------------- */
+/* ---- problems and solutions as CSV (planner_csv.c): "id,lower,upper,size" and "...,offset" ------------- */
 
 /* Reads a problem; ids (kept as text) are for writing solutions and messages. Columns may stand in any order.
  */

@@ -198,8 +198,7 @@ base_status planner_csv_read(const char *path, base_arena *arena, planner_proble
     return status;
 }
 
-/* ---- writing
- * ------------------------------------------------------------------------------------------------ */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static void write_id(FILE *file, const char *id) {
     if (id[0] && !strpbrk(id, ",\"\r\n \t")) {

@@ -33,8 +33,7 @@ typedef struct scheduler {
     ir_node ***file;      /* by graph id: the nodes in the file's order */
 } scheduler;
 
-/* ---- one graph as a problem
- * ------------------------------------------------------------------------------------ */
+/* ---- one graph as a problem ---------------------------------------------------------------------------- */
 
 /* A list that grows: of steps or storages. */
 typedef struct number_list {
@@ -248,8 +247,7 @@ static base_status order_graph(scheduler *s, const ir_graph *graph) {
     return ok ? BASE_OK : base_fail_memory(s->context->report);
 }
 
-/* ---- what an order comes to in the end
- * --------------------------------------------------------------------------- */
+/* ---- what an order comes to in the end ----------------------------------------------------------------- */
 
 static void set_order(const ir_graph *graph, ir_node *const *nodes) {
     for (uint32_t i = 0; i < graph->node_count; i++) ir_node_move(nodes[i], NULL);

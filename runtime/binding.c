@@ -27,8 +27,7 @@ static ouro_status fail(const ouro_session *session, ouro_error *error, base_sta
     return rt_error_set(error, &report);
 }
 
-/* ---- inputs
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- inputs -------------------------------------------------------------------------------------------- */
 
 /* The extents of an open input, as far as the plan knows them, are those given. */
 static bool fits(const op_shape *declared, const op_shape *given) {
@@ -90,8 +89,7 @@ ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const v
                       error);
 }
 
-/* ---- outputs
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------------------------- */
 
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error) {
@@ -139,8 +137,7 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
     return OURO_OK;
 }
 
-/* ---- around a run
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- around a run -------------------------------------------------------------------------------------- */
 
 /* Equal symbols are equal extents. */
 static base_status check_symbols(const ouro_session *session, base_report *report) {

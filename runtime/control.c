@@ -7,8 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-/* ---- moving values
- * ------------------------------------------------------------------------------------------------ */
+/* ---- moving values ------------------------------------------------------------------------------------- */
 
 static bool is_wanted(const ouro_session *session, uint32_t slot) {
     return slot != PLAN_ABSENT && session->of->tensors[slot].address.place != PLAN_PLACE_NONE;
@@ -160,9 +159,7 @@ static const rt_step *step_of(const ouro_session *session, const rt_step *step) 
     return session->steps[step->node];
 }
 
-/* ---- If
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- If ------------------------------------------------------------------------------------------------ */
 
 static bool make_if(ouro_session *session, const plan_node *node, rt_step *step) {
     const plan *of = session->of;
@@ -198,9 +195,7 @@ base_status rt_control_if(ouro_session *session, const rt_step *step) {
     return status;
 }
 
-/* ---- scans
- * --------------------------------------------------------------------------------------------------------------
- */
+/* ---- scans --------------------------------------------------------------------------------------------- */
 
 /* How slices lie in a tensor of this shape; false for a bad axis. */
 static bool measure(const op_type *whole, int64_t axis, int64_t *extent, size_t *outer, size_t *inner) {
@@ -373,9 +368,7 @@ void rt_control_reset(ouro_session *session, rt_step_loop *loop) {
     }
 }
 
-/* ---- Loop
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- Loop ---------------------------------------------------------------------------------------------- */
 
 /* What ends with an iteration: all that the body made but its carried parameters, which the next one needs.
  */

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* Four sizes to a power of two, from 64 bytes on: the class of the smallest size that holds `bytes`, its size
  * in *room. */
@@ -57,9 +56,7 @@ void rt_pool_free(rt_pool *pool) {
     }
 }
 
-/* ---- values
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- values -------------------------------------------------------------------------------------------- */
 
 void rt_value_set(ouro_session *session, uint32_t slot, const op_type *type, void *data, size_t bytes,
                   rt_buffer *buffer) {
@@ -125,9 +122,7 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
     return BASE_OK;
 }
 
-/* ---- nodes
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
     rt_dynamic *detail = BASE_NEW(&session->arena, rt_dynamic);

@@ -4,8 +4,7 @@
 #include <string.h>
 #include <time.h>
 
-/* ---- errors
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- errors -------------------------------------------------------------------------------------------- */
 
 /* Naming the node beforehand would cost every step; so the messages are put behind the name afterwards. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status) {
@@ -29,8 +28,7 @@ base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status)
     return status;
 }
 
-/* ---- views of a mirror
- * ------------------------------------------------------------------------------------------------ */
+/* ---- views of a mirror --------------------------------------------------------------------------------- */
 
 /* What a view would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
 static base_status copy_view(ouro_session *session, const rt_step *step) {
@@ -51,9 +49,7 @@ static base_status copy_view(ouro_session *session, const rt_step *step) {
     return BASE_OK;
 }
 
-/* ---- steps
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 static base_status run_special(ouro_session *session, const rt_step *step) {
     switch (step->kind) {
@@ -79,8 +75,7 @@ static inline void release_after(ouro_session *session, const rt_step *step) {
     for (uint32_t i = 0; i < step->release_count; i++) rt_value_release(session, step->released[i]);
 }
 
-/* ---- with a trace or a mirror
- * ------------------------------------------------------------------------------------------- */
+/* ---- with a trace or a mirror -------------------------------------------------------------------------- */
 
 static double now_seconds(void) {
     struct timespec now;
@@ -161,9 +156,7 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
     return BASE_OK;
 }
 
-/* ---- runs
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- runs ---------------------------------------------------------------------------------------------- */
 
 /* Nothing of the run-time allocator outlives a run, but for outputs. */
 static void clean_up(ouro_session *session) {

@@ -22,8 +22,7 @@ struct ouro_plan {
     plan opened;
 };
 
-/* ---- run-time memory (dynamic.c)
- * -------------------------------------------------------------------------------- */
+/* ---- run-time memory (dynamic.c) ----------------------------------------------------------------------- */
 
 /* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, behind the header. */
 typedef struct rt_buffer rt_buffer;
@@ -47,9 +46,7 @@ void rt_buffer_retain(rt_buffer *buffer); /* NULL is allowed in both */
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer);
 void rt_pool_free(rt_pool *pool);
 
-/* ---- steps
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 typedef enum rt_step_kind {
     RT_STEP_KERNEL,
@@ -142,8 +139,7 @@ typedef struct rt_dynamic {
     op_type *types;   /* of inputs, then of outputs */
 } rt_dynamic;
 
-/* ---- sessions
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- sessions ------------------------------------------------------------------------------------------ */
 
 /* An address within a buffer of the caller. */
 typedef struct rt_patch {

@@ -21,8 +21,7 @@ ouro_status rt_error_set(ouro_error *error, const base_report *report) {
     return status;
 }
 
-/* ---- plans
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- plans --------------------------------------------------------------------------------------------- */
 
 ouro_plan *rt_plan_new(plan *opened) {
     ouro_plan *handle = malloc(sizeof *handle);

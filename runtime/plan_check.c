@@ -92,8 +92,7 @@ static uint64_t input_identity(uint64_t index) {
     return 2 + index;
 }
 
-/* ---- messages
- * --------------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 __attribute__((format(printf, 2, 3))) static bool fail(replay *r, const char *format, ...) {
     char text[1024];
@@ -134,8 +133,7 @@ static const char *place_text(const replay *r, uint64_t address, uint64_t bytes,
     return text;
 }
 
-/* ---- places
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- places -------------------------------------------------------------------------------------------- */
 
 static bool in_map(const plan_address *address) {
     return address->place == PLAN_PLACE_ARENA || address->place == PLAN_PLACE_OUTPUT;
@@ -276,8 +274,7 @@ static bool map_spans(replay *r) {
     return true;
 }
 
-/* ---- contents
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- contents ------------------------------------------------------------------------------------------ */
 
 static const piece *pieces_of(const content *of) {
     return of->count > 1 ? of->many : &of->one;
@@ -340,9 +337,7 @@ static bool content_append(replay *r, content *to, size_t *capacity, const conte
     return spend(r, from->count);
 }
 
-/* ---- reading
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- reading ------------------------------------------------------------------------------------------- */
 
 static bool fail_difference(replay *r, uint32_t slot, size_t at, plan_bytes_tag found) {
     char place[128], where[128];
@@ -427,9 +422,7 @@ static bool verify(replay *r, uint32_t slot) {
     return true;
 }
 
-/* ---- writing
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- writing ------------------------------------------------------------------------------------------- */
 
 static bool write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag) {
     if (first >= last) return true;
@@ -526,9 +519,7 @@ static bool verify_all(replay *r, const uint32_t *slots, uint64_t count) {
     return true;
 }
 
-/* ---- steps that run
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- steps that run ------------------------------------------------------------------------------------ */
 
 /* Element by element the same: equal shapes, where plain ones may differ in extents of 1. */
 static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
@@ -609,8 +600,7 @@ static bool replay_run(replay *r, const plan_node *node) {
     return verify_all(r, outputs, node->output_count); /* they do not overlap one another */
 }
 
-/* ---- steps that only view
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- steps that only view ------------------------------------------------------------------------------ */
 
 static bool content_of_slot(replay *r, uint32_t slot, content *is) {
     if (is_constant(r, slot)) {
@@ -668,9 +658,7 @@ static bool replay_view(replay *r, const plan_node *node) {
     return true;
 }
 
-/* ---- control
- * ---------------------------------------------------------------------------------------------------------------------
- */
+/* ---- control ------------------------------------------------------------------------------------------- */
 
 static bool replay_graph(replay *r, uint32_t graph);
 
@@ -973,9 +961,7 @@ static bool replay_loop(replay *r, const plan_node *node) {
     return join(r, since, fixed, node->output_count) && finish_ends(r, node, &form, ends, since);
 }
 
-/* ---- all
- * ---------------------------------------------------------------------------------------------------------------------------
- */
+/* ---- all ----------------------------------------------------------------------------------------------- */
 
 static bool replay_graph(replay *r, uint32_t number) {
     const plan_graph *graph = &r->of->graphs[number];

@@ -23,8 +23,7 @@ uint64_t plan_checksum(const void *bytes, size_t size) {
     return base_hash((const unsigned char *)bytes + sizeof header, size - sizeof header, hash);
 }
 
-/* ---- header
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- header -------------------------------------------------------------------------------------------- */
 
 static base_status check_header(const void *bytes, size_t size, base_report *report) {
     const plan_header *header = bytes;
@@ -61,8 +60,7 @@ static base_status check_machine_text(const plan_header *header, base_report *re
                      here);
 }
 
-/* ---- opening
- * --------------------------------------------------------------------------------------------------- */
+/* ---- opening ------------------------------------------------------------------------------------------- */
 
 static base_status place_table(plan *of, const plan_table *table, size_t record, const char *name,
                                const void **first, base_report *report) {
@@ -146,9 +144,7 @@ void plan_close(plan *opened) {
     *opened = (plan){0};
 }
 
-/* ---- files
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- files --------------------------------------------------------------------------------------------- */
 
 typedef struct file_mapping {
     void *start;
@@ -195,9 +191,7 @@ base_status plan_load(const char *path, plan *loaded, base_report *report) {
     return plan_open(mapping->start, mapping->bytes, path, true, release_mapping, mapping, loaded, report);
 }
 
-/* ---- records
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- records ------------------------------------------------------------------------------------------- */
 
 void plan_tensor_type(const plan *of, uint32_t slot, op_type *type) {
     const plan_tensor *tensor = &of->tensors[slot];
@@ -298,9 +292,7 @@ void plan_node_context(const plan *of, const plan_node *node, const char *file, 
                         path, path[0] ? ": " : "", origin, of->texts + node->operator_name);
 }
 
-/* ---- loops
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- loops --------------------------------------------------------------------------------------------- */
 
 const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name) {
     for (uint64_t i = 0; i < node->attribute_count; i++) {

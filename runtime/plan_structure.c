@@ -48,8 +48,7 @@ static const char *text_of(const checker *c, uint32_t text) {
     return c->of->texts + text;
 }
 
-/* ---- header and interfaces
- * ------------------------------------------------------------------------------------- */
+/* ---- header and interfaces ----------------------------------------------------------------------------- */
 
 static bool check_basics(checker *c) {
     const plan_header *header = c->of->header;
@@ -77,8 +76,7 @@ static bool check_basics(checker *c) {
     return true;
 }
 
-/* ---- tensors
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 static bool check_dims(checker *c, int64_t rank, uint64_t first) {
     if (rank < -1 || rank > OP_MAX_RANK) return false;
@@ -227,8 +225,7 @@ static bool check_tensors(checker *c) {
     return check_views(c);
 }
 
-/* ---- attributes
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- attributes ---------------------------------------------------------------------------------------- */
 
 static bool is_string(const checker *c, int64_t text, int64_t length) {
     return text >= 0 && length >= 0 && is_text(c, (uint64_t)text) &&
@@ -271,8 +268,7 @@ static bool is_attribute(checker *c, const plan_attribute *attribute) {
     }
 }
 
-/* ---- graphs and nodes
- * ------------------------------------------------------------------------------------------------ */
+/* ---- graphs and nodes ---------------------------------------------------------------------------------- */
 
 static bool check_graph(checker *c, uint32_t number) {
     const plan *of = c->of;
@@ -397,8 +393,7 @@ static bool check_node(checker *c, uint32_t number) {
     return check_scratch(c, node);
 }
 
-/* ---- scopes and definitions
- * ---------------------------------------------------------------------------------------------- */
+/* ---- scopes and definitions ---------------------------------------------------------------------------- */
 
 /* The value of the slot is there for step `node` of `graph` (past the last: for its results): a constant, a
  * parameter of the graph or an enclosing one, or the output of a node that comes before the step, or before
@@ -493,9 +488,7 @@ static bool check_interfaces(checker *c) {
     return true;
 }
 
-/* ---- types
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- types --------------------------------------------------------------------------------------------- */
 
 static bool is_static(const checker *c, uint32_t slot) {
     op_type type;
@@ -670,9 +663,7 @@ static bool check_types(checker *c) {
     return true;
 }
 
-/* ---- all
- * ----------------------------------------------------------------------------------------------------------------------
- */
+/* ---- all ----------------------------------------------------------------------------------------------- */
 
 /* The node is a loop whose body is, or encloses, the graph. */
 static bool is_inside(const checker *c, uint32_t loop, uint32_t graph) {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- addresses
- * -------------------------------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------------------------------- */
 
 static void *allocate_aligned(size_t bytes) {
     size_t room;
@@ -125,8 +124,7 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
     return BASE_OK;
 }
 
-/* ---- memory
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 static base_status make_memory(ouro_session *session, const ouro_session_options *options,
                                base_report *report) {
@@ -179,9 +177,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
     return BASE_OK;
 }
 
-/* ---- steps
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 /* The kernel that the plan names for the node; NULL where it names none. */
 static const rt_kernel *planned_kernel(const plan *of, const plan_node *node, op_code code) {
@@ -280,8 +276,7 @@ static base_status make_frames(ouro_session *session, base_report *report) {
     return BASE_OK;
 }
 
-/* ---- lives of dynamic tensors
- * ------------------------------------------------------------------------------------------ */
+/* ---- lives of dynamic tensors -------------------------------------------------------------------------- */
 
 /* The node of graph `home` in which a use by `node` happens. */
 static uint64_t step_in(const plan *of, uint32_t home, uint64_t node) {
@@ -362,9 +357,7 @@ static bool make_lives(ouro_session *session) {
     return true;
 }
 
-/* ---- all
- * ------------------------------------------------------------------------------------------------------------------
- */
+/* ---- all ----------------------------------------------------------------------------------------------- */
 
 /* Scratch beyond the plan: where the session has more threads than the plan, or is a mirror. */
 static base_status make_scratch(ouro_session *session, base_report *report) {

@@ -18,8 +18,7 @@ char *onnx_text(onnx *o, const char *text) {
     return strcpy(onnx_take(o, strlen(text) + 1), text);
 }
 
-/* ---- models
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- models -------------------------------------------------------------------------------------------- */
 
 Onnx__GraphProto *onnx_graph(onnx *o, const char *name) {
     Onnx__GraphProto *graph = onnx_take(o, sizeof *graph);
@@ -79,8 +78,7 @@ void onnx_write(onnx *o, const char *path) {
     onnx_write_bytes(path, bytes, size);
 }
 
-/* ---- lists of text
- * ------------------------------------------------------------------------------------------------- */
+/* ---- lists of text ------------------------------------------------------------------------------------- */
 
 /* The next part of a list with commas; NULL behind the last. "" is an empty list. */
 static char *next_part(onnx *o, const char **list) {
@@ -104,8 +102,7 @@ static void add_names(onnx *o, size_t *count, char ***names, const char *list) {
     for (char *part; (part = next_part(o, &list));) ONNX_ADD(o, *count, *names, part);
 }
 
-/* ---- interface values
- * ------------------------------------------------------------------------------------------------ */
+/* ---- interface values ---------------------------------------------------------------------------------- */
 
 static Onnx__TensorShapeProto *shape_new(onnx *o, const char *list) {
     Onnx__TensorShapeProto *shape = onnx_take(o, sizeof *shape);
@@ -151,9 +148,7 @@ void onnx_output(onnx *o, Onnx__GraphProto *graph, const char *name) {
     ONNX_ADD(o, graph->n_output, graph->output, info_new(o, name, 0, NULL));
 }
 
-/* ---- tensors
- * -----------------------------------------------------------------------------------------------------------
- */
+/* ---- tensors ------------------------------------------------------------------------------------------- */
 
 Onnx__TensorProto *onnx_tensor(onnx *o, const char *name, int dtype, const char *shape) {
     Onnx__TensorProto *tensor = onnx_take(o, sizeof *tensor);
@@ -209,9 +204,7 @@ void onnx_external(onnx *o, Onnx__TensorProto *tensor, const char *location, con
     }
 }
 
-/* ---- nodes
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 static Onnx__NodeProto *node_new(onnx *o, const char *op, const char *name, const char *inputs,
                                  const char *outputs) {
@@ -277,9 +270,7 @@ void onnx_set_graph(onnx *o, Onnx__NodeProto *node, const char *name, Onnx__Grap
     onnx_attribute(o, node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__GRAPH)->g = value;
 }
 
-/* ---- functions
- * -------------------------------------------------------------------------------------------------------------
- */
+/* ---- functions ----------------------------------------------------------------------------------------- */
 
 Onnx__FunctionProto *onnx_function(onnx *o, const char *domain, const char *name, const char *inputs,
                                    const char *outputs, int64_t opset) {

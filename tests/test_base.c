@@ -243,7 +243,7 @@ static void map_that_cannot_grow_stays_whole(void **state) {
     while (base_arena_alloc(&arena, 1, 64) && counting.count == 1) continue; /* the block is full now */
     counting.fail_at = 1;
     bool refused = false;
-    char names[4000][8];
+    char names[4000][12];
     for (int i = 0; i < 4000 && !refused; i++) {
         snprintf(names[i], sizeof names[i], "%d", i);
         refused = !base_map_put(&map, names[i], &mark);

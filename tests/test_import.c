@@ -51,8 +51,7 @@ static const ir_value *constant_named(const ir_module *module, const char *name)
     return NULL;
 }
 
-/* ---- encodings
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- encodings ----------------------------------------------------------------------------------------- */
 
 /* Every dtype, in its typed field and as raw data, gives the same bytes. */
 static void test_encodings(void **state) {
@@ -203,8 +202,7 @@ static void test_constant_forms(void **state) {
     expect_text(o, "import/constants.ir");
 }
 
-/* ---- external data
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- external data ------------------------------------------------------------------------------------- */
 
 static void test_external(void **state) {
     (void)state;
@@ -236,8 +234,7 @@ static void test_external(void **state) {
     rmdir("weights");
 }
 
-/* ---- names and types
- * --------------------------------------------------------------------------------------------------- */
+/* ---- names and types ----------------------------------------------------------------------------------- */
 
 /* Outputs keep their names, also where they are an input, an initializer, or the same value twice. */
 static void test_interface_names(void **state) {
@@ -301,8 +298,7 @@ static void test_dimensions(void **state) {
     unlink("model.onnx");
 }
 
-/* ---- order, functions
- * -------------------------------------------------------------------------------------------------- */
+/* ---- order, functions ---------------------------------------------------------------------------------- */
 
 static void test_unsorted(void **state) {
     (void)state;
@@ -356,9 +352,7 @@ static void test_functions(void **state) {
     expect_text(o, "import/functions.ir");
 }
 
-/* ---- data files
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- data files ---------------------------------------------------------------------------------------- */
 
 static void write_message(const char *path, const ProtobufCMessage *message) {
     size_t size = protobuf_c_message_get_packed_size(message);

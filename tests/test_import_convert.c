@@ -157,8 +157,7 @@ static void test_conversions(void **state) {
     free(text);
 }
 
-/* ---- nodes that own graphs
- * ------------------------------------------------------------------------------------------ */
+/* ---- nodes that own graphs ----------------------------------------------------------------------------- */
 
 static onnx *make_if(void) {
     onnx *o = onnx_new(13);

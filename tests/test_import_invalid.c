@@ -15,8 +15,7 @@
 
 static base_report report;
 
-/* ---- one line each
- * -------------------------------------------------------------------------------------------------- */
+/* ---- one line each ------------------------------------------------------------------------------------- */
 
 /* A valid model: x and w, y = Add(x, w), and its node, to be spoiled. */
 static Onnx__NodeProto *start(onnx *o) {
@@ -638,8 +637,7 @@ static void test_nested(void **state) {
     unlink("model.onnx");
 }
 
-/* ---- files that are no models
- * ----------------------------------------------------------------------------------------- */
+/* ---- files that are no models -------------------------------------------------------------------------- */
 
 static void expect_bytes(const void *bytes, size_t size, const char *message) {
     onnx_write_bytes("model.onnx", bytes, size);
@@ -711,9 +709,7 @@ static void test_recursion_bomb(void **state) {
     unlink("model.onnx");
 }
 
-/* ---- damage
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- damage -------------------------------------------------------------------------------------------- */
 
 /* A model with a bit of everything, for damage and failing allocations. */
 static onnx *make_rich(void) {

@@ -16,8 +16,7 @@ static size_t below(uint64_t *state, size_t limit) {
     return (size_t)(support_random(state) % limit);
 }
 
-/* ---- random programs
- * ------------------------------------------------------------------------------------------- */
+/* ---- random programs ----------------------------------------------------------------------------------- */
 
 enum { VISIBLE = 256 };
 
@@ -234,8 +233,7 @@ static ir_module *random_module(uint64_t seed) {
     return module;
 }
 
-/* ---- the plans of random programs
- * --------------------------------------------------------------------------------- */
+/* ---- the plans of random programs ---------------------------------------------------------------------- */
 
 static void release(void *bytes) {
     free(bytes);
@@ -284,9 +282,7 @@ static void random_programs_have_valid_plans(void **unused) {
     assert_true(copies > 0); /* the hard cases do occur */
 }
 
-/* ---- orders
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- orders -------------------------------------------------------------------------------------------- */
 
 enum { STEPS = 7, STORAGES = 9 };
 
@@ -421,8 +417,7 @@ static void wide_graphs_are_ordered_in_time(void **unused) {
     base_arena_free(&arena);
 }
 
-/* ---- what the passes decide, to be read
- * ------------------------------------------------------------------------- */
+/* ---- what the passes decide, to be read ---------------------------------------------------------------- */
 
 /* The memory passes alone on a module in text, so that no other pass changes the program; kernels stand in
  * the text or are not needed. */

@@ -20,8 +20,7 @@
 
 #ifdef OURO_ONEDNN
 
-/* ---- running an application as the compiler and the executor would
- * -------------------------------------------------- */
+/* ---- running an application as the compiler and the executor would ------------------------------------- */
 
 /* The tensor in another layout, through the portable kernel. */
 static op_tensor reordered(application *app, const op_tensor *from, op_layout layout) {
@@ -148,9 +147,7 @@ static bool check(application *app, const char *onednn, const char *portable, co
     return true;
 }
 
-/* ---- convolution
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- convolution --------------------------------------------------------------------------------------- */
 
 static void test_convolution(void **state) {
     (void)state;
@@ -276,8 +273,7 @@ static int check_layouts(application *app, const char *onednn, const char *porta
     return taken;
 }
 
-/* ---- pools and normalisations
- * ----------------------------------------------------------------------------------------- */
+/* ---- pools and normalisations -------------------------------------------------------------------------- */
 
 static void test_pool(void **state) {
     (void)state;
@@ -378,8 +374,7 @@ static void test_reorder(void **state) {
     if (taken < 60) fail_msg("only %d were taken", taken);
 }
 
-/* ---- matrix products
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- matrix products ----------------------------------------------------------------------------------- */
 
 static void test_matmul(void **state) {
     (void)state;
@@ -428,9 +423,7 @@ static void test_gemm(void **state) {
     if (taken < 100) fail_msg("only %d of 320 were taken", taken);
 }
 
-/* ---- memory
- * -----------------------------------------------------------------------------------------------------------------
- */
+/* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* Several threads at once, each with a kernel of its own: nothing of theirs is shared, the pool of arguments
  * least. */

@@ -102,8 +102,7 @@ static void add_edges(op_tensor *tensor) {
     for (size_t i = 0; i < 6; i++) memcpy((char *)tensor->data + i * size, &edges[i], size);
 }
 
-/* ---- one input
- * ---------------------------------------------------------------------------------------------- */
+/* ---- one input ----------------------------------------------------------------------------------------- */
 
 static double unary_real(op_code code, double x, double alpha) {
     switch (code) {
@@ -288,8 +287,7 @@ static void test_accuracy(void **state) {
     base_arena_free(&arena);
 }
 
-/* ---- two inputs
- * ---------------------------------------------------------------------------------------------- */
+/* ---- two inputs ---------------------------------------------------------------------------------------- */
 
 static double binary_real(op_code code, double x, double y) {
     switch (code) {
@@ -464,8 +462,7 @@ static void test_power_mixed(void **state) {
     }
 }
 
-/* ---- Where, Cast
- * ----------------------------------------------------------------------------------------------- */
+/* ---- Where, Cast --------------------------------------------------------------------------------------- */
 
 static void check_where(op_code code, unsigned *in_place, test_random *random) {
     for (int k = 0; k < DTYPES; k++) {
@@ -615,8 +612,7 @@ static void test_cast_strings(void **state) {
     base_arena_free(&arena);
 }
 
-/* ---- layouts: padding stays zero
- * ----------------------------------------------------------------------------------- */
+/* ---- layouts: padding stays zero ----------------------------------------------------------------------- */
 
 static op_tensor blocked(base_arena *arena, op_layout layout, int64_t channels, test_random *random) {
     op_type type = {.dtype = OP_FLOAT, .layout = layout, .shape = {.rank = 4, .dims = {2, channels, 3, 2}}};
@@ -691,8 +687,7 @@ static void test_layouts(void **state) {
     }
 }
 
-/* ---- the table
- * ----------------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 typedef void check_function(op_code code, unsigned *in_place, test_random *random);
 

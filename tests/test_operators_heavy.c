@@ -38,8 +38,7 @@ static void expect_shape(application *app, int32_t rank, const int64_t *dims) {
     application_free(app);
 }
 
-/* ---- convolution
- * ------------------------------------------------------------------------------------------------ */
+/* ---- convolution --------------------------------------------------------------------------------------- */
 
 typedef struct geometry {
     int rank;
@@ -286,8 +285,7 @@ static void test_convolution_auto_pad(void **state) {
     }
 }
 
-/* ---- pools
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- pools --------------------------------------------------------------------------------------------- */
 
 static void test_pool(void **state) {
     (void)state;
@@ -411,8 +409,7 @@ static void test_global_pool(void **state) {
     }
 }
 
-/* ---- normalisation
- * --------------------------------------------------------------------------------------------------- */
+/* ---- normalisation ------------------------------------------------------------------------------------- */
 
 static void test_batch_normalization(void **state) {
     (void)state;
@@ -481,8 +478,7 @@ static void test_lrn(void **state) {
     }
 }
 
-/* ---- matrix products
- * --------------------------------------------------------------------------------------------------- */
+/* ---- matrix products ----------------------------------------------------------------------------------- */
 
 /* The element of a tensor that broadcasts to the shape, at flat index `index` of the shape. */
 static double broadcast_element(const op_tensor *tensor, const int64_t *dims, int32_t rank, int64_t index) {
@@ -668,9 +664,7 @@ static void test_matrix_shapes(void **state) {
     expect_failure(&app, "input 2 has shape [3], expected one that broadcasts to [3,7]");
 }
 
-/* ---- reordering
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- reordering ---------------------------------------------------------------------------------------- */
 
 /* Where element (n, c, p) lies in a layout, in elements. */
 static int64_t place_in(op_layout layout, int64_t channels, int64_t size, int64_t n, int64_t c, int64_t p) {

@@ -106,8 +106,7 @@ static int64_t random_axis(test_random *random, int32_t rank) {
     return test_random_below(random, 2 * rank) - rank;
 }
 
-/* ---- reductions
- * ------------------------------------------------------------------------------------------------ */
+/* ---- reductions ---------------------------------------------------------------------------------------- */
 
 static void check_reduce(op_code code, test_random *random) {
     static const op_dtype all[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16, OP_INT32,
@@ -295,8 +294,7 @@ static void check_softmax(op_code code, test_random *random) {
     }
 }
 
-/* ---- the same elements in the same order
- * -------------------------------------------------------------------------- */
+/* ---- the same elements in the same order --------------------------------------------------------------- */
 
 static void assert_all_same(fixture *f) {
     int64_t count = test_elements(&f->inputs[0]);
@@ -360,9 +358,7 @@ static void check_same(op_code code, test_random *random) {
     }
 }
 
-/* ---- movement
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- movement ------------------------------------------------------------------------------------------ */
 
 static void check_transpose(op_code code, test_random *random) {
     for (int round = 0; round < 500; round++) {
@@ -614,9 +610,7 @@ static void check_pad(op_code code, test_random *random) {
     }
 }
 
-/* ---- generation
- * ---------------------------------------------------------------------------------------------------------
- */
+/* ---- generation ---------------------------------------------------------------------------------------- */
 
 static void check_shape(op_code code, test_random *random) {
     for (int round = 0; round < 200; round++) {
@@ -691,9 +685,7 @@ static void check_range(op_code code, test_random *random) {
     }
 }
 
-/* ---- the table
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 typedef void check_function(op_code code, test_random *random);
 

@@ -104,8 +104,7 @@ static const char *const open_text = "module \"open\" {\n"
                                      "  }\n"
                                      "}\n";
 
-/* ---- writing and opening
- * ------------------------------------------------------------------------------------------ */
+/* ---- writing and opening ------------------------------------------------------------------------------- */
 
 static void test_round_trip(void **state) {
     (void)state;
@@ -200,9 +199,7 @@ static void test_file(void **state) {
     free(bytes);
 }
 
-/* ---- damage
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- damage -------------------------------------------------------------------------------------------- */
 
 static void expect_refused(const unsigned char *bytes, size_t size, const char *part) {
     plan opened;
@@ -253,8 +250,7 @@ static void test_damage(void **state) {
     free(good);
 }
 
-/* ---- execution of what was accepted
- * ------------------------------------------------------------------------------------- */
+/* ---- execution of what was accepted -------------------------------------------------------------------- */
 
 typedef struct outcome {
     unsigned char *data;
@@ -301,8 +297,7 @@ static bool execute(const unsigned char *bytes, size_t size, outcome *made) {
     return good;
 }
 
-/* ---- plans that are wrong
- * ------------------------------------------------------------------------------------------------ */
+/* ---- plans that are wrong ------------------------------------------------------------------------------ */
 
 typedef struct mutation {
     unsigned char *good, *bytes;
@@ -512,9 +507,7 @@ static void test_message(void **state) {
     end(&m, "message");
 }
 
-/* ---- fuzz
- * -------------------------------------------------------------------------------------------------------------------
- */
+/* ---- fuzz ---------------------------------------------------------------------------------------------- */
 
 static bool has_loop(const plan *of) {
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {

@@ -16,8 +16,7 @@ static size_t below(uint64_t *state, size_t limit) {
     return (size_t)(support_random(state) % limit);
 }
 
-/* ---- random problems
- * ----------------------------------------------------------------------------------------- */
+/* ---- random problems ----------------------------------------------------------------------------------- */
 
 static size_t random_size(uint64_t *state, int kind) {
     switch (kind % 4) {
@@ -97,8 +96,7 @@ static planner_problem random_problem(uint64_t seed, size_t count, unsigned extr
     return problem;
 }
 
-/* ---- an oracle that shares nothing with planner.c
- * -------------------------------------------------------------- */
+/* ---- an oracle that shares nothing with planner.c ------------------------------------------------------ */
 
 static bool meet(const planner_problem *problem, size_t a, size_t b) {
     if (!problem->starts) {
@@ -209,8 +207,7 @@ static void nothing_beats_brute_force(void **unused) {
     assert_int_equal(exact_hits, problems);
 }
 
-/* ---- the checker must object
- * ------------------------------------------------------------------------------------- */
+/* ---- the checker must object --------------------------------------------------------------------------- */
 
 static void checker_objects(void **unused) {
     (void)unused;
@@ -299,9 +296,7 @@ static void regions_are_handed_on_and_back(void **unused) {
     base_arena_free(&arena);
 }
 
-/* ---- CSV
- * ------------------------------------------------------------------------------------------------------------
- */
+/* ---- CSV ----------------------------------------------------------------------------------------------- */
 
 static const char *write_file(const char *text) {
     static const char path[] = "test_planners.csv";

@@ -25,8 +25,7 @@ static void expect_floats(const void *data, const float *expected, size_t count)
                       sizeof expected_ / sizeof(float));                                                     \
     } while (0)
 
-/* ---- straight lines
- * ----------------------------------------------------------------------------------------------- */
+/* ---- straight lines ------------------------------------------------------------------------------------ */
 
 static const char *const straight = "module \"straight\" {\n"
                                     "  constant %one: float32[4] = {1.0, 1.0, 1.0, 1.0}\n"
@@ -72,8 +71,7 @@ static void test_run_allocates_nothing(void **state) {
     support_session_close(&on);
 }
 
-/* ---- buffers of the caller
- * ------------------------------------------------------------------------------------------ */
+/* ---- buffers of the caller ----------------------------------------------------------------------------- */
 
 static void expect_failure(ouro_status status, ouro_status expected, const ouro_error *error,
                            const char *part) {
@@ -165,9 +163,7 @@ static void test_own_arena(void **state) {
     free(bytes);
 }
 
-/* ---- If
- * ----------------------------------------------------------------------------------------------------------------
- */
+/* ---- If ------------------------------------------------------------------------------------------------ */
 
 static void test_if(void **state) {
     (void)state;
@@ -209,9 +205,7 @@ static void test_if(void **state) {
     support_session_close(&on);
 }
 
-/* ---- Loop
- * ---------------------------------------------------------------------------------------------------------------
- */
+/* ---- Loop ---------------------------------------------------------------------------------------------- */
 
 /* The trip count is an input: 0, 1, 2 and more with one plan. */
 static void test_loop_trips(void **state) {
@@ -354,8 +348,7 @@ static void test_loop_nested(void **state) {
     support_session_close(&on);
 }
 
-/* ---- unknown extents
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- unknown extents ----------------------------------------------------------------------------------- */
 
 static const char *const open_text = "module \"open\" {\n"
                                      "  symbol N\n"
@@ -500,8 +493,7 @@ static void test_data_errors(void **state) {
     support_session_close(&on);
 }
 
-/* ---- many sessions, little memory
- * ------------------------------------------------------------------------------------------ */
+/* ---- many sessions, little memory ---------------------------------------------------------------------- */
 
 typedef struct worker {
     ouro_plan *handle;
@@ -586,8 +578,7 @@ static void test_failing_allocations(void **state) {
     }
 }
 
-/* ---- the check, the trace
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the check, the trace ------------------------------------------------------------------------------ */
 
 /* A plan that goes wrong after it was verified: the check against unshared memory names the step. */
 static void test_check_finds_faults(void **state) {

@@ -236,8 +236,7 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
     return STOPPED;
 }
 
-/* ---- the planner
- * ----------------------------------------------------------------------------------------------- */
+/* ---- the planner --------------------------------------------------------------------------------------- */
 
 static size_t gcd(size_t a, size_t b) {
     while (b) {

@@ -126,8 +126,7 @@ typedef struct cast_state {
     char *texts; /* NUMBER_TEXT bytes an element, of a cast to strings: they last until the next run */
 } cast_state;
 
-/* ---- numbers
- * --------------------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------------------- */
 
 typedef struct cast_context {
     const cast_state *state;
@@ -182,8 +181,7 @@ static base_status run_same(const rt_prepared *prepared, const op_tensor *inputs
     return BASE_OK;
 }
 
-/* ---- strings
- * --------------------------------------------------------------------------------------------------- */
+/* ---- strings ------------------------------------------------------------------------------------------- */
 
 /* The shortest decimal that reads back to the same number. `single`: as a float. */
 static int print_real(char *text, double value, bool single) {
@@ -323,8 +321,7 @@ static base_status run_from_string(const rt_prepared *prepared, const op_tensor 
     return BASE_OK;
 }
 
-/* ---- the kernel
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the kernel ---------------------------------------------------------------------------------------- */
 
 static bool is_number(op_dtype dtype) {
     return dtype > OP_NONE && dtype < OP_DTYPE_COUNT && dtype != OP_STRING && dtype != OP_COMPLEX64 &&

@@ -42,8 +42,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
            (type->dtype == OP_FLOAT || type->dtype == OP_DOUBLE || rt_is_half(type->dtype));
 }
 
-/* ---- float: products
- * ------------------------------------------------------------------------------------------------ */
+/* ---- float: products ----------------------------------------------------------------------------------- */
 
 /* One line of the gathered matrix: what window element `k` of the depth sees at `count` output positions from
  * `position` on. */
@@ -155,8 +154,7 @@ static void products_member(void *context, int member, int members) {
     }
 }
 
-/* ---- float: few filters a group
- * -------------------------------------------------------------------------------------- */
+/* ---- float: few filters a group ------------------------------------------------------------------------ */
 
 /* y[i] += weight * x[i * stride] */
 RT_CLONES static void add_row(float *restrict y, const float *restrict x, int64_t count, int64_t stride,
@@ -227,8 +225,7 @@ static void maps_member(void *context, int member, int members) {
     }
 }
 
-/* ---- the other types
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the other types ----------------------------------------------------------------------------------- */
 
 static double sum_at(const convolution_job *job, int64_t image, int64_t map, const int64_t at[3]) {
     const convolution *shape = job->shape;
@@ -272,9 +269,7 @@ static void elements_member(void *context, int member, int members) {
     }
 }
 
-/* ---- all of it
- * ----------------------------------------------------------------------------------------------------------
- */
+/* ---- all of it ----------------------------------------------------------------------------------------- */
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {

@@ -206,8 +206,7 @@ typedef struct binary_context {
     const char *left, *right;
 } binary_context;
 
-/* ---- rows
- * -------------------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------------- */
 
 static void row_half(const binary_context *context, const int64_t offsets[], int64_t length,
                      binary_mode mode) {
@@ -248,8 +247,7 @@ static void run_row(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t
     }
 }
 
-/* ---- what prepare chooses from
- * ------------------------------------------------------------------------------- */
+/* ---- what prepare chooses from ------------------------------------------------------------------------- */
 
 static base_status run_single(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                               void *scratch, base_report *report) {

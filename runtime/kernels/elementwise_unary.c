@@ -283,8 +283,7 @@ static bool limits_enclose_zero(const op_call *call) {
            parameters.high_signed >= 0 && parameters.low_unsigned == 0;
 }
 
-/* ---- running
- * ------------------------------------------------------------------------------------------------ */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 typedef struct unary_context {
     const unary_state *state;

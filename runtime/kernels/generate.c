@@ -2,8 +2,7 @@
 #include "runtime/kernels/kernels.h"
 #include <string.h>
 
-/* ---- Shape and Size: known once the shapes are
- * -------------------------------------------------------------- */
+/* ---- Shape and Size: known once the shapes are --------------------------------------------------------- */
 
 typedef struct shape_state {
     size_t bytes;
@@ -55,8 +54,7 @@ static base_status prepare_shape(const op_call *call, const rt_environment *envi
 const rt_kernel rt_kernel_shape = {
     .name = "portable.shape", .accepts = accepts_shape, .prepare = prepare_shape};
 
-/* ---- ConstantOfShape
- * ------------------------------------------------------------------------------------------- */
+/* ---- ConstantOfShape ----------------------------------------------------------------------------------- */
 
 typedef struct fill_state {
     int64_t count;
@@ -98,8 +96,7 @@ static base_status prepare_fill(const op_call *call, const rt_environment *envir
 const rt_kernel rt_kernel_constant_of_shape = {
     .name = "portable.constant_of_shape", .accepts = accepts_plain, .prepare = prepare_fill};
 
-/* ---- Range
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- Range --------------------------------------------------------------------------------------------- */
 
 /* Each element is start + i * delta, computed from i and not from its predecessor, so that errors do not add
  * up; reals in double. Integers wrap around. */

@@ -408,8 +408,7 @@ void rt_fill(void *to, int64_t count, size_t size, const void *value) {
     }
 }
 
-/* ---- what kernels accept
- * ------------------------------------------------------------------------------------ */
+/* ---- what kernels accept ------------------------------------------------------------------------------- */
 
 static bool plain(const op_type *type) {
     return type->dtype == OP_NONE || (type->kind == OP_KIND_TENSOR && type->layout == OP_LAYOUT_PLAIN);

@@ -85,8 +85,7 @@ void rt_copy_bytes(int threads, void *to, const void *from, size_t bytes);
 /* `count` times the element of `size` bytes at `value`. */
 void rt_fill(void *to, int64_t count, size_t size, const void *value);
 
-/* ---- what kernels accept
- * ------------------------------------------------------------------------------------ */
+/* ---- what kernels accept ------------------------------------------------------------------------------- */
 
 /* All tensors are plain tensors. */
 bool rt_accepts_plain(const op_call *call);

@@ -95,8 +95,7 @@ static void finish_floats(const product_job *job, int64_t row, int64_t column, i
     rt_activation_floats(&product->activation, y, columns);
 }
 
-/* ---- float: panels
- * --------------------------------------------------------------------------------------------- */
+/* ---- float: panels ------------------------------------------------------------------------------------- */
 
 /* Copies rows [from, from + depth) and `columns` columns of B into panels. */
 RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_column, int64_t depth,
@@ -150,8 +149,7 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
     }
 }
 
-/* ---- float: few rows, bound by reading B
- * --------------------------------------------------------------------- */
+/* ---- float: few rows, bound by reading B --------------------------------------------------------------- */
 
 /* y[j] += sum over k of a[k] * b[k][j], four k at a time so that y is read and written less often. */
 RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, int64_t b_depth,
@@ -209,8 +207,7 @@ static bool is_thin(const rt_product *product) {
            (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
 }
 
-/* ---- the other types
- * ---------------------------------------------------------------------------------------------- */
+/* ---- the other types ----------------------------------------------------------------------------------- */
 
 /* Integers wrap around; unsigned arithmetic says so. */
 #define INTEGER_ELEMENT(type, wide)                                                                          \
@@ -270,8 +267,7 @@ static void multiply_elements(const product_job *job, int64_t batch, int64_t row
     }
 }
 
-/* ---- all of it
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- all of it ----------------------------------------------------------------------------------------- */
 
 static void run_member(void *context, int member, int members) {
     const product_job *job = context;

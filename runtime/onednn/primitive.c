@@ -44,8 +44,7 @@ bool rt_floats_known(const op_call *call) {
     return true;
 }
 
-/* ---- descriptions
- * --------------------------------------------------------------------------------------------------- */
+/* ---- descriptions -------------------------------------------------------------------------------------- */
 
 static dnnl_format_tag_t tag_of(int32_t rank, op_layout layout) {
     static const dnnl_format_tag_t plain[] = {
@@ -87,8 +86,7 @@ void rt_window_describe(const op_window *window, rt_window_dims *dims) {
     }
 }
 
-/* ---- descriptors
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- descriptors --------------------------------------------------------------------------------------- */
 
 static bool append_activation(dnnl_post_ops_t operations, const rt_activation *activation) {
     dnnl_alg_kind_t kind;
@@ -175,8 +173,7 @@ const dnnl_memory_desc_t *rt_descriptor_memory(const rt_descriptor *open, dnnl_q
     return dnnl_primitive_desc_query_md(open->descriptor, what, 0);
 }
 
-/* ---- primitives
- * -------------------------------------------------------------------------------------------------------- */
+/* ---- primitives ---------------------------------------------------------------------------------------- */
 
 /* Bytes as a vector: a memory object that has no padding to be cleared when its pointer is set. Primitives
  * take the layout of what they read from their own descriptor. */

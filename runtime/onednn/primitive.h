@@ -83,15 +83,13 @@ void rt_threads_restore(int before);
 /* All shapes are known, nothing is empty, all floats. */
 bool rt_floats_known(const op_call *call);
 
-/* ---- argument_pool.c
- * ------------------------------------------------------------------------------------------------ */
+/* ---- argument_pool.c ----------------------------------------------------------------------------------- */
 
 /* Between these, C++ allocations of the calling thread come from a fixed pool. */
 void rt_argument_pool_enter(void);
 void rt_argument_pool_leave(void);
 
-/* ---- the kernels, one family a file
- * --------------------------------------------------------------------------------- */
+/* ---- the kernels, one family a file -------------------------------------------------------------------- */
 
 extern const rt_kernel rt_onednn_convolution;
 extern const rt_kernel rt_onednn_pool;
