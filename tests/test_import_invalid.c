@@ -418,7 +418,7 @@ static void function_recursion(onnx *o) {
 }
 static void function_bomb(onnx *o) {
     start(o);
-    char name[8] = "F0", next[8];
+    char name[16] = "F0", next[16];
     Onnx__FunctionProto *leaf = onnx_function(o, "own", name, "a", "b", 13);
     onnx_function_node(o, leaf, "Relu", "a", "b");
     for (int i = 1; i < 40; i++) {
