@@ -1,6 +1,7 @@
 /* command_inspect.c: `ouro inspect`: what a plan is, from the plan alone; a model is compiled first. */
 #include "compiler/command.h"
 #include "compiler/emit.h"
+#include "compiler/emit_loop.h"
 #include "compiler/tensor_compare.h"
 #include "runtime/session.h"
 #include <inttypes.h>
@@ -101,6 +102,58 @@ static void print_bytes(const char *label, uint64_t bytes) {
     printf("%s: %s (%" PRIu64 " bytes)\n", label, emit_size_print((size_t)bytes, text, sizeof text), bytes);
 }
 
+/* "prologue input 0 @0; repeats 2 {@0, @256}": at most a handful of entries, the rest is counted. */
+static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
+    enum { MOST = 8 };
+    char text[64];
+    for (uint32_t k = 0; k < view->prologue_count && k < MOST; k++) {
+        printf("%s%s", k ? ", " : "prologue ",
+               emit_place_print(&of->addresses[view->first + k], offset, text, sizeof text));
+    }
+    if (view->prologue_count > MOST) printf(", and %u more", view->prologue_count - MOST);
+    printf("%srepeats %u {", view->prologue_count ? "; " : "", view->period);
+    for (uint32_t k = 0; k < view->period && k < MOST; k++) {
+        const plan_address *entry = &of->addresses[view->first + view->prologue_count + k];
+        printf("%s%s", k ? ", " : "", emit_place_print(entry, offset, text, sizeof text));
+    }
+    if (view->period > MOST) printf(", and %u more", view->period - MOST);
+    printf("}");
+    if (view->stride) printf(", stride %" PRId64, view->stride);
+}
+
+/* One value of a loop: "  carried x <= y: 64 B, repeats 2 {@0, @64}". */
+static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t slot, const char *source) {
+    char text[64];
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_view *view = emit_loop_view(of, slot, loop);
+    printf("  %s %s%s%s: %s, ", role, of->texts + tensor->name, source ? " <= " : "", source ? source : "",
+           emit_size_print((size_t)tensor->bytes, text, sizeof text));
+    if (view) print_view(of, view, tensor->address.offset);
+    else printf("%s", emit_place_print(&tensor->address, 0, text, sizeof text));
+    printf("\n");
+}
+
+static bool print_loop(const plan *of, uint32_t node) {
+    emit_loop loop;
+    char text[2][32];
+    if (!emit_loop_measure(of, node, &loop)) return false;
+    const plan_loop_form *form = &loop.form;
+    printf("  unroll %" PRIu64 ", %" PRIu64 " multi-view tensor%s, carried values in %" PRIu64
+           " place%s, copied %s an iteration, %s an entry\n",
+           loop.unroll, loop.multiview, loop.multiview == 1 ? "" : "s", loop.places, loop.places == 1 ? "" : "s",
+           emit_size_print((size_t)loop.iteration_bytes, text[0], sizeof text[0]),
+           emit_size_print((size_t)loop.entry_bytes, text[1], sizeof text[1]));
+    for (uint32_t i = 0; i < form->carried; i++) {
+        print_loop_value(of, node, "carried", form->parameters[2 + i],
+                         of->texts + of->tensors[form->results[1 + i]].name);
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++)
+        print_loop_value(of, node, "slice of input", form->parameters[2 + form->carried + i], NULL);
+    for (uint32_t i = 0; i < form->scan_outputs; i++)
+        print_loop_value(of, node, "slice of output", form->results[1 + form->carried + i], NULL);
+    return true;
+}
+
 static int print_plan(const plan *of, base_arena *arena) {
     const plan_header *header = of->header;
     printf("model: %s\n", of->texts + header->model_name);
@@ -131,7 +184,7 @@ static int print_plan(const plan *of, base_arena *arena) {
         if (counts[i].views) printf(" (%zu as views)", counts[i].views);
         printf("\n");
     }
-    for (uint64_t i = 0; i < header->nodes.count; i++) {
+    for (uint32_t i = 0; i < header->nodes.count; i++) {
         const plan_node *node = &of->nodes[i];
         if (!node->graph_count) continue;
         char text[32];
@@ -139,6 +192,7 @@ static int print_plan(const plan *of, base_arena *arena) {
                of->texts[node->name] ? of->texts + node->name : of->texts + node->path, node->graph_count,
                node->graph_count == 1 ? "" : "s",
                emit_size_print((size_t)buffer_bytes(of, node), text, sizeof text));
+        if (is_operator(of, node, "Loop") && !print_loop(of, i)) return command_fail_memory();
     }
     return 0;
 }
@@ -172,6 +226,67 @@ static void emit_interface(emit_buffer *json, const plan *of, const char *key, c
     emit_json_close(json, ']');
 }
 
+static void emit_places(emit_buffer *json, const plan *of, const char *key, uint64_t first, uint64_t count,
+                        uint64_t offset) {
+    char text[64];
+    emit_json_open(json, key, '[');
+    for (uint64_t k = 0; k < count; k++)
+        emit_json_text(json, NULL, emit_place_print(&of->addresses[first + k], offset, text, sizeof text));
+    emit_json_close(json, ']');
+}
+
+/* One value of a loop. A fixed address is a table of one entry. */
+static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, const char *role, uint32_t slot,
+                            uint32_t source) {
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_view *view = emit_loop_view(of, slot, loop);
+    char text[64];
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "role", role);
+    emit_json_text(json, "name", of->texts + tensor->name);
+    if (source != PLAN_ABSENT) emit_json_text(json, "replaced_by", of->texts + of->tensors[source].name);
+    emit_json_integer(json, "bytes", tensor->bytes);
+    emit_json_integer(json, "prologue", view ? view->prologue_count : 0);
+    emit_json_integer(json, "period", view ? view->period : 1);
+    emit_json_signed(json, "stride", view ? view->stride : 0);
+    if (view) {
+        emit_places(json, of, "first_places", view->first, view->prologue_count, tensor->address.offset);
+        emit_places(json, of, "places", view->first + view->prologue_count, view->period, tensor->address.offset);
+    } else {
+        emit_json_open(json, "first_places", '[');
+        emit_json_close(json, ']');
+        emit_json_open(json, "places", '[');
+        emit_json_text(json, NULL, emit_place_print(&tensor->address, 0, text, sizeof text));
+        emit_json_close(json, ']');
+    }
+    emit_json_close(json, '}');
+}
+
+static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t node) {
+    emit_loop loop;
+    if (!emit_loop_measure(of, node, &loop)) return false;
+    const plan_loop_form *form = &loop.form;
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "node", of->texts + of->nodes[node].name);
+    emit_json_text(json, "path", of->texts + of->nodes[node].path);
+    emit_json_integer(json, "unroll", loop.unroll);
+    emit_json_integer(json, "multiview_tensors", loop.multiview);
+    emit_json_integer(json, "carried_places", loop.places);
+    emit_json_integer(json, "copied_bytes_per_iteration", loop.iteration_bytes);
+    emit_json_integer(json, "copied_bytes_per_entry", loop.entry_bytes);
+    emit_json_integer(json, "buffer_bytes", loop.buffer_bytes);
+    emit_json_open(json, "values", '[');
+    for (uint32_t i = 0; i < form->carried; i++)
+        emit_loop_value(json, of, node, "carried", form->parameters[2 + i], form->results[1 + i]);
+    for (uint32_t i = 0; i < form->scan_inputs; i++)
+        emit_loop_value(json, of, node, "scan input", form->parameters[2 + form->carried + i], PLAN_ABSENT);
+    for (uint32_t i = 0; i < form->scan_outputs; i++)
+        emit_loop_value(json, of, node, "scan output", form->results[1 + form->carried + i], PLAN_ABSENT);
+    emit_json_close(json, ']');
+    emit_json_close(json, '}');
+    return true;
+}
+
 static int emit_plan(const plan *of, base_arena *arena) {
     const plan_header *header = of->header;
     emit_buffer json = {0};
@@ -200,18 +315,13 @@ static int emit_plan(const plan *of, base_arena *arena) {
     for (size_t i = 0; counts && i < count; i++) emit_json_integer(&json, counts[i].name, counts[i].count);
     emit_json_close(&json, '}');
     emit_json_open(&json, "loops", '[');
-    for (uint64_t i = 0; i < header->nodes.count; i++) {
-        const plan_node *node = &of->nodes[i];
-        if (!is_operator(of, node, "Loop")) continue;
-        emit_json_open(&json, NULL, '{');
-        emit_json_text(&json, "node", of->texts + node->name);
-        emit_json_text(&json, "path", of->texts + node->path);
-        emit_json_integer(&json, "buffer_bytes", buffer_bytes(of, node));
-        emit_json_close(&json, '}');
+    bool measured = true;
+    for (uint32_t i = 0; i < header->nodes.count && measured; i++) {
+        if (is_operator(of, &of->nodes[i], "Loop")) measured = emit_one_loop(&json, of, i);
     }
     emit_json_close(&json, ']');
     emit_json_close(&json, '}');
-    bool failed = json.failed || !counts;
+    bool failed = json.failed || !counts || !measured;
     if (!failed) fwrite(json.data, 1, json.length, stdout);
     emit_free(&json);
     return failed ? command_fail_memory() : 0;

@@ -1,0 +1,190 @@
+/* emit_loop.c: see emit_loop.h. */
+#include "compiler/emit_loop.h"
+#include "compiler/compiler.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_node(const plan *of, const plan_node *node, const char *operator_name) {
+    return strcmp(of->texts + node->operator_name, operator_name) == 0;
+}
+
+uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
+    plan_loop_form form;
+    return plan_loop_form_read(of, node, &form) ? form.carried : 0;
+}
+
+const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity) {
+    static const char *const places[] = {"nowhere", "", "constant", "input", "output", "", "run-time memory"};
+    uint64_t offset = address->offset + more;
+    switch ((plan_place)address->place) {
+    case PLAN_PLACE_ARENA:
+        snprintf(text, capacity, "@%" PRIu64, offset);
+        break;
+    case PLAN_PLACE_CONSTANT:
+        snprintf(text, capacity, "constant @%" PRIu64, offset);
+        break;
+    case PLAN_PLACE_INPUT:
+    case PLAN_PLACE_OUTPUT:
+        snprintf(text, capacity, "%s %u @%" PRIu64, places[address->place], address->index, offset);
+        break;
+    case PLAN_PLACE_VIEW:
+        if (offset) snprintf(text, capacity, "v%u + %" PRIu64, address->index, offset);
+        else snprintf(text, capacity, "v%u", address->index);
+        break;
+    case PLAN_PLACE_NONE:
+    case PLAN_PLACE_DYNAMIC:
+        snprintf(text, capacity, "%s", places[address->place]);
+        break;
+    }
+    return text;
+}
+
+const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop) {
+    const plan_address *address = slot == PLAN_ABSENT ? NULL : &of->tensors[slot].address;
+    if (!address || address->place != PLAN_PLACE_VIEW || of->views[address->index].loop != loop) return NULL;
+    return &of->views[address->index];
+}
+
+static bool same_address(const plan_address *a, const plan_address *b) {
+    return a->place == b->place && a->index == b->index && a->offset == b->offset;
+}
+
+/* Bytes that move when tensor `from` becomes tensor `to`; 0 where both are the same bytes. */
+static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return 0;
+    const plan_tensor *source = &of->tensors[from], *target = &of->tensors[to];
+    if (target->address.place == PLAN_PLACE_NONE) return 0;
+    return same_address(&source->address, &target->address) ? 0 : target->bytes;
+}
+
+/* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the last iteration
+ * leaves it there, and where the output is read in whatever place that was. */
+static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
+    const plan_address *address = &of->tensors[parameter].address, *target = &of->tensors[output].address;
+    if (address->place != PLAN_PLACE_VIEW || same_address(address, target)) return moved_bytes(of, parameter, output);
+    if (target->place == PLAN_PLACE_NONE) return 0;
+    if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
+    uint32_t trips = of->slots[node->inputs];
+    int64_t count;
+    if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT ||
+        of->tensors[trips].bytes != sizeof count) {
+        return of->tensors[output].bytes;
+    }
+    memcpy(&count, of->constants + of->tensors[trips].address.offset, sizeof count);
+    plan_address last = plan_view_entry(of, address->index, count < 0 ? 0 : (uint64_t)count);
+    last.offset += address->offset;
+    return same_address(&last, target) ? 0 : of->tensors[output].bytes;
+}
+
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x > UINT64_MAX / b ? UINT64_MAX : a / x * b;
+}
+
+/* Graph `inner` is `outer`, or within it. */
+static bool is_within(const plan *of, uint32_t inner, uint32_t outer) {
+    while (inner != outer) {
+        uint32_t owner = of->graphs[inner].owner;
+        if (owner == PLAN_ABSENT) return false;
+        inner = of->nodes[owner].graph;
+    }
+    return true;
+}
+
+/* What Copy nodes of a graph and of its branches copy; of several branches the one that copies most. */
+static uint64_t copy_bytes(const plan *of, uint32_t index) {
+    const plan_graph *graph = &of->graphs[index];
+    uint64_t bytes = 0;
+    for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
+        const plan_node *node = &of->nodes[i];
+        uint64_t most = 0;
+        if (is_node(of, node, "Copy") && node->output_count && !(node->flags & PLAN_NODE_VIEW)) {
+            uint32_t slot = of->slots[node->outputs];
+            bytes += slot == PLAN_ABSENT ? 0 : of->tensors[slot].bytes;
+        }
+        for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++) {
+            uint64_t branch = copy_bytes(of, node->first_graph + g);
+            if (branch > most) most = branch;
+        }
+        bytes += most;
+    }
+    return bytes;
+}
+
+static int compare_addresses(const void *a, const void *b) {
+    const plan_address *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (x->index != y->index) return x->index < y->index ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* All that the carried parameters and their replacements lie in. */
+static bool count_places(const plan *of, emit_loop *loop) {
+    const plan_loop_form *form = &loop->form;
+    size_t most = 0, count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        plan_address *places = pass ? malloc(most * sizeof *places + 1) : NULL;
+        if (pass && !places) return false;
+        for (uint32_t i = 0; i < 2 * form->carried; i++) {
+            uint32_t slot = i % 2 ? form->results[1 + i / 2] : form->parameters[2 + i / 2];
+            if (slot == PLAN_ABSENT) continue;
+            const plan_address *address = &of->tensors[slot].address;
+            const plan_view *view = emit_loop_view(of, slot, loop->node);
+            uint32_t entries = view ? view->prologue_count + view->period : 1;
+            if (!pass) most += entries;
+            for (uint32_t k = 0; pass && k < entries; k++) {
+                places[count] = view ? of->addresses[view->first + k] : *address;
+                if (view) places[count].offset += address->offset;
+                count++;
+            }
+        }
+        if (!pass) continue;
+        qsort(places, count, sizeof *places, compare_addresses);
+        for (size_t k = 0; k < count; k++) loop->places += !k || compare_addresses(&places[k - 1], &places[k]) != 0;
+        free(places);
+    }
+    return true;
+}
+
+bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
+    const plan_node *node = &of->nodes[index];
+    *loop = (emit_loop){.node = index, .unroll = 1};
+    if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form)) return false;
+    const plan_loop_form *form = &loop->form;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where the
+         * view begins; what leaves it for another place is copied once. */
+        uint32_t parameter = form->parameters[2 + i];
+        if (!emit_loop_view(of, parameter, index)) {
+            loop->entry_bytes += moved_bytes(of, form->initial[i], parameter);
+            loop->iteration_bytes += moved_bytes(of, form->results[1 + i], parameter);
+        }
+        if (form->outputs[i] != PLAN_ABSENT) loop->entry_bytes += left_bytes(of, node, parameter, form->outputs[i]);
+    }
+    /* A slice that lies inside of what is scanned or stacked moves nothing: its address then is a view. */
+    for (uint32_t i = 0; i < form->scan_inputs; i++) {
+        const plan_tensor *slice = &of->tensors[form->parameters[2 + form->carried + i]];
+        if (slice->address.place != PLAN_PLACE_VIEW) loop->iteration_bytes += slice->bytes;
+    }
+    for (uint32_t i = 0; i < form->scan_outputs; i++) {
+        const plan_tensor *slice = &of->tensors[form->results[1 + form->carried + i]];
+        if (form->outputs[form->carried + i] != PLAN_ABSENT && slice->address.place != PLAN_PLACE_VIEW) {
+            loop->iteration_bytes += slice->bytes;
+        }
+    }
+    loop->iteration_bytes += copy_bytes(of, node->first_graph);
+    for (uint32_t i = 0; i < of->header->tensors.count; i++) {
+        const plan_view *view = emit_loop_view(of, i, index);
+        if (!view || !is_within(of, of->tensors[i].graph, node->first_graph)) continue;
+        loop->multiview++;
+        loop->unroll = common_multiple(loop->unroll, view->period);
+    }
+    loop->buffer_bytes = of->graphs[node->first_graph].frame_bytes;
+    return count_places(of, loop);
+}
