@@ -4,7 +4,9 @@
  *   node        operator, name, key attributes, kernel; one line for each constant; one for each output:
  * where its bytes lie. Coloured by family. A dashed outline without colour: a view, nothing runs. edge type
  * and shape of the tensor sub-graph   a box with its parameters above and its results below. What is carried
- * around a loop goes back by a dashed edge; the branches of an If stand side by side.
+ * around a loop goes back by a dashed edge, labelled "parameter <= replacement"; a tensor whose address changes
+ * with the iterations shows its table: v3 (view 3 of the plan), the entries of the first iterations, then those
+ * that repeat, and how many these are. The branches of an If stand side by side.
  *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
@@ -13,12 +15,19 @@
 #include "compiler/compiler.h"
 #include "compiler/emit.h"
 #include "compiler/emit_family.h"
+#include "compiler/emit_loop.h"
 #include <graphviz/gvc.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NAME_CHARACTERS = 36, LINE_CHARACTERS = 40, LARGE_GRAPH_EDGES = 700 };
+enum {
+    NAME_CHARACTERS = 36,
+    LINE_CHARACTERS = 40,
+    CARRIED_CHARACTERS = 18, /* of a name beside a carried edge */
+    MOST_ENTRIES = 16,       /* of a table, the rest is counted */
+    LARGE_GRAPH_EDGES = 700
+};
 
 /* Who makes a tensor: a node, or a parameter of a graph. */
 typedef struct dot_source {
@@ -91,6 +100,42 @@ static void emit_type(dot_writer *writer, const plan_tensor *tensor) {
     }
 }
 
+/* Some entries of a table, in lines: "@0, @64". */
+static void emit_entries(dot_writer *writer, uint64_t first, uint32_t count, uint64_t offset) {
+    size_t column = 0;
+    for (uint32_t k = 0; k < count && k < MOST_ENTRIES; k++) {
+        char text[64];
+        emit_place_print(&writer->of->addresses[first + k], offset, text, sizeof text);
+        if (k) emit_text(writer->out, ",");
+        if (column && column + strlen(text) > LINE_CHARACTERS) {
+            emit_text(writer->out, "<BR/>");
+            column = 0;
+        } else if (k) {
+            emit_text(writer->out, " ");
+        }
+        emit_text(writer->out, text);
+        column += strlen(text) + 2;
+    }
+    if (count > MOST_ENTRIES) emit_format(writer->out, ", and %u more", count - MOST_ENTRIES);
+}
+
+/* The table of a tensor whose address changes:
+ *     v3 + 256 KiB
+ *     first input 0 @0
+ *     ptrs[2] = {@0, @262144} */
+static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
+    const plan_view *view = &writer->of->views[address->index];
+    emit_format(writer->out, "v%u + %s", address->index, size);
+    if (view->prologue_count) {
+        emit_text(writer->out, "<BR/>first ");
+        emit_entries(writer, view->first, view->prologue_count, address->offset);
+    }
+    emit_format(writer->out, "<BR/><B>ptrs[%u]</B> = {", view->period);
+    emit_entries(writer, view->first + view->prologue_count, view->period, address->offset);
+    emit_text(writer->out, "}");
+    if (view->stride) emit_format(writer->out, ", stride %" PRId64, view->stride);
+}
+
 static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
     static const char *const places[] = {"nowhere", "arena", "constant",        "input",
                                          "output",  "view",  "made at run time"};
@@ -100,8 +145,7 @@ static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
     if (address->place == PLAN_PLACE_ARENA) {
         emit_format(writer->out, "@%" PRIu64 " + %s", address->offset, size);
     } else if (address->place == PLAN_PLACE_VIEW) {
-        const plan_view *view = &writer->of->views[address->index];
-        emit_format(writer->out, "view {%u, %u} + %s", view->prologue_count, view->period, size);
+        emit_table(writer, address, size);
     } else if (address->place == PLAN_PLACE_DYNAMIC || address->place == PLAN_PLACE_NONE) {
         emit_text(writer->out, places[address->place]);
     } else if (address->place <= PLAN_PLACE_DYNAMIC) {
@@ -389,6 +433,31 @@ static void end_edge(dot_writer *writer, uint32_t slot, const char *attributes) 
     emit_format(writer->out, "%s]\n", attributes);
 }
 
+/* What a loop comes to, above its box; nothing for other control nodes. */
+static void emit_control_label(dot_writer *writer, uint32_t index, bool loop) {
+    emit_loop numbers;
+    char iteration[32], entry[32];
+    if (!loop) {
+        emit_text(writer->out, "\"\"\n");
+        return;
+    }
+    if (!emit_loop_measure(writer->of, index, &numbers)) {
+        writer->out->failed = true;
+        return;
+    }
+    emit_format(writer->out,
+                "<<B>unroll %" PRIu64 "</B>, %" PRIu64 " multi-view tensor%s, carried values in %" PRIu64
+                " place%s<BR ALIGN=\"LEFT\"/>copied: %s an iteration, %s an entry<BR ALIGN=\"LEFT\"/>>\n",
+                numbers.unroll, numbers.multiview, numbers.multiview == 1 ? "" : "s", numbers.places,
+                numbers.places == 1 ? "" : "s",
+                emit_size_print((size_t)numbers.iteration_bytes, iteration, sizeof iteration),
+                emit_size_print((size_t)numbers.entry_bytes, entry, sizeof entry));
+}
+
+static const char *slot_name(const dot_writer *writer, uint32_t slot) {
+    return slot == PLAN_ABSENT ? "" : text_of(writer, writer->of->tensors[slot].name);
+}
+
 static void emit_graph(dot_writer *writer, uint32_t index);
 
 /* A control node: its box, its sub-graphs in boxes, and the box where it ends. */
@@ -400,7 +469,8 @@ static void emit_control(dot_writer *writer, uint32_t index) {
     emit_format(writer->out, "subgraph cluster_c%u {\n", index);
     writer->depth++;
     indent(writer);
-    emit_text(writer->out, "style=\"rounded,filled\" fillcolor=\"#fff8f5\" color=\"#b04a2f\" label=\"\"\n");
+    emit_text(writer->out, "style=\"rounded,filled\" fillcolor=\"#fff8f5\" color=\"#b04a2f\" fontsize=10 labeljust=l label=");
+    emit_control_label(writer, index, loop);
     emit_node(writer, index);
     emit_exit(writer, index);
     for (uint32_t g = node->first_graph; g < node->first_graph + node->graph_count; g++) {
@@ -495,11 +565,19 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     if (!body) return;
     /* Carried around: result 1 + i becomes parameter 2 + i, the condition (result 0) parameter 1. */
     for (uint64_t i = 0; i <= compile_loop_carried(of, owner); i++) {
+        /* A condition that stays as it is tells nothing. */
+        if (i == 0 && of->slots[graph->results] == of->slots[graph->parameters + 1]) continue;
+        const char *parameter = slot_name(writer, of->slots[graph->parameters + i + 1]);
+        const char *replacement = slot_name(writer, of->slots[graph->results + i]);
         indent(writer);
         emit_format(writer->out,
                     "r%u_%" PRIu64 " -> p%u_%" PRIu64
-                    " [style=dashed color=\"#b04a2f\" constraint=false edgetooltip=\"carried\"]\n",
+                    " [style=dashed color=\"#b04a2f\" fontcolor=\"#b04a2f\" constraint=false label=<",
                     index, i, index, i + 1);
+        emit_cut(writer->out, parameter, CARRIED_CHARACTERS);
+        emit_text(writer->out, " &lt;= ");
+        emit_cut(writer->out, replacement, CARRIED_CHARACTERS);
+        emit_text(writer->out, "> edgetooltip=\"carried\"]\n");
     }
 }
 
@@ -567,7 +645,8 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     emit_xml(out, text_of(&writer, header->allocator));
     emit_text(out,
               "<BR/>in a box: operator, name, attributes, <I>kernel</I>, "
-              "<FONT COLOR=\"#333388\">@offset in the arena + size</FONT><BR/>dashed: a view, nothing runs; "
+              "<FONT COLOR=\"#333388\">@offset in the arena + size, or the table of an address that changes"
+              "</FONT><BR/>dashed: a view, nothing runs; "
               "element type float32 where none is given>\n");
     emit_text(
         out,

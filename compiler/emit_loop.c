@@ -58,11 +58,12 @@ static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
     return same_address(&source->address, &target->address) ? 0 : target->bytes;
 }
 
-/* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the last iteration
- * leaves it there, and where the output is read in whatever place that was. */
+/* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the
+ * last iteration leaves it there, and where the output is read in whatever place that was. */
 static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
     const plan_address *address = &of->tensors[parameter].address, *target = &of->tensors[output].address;
-    if (address->place != PLAN_PLACE_VIEW || same_address(address, target)) return moved_bytes(of, parameter, output);
+    if (address->place != PLAN_PLACE_VIEW || same_address(address, target))
+        return moved_bytes(of, parameter, output);
     if (target->place == PLAN_PLACE_NONE) return 0;
     if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
     uint32_t trips = of->slots[node->inputs];
@@ -146,7 +147,8 @@ static bool count_places(const plan *of, emit_loop *loop) {
         }
         if (!pass) continue;
         qsort(places, count, sizeof *places, compare_addresses);
-        for (size_t k = 0; k < count; k++) loop->places += !k || compare_addresses(&places[k - 1], &places[k]) != 0;
+        for (size_t k = 0; k < count; k++)
+            loop->places += !k || compare_addresses(&places[k - 1], &places[k]) != 0;
         free(places);
     }
     return true;
@@ -155,17 +157,19 @@ static bool count_places(const plan *of, emit_loop *loop) {
 bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     const plan_node *node = &of->nodes[index];
     *loop = (emit_loop){.node = index, .unroll = 1};
-    if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form)) return false;
+    if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form))
+        return false;
     const plan_loop_form *form = &loop->form;
     for (uint32_t i = 0; i < form->carried; i++) {
-        /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where the
-         * view begins; what leaves it for another place is copied once. */
+        /* A parameter whose address is a view lies where its replacement was made, and in the first iteration
+         * where the view begins; what leaves it for another place is copied once. */
         uint32_t parameter = form->parameters[2 + i];
         if (!emit_loop_view(of, parameter, index)) {
             loop->entry_bytes += moved_bytes(of, form->initial[i], parameter);
             loop->iteration_bytes += moved_bytes(of, form->results[1 + i], parameter);
         }
-        if (form->outputs[i] != PLAN_ABSENT) loop->entry_bytes += left_bytes(of, node, parameter, form->outputs[i]);
+        if (form->outputs[i] != PLAN_ABSENT)
+            loop->entry_bytes += left_bytes(of, node, parameter, form->outputs[i]);
     }
     /* A slice that lies inside of what is scanned or stacked moves nothing: its address then is a view. */
     for (uint32_t i = 0; i < form->scan_inputs; i++) {

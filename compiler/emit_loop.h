@@ -8,22 +8,24 @@
 typedef struct emit_loop {
     uint32_t node;
     plan_loop_form form;
-    uint64_t unroll;          /* the least common multiple of the periods; saturates at UINT64_MAX */
-    uint64_t multiview;       /* tensors within the body whose address changes with the iterations of this loop */
-    uint64_t places;          /* different addresses that carried parameters and their replacements have */
+    uint64_t unroll;    /* the least common multiple of the periods; saturates at UINT64_MAX */
+    uint64_t multiview; /* tensors within the body whose address changes with the iterations of this loop */
+    uint64_t places;    /* different addresses that carried parameters and their replacements have */
     uint64_t iteration_bytes; /* copied in each iteration; what inner loops copy is theirs */
     uint64_t entry_bytes;     /* copied when the loop is entered and left */
     uint64_t buffer_bytes;    /* of the body's frame */
 } emit_loop;
 
-/* Measures the loop whose node this is. Makes no assumption beyond plan_check. False when memory runs out, or where it is no loop. */
+/* Measures the loop whose node this is. Makes no assumption beyond plan_check. False when memory runs out, or
+ * where it is no loop. */
 bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);
 
-/* The view of this loop that a tensor's address is, of the views of loops within others the innermost; NULL where the
- * address does not change with its iterations. */
+/* The view of this loop that a tensor's address is, of the views of loops within others the innermost; NULL
+ * where the address does not change with its iterations. */
 const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop);
 
-/* "@64", "input 0 @64", "constant @64", "output 1 @64", "v3 + 64" (view 3), with `more` added to the offset. Returns `text`. */
+/* "@64", "input 0 @64", "constant @64", "output 1 @64", "v3 + 64" (view 3), with `more` added to the offset.
+ * Returns `text`. */
 const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity);
 
 #endif
