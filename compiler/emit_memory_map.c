@@ -125,9 +125,70 @@ static char *other_values(const pass_memory *memory, const pass_storage *storage
     return text;
 }
 
+enum { MOST_NOTES = 6, MOST_NESTED_VIEWS = 16 };
+
+/* What the buffers of a loop hold in which iteration, by storage: lines for the tooltip, and a short form for the label. */
+typedef struct map_notes {
+    char **lines;       /* NULL: no buffer of a loop */
+    const char **names; /* "x[1 of 2]" */
+    size_t *counts;
+} map_notes;
+
+/* One more line: `name` lies in the place that `location` resolves to in the iterations that `when` tells. Where that is
+ * a view of an enclosing loop, it is all places of that view. */
+static bool add_note(const pass_memory *memory, map_notes *notes, pass_location location, const char *name,
+                     const char *when, const char *label, int depth, base_arena *arena) {
+    location = pass_memory_resolve(memory, location);
+    uint32_t index = location.storage.index;
+    const pass_storage *storage = &memory->storages[index];
+    if (storage->place == PASS_PLACE_VIEW && depth < MOST_NESTED_VIEWS) {
+        const pass_view *view = &memory->views[storage->index];
+        for (uint32_t k = 0; k < view->prologue + view->period; k++) {
+            const char *both = k < view->prologue
+                                   ? base_arena_format(arena, "%s, iteration %u of \"%s\"", when, k, view->loop->name)
+                                   : base_arena_format(arena, "%s, iterations %u, %u, ... of \"%s\"", when, k,
+                                                       k + view->period, view->loop->name);
+            if (!both || !add_note(memory, notes, view->entries[k], name, both, label, depth + 1, arena)) return false;
+        }
+        return true;
+    }
+    if (storage->place != PASS_PLACE_ARENA || ++notes->counts[index] > MOST_NOTES) return true;
+    if (!notes->names[index]) notes->names[index] = label;
+    notes->lines[index] = base_arena_format(arena, "%s\nholds %s in %s", notes->lines[index] ? notes->lines[index] : "",
+                                            name, when);
+    return notes->lines[index] != NULL;
+}
+
+static bool find_notes(const pass_memory *memory, const ir_module *module, map_notes *notes, base_arena *arena) {
+    notes->lines = BASE_ARRAY(arena, char *, memory->storage_count + 1);
+    notes->names = BASE_ARRAY(arena, const char *, memory->storage_count + 1);
+    notes->counts = BASE_ARRAY(arena, size_t, memory->storage_count + 1);
+    if (!notes->lines || !notes->names || !notes->counts) return false;
+    for (size_t i = 1; i < module->value_count && i < memory->value_count; i++) {
+        const ir_value *value = module->values[i];
+        pass_location location = value ? pass_memory_location(memory, value) : (pass_location){0};
+        const pass_storage *storage = &memory->storages[location.storage.index];
+        if (!location.storage.index || storage->place != PASS_PLACE_VIEW) continue;
+        const pass_view *view = &memory->views[storage->index];
+        if (view->stride) continue; /* a slice: the storage is what is scanned or stacked */
+        for (uint32_t k = 0; k < view->prologue + view->period; k++) {
+            const char *when = k < view->prologue
+                                   ? base_arena_format(arena, "iteration %u of \"%s\"", k, view->loop->name)
+                                   : base_arena_format(arena, "iterations %u, %u, ... of \"%s\"", k, k + view->period,
+                                                       view->loop->name);
+            const char *label = k < view->prologue ? value->name
+                                                   : base_arena_format(arena, "%s [%u of %u]", value->name,
+                                                                       k - view->prologue, view->period);
+            if (!when || !label || !add_note(memory, notes, view->entries[k], value->name, when, label, 0, arena))
+                return false;
+        }
+    }
+    return true;
+}
+
 static base_status add_storage(map_picture *picture, const pass_memory *memory, const ir_module *module,
                                const pass_storage *storage, size_t index, const map_columns *columns,
-                               base_arena *arena, base_report *report) {
+                               const map_notes *notes, base_arena *arena, base_report *report) {
     map_rectangle *rectangle = add_rectangle(picture, arena);
     if (!rectangle) return base_fail_memory(report);
     uint64_t low = pass_memory_offset(memory, (pass_location){.storage = {(uint32_t)index}});
@@ -142,15 +203,16 @@ static base_status add_storage(map_picture *picture, const pass_memory *memory, 
         .last = step_start(storage->graph, storage->last, columns),
         .low = low,
         .bytes = storage->bytes,
-        .name = storage_name(storage),
+        .name = notes->names[index] ? notes->names[index] : storage_name(storage),
         .family = family_of_storage(storage),
         .buffer = storage->buffer_of != NULL,
     };
     rectangle->title = base_arena_format(
-        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s", kind,
+        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s%s%s", kind,
         rectangle->name, type[0] ? "\n" : "", type, storage->bytes,
         emit_size_print(storage->bytes, size, sizeof size), storage->first, storage->last - 1,
-        storage->graph->owner ? " of " : "", storage->graph->owner ? storage->graph->name : "", low, others);
+        storage->graph->owner ? " of " : "", storage->graph->owner ? storage->graph->name : "", low, others,
+        notes->lines[index] ? notes->lines[index] : "", notes->counts[index] > MOST_NOTES ? "\nand others" : "");
     return rectangle->title ? BASE_OK : base_fail_memory(report);
 }
 
@@ -172,6 +234,8 @@ static base_status picture_of_module(const compile_result *result, map_picture *
         !picture->columns || !picture->curve || !picture->curve_at) {
         return base_fail_memory(report);
     }
+    map_notes notes;
+    if (!find_notes(memory, module, &notes, arena)) return base_fail_memory(report);
     place_columns(main_graph, 0, &columns, picture->columns);
     *picture = (map_picture){.title = module->name,
                              .width = width,
@@ -193,7 +257,7 @@ static base_status picture_of_module(const compile_result *result, map_picture *
             const pass_storage *storage = &memory->storages[i];
             bool drawn = compile_storage_placed(storage) && (storage->buffer_of != NULL) == (frames == 1);
             if (!drawn) continue;
-            base_status status = add_storage(picture, memory, module, storage, i, &columns, arena, report);
+            base_status status = add_storage(picture, memory, module, storage, i, &columns, &notes, arena, report);
             if (status != BASE_OK) return status;
             if (storage->graph != main_graph) continue;
             for (int64_t step = storage->first; step < storage->last && step < (int64_t)steps; step++) {
