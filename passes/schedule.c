@@ -9,7 +9,7 @@
  * node. The problem that order.h solves is made of the storages that analyse-views has joined: a Concat whose
  * parts are written in place is live from its first part on, views cost nothing. Where an operator may write
  * over an input, the search counts that, too. What the search knows is nearly, but not exactly what the later
- * passes do; therefore both orders are followed to the end, through choose-in-place and analyse-liveness, and
+ * passes do; therefore both orders are followed to the end, through choose-in-place, analyse-loops and analyse-liveness, and
  * a graph keeps the file's order unless the new one is truly better.
  *
  * Nodes with effects (random numbers) keep their order among themselves.
@@ -275,6 +275,7 @@ static base_status follow(scheduler *s, ir_graph **graphs, size_t graph_count, s
         context.memory = &copy;
         context.scratch = &arena;
         status = pass_choose_in_place(&context);
+        if (status == BASE_OK) status = pass_analyse_loops(&context);
         if (status == BASE_OK) status = pass_analyse_liveness(&context);
         if (status == BASE_OK && !pass_memory_frame_peaks(&copy, graphs, graph_count, &arena, peaks)) {
             status = base_fail_memory(s->context->report);
