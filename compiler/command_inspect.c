@@ -122,7 +122,8 @@ static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
 }
 
 /* One value of a loop: "  carried x <= y: 64 B, repeats 2 {@0, @64}". */
-static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t slot, const char *source) {
+static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t slot,
+                             const char *source) {
     char text[64];
     const plan_tensor *tensor = &of->tensors[slot];
     const plan_view *view = emit_loop_view(of, slot, loop);
@@ -140,7 +141,8 @@ static bool print_loop(const plan *of, uint32_t node) {
     const plan_loop_form *form = &loop.form;
     printf("  unroll %" PRIu64 ", %" PRIu64 " multi-view tensor%s, carried values in %" PRIu64
            " place%s, copied %s an iteration, %s an entry\n",
-           loop.unroll, loop.multiview, loop.multiview == 1 ? "" : "s", loop.places, loop.places == 1 ? "" : "s",
+           loop.unroll, loop.multiview, loop.multiview == 1 ? "" : "s", loop.places,
+           loop.places == 1 ? "" : "s",
            emit_size_print((size_t)loop.iteration_bytes, text[0], sizeof text[0]),
            emit_size_print((size_t)loop.entry_bytes, text[1], sizeof text[1]));
     for (uint32_t i = 0; i < form->carried; i++) {
@@ -251,7 +253,8 @@ static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, co
     emit_json_signed(json, "stride", view ? view->stride : 0);
     if (view) {
         emit_places(json, of, "first_places", view->first, view->prologue_count, tensor->address.offset);
-        emit_places(json, of, "places", view->first + view->prologue_count, view->period, tensor->address.offset);
+        emit_places(json, of, "places", view->first + view->prologue_count, view->period,
+                    tensor->address.offset);
     } else {
         emit_json_open(json, "first_places", '[');
         emit_json_close(json, ']');

@@ -4,9 +4,9 @@
  *   node        operator, name, key attributes, kernel; one line for each constant; one for each output:
  * where its bytes lie. Coloured by family. A dashed outline without colour: a view, nothing runs. edge type
  * and shape of the tensor sub-graph   a box with its parameters above and its results below. What is carried
- * around a loop goes back by a dashed edge, labelled "parameter <= replacement"; a tensor whose address changes
- * with the iterations shows its table: v3 (view 3 of the plan), the entries of the first iterations, then those
- * that repeat, and how many these are. The branches of an If stand side by side.
+ * around a loop goes back by a dashed edge, labelled "parameter <= replacement"; a tensor whose address
+ * changes with the iterations shows its table: v3 (view 3 of the plan), the entries of the first iterations,
+ * then those that repeat, and how many these are. The branches of an If stand side by side.
  *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
@@ -469,7 +469,9 @@ static void emit_control(dot_writer *writer, uint32_t index) {
     emit_format(writer->out, "subgraph cluster_c%u {\n", index);
     writer->depth++;
     indent(writer);
-    emit_text(writer->out, "style=\"rounded,filled\" fillcolor=\"#fff8f5\" color=\"#b04a2f\" fontsize=10 labeljust=l label=");
+    emit_text(
+        writer->out,
+        "style=\"rounded,filled\" fillcolor=\"#fff8f5\" color=\"#b04a2f\" fontsize=10 labeljust=l label=");
     emit_control_label(writer, index, loop);
     emit_node(writer, index);
     emit_exit(writer, index);

@@ -127,15 +127,16 @@ static char *other_values(const pass_memory *memory, const pass_storage *storage
 
 enum { MOST_NOTES = 6, MOST_NESTED_VIEWS = 16 };
 
-/* What the buffers of a loop hold in which iteration, by storage: lines for the tooltip, and a short form for the label. */
+/* What the buffers of a loop hold in which iteration, by storage: lines for the tooltip, and a short form for
+ * the label. */
 typedef struct map_notes {
     char **lines;       /* NULL: no buffer of a loop */
     const char **names; /* "x[1 of 2]" */
     size_t *counts;
 } map_notes;
 
-/* One more line: `name` lies in the place that `location` resolves to in the iterations that `when` tells. Where that is
- * a view of an enclosing loop, it is all places of that view. */
+/* One more line: `name` lies in the place that `location` resolves to in the iterations that `when` tells.
+ * Where that is a view of an enclosing loop, it is all places of that view. */
 static bool add_note(const pass_memory *memory, map_notes *notes, pass_location location, const char *name,
                      const char *when, const char *label, int depth, base_arena *arena) {
     location = pass_memory_resolve(memory, location);
@@ -144,22 +145,25 @@ static bool add_note(const pass_memory *memory, map_notes *notes, pass_location 
     if (storage->place == PASS_PLACE_VIEW && depth < MOST_NESTED_VIEWS) {
         const pass_view *view = &memory->views[storage->index];
         for (uint32_t k = 0; k < view->prologue + view->period; k++) {
-            const char *both = k < view->prologue
-                                   ? base_arena_format(arena, "%s, iteration %u of \"%s\"", when, k, view->loop->name)
-                                   : base_arena_format(arena, "%s, iterations %u, %u, ... of \"%s\"", when, k,
-                                                       k + view->period, view->loop->name);
-            if (!both || !add_note(memory, notes, view->entries[k], name, both, label, depth + 1, arena)) return false;
+            const char *both =
+                k < view->prologue
+                    ? base_arena_format(arena, "%s, iteration %u of \"%s\"", when, k, view->loop->name)
+                    : base_arena_format(arena, "%s, iterations %u, %u, ... of \"%s\"", when, k,
+                                        k + view->period, view->loop->name);
+            if (!both || !add_note(memory, notes, view->entries[k], name, both, label, depth + 1, arena))
+                return false;
         }
         return true;
     }
     if (storage->place != PASS_PLACE_ARENA || ++notes->counts[index] > MOST_NOTES) return true;
     if (!notes->names[index]) notes->names[index] = label;
-    notes->lines[index] = base_arena_format(arena, "%s\nholds %s in %s", notes->lines[index] ? notes->lines[index] : "",
-                                            name, when);
+    notes->lines[index] = base_arena_format(arena, "%s\nholds %s in %s",
+                                            notes->lines[index] ? notes->lines[index] : "", name, when);
     return notes->lines[index] != NULL;
 }
 
-static bool find_notes(const pass_memory *memory, const ir_module *module, map_notes *notes, base_arena *arena) {
+static bool find_notes(const pass_memory *memory, const ir_module *module, map_notes *notes,
+                       base_arena *arena) {
     notes->lines = BASE_ARRAY(arena, char *, memory->storage_count + 1);
     notes->names = BASE_ARRAY(arena, const char *, memory->storage_count + 1);
     notes->counts = BASE_ARRAY(arena, size_t, memory->storage_count + 1);
@@ -174,12 +178,13 @@ static bool find_notes(const pass_memory *memory, const ir_module *module, map_n
         for (uint32_t k = 0; k < view->prologue + view->period; k++) {
             const char *when = k < view->prologue
                                    ? base_arena_format(arena, "iteration %u of \"%s\"", k, view->loop->name)
-                                   : base_arena_format(arena, "iterations %u, %u, ... of \"%s\"", k, k + view->period,
-                                                       view->loop->name);
+                                   : base_arena_format(arena, "iterations %u, %u, ... of \"%s\"", k,
+                                                       k + view->period, view->loop->name);
             const char *label = k < view->prologue ? value->name
                                                    : base_arena_format(arena, "%s [%u of %u]", value->name,
                                                                        k - view->prologue, view->period);
-            if (!when || !label || !add_note(memory, notes, view->entries[k], value->name, when, label, 0, arena))
+            if (!when || !label ||
+                !add_note(memory, notes, view->entries[k], value->name, when, label, 0, arena))
                 return false;
         }
     }
@@ -208,11 +213,12 @@ static base_status add_storage(map_picture *picture, const pass_memory *memory, 
         .buffer = storage->buffer_of != NULL,
     };
     rectangle->title = base_arena_format(
-        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s%s%s", kind,
-        rectangle->name, type[0] ? "\n" : "", type, storage->bytes,
+        arena, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s%s%s",
+        kind, rectangle->name, type[0] ? "\n" : "", type, storage->bytes,
         emit_size_print(storage->bytes, size, sizeof size), storage->first, storage->last - 1,
         storage->graph->owner ? " of " : "", storage->graph->owner ? storage->graph->name : "", low, others,
-        notes->lines[index] ? notes->lines[index] : "", notes->counts[index] > MOST_NOTES ? "\nand others" : "");
+        notes->lines[index] ? notes->lines[index] : "",
+        notes->counts[index] > MOST_NOTES ? "\nand others" : "");
     return rectangle->title ? BASE_OK : base_fail_memory(report);
 }
 
@@ -257,7 +263,8 @@ static base_status picture_of_module(const compile_result *result, map_picture *
             const pass_storage *storage = &memory->storages[i];
             bool drawn = compile_storage_placed(storage) && (storage->buffer_of != NULL) == (frames == 1);
             if (!drawn) continue;
-            base_status status = add_storage(picture, memory, module, storage, i, &columns, &notes, arena, report);
+            base_status status =
+                add_storage(picture, memory, module, storage, i, &columns, &notes, arena, report);
             if (status != BASE_OK) return status;
             if (storage->graph != main_graph) continue;
             for (int64_t step = storage->first; step < storage->last && step < (int64_t)steps; step++) {

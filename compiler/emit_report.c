@@ -12,9 +12,9 @@ static bool is_node(const plan *of, const plan_node *node, const char *operator_
     return strcmp(text_of(of, node->operator_name), operator_name) == 0;
 }
 
-/* A loop: how it is carried out, and what it copies. `repeat_lengths` has one number for each carried parameter, in their
- * order: 1 where its address never changes (or does with an enclosing loop only). `unroll` is the least common multiple of
- * these and of all other tensors' in the body. */
+/* A loop: how it is carried out, and what it copies. `repeat_lengths` has one number for each carried
+ * parameter, in their order: 1 where its address never changes (or does with an enclosing loop only).
+ * `unroll` is the least common multiple of these and of all other tensors' in the body. */
 static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     const plan_node *node = &of->nodes[index];
     emit_loop loop;

@@ -4,8 +4,8 @@
  *     ouro_error error;
  *     if (ouro_compile(&options, &error)) return ouro_error_print(&error);
  *
- * No mutable globals: compiles on several threads do not disturb each other (pictures excepted: Graphviz is not
- * thread-safe, so two calls that write .svg or .png through it must not overlap).
+ * No mutable globals: compiles on several threads do not disturb each other (pictures excepted: Graphviz is
+ * not thread-safe, so two calls that write .svg or .png through it must not overlap).
  */
 #ifndef OURO_COMPILER_H
 #define OURO_COMPILER_H
@@ -23,9 +23,9 @@ typedef struct ouro_dim {
 } ouro_dim;
 
 typedef struct ouro_compile_options {
-    const char *model_path;      /* the .onnx file */
-    const char *plan_path;       /* NULL: no plan is written */
-    const ouro_dim *dims;        /* symbolic dimensions to fix */
+    const char *model_path; /* the .onnx file */
+    const char *plan_path;  /* NULL: no plan is written */
+    const ouro_dim *dims;   /* symbolic dimensions to fix */
     size_t dim_count;
     const char *allocator;       /* as in --allocator; NULL: "auto" */
     double seconds;              /* for allocators that search; 0: their default */

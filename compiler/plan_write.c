@@ -29,7 +29,8 @@ typedef struct plan_writer {
     base_report *report;
     base_arena arena;
     base_map text_offsets; /* text -> its offset, as a pointer into the table's numbers + 1 */
-    record_table texts, integers, slots, tensors, attributes, nodes, graphs, symbols, inputs, outputs, views, addresses;
+    record_table texts, integers, slots, tensors, attributes, nodes, graphs, symbols, inputs, outputs, views,
+        addresses;
     uint32_t *slot_of;         /* by value id; PLAN_ABSENT where it is not written */
     ir_graph **graph_order;    /* owners before what they own, graphs of one node next to each other */
     uint32_t *graph_number;    /* by graph id */
@@ -241,8 +242,8 @@ static bool write_tensors(plan_writer *w) {
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
         if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING) {
             char type[128];
-            base_fail_unsupported(w->report, "tensor \"%s\" is %s: only tensors of numbers can be executed", value->name,
-                                  op_type_print(&value->type, type, sizeof type));
+            base_fail_unsupported(w->report, "tensor \"%s\" is %s: only tensors of numbers can be executed",
+                                  value->name, op_type_print(&value->type, type, sizeof type));
             return false;
         }
         plan_address address;
@@ -489,7 +490,8 @@ static bool write_module(plan_writer *w) {
     }
     for (uint32_t i = 0; i < main_graph->result_count; i++) {
         const ir_value *value = main_graph->results[i]->value;
-        if (!write_interface(w, &w->outputs, ir_graph_result_name(main_graph, i), slot_of(w, value))) return false;
+        if (!write_interface(w, &w->outputs, ir_graph_result_name(main_graph, i), slot_of(w, value)))
+            return false;
     }
     return true;
 }
@@ -536,7 +538,7 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
         {&w->slots, &header.slots},           {&w->tensors, &header.tensors},
         {&w->attributes, &header.attributes}, {&w->nodes, &header.nodes},
         {&w->graphs, &header.graphs},         {&w->views, &header.views},
-        {&w->addresses, &header.addresses},           {&w->symbols, &header.symbols},
+        {&w->addresses, &header.addresses},   {&w->symbols, &header.symbols},
         {&w->inputs, &header.inputs},         {&w->outputs, &header.outputs},
     };
     enum { PARTS = sizeof parts / sizeof *parts };

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- status and report (base.c) -------------------------------------------------------------------- */
+/* ---- status and report (base.c) ------------------------------------------------------------------------ */
 
 /* What a fallible function returns. The numbers are the exit statuses of the command. */
 typedef enum base_status {
@@ -48,15 +48,15 @@ base_status base_fail(base_report *report, base_status status, const char *forma
     __attribute__((format(printf, 3, 4)));
 base_status base_fail_va(base_report *report, base_status status, const char *format, va_list arguments);
 
-/* The same for what is valid but not supported (an operator, a type, a form): BASE_INVALID, and marks the report
- * as unsupported. */
+/* The same for what is valid but not supported (an operator, a type, a form): BASE_INVALID, and marks the
+ * report as unsupported. */
 base_status base_fail_unsupported(base_report *report, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
 /* Reports that memory ran out; returns BASE_MACHINE. */
 base_status base_fail_memory(base_report *report);
 
-/* ---- arenas (base.c) --------------------------------------------------------------------------------- */
+/* ---- arenas (base.c) ----------------------------------------------------------------------------------- */
 
 /* Where an arena takes its blocks from. `allocate` returns NULL when there is none; both get `user`. */
 typedef struct base_allocator {
@@ -73,9 +73,9 @@ typedef struct base_block base_block;
 /* Memory that is freed as a whole. One thread at a time. */
 typedef struct base_arena {
     const base_allocator *allocator;
-    base_block *blocks;   /* newest first */
-    size_t used;          /* bytes used of the newest block */
-    size_t reserved;      /* bytes taken from the allocator in all */
+    base_block *blocks; /* newest first */
+    size_t used;        /* bytes used of the newest block */
+    size_t reserved;    /* bytes taken from the allocator in all */
 } base_arena;
 
 /* Prepares an empty arena; takes nothing yet. A NULL allocator means base_allocator_heap. */
@@ -84,8 +84,8 @@ void base_arena_init(base_arena *arena, const base_allocator *allocator);
 /* Gives everything back. The arena is empty and usable afterwards. */
 void base_arena_free(base_arena *arena);
 
-/* `count` elements of `size` bytes, zeroed, aligned to 16. NULL when memory runs out or the product overflows.
- * Zero bytes give a valid pointer. */
+/* `count` elements of `size` bytes, zeroed, aligned to 16. NULL when memory runs out or the product
+ * overflows. Zero bytes give a valid pointer. */
 void *base_arena_alloc(base_arena *arena, size_t count, size_t size);
 
 /* A copy of `length` bytes with a terminating zero behind them; NULL when memory runs out. */
@@ -103,7 +103,7 @@ void *base_arena_grow(base_arena *arena, void *array, size_t *capacity, size_t n
 #define BASE_NEW(arena, type) ((type *)base_arena_alloc((arena), 1, sizeof(type)))
 #define BASE_ARRAY(arena, type, count) ((type *)base_arena_alloc((arena), (count), sizeof(type)))
 
-/* ---- checked sizes (base.c) -------------------------------------------------------------------------- */
+/* ---- checked sizes (base.c) ---------------------------------------------------------------------------- */
 
 /* Each returns false, and leaves *result alone, when the exact result does not fit. */
 bool base_size_add(size_t a, size_t b, size_t *result);
@@ -112,11 +112,11 @@ bool base_size_align(size_t value, size_t alignment, size_t *result); /* up; ali
 bool base_int64_add(int64_t a, int64_t b, int64_t *result);
 bool base_int64_multiply(int64_t a, int64_t b, int64_t *result);
 
-/* ---- hashing (base.c) -------------------------------------------------------------------------------- */
+/* ---- hashing (base.c) ---------------------------------------------------------------------------------- */
 
-/* A 64-bit non-cryptographic hash, the same on every machine: FNV-1a over 8-byte words (long data: eight lanes of
- * them), each step folded onto its lower half, with a final mix in the manner of splitmix64. For name tables and
- * plan checksums. `seed` chains calls. */
+/* A 64-bit non-cryptographic hash, the same on every machine: FNV-1a over 8-byte words (long data: eight
+ * lanes of them), each step folded onto its lower half, with a final mix in the manner of splitmix64. For
+ * name tables and plan checksums. `seed` chains calls. */
 uint64_t base_hash(const void *data, size_t bytes, uint64_t seed);
 
 /* A map from text to a pointer, in an arena. Zero-initialise with the arena set. */

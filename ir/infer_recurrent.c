@@ -18,10 +18,12 @@ base_status op_infer_recurrent(op_call *call, base_report *report) {
         return base_fail(report, BASE_INVALID, "direction is none of forward, reverse, bidirectional");
     }
     for (uint32_t i = 0; i < 3; i++) {
-        base_status status = i ? op_check_same(call, i, 0, report) : op_check_input(call, i, OP_SET_FLOATS, report);
+        base_status status =
+            i ? op_check_same(call, i, 0, report) : op_check_input(call, i, OP_SET_FLOATS, report);
         if (status != BASE_OK) return status;
         int32_t rank = call->inputs[i].type.shape.rank;
-        if (rank >= 0 && rank != 3) return base_fail(report, BASE_INVALID, "input %u has rank %d, expected 3", i, rank);
+        if (rank >= 0 && rank != 3)
+            return base_fail(report, BASE_INVALID, "input %u has rank %d, expected 3", i, rank);
     }
     const op_shape *x = &call->inputs[0].type.shape;
     const op_shape *r = &call->inputs[2].type.shape;
@@ -32,7 +34,8 @@ base_status op_infer_recurrent(op_call *call, base_report *report) {
         return base_fail(report, BASE_INVALID, "hidden_size is %lld, expected at least 1", (long long)hidden);
     }
     if (r->rank == 3 && !agree(&hidden, r->dims[2])) {
-        return base_fail(report, BASE_INVALID, "input 2 (recurrence weights) has %lld columns, hidden_size is %lld",
+        return base_fail(report, BASE_INVALID,
+                         "input 2 (recurrence weights) has %lld columns, hidden_size is %lld",
                          (long long)r->dims[2], (long long)hidden);
     }
     /* What the dimensions of each input must be; negative: not known. */
@@ -68,7 +71,8 @@ base_status op_infer_recurrent(op_call *call, base_report *report) {
             op_shape want = {.rank = expected[i].rank};
             for (int32_t d = 0; d < want.rank; d++) want.dims[d] = expected[i].dims[d];
             return base_fail(report, BASE_INVALID, "input %u has shape %s, expected %s", i,
-                             op_shape_text(shape, text, sizeof text), op_shape_text(&want, wanted, sizeof wanted));
+                             op_shape_text(shape, text, sizeof text),
+                             op_shape_text(&want, wanted, sizeof wanted));
         }
     }
     op_shape y = batch_first ? (op_shape){.rank = 4, .dims = {batch, sequence, directions, hidden}}

@@ -3,20 +3,19 @@
  * Glossary
  *   value      defined once: by a node, as a parameter of a graph, or as a constant of the module
  *   node       one application of an operator; its place in its graph's list is its place in the schedule
- *   graph      parameters, nodes, results; the main graph, or owned by a node (bodies of loops, branches of If)
- *   capture    a use, inside a graph, of a value defined in an enclosing graph: allowed, and not listed anywhere;
- *              see ir_node_captures
- *   use        one input slot of a node, or one result slot of a graph
- *   origin     where a node comes from in the model: graph path and ONNX node name, for messages
+ *   graph      parameters, nodes, results; the main graph, or owned by a node (bodies of loops, branches of
+ * If) capture    a use, inside a graph, of a value defined in an enclosing graph: allowed, and not listed
+ * anywhere; see ir_node_captures use        one input slot of a node, or one result slot of a graph origin
+ * where a node comes from in the model: graph path and ONNX node name, for messages
  *
  * Control nodes
  *   If         input 0: the condition (bool, one element). graphs[0]: then, graphs[1]: else; neither has
  *              parameters; result i of either becomes output i.
- *   Loop       inputs: trip count (int64 scalar, may be absent), condition (bool scalar, may be absent), then N
- *              initial values of the carried parameters, then S tensors that are scanned. graphs[0] is the body:
+ *   Loop       inputs: trip count (int64 scalar, may be absent), condition (bool scalar, may be absent), then
+ * N initial values of the carried parameters, then S tensors that are scanned. graphs[0] is the body:
  *              parameters iteration (int64 scalar), condition (bool scalar), N carried, S slices; results:
- *              condition, N replacements (carried parameter i <= result 1 + i), K scan output slices. Outputs: N
- *              carried values at exit, K stacked slices. S and K are the attributes ouro.scan_inputs and
+ *              condition, N replacements (carried parameter i <= result 1 + i), K scan output slices.
+ * Outputs: N carried values at exit, K stacked slices. S and K are the attributes ouro.scan_inputs and
  *              ouro.scan_outputs (absent: 0, and K = outputs - N). The condition is tested before each
  *              iteration: the loop runs while trips are left and the condition holds. Absent: true.
  *              ONNX's Scan and the recurrent operators are lowered to this node.
@@ -38,21 +37,27 @@ typedef struct ir_use ir_use;
 typedef struct ir_constant ir_constant;
 
 /* Numbers within a module, dense from 1, for side tables; zero means none. Never reused. */
-typedef struct ir_value_id { uint32_t index; } ir_value_id;
-typedef struct ir_node_id { uint32_t index; } ir_node_id;
-typedef struct ir_graph_id { uint32_t index; } ir_graph_id;
+typedef struct ir_value_id {
+    uint32_t index;
+} ir_value_id;
+typedef struct ir_node_id {
+    uint32_t index;
+} ir_node_id;
+typedef struct ir_graph_id {
+    uint32_t index;
+} ir_graph_id;
 
 /* One input slot of a node (node set), or one result slot of a graph (node NULL). */
 struct ir_use {
-    ir_value *value;   /* NULL: an absent optional input */
+    ir_value *value; /* NULL: an absent optional input */
     ir_node *node;
-    ir_graph *graph;   /* of the node, or whose result it is */
+    ir_graph *graph; /* of the node, or whose result it is */
     uint32_t index;
     ir_use *previous, *next; /* among the uses of the value */
 };
 
-/* The data of a constant. `release` (may be NULL) is called with `owner` when the constant goes, at the latest
- * with the module. */
+/* The data of a constant. `release` (may be NULL) is called with `owner` when the constant goes, at the
+ * latest with the module. */
 struct ir_constant {
     op_tensor tensor;
     void (*release)(void *owner);
@@ -66,27 +71,27 @@ struct ir_value {
     ir_value_kind kind;
     const char *name; /* unique in the module, never empty; the ONNX name where it has one */
     op_type type;
-    ir_graph *graph;  /* where it is defined; NULL for constants */
-    ir_node *node;    /* IR_RESULT_OF_NODE */
-    uint32_t index;   /* which output of node, or which parameter of graph */
-    ir_constant *constant; /* IR_CONSTANT */
-    ir_use *uses;     /* first of the list */
+    ir_graph *graph;         /* where it is defined; NULL for constants */
+    ir_node *node;           /* IR_RESULT_OF_NODE */
+    uint32_t index;          /* which output of node, or which parameter of graph */
+    ir_constant *constant;   /* IR_CONSTANT */
+    ir_use *uses;            /* first of the list */
     const int64_t *symbolic; /* known integer values, see op_tensor.symbolic; set by shape inference */
 };
 
 struct ir_node {
     ir_node_id id;
     op_code code;
-    const char *name;   /* ONNX node name; may be "" */
-    const char *path;   /* graph path in the model, such as "main/Loop_3/body" */
+    const char *name; /* ONNX node name; may be "" */
+    const char *path; /* graph path in the model, such as "main/Loop_3/body" */
     op_attributes attributes;
     uint32_t input_count, output_count, graph_count;
     ir_use **inputs;    /* never NULL; ->value may be */
     ir_value **outputs; /* NULL: an optional output that is not wanted */
     ir_graph **graphs;
-    ir_graph *graph;    /* where it stands */
+    ir_graph *graph; /* where it stands */
     ir_node *previous, *next;
-    const char *kernel; /* the name of the kernel that will run it; NULL until passes/select.c */
+    const char *kernel;   /* the name of the kernel that will run it; NULL until passes/select.c */
     size_t scratch_bytes; /* what that kernel needs beside its tensors */
 };
 
@@ -94,10 +99,10 @@ struct ir_graph {
     ir_graph_id id;
     const char *name;
     ir_module *module;
-    ir_node *owner;        /* NULL: the main graph */
+    ir_node *owner; /* NULL: the main graph */
     uint32_t parameter_count, result_count;
     ir_value **parameters;
-    ir_use **results;      /* ->value never NULL once the graph is complete */
+    ir_use **results;          /* ->value never NULL once the graph is complete */
     const char **result_names; /* what the model calls them; read through ir_graph_result_name */
     size_t result_name_capacity;
     ir_node *first, *last; /* the schedule */
@@ -105,21 +110,21 @@ struct ir_graph {
 };
 
 typedef struct ir_symbol {
-    const char *name;  /* "batch", or NULL for a computed one */
-    char operation;    /* of a computed one: see op_call.dim_compute */
+    const char *name; /* "batch", or NULL for a computed one */
+    char operation;   /* of a computed one: see op_call.dim_compute */
     int64_t a, b;
 } ir_symbol;
 
 struct ir_module {
     base_arena arena;
-    const char *name;      /* of the model file, for messages */
+    const char *name; /* of the model file, for messages */
     ir_graph *main;
-    ir_value **values;     /* by id.index; [0] is NULL; removed ones are NULL */
+    ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
     ir_node **nodes;
     ir_graph **graphs;
     size_t value_count, node_count, graph_count; /* one more than the largest id */
     size_t value_capacity, node_capacity, graph_capacity;
-    ir_symbol *symbols;    /* symbol k (dimension -k) is symbols[k]; [0] is unused */
+    ir_symbol *symbols; /* symbol k (dimension -k) is symbols[k]; [0] is unused */
     size_t symbol_count, symbol_capacity;
     base_map names;        /* value names in use */
     base_map name_numbers; /* the last number that was appended to a name to make it unique */
@@ -129,7 +134,8 @@ struct ir_module {
 /* How deep graphs may nest: import and ir_parse refuse more, so that walks may recurse. */
 enum { IR_MAX_DEPTH = 100 };
 
-/* ---- construction (ir.c); every function that makes something returns NULL or false when memory runs out -- */
+/* ---- construction (ir.c); every function that makes something returns NULL or false when memory runs out
+ * --- */
 
 ir_module *ir_module_new(const base_allocator *allocator, const char *name);
 void ir_module_free(ir_module *module); /* releases constants and the arena; NULL is allowed */
@@ -138,8 +144,8 @@ void ir_module_free(ir_module *module); /* releases constants and the arena; NUL
 ir_graph *ir_graph_new(ir_module *module, const char *name);
 ir_value *ir_graph_add_parameter(ir_graph *graph, const char *name, const op_type *type);
 bool ir_graph_add_result(ir_graph *graph, ir_value *value);
-/* What the outside calls a result (an output of the model), where that is not the name of its value; the name is
- * copied. Values come and go in passes, the interface keeps its names. */
+/* What the outside calls a result (an output of the model), where that is not the name of its value; the name
+ * is copied. Values come and go in passes, the interface keeps its names. */
 bool ir_graph_set_result_name(ir_graph *graph, uint32_t index, const char *name);
 /* That name; without one, the name of the value. */
 const char *ir_graph_result_name(const ir_graph *graph, uint32_t index);
@@ -154,8 +160,9 @@ ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *t
 ir_value *ir_constant_reserve(ir_module *module, const char *name, const op_type *type, size_t bytes,
                               void **data);
 
-/* A node at the end of `graph`, or before `before` where that is not NULL. `inputs` may hold NULLs. Attributes
- * are kept by pointer (they must live in the module's arena; see ir_attributes_copy). Outputs are added after. */
+/* A node at the end of `graph`, or before `before` where that is not NULL. `inputs` may hold NULLs.
+ * Attributes are kept by pointer (they must live in the module's arena; see ir_attributes_copy). Outputs are
+ * added after. */
 ir_node *ir_node_new(ir_graph *graph, ir_node *before, op_code code, const char *name, const char *path,
                      op_attributes attributes, uint32_t input_count, ir_value *const *inputs);
 /* Adds output slot number node->output_count. A NULL or empty name makes one up; a used one is made unique.
@@ -168,27 +175,28 @@ bool ir_attributes_copy(ir_module *module, const op_attributes *from, op_attribu
 bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_attribute *attribute);
 /* The symbol with this name, made where it is new; a dimension (negative), or OP_DIM_UNKNOWN on failure. */
 int64_t ir_symbol_named(ir_module *module, const char *name);
-/* op_call.dim_compute for a module (user is the module). Simplifies: numbers are gathered, (x * a) / a is x; extents
- * that are divided by are taken to be non-zero. */
+/* op_call.dim_compute for a module (user is the module). Simplifies: numbers are gathered, (x * a) / a is x;
+ * extents that are divided by are taken to be non-zero. */
 int64_t ir_symbol_compute(void *module, char operation, int64_t a, int64_t b);
 
-/* ---- change (ir.c) ----------------------------------------------------------------------------------- */
+/* ---- change (ir.c) ------------------------------------------------------------------------------------- */
 
 ir_value *ir_input(const ir_node *node, uint32_t index); /* NULL: absent or out of range */
-bool ir_node_set_input(ir_node *node, uint32_t index, ir_value *value); /* grows the list with absent inputs */
-void ir_node_remove_input(ir_node *node, uint32_t index);               /* the later ones move up */
+bool ir_node_set_input(ir_node *node, uint32_t index,
+                       ir_value *value);                  /* grows the list with absent inputs */
+void ir_node_remove_input(ir_node *node, uint32_t index); /* the later ones move up */
 void ir_graph_set_result(ir_graph *graph, uint32_t index, ir_value *value);
-void ir_value_replace(ir_value *from, ir_value *to);     /* in all uses */
+void ir_value_replace(ir_value *from, ir_value *to); /* in all uses */
 /* Removes a node whose outputs have no uses, with the graphs that it owns. */
 void ir_node_remove(ir_node *node);
 /* Removes a constant without uses and releases its data. */
 void ir_constant_remove(ir_module *module, ir_value *value);
-/* Takes a node, with what it owns, out of its graph and puts it into another (of the same module), before `before`, a
- * node of that graph, or (NULL) at its end. */
+/* Takes a node, with what it owns, out of its graph and puts it into another (of the same module), before
+ * `before`, a node of that graph, or (NULL) at its end. */
 void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before);
 void ir_node_move(ir_node *node, ir_node *before); /* before NULL: to the end; within its graph */
 
-/* ---- questions (ir.c) -------------------------------------------------------------------------------- */
+/* ---- questions (ir.c) ---------------------------------------------------------------------------------- */
 
 uint32_t ir_value_use_count(const ir_value *value);
 bool ir_value_is_result(const ir_value *value); /* of any graph */
@@ -197,27 +205,29 @@ bool ir_graph_encloses(const ir_graph *graph, const ir_graph *inner);
 /* The values that the sub-graphs of node use from outside of node, each once, constants left out, in order of
  * first use; in `arena`. False when memory runs out. */
 bool ir_node_captures(const ir_node *node, base_arena *arena, ir_value ***values, size_t *count);
-/* "MODEL: PATH: node \"NAME\" (Op)" becomes the context of report's next messages; a node without a name is called
- * by what it makes: node of "VALUE". */
+/* "MODEL: PATH: node \"NAME\" (Op)" becomes the context of report's next messages; a node without a name is
+ * called by what it makes: node of "VALUE". */
 void ir_node_context(const ir_node *node, base_report *report);
-/* Describes the application: fills call (inputs and outputs in arrays from `arena`, types and constant data set,
- * dim_compute set to the module's). False when memory runs out. */
+/* Describes the application: fills call (inputs and outputs in arrays from `arena`, types and constant data
+ * set, dim_compute set to the module's). False when memory runs out. */
 bool ir_node_call(const ir_node *node, base_arena *arena, op_call *call);
 
-/* ---- text (ir_print.c, ir_parse.c); docs/IR.md describes the form ------------------------------------- */
+/* ---- text (ir_print.c, ir_parse.c); docs/IR.md describes the form -------------------------------------- */
 
-/* Prints the module so that ir_parse makes an equal one. Constants up to 16 elements print their values; larger
- * ones print a hash, and parse back as that many zero bytes unless `data` is set, which prints all. */
-typedef struct ir_print_options { bool data; } ir_print_options;
+/* Prints the module so that ir_parse makes an equal one. Constants up to 16 elements print their values;
+ * larger ones print a hash, and parse back as that many zero bytes unless `data` is set, which prints all. */
+typedef struct ir_print_options {
+    bool data;
+} ir_print_options;
 bool ir_print(const ir_module *module, const ir_print_options *options, FILE *file); /* false: write failed */
 base_status ir_parse(const char *text, size_t length, const char *name, const base_allocator *allocator,
                      ir_module **module, base_report *report);
 
 /* ---- verifier (ir_verify.c) ---------------------------------------------------------------------------- */
 
-/* Checks: definitions dominate uses (through captures), lists and use lists agree, arity and attributes fit the
- * operator's row, types of control nodes fit their graphs, names are unique. Slow and obvious; reports what is
- * broken as BASE_INVALID, with `when` ("after fuse") in the message. */
+/* Checks: definitions dominate uses (through captures), lists and use lists agree, arity and attributes fit
+ * the operator's row, types of control nodes fit their graphs, names are unique. Slow and obvious; reports
+ * what is broken as BASE_INVALID, with `when` ("after fuse") in the message. */
 base_status ir_verify(const ir_module *module, const char *when, base_report *report);
 
 #endif

@@ -2,7 +2,8 @@
  *
  * This is the vocabulary that the compiler and the runtime share. It knows neither graphs nor plans nor
  * kernels: an operator is asked about ONE application of it, described by an op_call. The same shape function
- * therefore serves the compiler (some dimensions symbolic, some inputs constant) and the executor (all known).
+ * therefore serves the compiler (some dimensions symbolic, some inputs constant) and the executor (all
+ * known).
  *
  * Words:
  *   dtype      element type; the numbers are those of ONNX's TensorProto.DataType
@@ -15,7 +16,7 @@
 
 #include "ir/base.h"
 
-/* ---- types ------------------------------------------------------------------------------------------- */
+/* ---- types --------------------------------------------------------------------------------------------- */
 
 enum { OP_MAX_RANK = 12 };
 #define OP_DIM_UNKNOWN INT64_MIN
@@ -43,8 +44,8 @@ typedef enum op_dtype {
 
 /* Bytes of one element; 0 for OP_NONE. An OP_STRING element is an op_string. */
 size_t op_dtype_bytes(op_dtype dtype);
-const char *op_dtype_name(op_dtype dtype);          /* "float32", "int64", "bool", ... ; never NULL */
-op_dtype op_dtype_from_name(const char *name);      /* OP_NONE when there is none */
+const char *op_dtype_name(op_dtype dtype);     /* "float32", "int64", "bool", ... ; never NULL */
+op_dtype op_dtype_from_name(const char *name); /* OP_NONE when there is none */
 
 /* One element of a string tensor; owned by whoever owns the tensor's data. Not zero-terminated. */
 typedef struct op_string {
@@ -80,7 +81,7 @@ typedef struct op_type {
     size_t packed_bytes; /* OP_LAYOUT_PACKED only */
 } op_type;
 
-bool op_shape_known(const op_shape *shape);          /* rank and all dimensions */
+bool op_shape_known(const op_shape *shape); /* rank and all dimensions */
 bool op_shape_equal(const op_shape *a, const op_shape *b);
 /* The number of elements; false where not known or too large for int64. */
 bool op_shape_elements(const op_shape *shape, int64_t *elements);
@@ -90,7 +91,7 @@ bool op_type_bytes(const op_type *type, size_t *bytes);
 /* Prints "float32[1,3,?,s2]:nc16" into text (cut to capacity); returns text. Symbols print as s<number>. */
 char *op_type_print(const op_type *type, char *text, size_t capacity);
 
-/* ---- tensors and attributes -------------------------------------------------------------------------- */
+/* ---- tensors and attributes ---------------------------------------------------------------------------- */
 
 /* A tensor as kernels and shape functions see it. Whoever made it owns `data`. */
 typedef struct op_tensor {
@@ -143,9 +144,10 @@ float op_attribute_real(const op_attributes *attributes, const char *name, float
 const int64_t *op_attribute_integers(const op_attributes *attributes, const char *name, size_t *count);
 const float *op_attribute_reals(const op_attributes *attributes, const char *name, size_t *count);
 /* The text of the attribute equals `text`; `otherwise` is what an absent attribute equals. */
-bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text, const char *otherwise);
+bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text,
+                     const char *otherwise);
 
-/* ---- one application of an operator ------------------------------------------------------------------ */
+/* ---- one application of an operator -------------------------------------------------------------------- */
 
 typedef enum op_code {
     OP_CODE_NONE = 0,
@@ -155,8 +157,8 @@ typedef enum op_code {
     OP_CODE_COUNT
 } op_code;
 
-/* An application: for shape functions, and for kernels before they run. An absent optional input or output has
- * dtype OP_NONE. */
+/* An application: for shape functions, and for kernels before they run. An absent optional input or output
+ * has dtype OP_NONE. */
 typedef struct op_call {
     op_code code;
     op_attributes attributes;
@@ -187,7 +189,7 @@ bool op_axis(int64_t axis, int32_t rank, int32_t *normal);
 /* numpy's broadcasting of two shapes with symbols; false where they cannot be broadcast. */
 bool op_shape_broadcast(const op_call *call, const op_shape *a, const op_shape *b, op_shape *result);
 
-/* ---- the operator table (op.c, ops.def) -------------------------------------------------------------- */
+/* ---- the operator table (op.c, ops.def) ---------------------------------------------------------------- */
 
 /* How an operator's result can lie in the bytes of its inputs, so that nothing is executed. Whether a
  * particular application does is decided by passes/alias.c (contiguity, layout). */
@@ -202,9 +204,9 @@ typedef enum op_view {
 
 enum op_flags {
     OP_FLAG_COMMUTATIVE = 1,
-    OP_FLAG_EFFECT = 2,    /* not to be folded, merged or reordered: random numbers */
-    OP_FLAG_GRAPHS = 4,    /* owns sub-graphs: Loop, If, Scan */
-    OP_FLAG_DYNAMIC = 8    /* the extent of an output depends on values of the inputs, always */
+    OP_FLAG_EFFECT = 2, /* not to be folded, merged or reordered: random numbers */
+    OP_FLAG_GRAPHS = 4, /* owns sub-graphs: Loop, If, Scan */
+    OP_FLAG_DYNAMIC = 8 /* the extent of an output depends on values of the inputs, always */
 };
 
 /* Bits of op_row.in_place: output 0 may be written over input i (same bytes, element by element). */
@@ -225,8 +227,8 @@ typedef struct op_row {
     unsigned flags;
 } op_row;
 
-const op_row *op_row_of(op_code code);                               /* never NULL for a valid code */
-op_code op_code_from_name(const char *domain, const char *name);     /* OP_CODE_NONE when there is none */
+const op_row *op_row_of(op_code code);                           /* never NULL for a valid code */
+op_code op_code_from_name(const char *domain, const char *name); /* OP_CODE_NONE when there is none */
 
 /* Shape inference of one application. On BASE_OK every output has a dtype; shapes as far as they follow.
  * Checks arity, dtypes and shapes and reports what would be accepted. Not for OP_FLAG_GRAPHS. Thread-safe. */

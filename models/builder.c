@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory: freed with the model ------------------------------------------------------------------------- */
+/* ---- memory: freed with the model ---------------------------------------------------------------------- */
 
 struct block {
     struct block *next;
@@ -39,7 +39,7 @@ static void append(model *m, size_t *count, void *array, void *item) {
     items[(*count)++] = item;
 }
 
-/* ---- models and graphs ---------------------------------------------------------------------------------------- */
+/* ---- models and graphs --------------------------------------------------------------------------------- */
 
 graph *graph_new(model *m, const char *name) {
     graph *g = take(m, sizeof *g);
@@ -101,7 +101,8 @@ int model_write(const model *m, const char *path) {
     return status;
 }
 
-static Onnx__ValueInfoProto *interface_new(model *m, const char *name, int dtype, int rank, const int64_t *dims) {
+static Onnx__ValueInfoProto *interface_new(model *m, const char *name, int dtype, int rank,
+                                           const int64_t *dims) {
     Onnx__ValueInfoProto *info = take(m, sizeof *info);
     Onnx__TypeProto *type = take(m, sizeof *type);
     Onnx__TypeProto__Tensor *tensor = take(m, sizeof *tensor);
@@ -142,7 +143,7 @@ void graph_output(graph *g, const char *name, int dtype, int rank, const int64_t
     append(g->owner, &g->proto.n_output, &g->proto.output, interface_new(g->owner, name, dtype, rank, dims));
 }
 
-/* ---- initializers --------------------------------------------------------------------------------------------------- */
+/* ---- initializers -------------------------------------------------------------------------------------- */
 
 static Onnx__TensorProto *initializer(graph *g, const char *name, int dtype, int rank, const int64_t *dims,
                                       size_t element, size_t *count) {
@@ -208,7 +209,7 @@ const char *boolean(graph *g, const char *name, int value) {
     return tensor->name;
 }
 
-/* ---- nodes --------------------------------------------------------------------------------------------------------------- */
+/* ---- nodes --------------------------------------------------------------------------------------------- */
 
 void node_outputs(graph *g, const char *op, const char *name, int input_count, const char *const *inputs,
                   int output_count, const char *const *outputs) {
@@ -259,7 +260,9 @@ void attribute_graph(graph *g, const char *name, const graph *value) {
     made->g = (Onnx__GraphProto *)&value->proto;
 }
 
-const char *unary(graph *g, const char *op, const char *x) { return node(g, op, "", 1, &x); }
+const char *unary(graph *g, const char *op, const char *x) {
+    return node(g, op, "", 1, &x);
+}
 
 const char *binary(graph *g, const char *op, const char *x, const char *y) {
     return node(g, op, "", 2, (const char *[]){x, y});

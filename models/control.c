@@ -61,10 +61,12 @@ model *model_newton(void) {
     const char *relative = binary(body, "Div", moved, "next_root");
     const char *largest = node(body, "ReduceMax", "", 1, &relative);
     attribute_integer(body, "keepdims", 0);
-    node_outputs(body, "Greater", "", 2, (const char *[]){largest, "tolerance"}, 1, (const char *[]){"go_on"});
+    node_outputs(body, "Greater", "", 2, (const char *[]){largest, "tolerance"}, 1,
+                 (const char *[]){"go_on"});
     graph_output(body, "go_on", MODEL_BOOL, 0, NULL);
     graph_output(body, "next_root", MODEL_FLOAT, 1, many);
-    node_outputs(g, "Loop", "newton", 3, (const char *[]){"", "true", positive}, 1, (const char *[]){"root_of_a"});
+    node_outputs(g, "Loop", "newton", 3, (const char *[]){"", "true", positive}, 1,
+                 (const char *[]){"root_of_a"});
     attribute_graph(g, "body", body);
     graph_output(g, "root_of_a", MODEL_FLOAT, 1, many);
     return m;
@@ -85,7 +87,8 @@ model *model_swap(void) {
     node_outputs(body, "Identity", "", 1, (const char *[]){"right"}, 1, (const char *[]){"moved"});
     graph_output(body, "moved", MODEL_FLOAT, 1, many);
     graph_output(body, "sum", MODEL_FLOAT, 1, many);
-    node_outputs(g, "Loop", "swap", 4, (const char *[]){"trips", "", "a", "b"}, 2, (const char *[]){"x", "y"});
+    node_outputs(g, "Loop", "swap", 4, (const char *[]){"trips", "", "a", "b"}, 2,
+                 (const char *[]){"x", "y"});
     attribute_graph(g, "body", body);
     graph_output(g, "x", MODEL_FLOAT, 1, many);
     graph_output(g, "y", MODEL_FLOAT, 1, many);

@@ -60,7 +60,8 @@ static const char *clip6(graph *g, const char *x) {
 }
 
 model *model_mobilenet_v2(void) {
-    /* Table 2 of "MobileNetV2: Inverted Residuals and Linear Bottlenecks": expansion, channels, repeats, stride. */
+    /* Table 2 of "MobileNetV2: Inverted Residuals and Linear Bottlenecks": expansion, channels, repeats,
+     * stride. */
     static const int64_t stages[7][4] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
                                          {6, 96, 3, 1}, {6, 160, 3, 2}, {6, 320, 1, 1}};
     model *m = model_new("mobilenet_v2", 13);
@@ -119,7 +120,8 @@ model *model_resnet18(void) {
         if (stride != 1) {
             snprintf(name, sizeof name, "block%d.shortcut", block);
             snprintf(norm, sizeof norm, "%s.norm", name);
-            shortcut = normalize(g, norm, convolve(g, name, x, (convolution){channels, out, 1, 2, 1}, 0), out);
+            shortcut =
+                normalize(g, norm, convolve(g, name, x, (convolution){channels, out, 1, 2, 1}, 0), out);
         }
         x = unary(g, "Relu", binary(g, "Add", y, shortcut));
         channels = out;
@@ -146,7 +148,8 @@ model *model_branches(void) {
     for (int layer = 0; layer < 4; layer++) {
         char name[32];
         snprintf(name, sizeof name, "dense%d", layer);
-        const char *y = unary(g, "Relu", convolve(g, name, x, (convolution){96 + 16 * layer, 16, 3, 1, 1}, 1));
+        const char *y =
+            unary(g, "Relu", convolve(g, name, x, (convolution){96 + 16 * layer, 16, 3, 1, 1}, 1));
         x = node(g, "Concat", "", 2, (const char *[]){x, y});
         attribute_integer(g, "axis", 1);
     }

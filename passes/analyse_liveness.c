@@ -23,10 +23,10 @@ static void touch(pass_storage *storage, int64_t step) {
     if (step + 1 > storage->last) storage->last = step + 1;
 }
 
-/* The storage at `location` is in use where `node` runs; where it is a view, all places that it may be are. A NULL node: at
- * the end of `graph` (results), or at its beginning (parameters). */
-static void touch_place(const pass_memory *memory, pass_location location, const ir_node *node, const ir_graph *graph, bool begins,
-                        const int64_t *numbers) {
+/* The storage at `location` is in use where `node` runs; where it is a view, all places that it may be are. A
+ * NULL node: at the end of `graph` (results), or at its beginning (parameters). */
+static void touch_place(const pass_memory *memory, pass_location location, const ir_node *node,
+                        const ir_graph *graph, bool begins, const int64_t *numbers) {
     pass_storage *storage = pass_memory_storage(memory, pass_memory_resolve(memory, location).storage);
     if (storage->place == PASS_PLACE_VIEW) {
         const pass_view *view = &memory->views[storage->index];

@@ -4,36 +4,42 @@
  *
  *     y lies in buffer 0, 1, 0, 1, ...; x in iteration t lies where y was made in iteration t - 1
  *
- * This is unrolling, as an analysis: instead of copies of the body there are instances of its storages. docs/LOOPS.md explains
- * it with pictures. In short:
+ * This is unrolling, as an analysis: instead of copies of the body there are instances of its storages.
+ * docs/LOOPS.md explains it with pictures. In short:
  *
- * Origin. What parameter p holds in iteration t is found by going back: its replacement may be another parameter (one
- * iteration earlier, and so on), until a storage of the body in which it was made is reached, `depth` iterations ago; or a value
- * from outside of the loop; or, going round a cycle of parameters, nothing at all: then initial values circulate. Before
- * iteration `depth` it holds an initial value.
+ * Origin. What parameter p holds in iteration t is found by going back: its replacement may be another
+ * parameter (one iteration earlier, and so on), until a storage of the body in which it was made is reached,
+ * `depth` iterations ago; or a value from outside of the loop; or, going round a cycle of parameters, nothing
+ * at all: then initial values circulate. Before iteration `depth` it holds an initial value.
  *
- * Instances. A storage R with a carried value is made anew in each iteration; instance t must stay until its last reader, which is
- * `depth` iterations later. With S steps in the body, R lives from t * S + first to t * S + last, where last counts on into later
- * iterations. R needs as many buffers as instances overlap: the least period P such that instances t and t + P do not.
+ * Instances. A storage R with a carried value is made anew in each iteration; instance t must stay until its
+ * last reader, which is `depth` iterations later. With S steps in the body, R lives from t * S + first to t *
+ * S + last, where last counts on into later iterations. R needs as many buffers as instances overlap: the
+ * least period P such that instances t and t + P do not.
  *
- * In place. A node that may write over parameter p, whose content dies there, makes its result where p lies: R(t) is where
- * R'(t - depth) was. Storages joined in this way form a class, in which each has a shift; a cycle with a shift of K in all makes P
- * a divisor of K. (The first `depth` iterations read initial values elsewhere and write into the buffers all the same.)
+ * In place. A node that may write over parameter p, whose content dies there, makes its result where p lies:
+ * R(t) is where R'(t - depth) was. Storages joined in this way form a class, in which each has a shift; a
+ * cycle with a shift of K in all makes P a divisor of K. (The first `depth` iterations read initial values
+ * elsewhere and write into the buffers all the same.)
  *
- * Initial values. Where the initial value of p may be overwritten (it is in the arena, and nobody needs it later), it is made in the
- * buffer where instance -depth of the class would be, and p has no prologue (type I). Otherwise it is read where it lies (type II).
+ * Initial values. Where the initial value of p may be overwritten (it is in the arena, and nobody needs it
+ * later), it is made in the buffer where instance -depth of the class would be, and p has no prologue (type
+ * I). Otherwise it is read where it lies (type II).
  *
- * Outputs. After k iterations output i is what parameter i would be in iteration k: a view of the same table, with the number of
- * iterations as its counter. If k is known, or there is only one buffer, it is that buffer. Where the output's place is decided
- * by others (the caller, a Concat, an enclosing loop), it is copied there once, when the loop is left.
+ * Outputs. After k iterations output i is what parameter i would be in iteration k: a view of the same table,
+ * with the number of iterations as its counter. If k is known, or there is only one buffer, it is that
+ * buffer. Where the output's place is decided by others (the caller, a Concat, an enclosing loop), it is
+ * copied there once, when the loop is left.
  *
- * Slices. What is scanned along the outermost axis is a view base + t * stride, and so is a slice that is stacked.
+ * Slices. What is scanned along the outermost axis is a view base + t * stride, and so is a slice that is
+ * stacked.
  *
- * Buffers of a class are storages of the graph around the loop: live while it runs, from before it for initial values made
- * there, until after it for outputs.
+ * Buffers of a class are storages of the graph around the loop: live while it runs, from before it for
+ * initial values made there, until after it for outputs.
  *
- * Needs: choose-in-place; the schedule is final. Makes: views; carried storages in PASS_PLACE_VIEW, or joined with their buffer where
- * there is but one address. Loops go innermost first, so that an inner loop's buffers are storages of the outer body.
+ * Needs: choose-in-place; the schedule is final. Makes: views; carried storages in PASS_PLACE_VIEW, or joined
+ * with their buffer where there is but one address. Loops go innermost first, so that an inner loop's buffers
+ * are storages of the outer body.
  */
 #include "passes/passes.h"
 #include <string.h>
@@ -51,26 +57,26 @@ typedef enum origin_kind {
 /* One carried parameter. */
 typedef struct carried {
     ir_value *parameter, *initial, *replacement, *output; /* output NULL: not wanted */
-    uint32_t next;       /* the parameter that replaces it, or NONE */
+    uint32_t next;                                        /* the parameter that replaces it, or NONE */
     origin_kind kind;
-    uint32_t depth;      /* iterations back to the origin; of a cycle: parameters before it is entered */
-    uint32_t cycle;      /* length of the cycle */
+    uint32_t depth;       /* iterations back to the origin; of a cycle: parameters before it is entered */
+    uint32_t cycle;       /* length of the cycle */
     pass_location origin; /* BODY: in the storage of the body; OUTSIDE: where the value lies */
-    int64_t stride;      /* STACK: origin is where slice 0 is made, each further one lies so many bytes on */
-    bool taken_over;     /* its initial value is made in a buffer of the class */
+    int64_t stride;       /* STACK: origin is where slice 0 is made, each further one lies so many bytes on */
+    bool taken_over;      /* its initial value is made in a buffer of the class */
 } carried;
 
 /* A storage of the body that holds a carried value. */
 typedef struct member {
     uint32_t storage;
-    int64_t first, last;  /* half steps, last inclusive and counting on into later iterations: see `half` */
-    uint32_t class;       /* union-find: the parent member, itself for the representative */
-    int64_t shift;        /* buffer number of instance t: t + shift, relative to the representative */
-    int64_t modulus;      /* of the representative: the period must divide it; 0: free */
-    uint32_t period;      /* of the representative */
+    int64_t first, last; /* half steps, last inclusive and counting on into later iterations: see `half` */
+    uint32_t class;      /* union-find: the parent member, itself for the representative */
+    int64_t shift;       /* buffer number of instance t: t + shift, relative to the representative */
+    int64_t modulus;     /* of the representative: the period must divide it; 0: free */
+    uint32_t period;     /* of the representative */
     pass_storage_id *buffers; /* of the representative */
-    ir_node *in_place;    /* the node that makes it over a parameter's bytes */
-    uint32_t over;        /* that parameter's member */
+    ir_node *in_place;        /* the node that makes it over a parameter's bytes */
+    uint32_t over;            /* that parameter's member */
     int64_t over_depth;
 } member;
 
@@ -83,7 +89,8 @@ typedef struct analysis {
     ir_node *loop;
     ir_graph *body;
     int64_t steps;
-    int64_t half; /* half steps of an iteration. Step s writes and reads in half step 2 * s; what must outlive it lives in 2 * s + 1 */
+    int64_t half; /* half steps of an iteration. Step s writes and reads in half step 2 * s; what must outlive
+                     it lives in 2 * s + 1 */
     uint32_t carried_count, scan_inputs, scan_outputs;
     carried *carried;
     member *members;
@@ -92,7 +99,7 @@ typedef struct analysis {
     bool out_of_memory;
 } analysis;
 
-/* ---- questions ---------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------------------------------------- */
 
 static bool same_location(pass_location a, pass_location b) {
     return a.storage.index == b.storage.index && a.offset == b.offset;
@@ -100,7 +107,8 @@ static bool same_location(pass_location a, pass_location b) {
 
 static bool is_static(const ir_value *value) {
     size_t bytes;
-    return value->type.kind == OP_KIND_TENSOR && value->type.dtype != OP_STRING && op_type_bytes(&value->type, &bytes);
+    return value->type.kind == OP_KIND_TENSOR && value->type.dtype != OP_STRING &&
+           op_type_bytes(&value->type, &bytes);
 }
 
 static size_t bytes_of(const ir_value *value) {
@@ -115,14 +123,18 @@ static int64_t use_step(const analysis *a, const ir_use *use) {
     return use->graph == a->body ? a->steps : pass_step_in(a->body, use->graph->owner, a->numbers);
 }
 
-/* The first and last step of the body that touches a storage within one iteration; being a result does not count. */
+/* The first and last step of the body that touches a storage within one iteration; being a result does not
+ * count. */
 static void touched_steps(const analysis *a, pass_storage_id id, int64_t *first, int64_t *last) {
     *first = a->steps;
     *last = -1;
-    for (ir_value_id v = pass_memory_storage(a->memory, id)->values; v.index; v = a->memory->siblings[v.index]) {
+    for (ir_value_id v = pass_memory_storage(a->memory, id)->values; v.index;
+         v = a->memory->siblings[v.index]) {
         const ir_value *value = a->module->values[v.index];
         if (!value || !ir_graph_encloses(a->body, value->graph)) continue;
-        int64_t made = value->node ? pass_step_in(a->body, value->node, a->numbers) : value->graph == a->body ? 0 : pass_step_in(a->body, value->graph->owner, a->numbers);
+        int64_t made = value->node               ? pass_step_in(a->body, value->node, a->numbers)
+                       : value->graph == a->body ? 0
+                                                 : pass_step_in(a->body, value->graph->owner, a->numbers);
         if (made < *first) *first = made;
         if (made > *last) *last = made;
         for (const ir_use *use = value->uses; use; use = use->next) {
@@ -132,7 +144,7 @@ static void touched_steps(const analysis *a, pass_storage_id id, int64_t *first,
     }
 }
 
-/* ---- origins -------------------------------------------------------------------------------------------------------- */
+/* ---- origins ------------------------------------------------------------------------------------------- */
 
 static void find_next(analysis *a) {
     for (uint32_t i = 0; i < a->carried_count; i++) {
@@ -141,7 +153,8 @@ static void find_next(analysis *a) {
         c->next = NONE;
         for (uint32_t k = 0; k < a->carried_count && c->next == NONE; k++) {
             const ir_value *parameter = a->carried[k].parameter;
-            if (same_location(at, pass_memory_location(a->memory, parameter)) && bytes_of(parameter) == bytes_of(c->replacement)) {
+            if (same_location(at, pass_memory_location(a->memory, parameter)) &&
+                bytes_of(parameter) == bytes_of(c->replacement)) {
                 c->next = k;
             }
         }
@@ -181,17 +194,20 @@ static int64_t list_entry(const ir_node *node, const char *name, uint32_t index)
     return index < count ? list[index] : 0;
 }
 
-/* Slice 0 of a stacked output, and the way to the next; false where slices cannot be made in their place: another axis, an unknown
- * number of them, or a slice that is no storage of the body by itself. */
+/* Slice 0 of a stacked output, and the way to the next; false where slices cannot be made in their place:
+ * another axis, an unknown number of them, or a slice that is no storage of the body by itself. */
 static bool stack_of(const analysis *a, uint32_t index, pass_location *base, int64_t *stride) {
     const ir_value *whole = a->loop->outputs[a->carried_count + index];
     const ir_value *slice = a->body->results[1 + a->carried_count + index]->value;
-    if (!whole || !is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_output_axes", index) != 0) return false;
+    if (!whole || !is_static(whole) || !is_static(slice) ||
+        list_entry(a->loop, "ouro.scan_output_axes", index) != 0)
+        return false;
     pass_location at = pass_memory_location(a->memory, slice);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     int64_t bytes = (int64_t)bytes_of(slice), count = whole->type.shape.dims[0];
-    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset || storage->bytes != (size_t)bytes ||
-        slice->kind != IR_RESULT_OF_NODE || whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0) {
+    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset ||
+        storage->bytes != (size_t)bytes || slice->kind != IR_RESULT_OF_NODE ||
+        whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0) {
         return false;
     }
     bool backwards = list_entry(a->loop, "ouro.scan_output_directions", index) == 1;
@@ -205,7 +221,8 @@ static bool stack_of(const analysis *a, uint32_t index, pass_location *base, int
 /* What is stacked has a place of its own in every iteration; parameters that hold it look there. */
 static void find_stacks(analysis *a) {
     for (uint32_t k = 0; k < a->scan_outputs; k++) {
-        pass_location base, slice = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + k]->value);
+        pass_location base,
+            slice = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + k]->value);
         int64_t stride;
         if (!stack_of(a, k, &base, &stride)) continue;
         for (uint32_t i = 0; i < a->carried_count; i++) {
@@ -218,7 +235,7 @@ static void find_stacks(analysis *a) {
     }
 }
 
-/* ---- members and their lives ------------------------------------------------------------------------------------------- */
+/* ---- members and their lives --------------------------------------------------------------------------- */
 
 static bool add_member(analysis *a, pass_storage_id id) {
     if (a->member_of[id.index] != NONE) return true;
@@ -241,10 +258,13 @@ static void extend_lives(analysis *a) {
         touched_steps(a, pass_memory_location(a->memory, c->parameter).storage, &first, &last);
         /* A parameter touches step 0 by being there; only readers count. */
         bool read = false;
-        for (ir_value_id v = pass_memory_storage(a->memory, pass_memory_location(a->memory, c->parameter).storage)->values;
+        for (ir_value_id v =
+                 pass_memory_storage(a->memory, pass_memory_location(a->memory, c->parameter).storage)
+                     ->values;
              v.index; v = a->memory->siblings[v.index]) {
             const ir_value *value = a->module->values[v.index];
-            for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) read |= use_step(a, use) < a->steps;
+            for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
+                read |= use_step(a, use) < a->steps;
         }
         /* At the boundary it must be there, read or not: it is handed on, or out. */
         if (m->last < base - 1) m->last = base - 1;
@@ -252,7 +272,7 @@ static void extend_lives(analysis *a) {
     }
 }
 
-/* ---- classes: storages that share buffers in place ----------------------------------------------------------------------- */
+/* ---- classes: storages that share buffers in place ----------------------------------------------------- */
 
 static uint32_t find_class(analysis *a, uint32_t index, int64_t *shift) {
     *shift = 0;
@@ -314,7 +334,8 @@ static int64_t find_period(analysis *a, uint32_t class) {
     return 0;
 }
 
-/* Joins the class of `of` to that of `over`: instance t of the one lies where instance t - depth of the other did. */
+/* Joins the class of `of` to that of `over`: instance t of the one lies where instance t - depth of the other
+ * did. */
 static void join_classes(analysis *a, uint32_t of, uint32_t over, int64_t depth) {
     int64_t shift_of, shift_over;
     uint32_t from = find_class(a, of, &shift_of), to = find_class(a, over, &shift_over);
@@ -330,7 +351,8 @@ static void join_classes(analysis *a, uint32_t of, uint32_t over, int64_t depth)
 
 /* The node reads the parameter's bytes exactly, as this input, and nothing else reads them in its step. */
 static bool reads_only(const analysis *a, const ir_node *node, uint32_t input, pass_storage_id storage) {
-    for (ir_value_id v = pass_memory_storage(a->memory, storage)->values; v.index; v = a->memory->siblings[v.index]) {
+    for (ir_value_id v = pass_memory_storage(a->memory, storage)->values; v.index;
+         v = a->memory->siblings[v.index]) {
         const ir_value *value = a->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
             if (use_step(a, use) != a->numbers[node->id.index]) continue;
@@ -373,12 +395,14 @@ static bool try_in_place(analysis *a, uint32_t of, const ir_node *node, uint32_t
     }
     for (uint32_t i = 0; i < a->carried_count; i++) {
         const carried *c = &a->carried[i];
-        if (c->kind != ORIGIN_BODY || !same_location(from, pass_memory_location(a->memory, c->parameter))) continue;
+        if (c->kind != ORIGIN_BODY || !same_location(from, pass_memory_location(a->memory, c->parameter)))
+            continue;
         uint32_t over = a->member_of[c->origin.storage.index];
         const member *old = &a->members[over];
-        if (c->origin.offset || pass_memory_storage(a->memory, c->origin.storage)->bytes != bytes) return false;
-        if (old->last != (int64_t)c->depth * a->half + m->first || !reads_only(a, node, input, from.storage) ||
-            reads_twin(a, node, i)) {
+        if (c->origin.offset || pass_memory_storage(a->memory, c->origin.storage)->bytes != bytes)
+            return false;
+        if (old->last != (int64_t)c->depth * a->half + m->first ||
+            !reads_only(a, node, input, from.storage) || reads_twin(a, node, i)) {
             return false;
         }
         /* Taken on trial: kept only if a period fits. */
@@ -406,16 +430,19 @@ static void choose_in_place(analysis *a) {
         if (!allowed || node->output_count == 0 || !node->outputs[0]) continue;
         if (a->memory->executions[node->id.index] != PASS_RUN) continue;
         uint32_t of = a->member_of[pass_memory_location(a->memory, node->outputs[0]).storage.index];
-        if (of == NONE || a->members[of].in_place || a->members[of].first != 2 * a->numbers[node->id.index]) continue;
+        if (of == NONE || a->members[of].in_place || a->members[of].first != 2 * a->numbers[node->id.index])
+            continue;
         for (uint32_t i = node->input_count; i-- > 0;) {
             if (i < 32 && (allowed & OP_IN_PLACE(i)) && try_in_place(a, of, node, i)) break;
         }
     }
 }
 
-/* ---- buffers --------------------------------------------------------------------------------------------------------- */
+/* ---- buffers ------------------------------------------------------------------------------------------- */
 
-static int64_t modulo(int64_t a, int64_t b) { return (a % b + b) % b; }
+static int64_t modulo(int64_t a, int64_t b) {
+    return (a % b + b) % b;
+}
 
 static bool make_buffers(analysis *a) {
     for (uint32_t c = 0; c < a->member_count; c++) {
@@ -434,7 +461,11 @@ static bool make_buffers(analysis *a) {
         class->buffers = BASE_ARRAY(a->arena, pass_storage_id, class->period);
         if (!class->buffers) return false;
         for (uint32_t i = 0; i < class->period; i++) {
-            pass_storage buffer = {.place = PASS_PLACE_ARENA, .graph = a->loop->graph, .value = value, .bytes = bytes, .carried_by = a->loop};
+            pass_storage buffer = {.place = PASS_PLACE_ARENA,
+                                   .graph = a->loop->graph,
+                                   .value = value,
+                                   .bytes = bytes,
+                                   .carried_by = a->loop};
             class->buffers[i] = pass_memory_add(a->memory, &buffer);
             if (!class->buffers[i].index) return false;
         }
@@ -449,21 +480,26 @@ static pass_storage_id buffer_of(analysis *a, uint32_t index, int64_t t) {
     return class->buffers[modulo(t + shift, class->period)];
 }
 
-/* Nobody needs the bytes of `value`, defined around the loop, once the loop has begun; and they can be anywhere. */
+/* Nobody needs the bytes of `value`, defined around the loop, once the loop has begun; and they can be
+ * anywhere. */
 static bool may_take_over(const analysis *a, const ir_value *value) {
     pass_location at = pass_memory_location(a->memory, value);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     const ir_graph *graph = a->loop->graph;
     int64_t now = a->numbers[a->loop->id.index];
-    if (at.offset || storage->place != PASS_PLACE_ARENA || storage->graph != graph || storage->bytes != bytes_of(value)) return false;
+    if (at.offset || storage->place != PASS_PLACE_ARENA || storage->graph != graph ||
+        storage->bytes != bytes_of(value))
+        return false;
     if (storage->buffer_of || storage->scratch_of) return false;
     for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
         const ir_value *other = a->module->values[v.index];
         if (!other) continue;
-        if (other->graph != graph || other->kind != IR_RESULT_OF_NODE || a->numbers[other->node->id.index] >= now) return false;
+        if (other->graph != graph || other->kind != IR_RESULT_OF_NODE ||
+            a->numbers[other->node->id.index] >= now)
+            return false;
         uint32_t here = 0;
         for (const ir_use *use = other->uses; use; use = use->next) {
-            if (!use->node) return false;                       /* a result */
+            if (!use->node) return false; /* a result */
             if (use->node == a->loop) {
                 if (other != value || ++here > 1) return false; /* twice an initial value */
             } else if (pass_step_in(graph, use->node, a->numbers) >= now) {
@@ -479,10 +515,12 @@ static void take_over_initials(analysis *a) {
         carried *c = &a->carried[i];
         if (c->kind != ORIGIN_BODY || !may_take_over(a, c->initial)) continue;
         uint32_t index = a->member_of[c->origin.storage.index];
-        /* Two parameters of one depth and origin: only one initial value can be the instance before the first. */
+        /* Two parameters of one depth and origin: only one initial value can be the instance before the
+         * first. */
         bool taken = false;
         for (uint32_t k = 0; k < i; k++) {
-            taken |= a->carried[k].taken_over && same_location(a->carried[k].origin, c->origin) && a->carried[k].depth == c->depth;
+            taken |= a->carried[k].taken_over && same_location(a->carried[k].origin, c->origin) &&
+                     a->carried[k].depth == c->depth;
         }
         pass_storage_id buffer = buffer_of(a, index, -(int64_t)c->depth);
         pass_location at = pass_memory_location(a->memory, c->initial);
@@ -495,12 +533,13 @@ static void take_over_initials(analysis *a) {
     }
 }
 
-/* ---- views --------------------------------------------------------------------------------------------------------------- */
+/* ---- views --------------------------------------------------------------------------------------------- */
 
 static uint32_t add_view(analysis *a, const pass_view *view) {
     pass_memory *memory = a->memory;
     size_t needed = memory->view_count ? memory->view_count + 1 : 2;
-    pass_view *grown = base_arena_grow(memory->arena, memory->views, &memory->view_capacity, needed, sizeof *grown);
+    pass_view *grown =
+        base_arena_grow(memory->arena, memory->views, &memory->view_capacity, needed, sizeof *grown);
     if (memory->view_capacity < needed || (!grown && memory->view_capacity == 0)) return 0;
     if (grown) memory->views = grown;
     if (!memory->view_count) memory->view_count = 1;
@@ -525,17 +564,22 @@ static pass_location parameter_at(analysis *a, uint32_t index, uint64_t t) {
     return pass_memory_resolve(a->memory, (pass_location){buffer, c->origin.offset});
 }
 
-/* The table of a parameter, as short as it can be: a prologue that only repeats what the cycle says is dropped. */
+/* The table of a parameter, as short as it can be: a prologue that only repeats what the cycle says is
+ * dropped. */
 static bool table_of(analysis *a, uint32_t index, pass_view *view) {
     const carried *c = &a->carried[index];
     int64_t shift;
     uint32_t prologue = c->depth, period = 1;
     if (c->kind == ORIGIN_CYCLE) period = c->cycle;
-    else if (c->kind == ORIGIN_BODY) period = a->members[find_class(a, a->member_of[c->origin.storage.index], &shift)].period;
-    while (prologue > 0 && c->kind != ORIGIN_STACK && same_location(parameter_at(a, index, prologue - 1), parameter_at(a, index, prologue - 1 + period))) prologue--;
+    else if (c->kind == ORIGIN_BODY)
+        period = a->members[find_class(a, a->member_of[c->origin.storage.index], &shift)].period;
+    while (prologue > 0 && c->kind != ORIGIN_STACK &&
+           same_location(parameter_at(a, index, prologue - 1), parameter_at(a, index, prologue - 1 + period)))
+        prologue--;
     *view = (pass_view){.loop = a->loop, .prologue = prologue, .period = period, .stride = c->stride};
     view->entries = BASE_ARRAY(a->memory->arena, pass_location, (size_t)prologue + period);
-    for (uint32_t t = 0; view->entries && t < prologue + period; t++) view->entries[t] = parameter_at(a, index, t);
+    for (uint32_t t = 0; view->entries && t < prologue + period; t++)
+        view->entries[t] = parameter_at(a, index, t);
     return view->entries != NULL;
 }
 
@@ -568,13 +612,15 @@ static bool place_members(analysis *a) {
     return true;
 }
 
-/* ---- outputs -------------------------------------------------------------------------------------------------------------- */
+/* ---- outputs ------------------------------------------------------------------------------------------- */
 
 /* How often the loop runs, if that is certain; -1. */
 static int64_t known_trips(const analysis *a) {
-    const ir_value *trips = ir_input(a->loop, 0), *condition = ir_input(a->loop, 1), *again = a->body->results[0]->value;
-    const bool goes_on = again == a->body->parameters[1] ||
-                         (again->constant && again->constant->tensor.data && *(const unsigned char *)again->constant->tensor.data);
+    const ir_value *trips = ir_input(a->loop, 0), *condition = ir_input(a->loop, 1),
+                   *again = a->body->results[0]->value;
+    const bool goes_on =
+        again == a->body->parameters[1] || (again->constant && again->constant->tensor.data &&
+                                            *(const unsigned char *)again->constant->tensor.data);
     const bool begins = !condition || (condition->constant && condition->constant->tensor.data &&
                                        *(const unsigned char *)condition->constant->tensor.data);
     int64_t count;
@@ -583,10 +629,11 @@ static int64_t known_trips(const analysis *a) {
     return op_input_integer(&call, 0, 0, &count) ? count < 0 ? 0 : count : -1;
 }
 
-/* The output can be resolved when the loop is left: nothing else shares its storage, and only operators read it, not
- * control nodes or the graph's owner. */
+/* The output can be resolved when the loop is left: nothing else shares its storage, and only operators read
+ * it, not control nodes or the graph's owner. */
 static bool is_plainly_read(const analysis *a, const ir_value *output) {
-    const pass_storage *storage = pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
+    const pass_storage *storage =
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
     if (storage->place != PASS_PLACE_ARENA || storage->values.index != output->id.index ||
         a->memory->siblings[output->id.index].index) {
         return false;
@@ -598,16 +645,19 @@ static bool is_plainly_read(const analysis *a, const ir_value *output) {
     return true;
 }
 
-/* Nothing is written over the places of this view behind the loop, as long as its readers keep them live: constants, the caller's
- * inputs, and storages that hold only what is made before the loop or by it. (What runs in place has been decided already.) */
+/* Nothing is written over the places of this view behind the loop, as long as its readers keep them live:
+ * constants, the caller's inputs, and storages that hold only what is made before the loop or by it. (What
+ * runs in place has been decided already.) */
 static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes) {
     for (uint32_t i = 0; i < view->prologue + view->period; i++) {
         pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
         if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
         if (storage->place != PASS_PLACE_ARENA || storage->graph != a->loop->graph) return false;
-        if (storage->carried_by && storage->carried_by != a->loop) return false; /* another loop writes there */
-        /* A part of a buffer shares its bytes with another output, which may come to have a place of its own. */
+        if (storage->carried_by && storage->carried_by != a->loop)
+            return false; /* another loop writes there */
+        /* A part of a buffer shares its bytes with another output, which may come to have a place of its own.
+         */
         if (storage->carried_by && (at.offset || storage->bytes != bytes)) return false;
         for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
             const ir_value *value = a->module->values[v.index];
@@ -619,8 +669,8 @@ static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes
     return true;
 }
 
-/* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then. Only where its place is
- * decided by others it is copied there once, when the loop is left. */
+/* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then.
+ * Only where its place is decided by others it is copied there once, when the loop is left. */
 static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views) {
     const carried *c = &a->carried[index];
     pass_view view;
@@ -632,26 +682,31 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
     bool one = view.prologue == 0 && view.period == 1 && c->taken_over;
     bool certain = trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over);
     if (views) {
-        bool resolved = !one && !certain && view.stride == 0 && view.prologue + view.period > 1 && is_plainly_read(a, c->output) &&
-                        is_left_alone(a, &view, bytes_of(c->output));
+        bool resolved = !one && !certain && view.stride == 0 && view.prologue + view.period > 1 &&
+                        is_plainly_read(a, c->output) && is_left_alone(a, &view, bytes_of(c->output));
         return !resolved || put_storage(a, at.storage, &view);
     }
     if (!one && !certain) return true;
-    pass_location last = one ? pass_memory_resolve(a->memory, view.entries[0]) : parameter_at(a, index, (uint64_t)trips);
+    pass_location last =
+        one ? pass_memory_resolve(a->memory, view.entries[0]) : parameter_at(a, index, (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
-    if (last.storage.index == at.storage.index || target->graph != a->loop->graph || target->place != PASS_PLACE_ARENA) return true;
+    if (last.storage.index == at.storage.index || target->graph != a->loop->graph ||
+        target->place != PASS_PLACE_ARENA)
+        return true;
     if (storage->place == PASS_PLACE_ARENA) {
         pass_memory_join(a->memory, last.storage, at.storage, last.offset);
     } else if (storage->place == PASS_PLACE_OUTPUT && last.offset == 0 && target->bytes == storage->bytes) {
-        pass_memory_join(a->memory, at.storage, last.storage, 0); /* the caller's buffer is one of the loop's */
+        pass_memory_join(a->memory, at.storage, last.storage,
+                         0); /* the caller's buffer is one of the loop's */
     }
     return true;
 }
 
-/* ---- slices ------------------------------------------------------------------------------------------------------------------ */
+/* ---- slices -------------------------------------------------------------------------------------------- */
 
 /* Storage `id`, of `slice`, lies in `whole` at slice t, along the outermost axis. */
-static bool place_slice(analysis *a, pass_storage_id id, const ir_value *slice, const ir_value *whole, bool backwards) {
+static bool place_slice(analysis *a, pass_storage_id id, const ir_value *slice, const ir_value *whole,
+                        bool backwards) {
     const op_shape *shape = &whole->type.shape;
     int64_t count = shape->dims[0], bytes = (int64_t)bytes_of(slice);
     if (count <= 0 || whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) return true;
@@ -667,11 +722,15 @@ static bool place_slice(analysis *a, pass_storage_id id, const ir_value *slice, 
 
 static bool place_slices(analysis *a) {
     for (uint32_t i = 0; i < a->scan_inputs; i++) {
-        const ir_value *whole = ir_input(a->loop, 2 + a->carried_count + i), *slice = a->body->parameters[2 + a->carried_count + i];
-        if (!is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_input_axes", i) != 0) continue;
+        const ir_value *whole = ir_input(a->loop, 2 + a->carried_count + i),
+                       *slice = a->body->parameters[2 + a->carried_count + i];
+        if (!is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_input_axes", i) != 0)
+            continue;
         pass_location at = pass_memory_location(a->memory, slice);
         if (pass_memory_storage(a->memory, at.storage)->place != PASS_PLACE_ARENA || at.offset) continue;
-        if (!place_slice(a, at.storage, slice, whole, list_entry(a->loop, "ouro.scan_input_directions", i) == 1)) return false;
+        if (!place_slice(a, at.storage, slice, whole,
+                         list_entry(a->loop, "ouro.scan_input_directions", i) == 1))
+            return false;
     }
     for (uint32_t i = 0; i < a->scan_outputs; i++) {
         pass_view view = {.loop = a->loop, .period = 1};
@@ -686,19 +745,21 @@ static bool place_slices(analysis *a) {
 
 bool pass_loop_is_static(const ir_node *loop) {
     const ir_graph *body = loop->graphs[0];
-    uint32_t count = loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    uint32_t count =
+        loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
     for (uint32_t i = 0; i < count; i++) {
         const ir_value *parameter = body->parameters[2 + i], *initial = ir_input(loop, 2 + i);
         const ir_value *replacement = body->results[1 + i]->value;
-        if (!is_static(parameter) || !is_static(initial) || !is_static(replacement) || bytes_of(parameter) == 0 ||
-            bytes_of(parameter) != bytes_of(initial) || bytes_of(parameter) != bytes_of(replacement)) {
+        if (!is_static(parameter) || !is_static(initial) || !is_static(replacement) ||
+            bytes_of(parameter) == 0 || bytes_of(parameter) != bytes_of(initial) ||
+            bytes_of(parameter) != bytes_of(replacement)) {
             return false;
         }
     }
     return true;
 }
 
-/* ---- one loop ------------------------------------------------------------------------------------------------------------------ */
+/* ---- one loop ------------------------------------------------------------------------------------------ */
 
 static bool read_loop(analysis *a) {
     ir_node *loop = a->loop;
@@ -731,7 +792,8 @@ static bool analyse_loop(analysis *a) {
         }
         find_stacks(a);
         for (uint32_t i = 0; i < a->carried_count; i++) {
-            if (a->carried[i].kind == ORIGIN_BODY && !add_member(a, a->carried[i].origin.storage)) return false;
+            if (a->carried[i].kind == ORIGIN_BODY && !add_member(a, a->carried[i].origin.storage))
+                return false;
         }
         extend_lives(a);
         choose_in_place(a);

@@ -148,15 +148,18 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
     else join(c, to.storage, from.storage, to.offset);
 }
 
-/* The node may write its output over the very parameter that the output replaces: then the loop is better served by that
- * (analyse-loops decides) than by any other input. */
+/* The node may write its output over the very parameter that the output replaces: then the loop is better
+ * served by that (analyse-loops decides) than by any other input. */
 static bool replaces_own_parameter(const ir_node *node, unsigned allowed) {
     const ir_value *output = node->outputs[0];
     for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
-        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count && i < 32; i++) {
+        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count && i < 32;
+             i++) {
             const ir_value *input = ir_input(node, i);
-            if (!input || !(allowed & OP_IN_PLACE(i)) || !is_carried(input) || input->graph != node->graph) continue;
-            if (input->index == use->index + 1 && op_shape_equal(&input->type.shape, &output->type.shape)) return true;
+            if (!input || !(allowed & OP_IN_PLACE(i)) || !is_carried(input) || input->graph != node->graph)
+                continue;
+            if (input->index == use->index + 1 && op_shape_equal(&input->type.shape, &output->type.shape))
+                return true;
         }
     }
     return false;

@@ -2,8 +2,8 @@
  *
  *     %a = Relu(%x)  %b = Exp(%x)  yield %b      =>      %b = Exp(%x)  yield %b
  *
- * Needs: nothing. Keeps: types. Guarantees: every output of a node that remains has a use, or is one of several, or
- * the node has an effect; every constant has a use.
+ * Needs: nothing. Keeps: types. Guarantees: every output of a node that remains has a use, or is one of
+ * several, or the node has an effect; every constant has a use.
  */
 #include "passes/passes.h"
 

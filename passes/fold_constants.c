@@ -5,8 +5,8 @@
  *     %y = Identity(%x)                            =>   %x
  *     %y = If(true) {...} {...}                    =>   the nodes of the branch
  *
- * Nodes run on portable kernels. Results above LARGEST_RESULT stay nodes: a file of a few bytes must not demand more memory
- * than the machine has; so does a node that fails (it will fail when it runs, if it runs).
+ * Nodes run on portable kernels. Results above LARGEST_RESULT stay nodes: a file of a few bytes must not
+ * demand more memory than the machine has; so does a node that fails (it will fail when it runs, if it runs).
  *
  * Needs: types. Makes: fewer nodes, more constants; types of what depends on them may become better known
  * (infer-shapes again).
@@ -22,7 +22,7 @@ typedef struct folder {
     base_arena arena; /* of one evaluation */
 } folder;
 
-/* ---- evaluation ---------------------------------------------------------------------------------------------- */
+/* ---- evaluation ---------------------------------------------------------------------------------------- */
 
 static bool all_constant(const ir_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -40,7 +40,8 @@ static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_va
         size_t bytes;
         if (!node->outputs[i]) continue;
         if (output->type.kind != OP_KIND_TENSOR || output->type.dtype == OP_STRING ||
-            !op_type_bytes(&output->type, &bytes) || !base_size_add(total, bytes, &total) || total > largest_result) {
+            !op_type_bytes(&output->type, &bytes) || !base_size_add(total, bytes, &total) ||
+            total > largest_result) {
             return false;
         }
     }
@@ -48,7 +49,8 @@ static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_va
         op_tensor *output = &call->outputs[i];
         if (!node->outputs[i]) continue;
         (void)op_type_bytes(&output->type, &output->bytes);
-        constants[i] = ir_constant_reserve(f->module, node->outputs[i]->name, &output->type, output->bytes, &output->data);
+        constants[i] = ir_constant_reserve(f->module, node->outputs[i]->name, &output->type, output->bytes,
+                                           &output->data);
         if (!constants[i]) return false;
     }
     return true;
@@ -75,7 +77,9 @@ static bool fold_known_values(folder *f, ir_node *node) {
         const ir_value *output = node->outputs[i];
         int64_t count;
         if (!output || !output->uses) continue;
-        if (!output->symbolic || output->type.dtype != OP_INT64 || !op_shape_elements(&output->type.shape, &count)) return false;
+        if (!output->symbolic || output->type.dtype != OP_INT64 ||
+            !op_shape_elements(&output->type.shape, &count))
+            return false;
         for (int64_t k = 0; k < count; k++) {
             if (output->symbolic[k] < 0) return false;
         }
@@ -84,14 +88,15 @@ static bool fold_known_values(folder *f, ir_node *node) {
         ir_value *output = node->outputs[i];
         size_t bytes;
         if (!output || !output->uses || !op_type_bytes(&output->type, &bytes)) continue;
-        ir_value *constant = ir_constant_copy(f->module, output->name, &output->type, output->symbolic, bytes);
+        ir_value *constant =
+            ir_constant_copy(f->module, output->name, &output->type, output->symbolic, bytes);
         if (!constant) return false;
         ir_value_replace(output, constant);
     }
     return true;
 }
 
-/* ---- what does nothing --------------------------------------------------------------------------------------- */
+/* ---- what does nothing --------------------------------------------------------------------------------- */
 
 static bool same_static_shape(const ir_value *a, const ir_value *b) {
     return op_shape_known(&a->type.shape) && op_shape_equal(&a->type.shape, &b->type.shape) &&
@@ -126,18 +131,24 @@ static ir_value *same_as(const ir_node *node) {
     ir_value *input = ir_input(node, 0), *output = node->output_count == 1 ? node->outputs[0] : NULL;
     if (!input || !output) return NULL;
     switch (node->code) {
-    case OP_IDENTITY: return input;
-    case OP_TRANSPOSE: return order_is_kept(node) ? input : NULL;
-    case OP_CONCAT: return node->input_count == 1 ? input : NULL;
-    case OP_SLICE: return same_static_shape(input, output) && steps_are_one(node) ? input : NULL;
+    case OP_IDENTITY:
+        return input;
+    case OP_TRANSPOSE:
+        return order_is_kept(node) ? input : NULL;
+    case OP_CONCAT:
+        return node->input_count == 1 ? input : NULL;
+    case OP_SLICE:
+        return same_static_shape(input, output) && steps_are_one(node) ? input : NULL;
     case OP_RESHAPE:
     case OP_FLATTEN:
     case OP_SQUEEZE:
     case OP_UNSQUEEZE:
     case OP_EXPAND:
     case OP_TILE:
-    case OP_CAST: return same_static_shape(input, output) ? input : NULL;
-    default: return NULL;
+    case OP_CAST:
+        return same_static_shape(input, output) ? input : NULL;
+    default:
+        return NULL;
     }
 }
 
@@ -147,7 +158,8 @@ static void skip_reshape(ir_node *node) {
     const ir_value *input = ir_input(node, 0);
     const ir_node *before = input ? input->node : NULL;
     if (!before || before->graph != node->graph || !op_shape_known(&node->outputs[0]->type.shape)) return;
-    if (before->code != OP_RESHAPE && before->code != OP_FLATTEN && before->code != OP_SQUEEZE && before->code != OP_UNSQUEEZE) {
+    if (before->code != OP_RESHAPE && before->code != OP_FLATTEN && before->code != OP_SQUEEZE &&
+        before->code != OP_UNSQUEEZE) {
         return;
     }
     /* A Reshape that copies extents (0) or a Flatten depends on the shape that it reads. */
@@ -160,10 +172,11 @@ static void skip_reshape(ir_node *node) {
     for (int64_t i = 0; i < count; i++) {
         if (!op_input_integer(&call, 0, i, &extent) || extent == 0) return;
     }
-    if (ir_input(before, 0)->type.layout == input->type.layout) (void)ir_node_set_input(node, 0, ir_input(before, 0));
+    if (ir_input(before, 0)->type.layout == input->type.layout)
+        (void)ir_node_set_input(node, 0, ir_input(before, 0));
 }
 
-/* ---- control ----------------------------------------------------------------------------------------------------- */
+/* ---- control ------------------------------------------------------------------------------------------- */
 
 /* An If whose condition is known becomes the nodes of its branch. */
 static bool inline_branch(ir_node *node) {

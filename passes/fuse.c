@@ -3,13 +3,14 @@
  *     %a = Conv(%x, %w)  %b = BatchNormalization(%a, ...)  %c = Add(%b, %r)  %d = Relu(%c)
  *  => %d = Conv(%x, %w', %b', %r) {ouro.activation = "Relu"}
  *
- * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv goes into its weights
- *   and bias, computed in double and rounded once. After another BatchNormalization it goes into that one, whose mean
- *   becomes 0, variance 1 and epsilon 0.
- * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands are made by a
- *   Conv, the later one takes the other.
+ * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv goes
+ * into its weights and bias, computed in double and rounded once. After another BatchNormalization it goes
+ * into that one, whose mean becomes 0, variance 1 and epsilon 0.
+ * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands
+ * are made by a Conv, the later one takes the other.
  * - Add of something that broadcasts over rows after a MatMul becomes its bias.
- * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh after a Conv, MatMul or Gemm become its activation.
+ * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh after a Conv, MatMul or Gemm become its
+ * activation.
  *
  * Each only where the value between has no other use and is no result.
  *
@@ -25,12 +26,13 @@ typedef struct fuser {
     bool out_of_memory;
 } fuser;
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- questions ----------------------------------------------------------------------------------------- */
 
 /* The node of this operator that makes `value`, if nobody else reads it. */
 static ir_node *only_producer(const ir_value *value, op_code code, const ir_graph *graph) {
     if (!value || !value->node || value->node->code != code || value->node->graph != graph) return NULL;
-    if (!value->uses || value->uses->next || !value->uses->node || value->uses->node->graph != graph) return NULL;
+    if (!value->uses || value->uses->next || !value->uses->node || value->uses->node->graph != graph)
+        return NULL;
     return value->index == 0 ? value->node : NULL;
 }
 
@@ -40,9 +42,11 @@ static const float *constant_floats(const ir_value *value) {
                : NULL;
 }
 
-static bool is_bare(const ir_node *node) { return !op_attribute_find(&node->attributes, "ouro.activation"); }
+static bool is_bare(const ir_node *node) {
+    return !op_attribute_find(&node->attributes, "ouro.activation");
+}
 
-/* ---- scales and shifts of channels ----------------------------------------------------------------------------------- */
+/* ---- scales and shifts of channels --------------------------------------------------------------------- */
 
 /* y[c] = scale[c] * x[c] + shift[c] */
 typedef struct affine {
@@ -77,11 +81,13 @@ static bool affine_new(fuser *f, int64_t channels, affine *result) {
 
 static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
     const float *parts[4];
-    int64_t channels = node->outputs[0]->type.shape.rank >= 2 ? node->outputs[0]->type.shape.dims[1] : -1, count;
+    int64_t channels = node->outputs[0]->type.shape.rank >= 2 ? node->outputs[0]->type.shape.dims[1] : -1,
+            count;
     if (channels <= 0 || op_attribute_integer(&node->attributes, "training_mode", 0)) return false;
     for (uint32_t i = 0; i < 4; i++) {
         parts[i] = constant_floats(ir_input(node, 1 + i));
-        if (!parts[i] || !op_shape_elements(&ir_input(node, 1 + i)->type.shape, &count) || count != channels) return false;
+        if (!parts[i] || !op_shape_elements(&ir_input(node, 1 + i)->type.shape, &count) || count != channels)
+            return false;
     }
     if (!affine_new(f, channels, result)) return false;
     double epsilon = op_attribute_real(&node->attributes, "epsilon", 1e-5f);
@@ -117,7 +123,8 @@ static ir_value *float_constant(fuser *f, const char *name, const op_shape *shap
     op_type type = {.dtype = OP_FLOAT, .shape = *shape};
     size_t bytes;
     void *memory = NULL;
-    ir_value *value = op_type_bytes(&type, &bytes) ? ir_constant_reserve(f->module, name, &type, bytes, &memory) : NULL;
+    ir_value *value =
+        op_type_bytes(&type, &bytes) ? ir_constant_reserve(f->module, name, &type, bytes, &memory) : NULL;
     *data = memory;
     f->out_of_memory |= !value;
     return value;
@@ -129,17 +136,20 @@ static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *
     const float *w = constant_floats(weights), *b = constant_floats(bias);
     int64_t count;
     if (!w || (bias && !b) || !is_bare(convolution) || ir_input(convolution, 3)) return false;
-    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count)) return false;
+    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count))
+        return false;
     float *new_w, *new_b;
     ir_value *scaled = float_constant(f, weights->name, &weights->type.shape, &new_w);
-    ir_value *shifted = float_constant(f, bias ? bias->name : weights->name, &(op_shape){.rank = 1, .dims = {by->channels}}, &new_b);
+    ir_value *shifted = float_constant(f, bias ? bias->name : weights->name,
+                                       &(op_shape){.rank = 1, .dims = {by->channels}}, &new_b);
     if (!scaled || !shifted) return false;
     int64_t row = count / by->channels;
     for (int64_t c = 0; c < by->channels; c++) {
         for (int64_t i = 0; i < row; i++) new_w[c * row + i] = (float)(w[c * row + i] * by->scale[c]);
         new_b[c] = (float)((b ? b[c] : 0) * by->scale[c] + by->shift[c]);
     }
-    if (!ir_node_set_input(convolution, 1, scaled) || !ir_node_set_input(convolution, 2, shifted)) f->out_of_memory = true;
+    if (!ir_node_set_input(convolution, 1, scaled) || !ir_node_set_input(convolution, 2, shifted))
+        f->out_of_memory = true;
     return !f->out_of_memory;
 }
 
@@ -151,7 +161,8 @@ static bool fold_into_normalization(fuser *f, ir_node *first, const affine *by) 
     static const char *const names[4] = {"scale", "shift", "mean", "variance"};
     for (uint32_t i = 0; i < 4; i++) {
         float *numbers;
-        ir_value *constant = float_constant(f, names[i], &(op_shape){.rank = 1, .dims = {own.channels}}, &numbers);
+        ir_value *constant =
+            float_constant(f, names[i], &(op_shape){.rank = 1, .dims = {own.channels}}, &numbers);
         if (!constant) return false;
         for (int64_t c = 0; c < own.channels; c++) {
             double value = i == 0   ? own.scale[c] * by->scale[c]
@@ -177,7 +188,7 @@ static bool fuse_affine(fuser *f, ir_node *node) {
     return normalization && is_bare(normalization) && fold_into_normalization(f, normalization, &by);
 }
 
-/* ---- residuals and biases ------------------------------------------------------------------------------------------------ */
+/* ---- residuals and biases ------------------------------------------------------------------------------ */
 
 /* a stands before b in their graph. Linear in their distance, looked for from both. */
 static bool stands_before(const ir_node *a, const ir_node *b) {
@@ -220,8 +231,12 @@ static bool fuse_bias(fuser *f, ir_node *node) {
     for (uint32_t i = 0; i < 2; i++) {
         ir_node *product = only_producer(ir_input(node, i), OP_MATMUL, node->graph);
         ir_value *bias = ir_input(node, 1 - i);
-        if (!product || ir_input(product, 2) || !is_bare(product) || product->outputs[0]->type.dtype != OP_FLOAT) continue;
-        if (!op_shape_known(shape) || !op_shape_equal(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
+        if (!product || ir_input(product, 2) || !is_bare(product) ||
+            product->outputs[0]->type.dtype != OP_FLOAT)
+            continue;
+        if (!op_shape_known(shape) || !op_shape_equal(shape, &ir_input(node, i)->type.shape) ||
+            shape->rank < 1)
+            continue;
         /* One number a column, or one in all. */
         const op_shape *b = &bias->type.shape;
         bool fits = bias->constant && b->rank >= 0 && b->rank <= shape->rank;
@@ -235,7 +250,7 @@ static bool fuse_bias(fuser *f, ir_node *node) {
     return false;
 }
 
-/* ---- activations ------------------------------------------------------------------------------------------------------------- */
+/* ---- activations --------------------------------------------------------------------------------------- */
 
 static bool scalar_limit(const ir_value *value, float otherwise, float *limit) {
     *limit = otherwise;
@@ -252,14 +267,19 @@ static bool fuse_activation(fuser *f, ir_node *node) {
     switch (node->code) {
     case OP_RELU:
     case OP_SIGMOID:
-    case OP_TANH: break;
-    case OP_LEAKY_RELU: alpha = op_attribute_real(&node->attributes, "alpha", 0.01f); break;
+    case OP_TANH:
+        break;
+    case OP_LEAKY_RELU:
+        alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
+        break;
     case OP_CLIP:
-        if (!scalar_limit(ir_input(node, 1), -HUGE_VALF, &alpha) || !scalar_limit(ir_input(node, 2), HUGE_VALF, &beta)) {
+        if (!scalar_limit(ir_input(node, 1), -HUGE_VALF, &alpha) ||
+            !scalar_limit(ir_input(node, 2), HUGE_VALF, &beta)) {
             return false;
         }
         break;
-    default: return false;
+    default:
+        return false;
     }
     static const op_code hosts[] = {OP_CONV, OP_MATMUL, OP_GEMM};
     ir_node *host = NULL;
@@ -279,7 +299,7 @@ static bool fuse_activation(fuser *f, ir_node *node) {
     return !f->out_of_memory;
 }
 
-/* ---- the walk ------------------------------------------------------------------------------------------------------------------ */
+/* ---- the walk ------------------------------------------------------------------------------------------ */
 
 /* The node that has taken in `node`: the one that makes the value that stood for its result. */
 static ir_value *host_value(const ir_node *node) {
@@ -288,7 +308,8 @@ static ir_value *host_value(const ir_node *node) {
         const ir_node *host = input ? input->node : NULL;
         if (!host || host->graph != node->graph || !input->uses || input->uses->next) continue;
         if (input->uses->node != node) continue;
-        if (host->code == OP_CONV || host->code == OP_BATCH_NORMALIZATION || host->code == OP_MATMUL || host->code == OP_GEMM) {
+        if (host->code == OP_CONV || host->code == OP_BATCH_NORMALIZATION || host->code == OP_MATMUL ||
+            host->code == OP_GEMM) {
             return host->outputs[0];
         }
     }
@@ -300,7 +321,8 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         next = node->next;
         for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
         if (node->output_count != 1 || !node->outputs[0]) continue;
-        bool fused = fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);
+        bool fused =
+            fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);
         if (!fused) continue;
         ir_value *value = host_value(node);
         if (!value) continue;

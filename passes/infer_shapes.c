@@ -2,15 +2,15 @@
  *
  *     %y = Conv(%x, %w)            =>   %y: float32[1,64,112,112] = Conv(%x, %w)
  *
- * Operators are asked one by one through op_infer, with constant inputs and known integer values; control nodes are
- * inferred here:
- *   If      both branches; an output has the extents on which they agree, the others are not known.
- *   Loop    the parameters begin with the types of the initial values; the body is inferred until a carried
- *           parameter has the type of its replacement, extents that change from one iteration to the next becoming unknown. Stacked
- *           outputs have the trip count as first extent where it is constant and the condition stays true.
+ * Operators are asked one by one through op_infer, with constant inputs and known integer values; control
+ * nodes are inferred here: If      both branches; an output has the extents on which they agree, the others
+ * are not known. Loop    the parameters begin with the types of the initial values; the body is inferred
+ * until a carried parameter has the type of its replacement, extents that change from one iteration to the
+ * next becoming unknown. Stacked outputs have the trip count as first extent where it is constant and the
+ * condition stays true.
  *
- * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become better known.
- * Reports every node that is wrong, not only the first.
+ * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become
+ * better known. Reports every node that is wrong, not only the first.
  */
 #include "passes/passes.h"
 #include <string.h>
@@ -31,10 +31,11 @@ static op_type join_types(const op_type *a, const op_type *b) {
 }
 
 static bool constant_true(const ir_value *value) {
-    return value->constant && value->constant->tensor.data && *(const unsigned char *)value->constant->tensor.data;
+    return value->constant && value->constant->tensor.data &&
+           *(const unsigned char *)value->constant->tensor.data;
 }
 
-/* ---- If ------------------------------------------------------------------------------------------------------ */
+/* ---- If ------------------------------------------------------------------------------------------------ */
 
 static base_status infer_if(pass_context *context, ir_node *node) {
     base_report *report = context->report;
@@ -44,7 +45,8 @@ static base_status infer_if(pass_context *context, ir_node *node) {
         return base_fail(report, BASE_INVALID, "the condition is %s, expected bool",
                          condition ? op_dtype_name(condition->type.dtype) : "absent");
     }
-    if (node->graph_count != 2) return base_fail(report, BASE_INVALID, "%u branches, expected 2", node->graph_count);
+    if (node->graph_count != 2)
+        return base_fail(report, BASE_INVALID, "%u branches, expected 2", node->graph_count);
     base_status status = BASE_OK;
     for (uint32_t g = 0; g < 2; g++) {
         base_status branch = infer_graph(context, node->graphs[g]);
@@ -59,7 +61,8 @@ static base_status infer_if(pass_context *context, ir_node *node) {
                              node->graphs[g]->result_count, node->output_count);
         }
         if (!node->outputs[i]) continue;
-        const op_type *a = &node->graphs[0]->results[i]->value->type, *b = &node->graphs[1]->results[i]->value->type;
+        const op_type *a = &node->graphs[0]->results[i]->value->type,
+                      *b = &node->graphs[1]->results[i]->value->type;
         if (a->dtype != b->dtype || a->kind != b->kind) {
             return base_fail(report, BASE_INVALID, "output %u is %s in one branch and %s in the other", i,
                              op_dtype_name(a->dtype), op_dtype_name(b->dtype));
@@ -69,7 +72,7 @@ static base_status infer_if(pass_context *context, ir_node *node) {
     return BASE_OK;
 }
 
-/* ---- Loop ------------------------------------------------------------------------------------------------------ */
+/* ---- Loop ---------------------------------------------------------------------------------------------- */
 
 typedef struct loop_counts {
     uint32_t carried, scan_inputs, scan_outputs;
@@ -80,17 +83,20 @@ static base_status count_loop(const ir_node *node, loop_counts *counts, base_rep
     if (!body) return base_fail(report, BASE_INVALID, "%u bodies, expected 1", node->graph_count);
     int64_t scanned = op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
     if (scanned < 0 || node->input_count < 2 || scanned > (int64_t)node->input_count - 2) {
-        return base_fail(report, BASE_INVALID, "%u inputs, a loop needs a trip count, a condition and its initial values",
+        return base_fail(report, BASE_INVALID,
+                         "%u inputs, a loop needs a trip count, a condition and its initial values",
                          node->input_count);
     }
     counts->scan_inputs = (uint32_t)scanned;
     counts->carried = node->input_count - 2 - counts->scan_inputs;
     if (body->parameter_count != node->input_count) {
-        return base_fail(report, BASE_INVALID, "the body has %u parameters, expected %u (iteration, condition, %u carried)",
+        return base_fail(report, BASE_INVALID,
+                         "the body has %u parameters, expected %u (iteration, condition, %u carried)",
                          body->parameter_count, node->input_count, counts->carried);
     }
     if (body->result_count < 1 + counts->carried || body->result_count - 1 != node->output_count) {
-        return base_fail(report, BASE_INVALID, "the body has %u results, expected %u (condition, then one an output)",
+        return base_fail(report, BASE_INVALID,
+                         "the body has %u results, expected %u (condition, then one an output)",
                          body->result_count, node->output_count + 1);
     }
     counts->scan_outputs = body->result_count - 1 - counts->carried;
@@ -103,7 +109,8 @@ static void take_axis(op_shape *shape, int64_t axis) {
         *shape = (op_shape){.rank = -1};
         return;
     }
-    memmove(&shape->dims[normal], &shape->dims[normal + 1], (size_t)(shape->rank - normal - 1) * sizeof *shape->dims);
+    memmove(&shape->dims[normal], &shape->dims[normal + 1],
+            (size_t)(shape->rank - normal - 1) * sizeof *shape->dims);
     shape->rank--;
 }
 
@@ -111,7 +118,8 @@ static bool insert_axis(op_shape *shape, int64_t axis, int64_t extent) {
     int32_t normal;
     if (shape->rank < 0) return true;
     if (shape->rank >= OP_MAX_RANK || !op_axis(axis, shape->rank + 1, &normal)) return false;
-    memmove(&shape->dims[normal + 1], &shape->dims[normal], (size_t)(shape->rank - normal) * sizeof *shape->dims);
+    memmove(&shape->dims[normal + 1], &shape->dims[normal],
+            (size_t)(shape->rank - normal) * sizeof *shape->dims);
     shape->dims[normal] = extent;
     shape->rank++;
     return true;
@@ -123,12 +131,14 @@ static int64_t list_entry(const ir_node *node, const char *name, uint32_t index)
     return index < count ? list[index] : 0;
 }
 
-/* How often the body runs, as far as it is known: a constant trip count, or the extent of what is scanned, if the
- * condition cannot end the loop. */
+/* How often the body runs, as far as it is known: a constant trip count, or the extent of what is scanned, if
+ * the condition cannot end the loop. */
 static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
     const ir_graph *body = node->graphs[0];
-    const ir_value *trips = ir_input(node, 0), *condition = ir_input(node, 1), *again = body->results[0]->value;
-    bool always = (!condition || constant_true(condition)) && (again == body->parameters[1] || constant_true(again));
+    const ir_value *trips = ir_input(node, 0), *condition = ir_input(node, 1),
+                   *again = body->results[0]->value;
+    bool always =
+        (!condition || constant_true(condition)) && (again == body->parameters[1] || constant_true(again));
     if (!always) return OP_DIM_UNKNOWN;
     if (trips && trips->constant) {
         op_call call = {.input_count = 1, .inputs = &trips->constant->tensor};
@@ -138,7 +148,8 @@ static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
     if (counts->scan_inputs) {
         const op_shape *shape = &ir_input(node, node->input_count - counts->scan_inputs)->type.shape;
         int32_t axis;
-        if (op_axis(list_entry(node, "ouro.scan_input_axes", 0), shape->rank, &axis)) return shape->dims[axis];
+        if (op_axis(list_entry(node, "ouro.scan_input_axes", 0), shape->rank, &axis))
+            return shape->dims[axis];
     }
     return OP_DIM_UNKNOWN;
 }
@@ -155,7 +166,8 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
     body->parameters[1]->type = (op_type){.dtype = OP_BOOL};
     for (uint32_t i = 2; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
-        if (!input) return base_fail(report, BASE_INVALID, "input %u is absent, expected an initial value", i);
+        if (!input)
+            return base_fail(report, BASE_INVALID, "input %u is absent, expected an initial value", i);
         body->parameters[i]->type = input->type;
         if (i < 2 + counts.carried) continue;
         take_axis(&body->parameters[i]->type.shape,
@@ -171,8 +183,8 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
             ir_value *parameter = body->parameters[2 + i];
             const op_type *next = &body->results[1 + i]->value->type;
             if (parameter->type.dtype != next->dtype || parameter->type.kind != next->kind) {
-                return base_fail(report, BASE_INVALID, "carried value %u begins as %s and is replaced by %s", i,
-                                 op_dtype_name(parameter->type.dtype), op_dtype_name(next->dtype));
+                return base_fail(report, BASE_INVALID, "carried value %u begins as %s and is replaced by %s",
+                                 i, op_dtype_name(parameter->type.dtype), op_dtype_name(next->dtype));
             }
             op_type joined = join_types(&parameter->type, next);
             if (op_shape_equal(&joined.shape, &parameter->type.shape)) continue;
@@ -186,7 +198,8 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         op_type type = i < counts.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
         if (i >= counts.carried &&
             !insert_axis(&type.shape, list_entry(node, "ouro.scan_output_axes", i - counts.carried), trips)) {
-            return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i, OP_MAX_RANK);
+            return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i,
+                             OP_MAX_RANK);
         }
         type.layout = OP_LAYOUT_PLAIN;
         node->outputs[i]->type = type;
@@ -194,7 +207,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
     return BASE_OK;
 }
 
-/* ---- everything else ------------------------------------------------------------------------------------------------ */
+/* ---- everything else ----------------------------------------------------------------------------------- */
 
 /* The node may never run: it is in a branch. */
 static bool is_conditional(const ir_node *node) {
@@ -204,8 +217,8 @@ static bool is_conditional(const ir_node *node) {
     return false;
 }
 
-/* Types without shapes, for a node that cannot run with the shapes that it is given: models guard such nodes with an If, and only
- * if it runs all the same it is an error. */
+/* Types without shapes, for a node that cannot run with the shapes that it is given: models guard such nodes
+ * with an If, and only if it runs all the same it is an error. */
 static base_status infer_without_shapes(op_call *call, base_report *report) {
     op_tensor *inputs = BASE_ARRAY(call->arena, op_tensor, call->input_count);
     if (!inputs) return base_fail_memory(report);
@@ -245,7 +258,8 @@ static base_status infer_node(pass_context *context, ir_node *node) {
 static base_status infer_graph(pass_context *context, ir_graph *graph) {
     base_status first = BASE_OK;
     for (ir_node *node = graph->first; node; node = node->next) {
-        /* What a node that failed would have made is not known: reporting its users too would only bury it. */
+        /* What a node that failed would have made is not known: reporting its users too would only bury it.
+         */
         bool known = true;
         for (uint32_t i = 0; i < node->input_count; i++) {
             const ir_value *input = ir_input(node, i);

@@ -206,7 +206,8 @@ bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs,
     return true;
 }
 
-static const char *const place_names[] = {"nowhere", "arena", "constants", "input", "output", "dynamic", "view"};
+static const char *const place_names[] = {"nowhere", "arena",   "constants", "input",
+                                          "output",  "dynamic", "view"};
 
 void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file) {
     fprintf(file, "memory of %zu bytes, at least %zu, without reuse %zu\n", memory->arena_bytes,

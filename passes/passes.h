@@ -1,17 +1,18 @@
 /* passes.h: the compiler's pipeline: what each pass needs, keeps and makes, and what they hand on.
  *
- * The pipeline is data: one table in pipeline.c (name, run, needs, keeps, makes). The runner does the rest alike
- * for all: computes the analyses that a pass needs, runs it, drops what it does not keep, verifies the IR in
- * debug builds, dumps when asked. Passes hold no bookkeeping of their own.
+ * The pipeline is data: one table in pipeline.c (name, run, needs, keeps, makes). The runner does the rest
+ * alike for all: computes the analyses that a pass needs, runs it, drops what it does not keep, verifies the
+ * IR in debug builds, dumps when asked. Passes hold no bookkeeping of their own.
  *
  * Order (see pipeline.c for the contract of each):
  *   infer-shapes, fold-constants, eliminate-dead-code, fuse, select-layouts, select-kernels,
- *   prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate, (plan is written and verified)
+ *   prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
+ * (plan is written and verified)
  *
  * Words:
  *   storage    bytes that one or several values share. A value lies in exactly one storage, at an offset.
- *   place      where a storage is: in the arena, in the constants, in a buffer of the caller, or made at run time
- *   step       a point of the schedule. Numbered within one graph from 0: step k runs node number k of the
+ *   place      where a storage is: in the arena, in the constants, in a buffer of the caller, or made at run
+ * time step       a point of the schedule. Numbered within one graph from 0: step k runs node number k of the
  *              graph's list. A storage is live during [first, last) of these.
  */
 #ifndef OURO_PASSES_H
@@ -21,20 +22,22 @@
 #include "passes/planner.h"
 #include "runtime/kernel.h"
 
-/* ---- options of a compile --------------------------------------------------------------------------------- */
+/* ---- options of a compile ------------------------------------------------------------------------------ */
 
 typedef struct pass_options {
-    const char *allocator;        /* name of a planner; NULL: auto, or what stands for it */
-    double seconds;               /* for searching planners */
-    int max_unroll;               /* --max-unroll */
-    rt_environment environment;   /* threads; portable_only */
-    const char *dump_after;       /* name of a pass, "all", or NULL */
-    FILE *dump_file;              /* where to; NULL: stderr */
+    const char *allocator;      /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;             /* for searching planners */
+    int max_unroll;             /* --max-unroll */
+    rt_environment environment; /* threads; portable_only */
+    const char *dump_after;     /* name of a pass, "all", or NULL */
+    FILE *dump_file;            /* where to; NULL: stderr */
 } pass_options;
 
-/* ---- analysis results ---------------------------------------------------------------------------------------- */
+/* ---- analysis results ---------------------------------------------------------------------------------- */
 
-typedef struct pass_storage_id { uint32_t index; } pass_storage_id; /* dense from 1; zero: none */
+typedef struct pass_storage_id {
+    uint32_t index;
+} pass_storage_id; /* dense from 1; zero: none */
 
 typedef enum pass_place {
     PASS_PLACE_NONE = 0,
@@ -50,20 +53,21 @@ typedef enum pass_place {
  * output) are storages of the outer graph. */
 typedef struct pass_storage {
     pass_place place;
-    uint32_t index;       /* of the caller's input or output; of the view in pass_memory.views */
-    ir_graph *graph;      /* in whose frame it is allocated; NULL for constants */
-    ir_value *value;      /* the largest value in it, for names in pictures and messages */
-    ir_node *scratch_of;  /* it is the scratch of this node; NULL otherwise */
-    ir_node *buffer_of;   /* it is the buffer of this node's sub-graphs; NULL otherwise */
-    ir_node *carried_by;  /* carried values of this loop are made in it, in turn with other buffers; NULL otherwise */
-    size_t bytes;         /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
-    int64_t first, last;  /* live range in the steps of `graph`; set by analyse-liveness */
-    size_t offset;        /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
-    /* A storage that has become part of another is no longer one of its own: it lies `part_offset` bytes into `part_of`
-     * (zero: it stands for itself). Follow with pass_memory_location. */
+    uint32_t index;      /* of the caller's input or output; of the view in pass_memory.views */
+    ir_graph *graph;     /* in whose frame it is allocated; NULL for constants */
+    ir_value *value;     /* the largest value in it, for names in pictures and messages */
+    ir_node *scratch_of; /* it is the scratch of this node; NULL otherwise */
+    ir_node *buffer_of;  /* it is the buffer of this node's sub-graphs; NULL otherwise */
+    ir_node *carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL
+                            otherwise */
+    size_t bytes;        /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
+    int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
+    size_t offset; /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
+    /* A storage that has become part of another is no longer one of its own: it lies `part_offset` bytes into
+     * `part_of` (zero: it stands for itself). Follow with pass_memory_location. */
     pass_storage_id part_of;
     size_t part_offset;
-    ir_value_id values;   /* first of the values in it, linked by pass_memory.siblings */
+    ir_value_id values; /* first of the values in it, linked by pass_memory.siblings */
 } pass_storage;
 
 /* Where a value lies: `offset` bytes into a storage. */
@@ -72,42 +76,43 @@ typedef struct pass_location {
     size_t offset;
 } pass_location;
 
-/* Where a storage is in iteration t of a loop (for the loop's outputs: t is the number of iterations that have run):
- *     t < prologue:  entries[t]                       (type II; type I has no prologue)
- *     otherwise:     entries[prologue + (t - prologue) % period], stride * (t - prologue) bytes further on
- * An entry may lie in a storage that is itself a view of an enclosing loop: views nest. */
+/* Where a storage is in iteration t of a loop (for the loop's outputs: t is the number of iterations that
+ * have run): t < prologue:  entries[t]                       (type II; type I has no prologue) otherwise:
+ * entries[prologue + (t - prologue) % period], stride * (t - prologue) bytes further on An entry may lie in a
+ * storage that is itself a view of an enclosing loop: views nest. */
 typedef struct pass_view {
     ir_node *loop;
     uint32_t prologue, period; /* period: the repeat length, at least 1 */
-    int64_t stride;            /* bytes; not 0 only for slices of what is scanned or stacked, whose period is 1 */
-    pass_location *entries;    /* prologue + period of them */
+    int64_t stride; /* bytes; not 0 only for slices of what is scanned or stacked, whose period is 1 */
+    pass_location *entries; /* prologue + period of them */
 } pass_view;
 
 /* Per node: how it runs. */
 typedef enum pass_execution {
-    PASS_RUN = 0,  /* its kernel, or its sub-graphs */
-    PASS_VIEW      /* nothing to do: its outputs are bytes of its inputs (or the other way round, Concat) */
+    PASS_RUN = 0, /* its kernel, or its sub-graphs */
+    PASS_VIEW     /* nothing to do: its outputs are bytes of its inputs (or the other way round, Concat) */
 } pass_execution;
 
 /* The memory plan of a module: what the passes make and compiler/plan_write.c writes. Lives in `arena`. */
 typedef struct pass_memory {
     base_arena *arena;
-    pass_storage *storages;        /* [0] is unused */
+    pass_storage *storages; /* [0] is unused */
     size_t storage_count, storage_capacity;
-    pass_location *locations;      /* by value id; value_count entries; of the storage made for the value */
-    ir_value_id *siblings;         /* by value id: the next value in the same storage */
-    pass_execution *executions;    /* by node id */
-    pass_storage_id *scratch;      /* by node id: its scratch storage */
-    pass_storage_id *buffers;      /* by node id: the storage in the parent frame that holds its sub-graphs' frames */
-    size_t *buffer_bytes;          /* by graph id: bytes of the frame of the graph; main: the arena */
-    size_t *buffer_bound;          /* by graph id: lower bound of that frame */
-    pass_view *views;              /* [0] is unused */
+    pass_location *locations;   /* by value id; value_count entries; of the storage made for the value */
+    ir_value_id *siblings;      /* by value id: the next value in the same storage */
+    pass_execution *executions; /* by node id */
+    pass_storage_id *scratch;   /* by node id: its scratch storage */
+    pass_storage_id
+        *buffers;         /* by node id: the storage in the parent frame that holds its sub-graphs' frames */
+    size_t *buffer_bytes; /* by graph id: bytes of the frame of the graph; main: the arena */
+    size_t *buffer_bound; /* by graph id: lower bound of that frame */
+    pass_view *views;     /* [0] is unused */
     size_t view_count, view_capacity;
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
     size_t lower_bound_bytes;
-    size_t sum_bytes;              /* of all arena storages: no reuse at all */
-    size_t file_order_peak_bytes;  /* the lower bound that the file's order would have had */
+    size_t sum_bytes;             /* of all arena storages: no reuse at all */
+    size_t file_order_peak_bytes; /* the lower bound that the file's order would have had */
     bool optimal;
     uint32_t dynamic_values;
     double plan_seconds;
@@ -118,14 +123,14 @@ typedef struct pass_context {
     ir_module *module;
     const pass_options *options;
     base_arena *scratch;
-    base_arena *memory_arena;   /* of the memory plan */
-    pass_memory *memory;        /* NULL before analyse-views */
+    base_arena *memory_arena; /* of the memory plan */
+    pass_memory *memory;      /* NULL before analyse-views */
     base_report *report;
 } pass_context;
 
 typedef base_status pass_function(pass_context *context);
 
-/* ---- the passes, one a file ------------------------------------------------------------------------------------ */
+/* ---- the passes, one a file ---------------------------------------------------------------------------- */
 
 base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
 base_status pass_fold_constants(pass_context *context);      /* fold_constants.c */
@@ -141,23 +146,25 @@ base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c 
 base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);            /* allocate.c */
 
-/* The carried values of a Loop have one size each, known now: analyse-loops can give them addresses that change, so that nothing is
- * copied. Otherwise the executor copies or hands on. (analyse_loops.c) */
+/* The carried values of a Loop have one size each, known now: analyse-loops can give them addresses that
+ * change, so that nothing is copied. Otherwise the executor copies or hands on. (analyse_loops.c) */
 bool pass_loop_is_static(const ir_node *loop);
 
-/* ---- the pipeline (pipeline.c) ----------------------------------------------------------------------------------- */
+/* ---- the pipeline (pipeline.c) ------------------------------------------------------------------------- */
 
-/* Runs all passes on the module. On BASE_OK *memory (in memory_arena, which the caller owns) is the memory plan. */
+/* Runs all passes on the module. On BASE_OK *memory (in memory_arena, which the caller owns) is the memory
+ * plan. */
 base_status pass_pipeline_run(ir_module *module, const pass_options *options, base_arena *memory_arena,
                               pass_memory **memory, base_report *report);
 /* The names, for --dump-after and its error message; NULL behind the last. */
 const char *pass_pipeline_name(size_t index);
 
-/* ---- the memory plan (memory.c) ------------------------------------------------------------------------------------ */
+/* ---- the memory plan (memory.c) ------------------------------------------------------------------------ */
 
 /* A memory plan in which every value has a storage of its own, none placed yet. NULL when memory runs out. */
 pass_memory *pass_memory_new(const ir_module *module, base_arena *arena);
-/* Makes room for values and nodes that were added to the module since; new values get storages of their own. */
+/* Makes room for values and nodes that were added to the module since; new values get storages of their own.
+ */
 bool pass_memory_extend(pass_memory *memory, const ir_module *module);
 /* A storage without a value: scratch, or the buffer of sub-graphs. Zero when memory runs out. */
 pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage);
@@ -166,18 +173,20 @@ pass_location pass_memory_location(const pass_memory *memory, const ir_value *va
 pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id);
 /* The same place in the storage that stands for itself. */
 pass_location pass_memory_resolve(const pass_memory *memory, pass_location location);
-/* `part` becomes bytes [offset, offset + its size) of `whole`; both stand for themselves and are different. */
+/* `part` becomes bytes [offset, offset + its size) of `whole`; both stand for themselves and are different.
+ */
 void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset);
 
-/* The absolute offset in the arena of a location whose storage is in the arena: the storage's offset plus that
- * of every enclosing graph's buffer. */
+/* The absolute offset in the arena of a location whose storage is in the arena: the storage's offset plus
+ * that of every enclosing graph's buffer. */
 size_t pass_memory_offset(const pass_memory *memory, pass_location location);
-/* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at one step,
- * after analyse-liveness. What sub-graphs have live counts in their control node's step. `graphs` as made by
- * pass_graphs_outermost_first. False when memory runs out. */
+/* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at
+ * one step, after analyse-liveness. What sub-graphs have live counts in their control node's step. `graphs`
+ * as made by pass_graphs_outermost_first. False when memory runs out. */
 bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
                              base_arena *scratch, size_t *peaks);
-/* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it. */
+/* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it.
+ */
 int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers);
 /* Numbers the nodes of all graphs: by node id, the place in its graph's list. NULL when memory runs out. */
 int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch);

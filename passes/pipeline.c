@@ -2,15 +2,15 @@
 #include "passes/passes.h"
 #include <string.h>
 
-/* What passes need, keep and make. A pass that does not keep something makes it stale; the runner checks that nothing stale is
- * needed. */
+/* What passes need, keep and make. A pass that does not keep something makes it stale; the runner checks that
+ * nothing stale is needed. */
 enum fact {
-    TYPES = 1,    /* shapes and dtypes of all values */
-    LAYOUTS = 2,  /* every value's layout is final */
-    KERNELS = 4,  /* every node has its kernel and scratch */
-    RESULTS = 8,  /* results can have bytes of their own */
-    VIEWS = 16,   /* memory plan: storages and joined views */
-    ORDER = 32,   /* the schedule is final */
+    TYPES = 1,   /* shapes and dtypes of all values */
+    LAYOUTS = 2, /* every value's layout is final */
+    KERNELS = 4, /* every node has its kernel and scratch */
+    RESULTS = 8, /* results can have bytes of their own */
+    VIEWS = 16,  /* memory plan: storages and joined views */
+    ORDER = 32,  /* the schedule is final */
     IN_PLACE = 64,
     LIVENESS = 128,
     OFFSETS = 256,
@@ -41,7 +41,9 @@ static const struct pass {
 };
 enum { PASS_COUNT = sizeof passes / sizeof *passes };
 
-const char *pass_pipeline_name(size_t index) { return index < PASS_COUNT ? passes[index].name : NULL; }
+const char *pass_pipeline_name(size_t index) {
+    return index < PASS_COUNT ? passes[index].name : NULL;
+}
 
 /* An unknown name is told before anything runs. */
 static base_status check_dump(const pass_options *options, base_report *report) {
@@ -59,7 +61,8 @@ static base_status check_dump(const pass_options *options, base_report *report) 
 static base_status dump(const pass_context *context, const struct pass *pass) {
     const pass_options *options = context->options;
     if (!options->dump_after) return BASE_OK;
-    if (strcmp(options->dump_after, "all") != 0 && strcmp(options->dump_after, pass->name) != 0) return BASE_OK;
+    if (strcmp(options->dump_after, "all") != 0 && strcmp(options->dump_after, pass->name) != 0)
+        return BASE_OK;
     FILE *file = options->dump_file ? options->dump_file : stderr;
     fprintf(file, "// after %s\n", pass->name);
     ir_print_options print = {0};
@@ -74,8 +77,11 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
                               pass_memory **memory, base_report *report) {
     base_arena scratch;
     base_arena_init(&scratch, memory_arena->allocator);
-    pass_context context = {
-        .module = module, .options = options, .scratch = &scratch, .memory_arena = memory_arena, .report = report};
+    pass_context context = {.module = module,
+                            .options = options,
+                            .scratch = &scratch,
+                            .memory_arena = memory_arena,
+                            .report = report};
     unsigned facts = 0;
     base_status status = check_dump(options, report);
     for (size_t i = 0; i < PASS_COUNT && status == BASE_OK; i++) {

@@ -8,8 +8,9 @@
  *     graph main(%x) { yield %x, %x }   =>   graph main(%x) { %a = ouro.Copy(%x) %b = ouro.Copy(%x) yield %a,
  * %b }
  *
- * Some need none: the condition of a loop (result 0 of a body), which is only read; carried values of static size, whose
- * addresses change from iteration to iteration so that nothing is copied (analyse-loops); a carried parameter that replaces itself.
+ * Some need none: the condition of a loop (result 0 of a body), which is only read; carried values of static
+ * size, whose addresses change from iteration to iteration so that nothing is copied (analyse-loops); a
+ * carried parameter that replaces itself.
  *
  * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
  * replacements of loops, are made by nodes of their own graph, each only once; but for these.

@@ -9,8 +9,8 @@
  * node. The problem that order.h solves is made of the storages that analyse-views has joined: a Concat whose
  * parts are written in place is live from its first part on, views cost nothing. Where an operator may write
  * over an input, the search counts that, too. What the search knows is nearly, but not exactly what the later
- * passes do; therefore both orders are followed to the end, through choose-in-place, analyse-loops and analyse-liveness, and
- * a graph keeps the file's order unless the new one is truly better.
+ * passes do; therefore both orders are followed to the end, through choose-in-place, analyse-loops and
+ * analyse-liveness, and a graph keeps the file's order unless the new one is truly better.
  *
  * Nodes with effects (random numbers) keep their order among themselves.
  *

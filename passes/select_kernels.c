@@ -1,19 +1,22 @@
 /* select_kernels.c: each node gets the kernel that will run it, and the scratch that this kernel needs.
  *
- * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it is prepared once
- * to learn its scratch. Nodes whose shapes are not known before the run get the first kernel that accepts any shape; their
- * scratch is known when they run.
+ * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it
+ * is prepared once to learn its scratch. Nodes whose shapes are not known before the run get the first kernel
+ * that accepts any shape; their scratch is known when they run.
  *
- * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control nodes has a kernel.
+ * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
+ * nodes has a kernel.
  */
 #include "passes/passes.h"
 
 static bool shapes_known(const op_call *call) {
     for (uint32_t i = 0; i < call->input_count; i++) {
-        if (call->inputs[i].type.dtype != OP_NONE && !op_shape_known(&call->inputs[i].type.shape)) return false;
+        if (call->inputs[i].type.dtype != OP_NONE && !op_shape_known(&call->inputs[i].type.shape))
+            return false;
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
-        if (call->outputs[i].type.dtype != OP_NONE && !op_shape_known(&call->outputs[i].type.shape)) return false;
+        if (call->outputs[i].type.dtype != OP_NONE && !op_shape_known(&call->outputs[i].type.shape))
+            return false;
     }
     return true;
 }
@@ -28,7 +31,8 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     if (!kernel) {
         char text[128] = "nothing";
         if (call.input_count) op_type_print(&call.inputs[0].type, text, sizeof text);
-        return base_fail(report, BASE_INVALID, "there is no kernel for it on %s; `ouro ops` lists what is supported", text);
+        return base_fail(report, BASE_INVALID,
+                         "there is no kernel for it on %s; `ouro ops` lists what is supported", text);
     }
     node->kernel = kernel->name;
     node->scratch_bytes = 0;

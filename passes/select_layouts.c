@@ -1,15 +1,18 @@
-/* select_layouts.c: tensors lie as the kernels that read and write them like it, with as few reorders as possible.
+/* select_layouts.c: tensors lie as the kernels that read and write them like it, with as few reorders as
+ * possible.
  *
  *     %y = Conv(%x, %w, %b)
  *  => %r: ...:nc16 = ouro.Reorder(%x)   %y: ...:nc16 = Conv(%r, %packed, %b)
  *
- * Every graph is walked in order. A kernel that has a wish (rt_kernel.prefer: convolutions, products) gets it;
- * operators that do not care (elementwise, pooling, normalisation, Concat of whole blocks) take over the layout of what they
- * read, if a kernel accepts it; everything else is plain. Where a value lies otherwise than a reader wants it a Reorder is put
- * in, once for all readers of that layout. Constant weights are packed here, once.
+ * Every graph is walked in order. A kernel that has a wish (rt_kernel.prefer: convolutions, products) gets
+ * it; operators that do not care (elementwise, pooling, normalisation, Concat of whole blocks) take over the
+ * layout of what they read, if a kernel accepts it; everything else is plain. Where a value lies otherwise
+ * than a reader wants it a Reorder is put in, once for all readers of that layout. Constant weights are
+ * packed here, once.
  *
- * So a region of convolutions pays for its entries and exits only. What a layout would cost is weighed in one place: a layout that
- * pads a tensor to more than 5/4 of its plain size is not used, since the arena is what this compiler is about.
+ * So a region of convolutions pays for its entries and exits only. What a layout would cost is weighed in one
+ * place: a layout that pads a tensor to more than 5/4 of its plain size is not used, since the arena is what
+ * this compiler is about.
  *
  * Interface values stay plain: parameters, results of all graphs, inputs of control nodes.
  *
@@ -21,14 +24,15 @@
 typedef struct layouter {
     pass_context *context;
     ir_module *module;
-    base_arena arena;          /* of one node */
+    base_arena arena;                        /* of one node */
     ir_value *(*reordered)[OP_LAYOUT_COUNT]; /* by value id: the value in another layout */
     size_t value_count;
 } layouter;
 
-/* ---- reorders ---------------------------------------------------------------------------------------------------- */
+/* ---- reorders ------------------------------------------------------------------------------------------ */
 
-/* `value` in this layout: itself, or the result of a Reorder behind its definition (or at the head of the graph). */
+/* `value` in this layout: itself, or the result of a Reorder behind its definition (or at the head of the
+ * graph). */
 static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_node *reader, ir_graph *graph) {
     if (value->type.layout == layout) return value;
     ir_value **known = value->id.index < l->value_count ? &l->reordered[value->id.index][layout] : NULL;
@@ -36,7 +40,8 @@ static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_no
     if (value->node && value->node->code == OP_REORDER && ir_input(value->node, 0)->type.layout == layout) {
         return ir_input(value->node, 0);
     }
-    op_attribute attribute = {.name = "ouro.layout", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = layout};
+    op_attribute attribute = {
+        .name = "ouro.layout", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = layout};
     op_attributes attributes = {0};
     if (!ir_attribute_set(l->module, &attributes, &attribute)) return NULL;
     const char *path = reader ? reader->path : value->node ? value->node->path : "";
@@ -48,7 +53,7 @@ static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_no
     return result;
 }
 
-/* ---- asking kernels -------------------------------------------------------------------------------------------------- */
+/* ---- asking kernels ------------------------------------------------------------------------------------ */
 
 static int64_t block_of(op_layout layout) {
     return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
@@ -93,9 +98,10 @@ static bool shapes_known(const ir_node *node) {
     return true;
 }
 
-/* ---- packed constants --------------------------------------------------------------------------------------------------- */
+/* ---- packed constants ---------------------------------------------------------------------------------- */
 
-static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, const op_call *call, uint32_t input) {
+static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, const op_call *call,
+                        uint32_t input) {
     base_report *report = l->context->report;
     ir_value *plain = ir_input(node, input);
     const op_type *type = &call->inputs[input].type;
@@ -104,14 +110,15 @@ static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, con
     if (!packed) return base_fail_memory(report);
     memset(data, 0, type->packed_bytes);
     ir_node_context(node, report);
-    base_status status = kernel->pack(call, &l->context->options->environment, input, &plain->constant->tensor, data, report);
+    base_status status =
+        kernel->pack(call, &l->context->options->environment, input, &plain->constant->tensor, data, report);
     if (status != BASE_OK) return status;
     if (!ir_node_set_input(node, input, packed)) return base_fail_memory(report);
     if (!plain->uses) ir_constant_remove(l->module, plain);
     return BASE_OK;
 }
 
-/* ---- one node -------------------------------------------------------------------------------------------------------------- */
+/* ---- one node ------------------------------------------------------------------------------------------ */
 
 static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) {
     for (uint32_t i = 0; i < node->input_count; i++) {
@@ -180,7 +187,8 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     rt_preference wish = {.output = layout};
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
-        if (input && input->type.shape.rank == shape->rank && !input->constant && is_cheap(&input->type.shape, layout)) {
+        if (input && input->type.shape.rank == shape->rank && !input->constant &&
+            is_cheap(&input->type.shape, layout)) {
             wish.inputs[i] = layout;
         }
     }
@@ -202,7 +210,8 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
             if (status == BASE_OK && !done) status = follow(l, node, &done);
         }
         if (status == BASE_OK && !done) status = apply(l, node, NULL);
-        for (uint32_t i = 0; i < node->graph_count && status == BASE_OK; i++) status = lay_out_graph(l, node->graphs[i]);
+        for (uint32_t i = 0; i < node->graph_count && status == BASE_OK; i++)
+            status = lay_out_graph(l, node->graphs[i]);
         base_arena_free(&l->arena);
     }
     for (uint32_t i = 0; i < graph->result_count && status == BASE_OK; i++) {

@@ -38,8 +38,8 @@ static inline base_status run_moves(ouro_session *session, const rt_move_list *l
     return BASE_OK;
 }
 
-/* In a mirror results may be parameters that are replaced in the same moment (a swap): there the moves of a list are made at
- * once. The plan itself has changing addresses for them. */
+/* In a mirror results may be parameters that are replaced in the same moment (a swap): there the moves of a
+ * list are made at once. The plan itself has changing addresses for them. */
 static bool stage_last_move(ouro_session *session, rt_move_list *list) {
     rt_move *move = list->count ? &list->items[list->count - 1] : NULL;
     if (!session->is_mirror || !move || !move->fixed || move->between || !move->bytes) return true;
@@ -52,7 +52,7 @@ static bool make_list(ouro_session *session, rt_move_list *list, uint64_t most) 
     return list->items != NULL;
 }
 
-/* ---- views: addresses that change with the iterations ---------------------------------------------------- */
+/* ---- views: addresses that change with the iterations -------------------------------------------------- */
 
 /* The pointer that an address is at this moment. */
 static unsigned char *point(const ouro_session *session, const plan_address *address) {
@@ -72,12 +72,14 @@ static unsigned char *point(const ouro_session *session, const plan_address *add
     }
 }
 
-/* When the loop is entered: buffers of the caller and views of enclosing loops stay where they are until it is left. */
+/* When the loop is entered: buffers of the caller and views of enclosing loops stay where they are until it
+ * is left. */
 static void resolve_views(const ouro_session *session, const rt_step_loop *loop) {
     for (uint32_t i = 0; i < loop->view_count; i++) {
         const rt_loop_view *view = &loop->views[i];
         const plan_address *entries = session->of->addresses + session->of->views[view->view].first;
-        for (uint32_t k = 0; k < view->prologue + view->period; k++) view->table[k] = point(session, &entries[k]);
+        for (uint32_t k = 0; k < view->prologue + view->period; k++)
+            view->table[k] = point(session, &entries[k]);
     }
 }
 
@@ -86,7 +88,7 @@ static inline void set_counter(ouro_session *session, const rt_step_loop *loop, 
     for (uint32_t i = 0; i < loop->view_count; i++) {
         const rt_loop_view *view = &loop->views[i];
         int64_t beyond = t - (int64_t)view->prologue;
-        unsigned char *data = beyond < 0         ? view->table[t]
+        unsigned char *data = beyond < 0          ? view->table[t]
                               : view->period == 1 ? view->table[view->prologue] + view->stride * beyond
                                                   : view->table[view->prologue + beyond % view->period];
         session->view_data[view->view] = data;
@@ -106,15 +108,18 @@ static bool make_views(ouro_session *session, uint32_t node, rt_step_loop *loop)
         const plan_view *from = &of->views[v];
         if (from->loop != node) continue;
         rt_loop_view *view = &loop->views[loop->view_count++];
-        *view = (rt_loop_view){.view = v, .prologue = from->prologue_count, .period = from->period, .stride = from->stride};
-        view->table = BASE_ARRAY(&session->arena, unsigned char *, (size_t)from->prologue_count + from->period);
+        *view = (rt_loop_view){
+            .view = v, .prologue = from->prologue_count, .period = from->period, .stride = from->stride};
+        view->table =
+            BASE_ARRAY(&session->arena, unsigned char *, (size_t)from->prologue_count + from->period);
         if (!view->table) return false;
     }
     return true;
 }
 
-/* A parameter that lies, in every iteration, where its replacement was made in the one before, or an output that lies where its
- * parameter is at the end: nothing is to be moved. The verifier has seen that this is so for all that lie in views. */
+/* A parameter that lies, in every iteration, where its replacement was made in the one before, or an output
+ * that lies where its parameter is at the end: nothing is to be moved. The verifier has seen that this is so
+ * for all that lie in views. */
 static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t slot) {
     const plan_address *address = &session->of->tensors[slot].address;
     return !session->is_mirror && !session->dynamic[slot] && address->place == PLAN_PLACE_VIEW &&
@@ -486,8 +491,9 @@ static base_status check_slices(ouro_session *session, const rt_step_loop *loop,
         const rt_scan *scan = &loop->outputs[i];
         bool in_place = session->of->tensors[scan->slice].address.place == PLAN_PLACE_VIEW;
         if (!in_place || !scan->fixed || trips <= scan->extent) continue;
-        return base_fail(&session->report, BASE_INVALID, "it would run %" PRId64 " times, a stacked output has %" PRId64 " slices",
-                         trips, scan->extent);
+        return base_fail(&session->report, BASE_INVALID,
+                         "it would run %" PRId64 " times, a stacked output has %" PRId64 " slices", trips,
+                         scan->extent);
     }
     return BASE_OK;
 }

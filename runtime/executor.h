@@ -81,7 +81,8 @@ typedef struct rt_move {
     uint32_t from, to;
     bool fixed; /* both are static: `bytes` are copied unless the addresses are equal */
     size_t bytes;
-    void *between; /* where they are put first, so that moves of a list do not disturb each other; NULL: nowhere */
+    void *between; /* where they are put first, so that moves of a list do not disturb each other; NULL:
+                      nowhere */
 } rt_move;
 
 typedef struct rt_move_list {
@@ -175,8 +176,8 @@ struct ouro_session {
     rt_step **steps;      /* by node: NULL for views */
     rt_patch *patches;
     size_t patch_count, patch_capacity;
-    uint32_t *view_patches;     /* by view: the first place that points into it; PLAN_ABSENT: none */
-    unsigned char **view_data;  /* by view: where it is now */
+    uint32_t *view_patches;    /* by view: the first place that points into it; PLAN_ABSENT: none */
+    unsigned char **view_data; /* by view: where it is now */
     rt_binding *inputs, *outputs;
     bool has_dynamic;
     bool ran; /* the outputs are those of a run */

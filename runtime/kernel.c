@@ -9,7 +9,8 @@ const rt_kernel rt_kernel_none = {.name = "none"};
 
 static const rt_kernel *const portable_kernels[] = {
     [OP_CODE_NONE] = &rt_kernel_none,
-#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags, kernel)  \
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
+           kernel)                                                                                           \
     [OP_##code] = &rt_kernel_##kernel,
 #include "ir/ops.def"
 #undef OP

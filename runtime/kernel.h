@@ -23,10 +23,10 @@ typedef struct rt_environment {
 typedef struct rt_kernel rt_kernel;
 typedef struct rt_prepared rt_prepared;
 
-/* Runs a prepared application. `inputs` and `outputs` have the types that were prepared for and their data set;
- * output data never overlaps an input, except exactly (same address) where the operator's row allows it in
- * place. `scratch` has prepared->scratch_bytes bytes, aligned to RT_ALIGNMENT (NULL where 0). Only conditions
- * that depend on data fail (an index out of range), with a report. */
+/* Runs a prepared application. `inputs` and `outputs` have the types that were prepared for and their data
+ * set; output data never overlaps an input, except exactly (same address) where the operator's row allows it
+ * in place. `scratch` has prepared->scratch_bytes bytes, aligned to RT_ALIGNMENT (NULL where 0). Only
+ * conditions that depend on data fail (an index out of range), with a report. */
 typedef base_status rt_run_function(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                     void *scratch, base_report *report);
 
@@ -42,9 +42,9 @@ struct rt_prepared {
 
 /* How a kernel would like the tensors of an application to lie. */
 typedef struct rt_preference {
-    op_layout inputs[RT_KERNEL_INPUTS];  /* OP_LAYOUT_PACKED only where the input is constant */
+    op_layout inputs[RT_KERNEL_INPUTS]; /* OP_LAYOUT_PACKED only where the input is constant */
     size_t packed_bytes[RT_KERNEL_INPUTS];
-    op_layout output;                    /* of output 0 */
+    op_layout output; /* of output 0 */
 } rt_preference;
 
 struct rt_kernel {
@@ -52,9 +52,10 @@ struct rt_kernel {
     /* Can it run this application, dtypes and layouts as they are? Shapes may be unknown: then it answers for
      * every shape. Constant inputs have data. */
     bool (*accepts)(const op_call *call, const rt_environment *environment);
-    /* Which layouts it likes best for this application, whose tensors are all plain and whose shapes are known.
-     * On entry preference->inputs[0] is the layout in which input 0 lies at present (plain: no matter): of layouts
-     * that are about as fast, the kernel keeps that one. NULL: everything plain. False: no wish. */
+    /* Which layouts it likes best for this application, whose tensors are all plain and whose shapes are
+     * known. On entry preference->inputs[0] is the layout in which input 0 lies at present (plain: no
+     * matter): of layouts that are about as fast, the kernel keeps that one. NULL: everything plain. False:
+     * no wish. */
     bool (*prefer)(const op_call *call, const rt_environment *environment, rt_preference *preference);
     /* Packs constant input `input` of the application (whose type is already packed) from its plain form into
      * `packed` (packed_bytes, zeroed). NULL where nothing is ever packed. */
@@ -68,7 +69,7 @@ struct rt_kernel {
     void (*release)(rt_prepared *prepared);
 };
 
-/* ---- the kernel table (kernel.c) --------------------------------------------------------------------- */
+/* ---- the kernel table (kernel.c) ----------------------------------------------------------------------- */
 
 /* The first kernel that accepts the application: oneDNN's before the portable one. NULL: none does. */
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment);
@@ -83,14 +84,13 @@ base_status rt_kernel_prepare(const rt_kernel *kernel, const op_call *call, cons
 void rt_kernel_release(rt_prepared *prepared);
 
 /* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
- * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned), unless the
- * caller has set their data already.
- * BASE_INVALID where no kernel accepts it. */
+ * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned),
+ * unless the caller has set their data already. BASE_INVALID where no kernel accepts it. */
 base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
                                base_report *report);
 
-/* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a thread
- * runs a session that another one made. Kernels then always ask for the same team. */
+/* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a
+ * thread runs a session that another one made. Kernels then always ask for the same team. */
 void rt_threads_warm(int threads);
 
 /* What this build and machine are, as far as plans depend on it: "x86_64 onednn-2.6.3 avx512_core" or
@@ -98,7 +98,8 @@ void rt_threads_warm(int threads);
 const char *rt_machine_describe(bool portable, char *text, size_t capacity);
 
 /* Portable kernels, named in ops.def. */
-#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags, kernel)  \
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
+           kernel)                                                                                           \
     extern const rt_kernel rt_kernel_##kernel;
 #include "ir/ops.def"
 #undef OP

@@ -15,10 +15,10 @@
  *     }
  *
  * Threads: a plan may be used from any number of threads at once; a session from one at a time.
- * Memory: a plan's constants are mapped from its file and shared by all its sessions. A session owns one arena of
- * ouro_plan_arena_bytes(plan) bytes (or uses the caller's); after it was made, running it with static shapes
- * allocates nothing.
- * Errors: every fallible function returns a status and, where `error` is not NULL, fills it with a message.
+ * Memory: a plan's constants are mapped from its file and shared by all its sessions. A session owns one
+ * arena of ouro_plan_arena_bytes(plan) bytes (or uses the caller's); after it was made, running it with
+ * static shapes allocates nothing. Errors: every fallible function returns a status and, where `error` is not
+ * NULL, fills it with a message.
  */
 #ifndef OURO_H
 #define OURO_H
@@ -48,26 +48,39 @@ typedef struct ouro_error {
 
 /* Element types; the numbers are ONNX's. */
 typedef enum ouro_dtype {
-    OURO_FLOAT = 1, OURO_UINT8 = 2, OURO_INT8 = 3, OURO_UINT16 = 4, OURO_INT16 = 5, OURO_INT32 = 6,
-    OURO_INT64 = 7, OURO_STRING = 8, OURO_BOOL = 9, OURO_FLOAT16 = 10, OURO_DOUBLE = 11, OURO_UINT32 = 12,
-    OURO_UINT64 = 13, OURO_COMPLEX64 = 14, OURO_COMPLEX128 = 15, OURO_BFLOAT16 = 16
+    OURO_FLOAT = 1,
+    OURO_UINT8 = 2,
+    OURO_INT8 = 3,
+    OURO_UINT16 = 4,
+    OURO_INT16 = 5,
+    OURO_INT32 = 6,
+    OURO_INT64 = 7,
+    OURO_STRING = 8,
+    OURO_BOOL = 9,
+    OURO_FLOAT16 = 10,
+    OURO_DOUBLE = 11,
+    OURO_UINT32 = 12,
+    OURO_UINT64 = 13,
+    OURO_COMPLEX64 = 14,
+    OURO_COMPLEX128 = 15,
+    OURO_BFLOAT16 = 16
 } ouro_dtype;
 
 /* What an input or output of a model is. A dimension of -1 is not known before the run. */
 typedef struct ouro_tensor_info {
     const char *name; /* lives as long as the plan */
     ouro_dtype dtype;
-    int rank;         /* -1: not known before the run */
+    int rank; /* -1: not known before the run */
     int64_t dims[OURO_MAX_RANK];
-    size_t bytes;     /* 0: not known before the run */
+    size_t bytes; /* 0: not known before the run */
 } ouro_tensor_info;
 
 typedef struct ouro_plan ouro_plan;
 typedef struct ouro_session ouro_session;
 
 typedef struct ouro_session_options {
-    int threads;        /* 0: as many as the plan was compiled for */
-    void *arena;        /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
+    int threads; /* 0: as many as the plan was compiled for */
+    void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
     size_t arena_bytes; /* of it; at least ouro_plan_arena_bytes */
 } ouro_session_options;
 
@@ -77,8 +90,8 @@ const char *ouro_version(void);
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-/* Maps the file (read-only, it must not shrink meanwhile) and checks it in full, the verifier included. Free with
- * ouro_plan_free, after its sessions. */
+/* Maps the file (read-only, it must not shrink meanwhile) and checks it in full, the verifier included. Free
+ * with ouro_plan_free, after its sessions. */
 ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
@@ -100,23 +113,25 @@ ouro_status ouro_session_new(ouro_plan *plan, const ouro_session_options *option
                              ouro_error *error);
 void ouro_session_free(ouro_session *session); /* NULL is allowed */
 
-/* The next runs read input `index` from `data`: row-major, `bytes` exactly those of its type, aligned to its element
- * type (at most 8), never written, kept by the caller until it binds another. `dims` gives the extents (as many as the
- * input's rank) where the plan leaves them open; NULL: those of the plan. Where extents that have one name differ
- * between inputs, the run says so. */
+/* The next runs read input `index` from `data`: row-major, `bytes` exactly those of its type, aligned to its
+ * element type (at most 8), never written, kept by the caller until it binds another. `dims` gives the
+ * extents (as many as the input's rank) where the plan leaves them open; NULL: those of the plan. Where
+ * extents that have one name differ between inputs, the run says so. */
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error);
-/* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its capacity. It may
- * be written at any time of a run, so it must not overlap any other bound buffer. NULL: to memory of the session, as at
- * the beginning. An output whose extents are known only after a run is copied there; too small a capacity then fails
- * the run. */
+/* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its
+ * capacity. It may be written at any time of a run, so it must not overlap any other bound buffer. NULL: to
+ * memory of the session, as at the beginning. An output whose extents are known only after a run is copied
+ * there; too small a capacity then fails the run. */
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error);
-/* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable. Allocates
- * nothing where the plan knows all extents and the calling thread made the session or has run it before. */
+/* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable.
+ * Allocates nothing where the plan knows all extents and the calling thread made the session or has run it
+ * before. */
 ouro_status ouro_session_run(ouro_session *session, ouro_error *error);
-/* Output `index` of the last run: its extents and its data (the bound buffer, or memory of the session that the
- * next run overwrites). OURO_USAGE before the first run, after one that failed, and after an output was bound anew. */
+/* Output `index` of the last run: its extents and its data (the bound buffer, or memory of the session that
+ * the next run overwrites). OURO_USAGE before the first run, after one that failed, and after an output was
+ * bound anew. */
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error);
 

@@ -8,8 +8,8 @@
  * Branches are replayed from the same state each; whatever either wrote is garbage afterwards, except the
  * outputs. A loop is replayed for several iterations, its exit after each of them, the entry included; then
  * again all that it wrote is garbage except its outputs. Addresses that depend on the iteration repeat: after
- * two full periods of all of them the state differs from an earlier one in names of identities only, so that what
- * holds until then holds for any number. Where tensors lie now follows from the counters of the loops.
+ * two full periods of all of them the state differs from an earlier one in names of identities only, so that
+ * what holds until then holds for any number. Where tensors lie now follows from the counters of the loops.
  */
 #include "runtime/plan.h"
 #include "runtime/plan_bytes.h"
@@ -38,7 +38,8 @@ typedef struct span {
     size_t first, last;
 } span;
 
-/* An output of a loop that may lie in several places, depending on the number of iterations: what it is in each. */
+/* An output of a loop that may lie in several places, depending on the number of iterations: what it is in
+ * each. */
 typedef struct phase {
     plan_address where;
     span at;
@@ -64,15 +65,16 @@ typedef struct replay {
     uint64_t *counters;  /* by node: the iteration of a loop */
     uint32_t *views;     /* slots of tensors whose address is a view */
     size_t view_count;
-    span *spans;       /* by slot: of tensors in the arena and in outputs; where they lie now */
-    span *scratches;   /* by node */
-    uint64_t *outputs; /* by output: the address of its buffer */
-    content *contents; /* by slot */
+    span *spans;        /* by slot: of tensors in the arena and in outputs; where they lie now */
+    span *scratches;    /* by node */
+    uint64_t *outputs;  /* by output: the address of its buffer */
+    content *contents;  /* by slot */
     phase_list *phases; /* by slot */
-    uint64_t *defined; /* by slot: the epoch of its graph in which it was defined */
-    uint64_t *epochs;  /* by graph: the current one */
+    uint64_t *defined;  /* by slot: the epoch of its graph in which it was defined */
+    uint64_t *epochs;   /* by graph: the current one */
     uint64_t epoch;
-    phase_list *ends;  /* of the loop that is replayed: by carried value, where its output is after k iterations */
+    phase_list
+        *ends; /* of the loop that is replayed: by carried value, where its output is after k iterations */
     uint64_t identity; /* the last one given */
     uint32_t *owners;  /* by identity: the slot that it was given to; PLAN_ABSENT for scratch */
     size_t owner_count, owner_capacity;
@@ -187,8 +189,9 @@ static plan_address follow(const replay *r, plan_address address) {
 
 /* Within the arena or its output: what is not has no bounds in the map, and cannot be read or written. */
 static bool in_space(const replay *r, const plan_address *address, uint64_t bytes) {
-    uint64_t size = address->place == PLAN_PLACE_ARENA ? r->of->header->arena_bytes
-                                                       : r->of->tensors[r->of->outputs[address->index].slot].bytes;
+    uint64_t size = address->place == PLAN_PLACE_ARENA
+                        ? r->of->header->arena_bytes
+                        : r->of->tensors[r->of->outputs[address->index].slot].bytes;
     return address->offset <= size && bytes <= size - address->offset;
 }
 
@@ -199,7 +202,8 @@ typedef struct bound_list {
 
 static bool add_bounds(replay *r, bound_list *list, const plan_address *address, uint64_t bytes) {
     if (!in_map(address) || !bytes || !in_space(r, address, bytes)) return true;
-    uint64_t *items = base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 2, sizeof *items);
+    uint64_t *items =
+        base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 2, sizeof *items);
     if (!items) return fail_memory(r);
     list->items = items;
     items[list->count++] = map_address(r, address);
@@ -463,7 +467,8 @@ static bool write(replay *r, uint32_t slot) {
 }
 
 static bool is_same_address(const plan_address *x, const plan_address *y) {
-    bool one = x->place == PLAN_PLACE_ARENA || x->place == PLAN_PLACE_CONSTANT; /* there is only one of them */
+    bool one =
+        x->place == PLAN_PLACE_ARENA || x->place == PLAN_PLACE_CONSTANT; /* there is only one of them */
     return x->place == y->place && (one || x->index == y->index) && x->offset == y->offset;
 }
 
@@ -545,7 +550,8 @@ static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uin
         if (!r->phases[from].items[i].seen) continue;
         enter_phase(r, from, &r->phases[from].items[i]);
         if (do_overlap(r, from, to)) {
-            return fail(r, "its output \"%s\" lies over a place of its input \"%s\"", name_of(r, to), name_of(r, from));
+            return fail(r, "its output \"%s\" lies over a place of its input \"%s\"", name_of(r, to),
+                        name_of(r, from));
         }
     }
     if (!do_overlap(r, from, to)) return true;
@@ -570,10 +576,12 @@ static bool check_scratch(replay *r, const plan_node *node) {
         uint32_t slot = i < node->input_count ? r->of->slots[node->inputs + i]
                                               : r->of->slots[node->outputs + i - node->input_count];
         if (slot == PLAN_ABSENT) continue;
-        bool overlaps = in_map(&r->where[slot]) && r->spans[slot].first < scratch->last && scratch->first < r->spans[slot].last;
+        bool overlaps = in_map(&r->where[slot]) && r->spans[slot].first < scratch->last &&
+                        scratch->first < r->spans[slot].last;
         for (uint64_t k = 0; k < r->phases[slot].count; k++) {
             const phase *place = &r->phases[slot].items[k];
-            overlaps |= place->seen && in_map(&place->where) && place->at.first < scratch->last && scratch->first < place->at.last;
+            overlaps |= place->seen && in_map(&place->where) && place->at.first < scratch->last &&
+                        scratch->first < place->at.last;
         }
         if (overlaps) {
             char place[128];
@@ -604,8 +612,7 @@ static bool replay_run(replay *r, const plan_node *node) {
 
 static bool content_of_slot(replay *r, uint32_t slot, content *is) {
     if (is_constant(r, slot)) {
-        *is =
-            content_of(constants_identity(), r->where[slot].offset, r->of->tensors[slot].bytes);
+        *is = content_of(constants_identity(), r->where[slot].offset, r->of->tensors[slot].bytes);
         return true;
     }
     if (!is_defined(r, slot)) return fail(r, "tensor \"%s\" is read before it is made", name_of(r, slot));
@@ -685,7 +692,8 @@ static bool replay_if(replay *r, const plan_node *node) {
 /* The tensor's address changes with the iterations of this very loop: nothing is ever moved there. */
 static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
     const plan_address *address = &r->of->tensors[slot].address;
-    return address->place == PLAN_PLACE_VIEW && r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
+    return address->place == PLAN_PLACE_VIEW &&
+           r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
 }
 
 /* The loop ends here: its outputs must be what the parameters are. */
@@ -702,7 +710,8 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
         const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
         uint64_t k = r->counters[node - r->of->nodes];
-        uint64_t which = k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
+        uint64_t which =
+            k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
         r->ends[i].items[which] = (phase){r->where[output], r->spans[output], r->contents[output], true};
     }
     return valid;
@@ -732,9 +741,11 @@ static bool was_written(const replay *r, size_t since, size_t until, const span 
     return false;
 }
 
-/* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one identity, whichever outputs
- * lie there after whichever number of iterations; what it did not touch (initial values) is as it was. */
-static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends, size_t since) {
+/* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one
+ * identity, whichever outputs lie there after whichever number of iterations; what it did not touch (initial
+ * values) is as it was. */
+static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends,
+                        size_t since) {
     size_t until = r->written_count;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
@@ -755,7 +766,8 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
             for (uint32_t j = 0; j <= i && !same; j++) {
                 for (uint64_t q = 0; q < (j == i ? k : ends[j].count) && !same; q++) {
                     const phase *other = &ends[j].items[q];
-                    bool there = other->seen && other->at.first == end->at.first && other->at.last == end->at.last;
+                    bool there =
+                        other->seen && other->at.first == end->at.first && other->at.last == end->at.last;
                     if (there) same = other;
                 }
             }
@@ -763,13 +775,15 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
                 end->is = same->is;
                 continue;
             }
-            uint32_t *owners = base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
+            uint32_t *owners =
+                base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
             if (!owners) return fail_memory(r);
             r->owners = owners;
             owners[r->owner_count++] = output;
             uint64_t identity = ++r->identity;
             end->is = content_of(identity, 0, r->of->tensors[output].bytes);
-            if (!write_span(r, end->at.first, end->at.last, (plan_bytes_tag){identity, end->at.address})) return false;
+            if (!write_span(r, end->at.first, end->at.last, (plan_bytes_tag){identity, end->at.address}))
+                return false;
         }
         r->phases[output] = ends[i];
         define(r, output, r->contents[output]);
@@ -778,15 +792,15 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
 }
 
 /* Where slice t begins in the whole, in bytes, along the outermost axis. */
-static uint64_t slice_offset(const replay *r, const plan_loop_form *form, bool output, uint32_t index, uint32_t whole,
-                             uint32_t slice, uint64_t t) {
+static uint64_t slice_offset(const replay *r, const plan_loop_form *form, bool output, uint32_t index,
+                             uint32_t whole, uint32_t slice, uint64_t t) {
     uint64_t bytes = r->of->tensors[slice].bytes, count = bytes ? r->of->tensors[whole].bytes / bytes : 0;
     return (plan_loop_backwards(form, output, index) ? count - 1 - t : t) * bytes;
 }
 
 /* The slice is these bytes of the whole, so that nothing is copied. */
-static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool output, uint32_t index, uint32_t whole,
-                          uint32_t slice, uint64_t t) {
+static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool output, uint32_t index,
+                          uint32_t whole, uint32_t slice, uint64_t t) {
     if (is_dynamic(r, whole) || is_dynamic(r, slice) || !r->of->tensors[slice].bytes) return false;
     if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_PLAIN ||
         r->of->tensors[slice].layout != OP_LAYOUT_PLAIN) {
@@ -816,7 +830,8 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
         uint32_t parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) continue;
         if (!is_same_address(&places[i], &r->where[parameter])) {
-            return fail(r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
+            return fail(r,
+                        "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
                         name_of(r, parameter), t);
         }
         define(r, parameter, held[i]);
@@ -838,7 +853,8 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
             continue;
         }
         if (!content_of_slot(r, whole, &all) ||
-            !content_part(r, &all, slice_offset(r, form, false, i, whole, slice, t), r->of->tensors[slice].bytes, &part)) {
+            !content_part(r, &all, slice_offset(r, form, false, i, whole, slice, t),
+                          r->of->tensors[slice].bytes, &part)) {
             return false;
         }
         define(r, slice, part);
@@ -859,7 +875,8 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
             if (!write_span(r, r->spans[slices[i]].first, r->spans[slices[i]].last, tag)) return false;
         }
         if (!verify_all(r, &stacked[i], 1)) return false;
-        if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) && do_overlap(r, slices[i], stacked[i])) {
+        if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) &&
+            do_overlap(r, slices[i], stacked[i])) {
             return fail(r, "slice \"%s\" lies in its stacked output", name_of(r, slices[i]));
         }
     }
@@ -874,9 +891,13 @@ static uint64_t replayed_iterations(const replay *r, const plan_node *node, cons
         bool output = i >= form->scan_inputs;
         uint32_t at = output ? i - form->scan_inputs : i;
         uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
-        uint32_t slice = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
-        if (whole == PLAN_ABSENT || is_dynamic(r, whole) || is_dynamic(r, slice) || !is_moving(r, node, slice)) continue;
-        uint64_t bytes = r->of->tensors[slice].bytes, slices = bytes ? r->of->tensors[whole].bytes / bytes : 0;
+        uint32_t slice =
+            output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+        if (whole == PLAN_ABSENT || is_dynamic(r, whole) || is_dynamic(r, slice) ||
+            !is_moving(r, node, slice))
+            continue;
+        uint64_t bytes = r->of->tensors[slice].bytes,
+                 slices = bytes ? r->of->tensors[whole].bytes / bytes : 0;
         if (slices < count) count = slices;
     }
     return count;
@@ -889,7 +910,8 @@ static bool is_constant_true(const replay *r, uint32_t slot) {
            r->of->constants[tensor->address.offset] != 0;
 }
 
-/* Whatever happens the loop runs *trips times: its trip count is a constant and its condition holds always. */
+/* Whatever happens the loop runs *trips times: its trip count is a constant and its condition holds always.
+ */
 static bool is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
     bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
     bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
@@ -902,15 +924,16 @@ static bool is_certain(const replay *r, const plan_loop_form *form, uint64_t *tr
     return true;
 }
 
-/* The loop may end after k iterations: always, unless it is certain when it ends. An end far away is like an earlier one at the
- * same place in all periods. */
+/* The loop may end after k iterations: always, unless it is certain when it ends. An end far away is like an
+ * earlier one at the same place in all periods. */
 static bool may_end(const replay *r, const plan_node *node, const plan_loop_form *form, uint64_t k) {
     uint64_t trips, horizon = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), UINT32_MAX);
     if (!is_certain(r, form, &trips) || k == trips) return true;
     uint64_t period = 1, prologue = 0;
     for (uint64_t v = 0; v < r->of->header->views.count; v++) {
         const plan_view *view = &r->of->views[v];
-        if (view->loop == (uint32_t)(node - r->of->nodes) && view->prologue_count > prologue) prologue = view->prologue_count;
+        if (view->loop == (uint32_t)(node - r->of->nodes) && view->prologue_count > prologue)
+            prologue = view->prologue_count;
     }
     if (horizon > prologue + 1) period = (horizon - prologue - 1) / 2;
     return k >= prologue && trips > k && (trips - k) % period == 0;
@@ -956,7 +979,8 @@ static bool replay_loop(replay *r, const plan_node *node) {
     if (!fixed) return fail_memory(r);
     for (uint64_t i = 0; i < node->output_count; i++) {
         uint32_t output = r->of->slots[node->outputs + i];
-        fixed[i] = output != PLAN_ABSENT && i < form.carried && is_moving(r, node, output) ? PLAN_ABSENT : output;
+        fixed[i] =
+            output != PLAN_ABSENT && i < form.carried && is_moving(r, node, output) ? PLAN_ABSENT : output;
     }
     return join(r, since, fixed, node->output_count) && finish_ends(r, node, &form, ends, since);
 }

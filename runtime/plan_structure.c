@@ -682,14 +682,16 @@ static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
     return false;
 }
 
-/* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries that are views to enclosing loops, so that following
- * them ends. Whether addresses lie within their places is found when the plan is replayed. */
+/* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries
+ * that are views to enclosing loops, so that following them ends. Whether addresses lie within their places
+ * is found when the plan is replayed. */
 static bool check_view_loops(checker *c) {
     const plan *of = c->of;
     for (uint64_t v = 0; v < of->header->views.count; v++) {
         const plan_view *view = &of->views[v];
         if (view->loop >= of->header->nodes.count || plan_node_code(of, &of->nodes[view->loop]) != OP_LOOP ||
-            (view->stride && view->period != 1) || view->prologue_count > MOST_ENTRIES || view->period > MOST_ENTRIES) {
+            (view->stride && view->period != 1) || view->prologue_count > MOST_ENTRIES ||
+            view->period > MOST_ENTRIES) {
             return fail(c, "view %" PRIu64 " belongs to no loop", v);
         }
         for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++) {

@@ -208,7 +208,7 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
     return valid;
 }
 
-/* ---- addresses that change ------------------------------------------------------------------------------ */
+/* ---- addresses that change ----------------------------------------------------------------------------- */
 
 plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
     const plan_view *table = &of->views[view];

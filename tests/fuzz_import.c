@@ -1,5 +1,5 @@
-/* fuzz_import.c: import under a fuzzer. With clang, build it with -fsanitize=fuzzer,address; here it is a program
- * that replays files, whole and cut off at every length:  fuzz_import FILE...  */
+/* fuzz_import.c: import under a fuzzer. With clang, build it with -fsanitize=fuzzer,address; here it is a
+ * program that replays files, whole and cut off at every length:  fuzz_import FILE...  */
 #include "compiler/import.h"
 
 #include <stdio.h>
@@ -49,7 +49,8 @@ int main(int count, char **arguments) {
         size_t size = fread(data, 1, capacity, file);
         fclose(file);
         LLVMFuzzerTestOneInput(data, size);
-        for (size_t length = 0; size <= LARGEST && length < size; length++) LLVMFuzzerTestOneInput(data, length);
+        for (size_t length = 0; size <= LARGEST && length < size; length++)
+            LLVMFuzzerTestOneInput(data, length);
         free(data);
     }
     return 0;

@@ -1,5 +1,5 @@
-/* install_example.c PLAN: what a user of the installed runtime library writes: loads a plan, runs it on zeros in
- * buffers of its own, and checks that the outputs are written there. */
+/* install_example.c PLAN: what a user of the installed runtime library writes: loads a plan, runs it on zeros
+ * in buffers of its own, and checks that the outputs are written there. */
 #include <ouro/ouro.h>
 #include <stdio.h>
 #include <stdlib.h>

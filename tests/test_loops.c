@@ -1,8 +1,9 @@
-/* test_loops.c: the cases that decide whether loops are allocated right: values, addresses (prologue, period, number of
- * buffers) and copies, for every number of iterations up to two periods and one.
+/* test_loops.c: the cases that decide whether loops are allocated right: values, addresses (prologue, period,
+ * number of buffers) and copies, for every number of iterations up to two periods and one.
  *
- * Values are judged by the check against unshared memory, which hands carried values on by copying, and by plan_check, which
- * every plan has passed when it is opened. C is MatMul, which cannot run in place; E is Relu, which can.
+ * Values are judged by the check against unshared memory, which hands carried values on by copying, and by
+ * plan_check, which every plan has passed when it is opened. C is MatMul, which cannot run in place; E is
+ * Relu, which can.
  */
 #include "tests/support.h"
 #include "tests/support_plan.h"
@@ -23,72 +24,204 @@ typedef struct expected_view {
 
 typedef struct loop_case {
     const char *name;
-    const char *before;     /* nodes of main before the loop; initial values are %a0, %b0, ... made by Neg of the inputs */
+    const char *before; /* nodes of main before the loop; initial values are %a0, %b0, ... made by Neg of the
+                           inputs */
     int carried;
     const char *initial;    /* "%a0, %b0" */
     const char *parameters; /* ", %x: float32[4,4]" for each */
     const char *body;       /* nodes and yield */
     const char *after;      /* nodes behind the loop, which reads %p0, %p1, ... ; yields */
     expected_view views[8];
-    uint64_t buffers;       /* distinct addresses of all that is named in views; 0: not counted */
+    uint64_t buffers; /* distinct addresses of all that is named in views; 0: not counted */
 } loop_case;
 
 #define T "float32[4,4]"
 
 static const loop_case cases[] = {
-    {"1: in place", "", 1, "%a0", ", %x: " T, "%y: " T " = Relu(%x) yield %k, %y", "%r: " T " = Neg(%p0) yield %r",
-     {{"x", 0, 0}, {"y", 0, 0}}, 1},
-    {"2: not in place", "", 1, "%a0", ", %x: " T, "%y: " T " = MatMul(%x, %m) yield %k, %y", "%r: " T " = Neg(%p0) yield %r",
-     {{"x", 0, 2}, {"y", 0, 2}}, 2},
-    {"3: twice not in place", "", 1, "%a0", ", %x: " T,
-     "%t: " T " = MatMul(%x, %m) %y: " T " = MatMul(%t, %m) yield %k, %y", "%r: " T " = Neg(%p0) yield %r",
-     {{"x", 0, 0}, {"y", 0, 0}}, 1},
-    {"4: two that feed each other", "", 2, "%a0, %b0", ", %x: " T ", %a1: " T,
+    {"1: in place",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = Relu(%x) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 0}, {"y", 0, 0}},
+     1},
+    {"2: not in place",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = MatMul(%x, %m) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 2}, {"y", 0, 2}},
+     2},
+    {"3: twice not in place",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%t: " T " = MatMul(%x, %m) %y: " T " = MatMul(%t, %m) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 0}, {"y", 0, 0}},
+     1},
+    {"4: two that feed each other",
+     "",
+     2,
+     "%a0, %b0",
+     ", %x: " T ", %a1: " T,
      "%y: " T " = Add(%x, %a1) %b1: " T " = Add(%x, %y) yield %k, %y, %b1",
-     "%r: " T " = Add(%p0, %p1) yield %r", {{"x", 0, 2}, {"a1", 0, 2}, {"y", 0, 2}, {"b1", 0, 2}}, 2},
-    {"5: one iteration further back", "", 2, "%a0, %b0", ", %x0: " T ", %x1: " T,
-     "%y: " T " = MatMul(%x0, %x1) yield %k, %x1, %y", "%r: " T " = Add(%p0, %p1) yield %r",
-     {{"x0", 0, 3}, {"x1", 0, 3}, {"y", 0, 3}}, 3},
-    {"6: delay of 4, not in place", "", 4, "%a0, %b0, %c0, %d0", ", %x0: " T ", %x1: " T ", %x2: " T ", %x3: " T,
-     "%y: " T " = MatMul(%x0, %m) yield %k, %x1, %x2, %x3, %y", "%r: " T " = Add(%p0, %p3) yield %r",
-     {{"x0", 0, 5}, {"x3", 0, 5}, {"y", 0, 5}}, 5},
-    {"6: delay of 4, in place", "", 4, "%a0, %b0, %c0, %d0", ", %x0: " T ", %x1: " T ", %x2: " T ", %x3: " T,
-     "%y: " T " = Relu(%x0) yield %k, %x1, %x2, %x3, %y", "%r: " T " = Add(%p0, %p3) yield %r",
-     {{"x0", 0, 4}, {"x3", 0, 4}, {"y", 0, 4}}, 4},
-    {"7: swap", "", 2, "%a0, %b0", ", %x: " T ", %y: " T, "yield %k, %y, %x", "%r: " T " = Sub(%p0, %p1) yield %r",
-     {{"x", 0, 2}, {"y", 0, 2}}, 2},
-    {"8: rotation beside a swap", "", 5, "%a0, %b0, %c0, %d0, %e0", ", %u: " T ", %v: " T ", %w: " T ", %x: " T ", %y: " T,
-     "yield %k, %v, %w, %u, %y, %x", "%r: " T " = Sub(%p0, %p3) yield %r",
-     {{"u", 0, 3}, {"v", 0, 3}, {"w", 0, 3}, {"x", 0, 2}, {"y", 0, 2}}, 5},
-    {"9: periods 2 and 3 in one loop", "", 3, "%a0, %b0, %c0", ", %x: " T ", %x0: " T ", %x1: " T,
+     "%r: " T " = Add(%p0, %p1) yield %r",
+     {{"x", 0, 2}, {"a1", 0, 2}, {"y", 0, 2}, {"b1", 0, 2}},
+     2},
+    {"5: one iteration further back",
+     "",
+     2,
+     "%a0, %b0",
+     ", %x0: " T ", %x1: " T,
+     "%y: " T " = MatMul(%x0, %x1) yield %k, %x1, %y",
+     "%r: " T " = Add(%p0, %p1) yield %r",
+     {{"x0", 0, 3}, {"x1", 0, 3}, {"y", 0, 3}},
+     3},
+    {"6: delay of 4, not in place",
+     "",
+     4,
+     "%a0, %b0, %c0, %d0",
+     ", %x0: " T ", %x1: " T ", %x2: " T ", %x3: " T,
+     "%y: " T " = MatMul(%x0, %m) yield %k, %x1, %x2, %x3, %y",
+     "%r: " T " = Add(%p0, %p3) yield %r",
+     {{"x0", 0, 5}, {"x3", 0, 5}, {"y", 0, 5}},
+     5},
+    {"6: delay of 4, in place",
+     "",
+     4,
+     "%a0, %b0, %c0, %d0",
+     ", %x0: " T ", %x1: " T ", %x2: " T ", %x3: " T,
+     "%y: " T " = Relu(%x0) yield %k, %x1, %x2, %x3, %y",
+     "%r: " T " = Add(%p0, %p3) yield %r",
+     {{"x0", 0, 4}, {"x3", 0, 4}, {"y", 0, 4}},
+     4},
+    {"7: swap",
+     "",
+     2,
+     "%a0, %b0",
+     ", %x: " T ", %y: " T,
+     "yield %k, %y, %x",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"x", 0, 2}, {"y", 0, 2}},
+     2},
+    {"8: rotation beside a swap",
+     "",
+     5,
+     "%a0, %b0, %c0, %d0, %e0",
+     ", %u: " T ", %v: " T ", %w: " T ", %x: " T ", %y: " T,
+     "yield %k, %v, %w, %u, %y, %x",
+     "%r: " T " = Sub(%p0, %p3) yield %r",
+     {{"u", 0, 3}, {"v", 0, 3}, {"w", 0, 3}, {"x", 0, 2}, {"y", 0, 2}},
+     5},
+    {"9: periods 2 and 3 in one loop",
+     "",
+     3,
+     "%a0, %b0, %c0",
+     ", %x: " T ", %x0: " T ", %x1: " T,
      "%y: " T " = MatMul(%x, %m) %z: " T " = MatMul(%x0, %x1) yield %k, %y, %x1, %z",
      "%s: " T " = Add(%p0, %p1) %r: " T " = Add(%s, %p2) yield %r",
-     {{"x", 0, 2}, {"y", 0, 2}, {"x0", 0, 3}, {"x1", 0, 3}, {"z", 0, 3}}, 5},
-    {"10: one value for two parameters", "", 2, "%a0, %b0", ", %x0: " T ", %x1: " T,
-     "%y: " T " = MatMul(%x0, %x1) yield %k, %y, %y", "%r: " T " = Add(%p0, %p1) yield %r",
-     {{"x0", 0, 2}, {"x1", 1, 2}, {"y", 0, 2}}, 3},
-    {"11: never changed", "", 1, "%a0", ", %x: " T, "yield %k, %x", "%r: " T " = Neg(%p0) yield %r", {{"x", 0, 0}}, 1},
-    {"12: replaced by a value from outside", "", 1, "%a0", ", %x: " T, "yield %k, %b0", "%r: " T " = Sub(%p0, %b0) yield %r",
-     {{"x", 1, 1}}, 2},
-    {"13: in place, the initial value is needed later", "", 1, "%a0", ", %x: " T, "%y: " T " = Relu(%x) yield %k, %y",
-     "%r: " T " = Sub(%p0, %a0) yield %r", {{"x", 1, 1}, {"y", 0, 0}}, 2},
-    {"14: not in place, the initial value is needed later", "", 1, "%a0", ", %x: " T, "%y: " T " = MatMul(%x, %m) yield %k, %y",
-     "%r: " T " = Sub(%p0, %a0) yield %r", {{"x", 1, 2}, {"y", 0, 2}}, 3},
-    {"15: one initial value for two parameters", "", 2, "%a0, %a0", ", %x: " T ", %z: " T,
-     "%y: " T " = MatMul(%x, %m) %u: " T " = MatMul(%z, %x) yield %k, %y, %u", "%r: " T " = Sub(%p0, %p1) yield %r",
-     {{"y", 0, 2}, {"u", 0, 2}}, 4},
-    {"16: the initial value is a weight", "", 1, "%m", ", %x: " T, "%y: " T " = Relu(%x) yield %k, %y",
-     "%r: " T " = Neg(%p0) yield %r", {{"x", 1, 1}, {"y", 0, 0}}, 2},
-    {"16: the initial value is the caller's", "", 1, "%a", ", %x: " T, "%y: " T " = MatMul(%x, %m) yield %k, %y",
-     "%r: " T " = Neg(%p0) yield %r", {{"x", 1, 2}, {"y", 0, 2}}, 3},
-    {"19: nested", "", 1, "%a0", ", %x: " T,
-     "%q: " T " = Loop(%n, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %w: " T " = MatMul(%s, %m) yield %l, %w } } "
+     {{"x", 0, 2}, {"y", 0, 2}, {"x0", 0, 3}, {"x1", 0, 3}, {"z", 0, 3}},
+     5},
+    {"10: one value for two parameters",
+     "",
+     2,
+     "%a0, %b0",
+     ", %x0: " T ", %x1: " T,
+     "%y: " T " = MatMul(%x0, %x1) yield %k, %y, %y",
+     "%r: " T " = Add(%p0, %p1) yield %r",
+     {{"x0", 0, 2}, {"x1", 1, 2}, {"y", 0, 2}},
+     3},
+    {"11: never changed",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "yield %k, %x",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 0}},
+     1},
+    {"12: replaced by a value from outside",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "yield %k, %b0",
+     "%r: " T " = Sub(%p0, %b0) yield %r",
+     {{"x", 1, 1}},
+     2},
+    {"13: in place, the initial value is needed later",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = Relu(%x) yield %k, %y",
+     "%r: " T " = Sub(%p0, %a0) yield %r",
+     {{"x", 1, 1}, {"y", 0, 0}},
+     2},
+    {"14: not in place, the initial value is needed later",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = MatMul(%x, %m) yield %k, %y",
+     "%r: " T " = Sub(%p0, %a0) yield %r",
+     {{"x", 1, 2}, {"y", 0, 2}},
+     3},
+    {"15: one initial value for two parameters",
+     "",
+     2,
+     "%a0, %a0",
+     ", %x: " T ", %z: " T,
+     "%y: " T " = MatMul(%x, %m) %u: " T " = MatMul(%z, %x) yield %k, %y, %u",
+     "%r: " T " = Sub(%p0, %p1) yield %r",
+     {{"y", 0, 2}, {"u", 0, 2}},
+     4},
+    {"16: the initial value is a weight",
+     "",
+     1,
+     "%m",
+     ", %x: " T,
+     "%y: " T " = Relu(%x) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 1, 1}, {"y", 0, 0}},
+     2},
+    {"16: the initial value is the caller's",
+     "",
+     1,
+     "%a",
+     ", %x: " T,
+     "%y: " T " = MatMul(%x, %m) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 1, 2}, {"y", 0, 2}},
+     3},
+    {"19: nested",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%q: " T " = Loop(%n, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %w: " T
+     " = MatMul(%s, %m) yield %l, %w } } "
      "%z: " T " = Add(%x, %q) yield %k, %z",
-     "%r: " T " = Neg(%p0) yield %r", {{"s", 1, 2}, {"w", 0, 2}, {"x", 0, 0}, {"z", 0, 0}}, 0},
-    {"20: a branch makes what is carried", "", 1, "%a0", ", %x: " T,
-     "%y: " T " = If(%k) { graph yes() { %u: " T " = MatMul(%x, %m) yield %u } graph no() { %v: " T " = Relu(%x) yield %v } } "
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"s", 1, 2}, {"w", 0, 2}, {"x", 0, 0}, {"z", 0, 0}},
+     0},
+    {"20: a branch makes what is carried",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = If(%k) { graph yes() { %u: " T " = MatMul(%x, %m) yield %u } graph no() { %v: " T
+     " = Relu(%x) yield %v } } "
      "yield %k, %y",
-     "%r: " T " = Neg(%p0) yield %r", {{"x", 0, 2}, {"y", 0, 2}}, 2},
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 2}, {"y", 0, 2}},
+     2},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -102,13 +235,14 @@ static void write_module(const loop_case *of, char *text, size_t capacity) {
         size_t length = strlen(numbers);
         snprintf(numbers + length, sizeof numbers - length, "%s%g", i ? ", " : "", 0.25 * (i % 5) - 0.375);
     }
-    int written = snprintf(text, capacity,
-                           "module \"case\" {\n constant %%m: " T " = {%s}\n"
-                           " graph main(%%n: int64[], %%a: " T ", %%b: " T ", %%c: " T ", %%d: " T ", %%e: " T ") {\n"
-                           " %%a0: " T " = Neg(%%a) %%b0: " T " = Neg(%%b) %%c0: " T " = Neg(%%c)\n"
-                           " %%d0: " T " = Neg(%%d) %%e0: " T " = Neg(%%e)\n %s\n"
-                           " %s = Loop(%%n, _, %s) { graph body(%%i: int64[], %%k: bool[]%s) {\n %s } }\n %s\n } }\n",
-                           numbers, of->before, outputs, of->initial, of->parameters, of->body, of->after);
+    int written =
+        snprintf(text, capacity,
+                 "module \"case\" {\n constant %%m: " T " = {%s}\n"
+                 " graph main(%%n: int64[], %%a: " T ", %%b: " T ", %%c: " T ", %%d: " T ", %%e: " T ") {\n"
+                 " %%a0: " T " = Neg(%%a) %%b0: " T " = Neg(%%b) %%c0: " T " = Neg(%%c)\n"
+                 " %%d0: " T " = Neg(%%d) %%e0: " T " = Neg(%%e)\n %s\n"
+                 " %s = Loop(%%n, _, %s) { graph body(%%i: int64[], %%k: bool[]%s) {\n %s } }\n %s\n } }\n",
+                 numbers, of->before, outputs, of->initial, of->parameters, of->body, of->after);
     assert_true(written > 0 && (size_t)written < capacity);
 }
 
@@ -123,7 +257,9 @@ static const plan_tensor *find_tensor(const plan *of, const char *name) {
 /* Adds an address to those seen; entries that are views of an enclosing loop count by themselves. */
 static void see(plan_address *seen, uint64_t *count, plan_address address) {
     for (uint64_t i = 0; i < *count; i++) {
-        if (seen[i].place == address.place && seen[i].index == address.index && seen[i].offset == address.offset) return;
+        if (seen[i].place == address.place && seen[i].index == address.index &&
+            seen[i].offset == address.offset)
+            return;
     }
     assert_true(*count < MOST_PLACES);
     seen[(*count)++] = address;
@@ -137,13 +273,15 @@ static uint64_t check_views(const plan *of, const loop_case *expected) {
         const plan_tensor *tensor = find_tensor(of, view->name);
         if (view->period == 0) {
             if (tensor->address.place == PLAN_PLACE_VIEW) {
-                fail_msg("%s: %%%s has an address that changes: prologue %u, period %u", expected->name, view->name,
-                         of->views[tensor->address.index].prologue_count, of->views[tensor->address.index].period);
+                fail_msg("%s: %%%s has an address that changes: prologue %u, period %u", expected->name,
+                         view->name, of->views[tensor->address.index].prologue_count,
+                         of->views[tensor->address.index].period);
             }
             see(seen, &count, tensor->address);
             continue;
         }
-        if (tensor->address.place != PLAN_PLACE_VIEW) fail_msg("%s: %%%s has one fixed address", expected->name, view->name);
+        if (tensor->address.place != PLAN_PLACE_VIEW)
+            fail_msg("%s: %%%s has one fixed address", expected->name, view->name);
         const plan_view *table = &of->views[tensor->address.index];
         if (table->prologue_count != view->prologue || table->period != view->period) {
             fail_msg("%s: %%%s has prologue %u and period %u, expected %u and %u", expected->name, view->name,
@@ -171,7 +309,8 @@ static void check_no_copies(const plan *of, const char *name) {
         if (plan_node_code(of, &of->nodes[n]) != OP_LOOP) continue;
         assert_true(plan_loop_form_read(of, &of->nodes[n], &form));
         for (uint32_t i = 0; i < form.carried; i++) {
-            const plan_address *from = &of->tensors[form.results[1 + i]].address, *to = &of->tensors[form.parameters[2 + i]].address;
+            const plan_address *from = &of->tensors[form.results[1 + i]].address,
+                               *to = &of->tensors[form.parameters[2 + i]].address;
             if (to->place == PLAN_PLACE_VIEW) continue;
             if (from->place == to->place && from->index == to->index && from->offset == to->offset) continue;
             fail_msg("%s: carried value %u is copied", name, i);
@@ -212,9 +351,11 @@ static void test_slices(void **state) {
         "module \"scan\" { constant %n: int64[] = {3}\n"
         " graph main(%x: float32[3,2], %z: float32[3,2]) {\n"
         "  %y: float32[3,2] = Loop(%n, _, %x, %z) {ouro.scan_inputs = 2, ouro.scan_outputs = 1,\n"
-        "   ouro.scan_input_axes = [0, 0], ouro.scan_input_directions = [1, 0], ouro.scan_output_axes = [0],\n"
+        "   ouro.scan_input_axes = [0, 0], ouro.scan_input_directions = [1, 0], ouro.scan_output_axes = "
+        "[0],\n"
         "   ouro.scan_output_directions = [1]} {\n"
-        "   graph body(%i: int64[], %k: bool[], %u: float32[2], %v: float32[2]) { %w: float32[2] = Add(%u, %v) yield %k, %w } }\n"
+        "   graph body(%i: int64[], %k: bool[], %u: float32[2], %v: float32[2]) { %w: float32[2] = Add(%u, "
+        "%v) yield %k, %w } }\n"
         "  yield %y } }\n",
         1);
     const plan *of = rt_plan_of(on.plan);
@@ -223,7 +364,8 @@ static void test_slices(void **state) {
         uint32_t place;
         uint64_t first;
         int64_t stride;
-    } expected[3] = {{"u", PLAN_PLACE_INPUT, 16, -8}, {"v", PLAN_PLACE_INPUT, 0, 8}, {"w", PLAN_PLACE_OUTPUT, 16, -8}};
+    } expected[3] = {
+        {"u", PLAN_PLACE_INPUT, 16, -8}, {"v", PLAN_PLACE_INPUT, 0, 8}, {"w", PLAN_PLACE_OUTPUT, 16, -8}};
     for (int i = 0; i < 3; i++) {
         const plan_tensor *tensor = find_tensor(of, expected[i].name);
         assert_int_equal(tensor->address.place, PLAN_PLACE_VIEW);
@@ -237,7 +379,8 @@ static void test_slices(void **state) {
     support_run(&on);
     const float *y = support_output(&on, 0, sizeof x);
     /* Iteration 0 adds x[2] and z[0] and lies last. */
-    assert_true(y[4] == 5 + 10 && y[5] == 6 + 20 && y[2] == 3 + 30 && y[3] == 4 + 40 && y[0] == 1 + 50 && y[1] == 2 + 60);
+    assert_true(y[4] == 5 + 10 && y[5] == 6 + 20 && y[2] == 3 + 30 && y[3] == 4 + 40 && y[0] == 1 + 50 &&
+                y[1] == 2 + 60);
     support_session_close(&on);
 }
 
@@ -250,8 +393,10 @@ static void test_stacked_and_carried(void **state) {
         &on,
         "module \"stack\" { constant %n: int64[] = {3} constant %m: float32[2,2] = {0, 1, 2, 0}\n"
         " graph main(%x: float32[1,2]) {\n"
-        "  %p: float32[1,2], %y: float32[3,1,2] = Loop(%n, _, %x) {ouro.scan_outputs = 1, ouro.scan_output_axes = [0]} {\n"
-        "   graph body(%i: int64[], %k: bool[], %u: float32[1,2]) { %w: float32[1,2] = MatMul(%u, %m) yield %k, %w, %w } }\n"
+        "  %p: float32[1,2], %y: float32[3,1,2] = Loop(%n, _, %x) {ouro.scan_outputs = 1, "
+        "ouro.scan_output_axes = [0]} {\n"
+        "   graph body(%i: int64[], %k: bool[], %u: float32[1,2]) { %w: float32[1,2] = MatMul(%u, %m) yield "
+        "%k, %w, %w } }\n"
         "  yield %p, %y } }\n",
         1);
     const plan *of = rt_plan_of(on.plan);
@@ -266,7 +411,8 @@ static void test_stacked_and_carried(void **state) {
     support_run(&on);
     const float *y = support_output(&on, 1, 24), *p = support_output(&on, 0, 8);
     /* (a, b) becomes (2 b, a). */
-    assert_true(y[0] == 4 && y[1] == 1 && y[2] == 2 && y[3] == 4 && y[4] == 8 && y[5] == 2 && p[0] == 8 && p[1] == 2);
+    assert_true(y[0] == 4 && y[1] == 1 && y[2] == 2 && y[3] == 4 && y[4] == 8 && y[5] == 2 && p[0] == 8 &&
+                p[1] == 2);
     support_session_close(&on);
 }
 
@@ -279,8 +425,10 @@ static void test_many_trips(void **state) {
     support_session_open(&on,
                          "module \"many\" { constant %one: int64[] = {1}\n"
                          " graph main(%limit: int64[], %x: float32[1], %y: float32[1]) {\n"
-                         "  %p: float32[1], %q: float32[1] = Loop(_, _, %x, %y) { graph body(%i: int64[], %k: bool[], %a: float32[1],\n"
-                         "   %b: float32[1]) { %j: int64[] = Add(%i, %one) %go: bool[] = Less(%j, %limit) yield %go, %b, %a } }\n"
+                         "  %p: float32[1], %q: float32[1] = Loop(_, _, %x, %y) { graph body(%i: int64[], "
+                         "%k: bool[], %a: float32[1],\n"
+                         "   %b: float32[1]) { %j: int64[] = Add(%i, %one) %go: bool[] = Less(%j, %limit) "
+                         "yield %go, %b, %a } }\n"
                          "  yield %p, %q } }\n",
                          1);
     support_bind(&on, 0, &limit, sizeof limit);
@@ -299,6 +447,7 @@ static void test_many_trips(void **state) {
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_slices),
-                                       cmocka_unit_test(test_stacked_and_carried), cmocka_unit_test(test_many_trips)};
+                                       cmocka_unit_test(test_stacked_and_carried),
+                                       cmocka_unit_test(test_many_trips)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

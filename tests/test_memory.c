@@ -433,8 +433,9 @@ static void expect_memory_plan(const char *golden, const char *text) {
                             .scratch = &scratch,
                             .memory_arena = &arena,
                             .report = &report};
-    static pass_function *const passes[] = {pass_prepare_results, pass_analyse_views,    pass_schedule,
-                                            pass_choose_in_place, pass_analyse_loops, pass_analyse_liveness, pass_allocate};
+    static pass_function *const passes[] = {pass_prepare_results, pass_analyse_views, pass_schedule,
+                                            pass_choose_in_place, pass_analyse_loops, pass_analyse_liveness,
+                                            pass_allocate};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
         if (passes[i](&context) != BASE_OK) fail_msg("%s", report.text);
     }

@@ -1,5 +1,5 @@
-/* test_operators_recurrent.c: RNN, GRU and LSTM against the equations of their descriptions, written down once more,
- * plainly: one number at a time, in double. Random shapes and attributes; the seed is printed. */
+/* test_operators_recurrent.c: RNN, GRU and LSTM against the equations of their descriptions, written down
+ * once more, plainly: one number at a time, in double. Random shapes and attributes; the seed is printed. */
 #include "runtime/kernel.h"
 #include <math.h>
 #include <setjmp.h>
@@ -32,7 +32,9 @@ typedef struct recurrence {
 static double limited(const recurrence *k, double x) {
     return !k->clipped ? x : x > k->clip ? k->clip : x < -k->clip ? -k->clip : x;
 }
-static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
+static double sigmoid(double x) {
+    return 1 / (1 + exp(-x));
+}
 
 /* Gate `g`, unit `j` of direction `d`: the weighted sums, of inputs and of a state. */
 static double from_input(const recurrence *k, int d, int g, int j, const float *x) {
@@ -61,14 +63,17 @@ static void step(const recurrence *k, int d, const float *x, double *h, double *
                 gated[i] = reset[i] * h[i];
             }
             double z = sigmoid(limited(k, from_input(k, d, 0, j, x) + from_state(k, d, 0, j, h)));
-            double inner = k->linear_before_reset ? reset[j] * from_state(k, d, 2, j, h) : from_state(k, d, 2, j, gated);
+            double inner =
+                k->linear_before_reset ? reset[j] * from_state(k, d, 2, j, h) : from_state(k, d, 2, j, gated);
             next[j] = (1 - z) * tanh(limited(k, from_input(k, d, 2, j, x) + inner)) + z * h[j];
         } else {
             const float *p = k->p + d * 3 * n;
             double in[4];
             for (int g = 0; g < 4; g++) in[g] = from_input(k, d, g, j, x) + from_state(k, d, g, j, h);
             double i = sigmoid(limited(k, in[0] + (k->peepholes ? p[j] * c[j] : 0)));
-            double f = k->input_forget ? 1 - i : sigmoid(limited(k, in[2] + (k->peepholes ? p[2 * n + j] * c[j] : 0)));
+            double f = k->input_forget
+                           ? 1 - i
+                           : sigmoid(limited(k, in[2] + (k->peepholes ? p[2 * n + j] * c[j] : 0)));
             double cell = f * c[j] + i * tanh(limited(k, in[3]));
             double o = sigmoid(limited(k, in[1] + (k->peepholes ? p[n + j] * cell : 0)));
             gated[j] = cell;
@@ -94,7 +99,8 @@ static void reference(recurrence *k) {
             for (int i = 0; i < length; i++) {
                 int t = k->reverse || d == 1 ? length - 1 - i : i;
                 step(k, d, k->x + (k->batch_first ? b * k->sequence + t : t * k->batch + b) * k->input, h, c);
-                int row = k->batch_first ? (b * k->sequence + t) * k->directions + d : (t * k->directions + d) * k->batch + b;
+                int row = k->batch_first ? (b * k->sequence + t) * k->directions + d
+                                         : (t * k->directions + d) * k->batch + b;
                 for (int j = 0; j < n; j++) k->y[row * n + j] = h[j];
             }
             for (int j = 0; j < n; j++) {
@@ -116,7 +122,8 @@ static op_tensor tensor(op_dtype dtype, void *data, int rank, int a, int b, int 
 }
 
 static void check_case(recurrence *k, int threads, bool wide) {
-    int n = k->hidden, s0 = k->batch_first ? k->batch : k->directions, s1 = k->batch_first ? k->directions : k->batch;
+    int n = k->hidden, s0 = k->batch_first ? k->batch : k->directions,
+        s1 = k->batch_first ? k->directions : k->batch;
     static double wide_data[8][LARGEST];
     float *parts[8] = {k->x, k->w, k->r, k->b, NULL, k->h0, k->c0, k->p};
     void *data[8];
@@ -159,7 +166,8 @@ static void check_case(recurrence *k, int threads, bool wide) {
                     .outputs = outputs,
                     .arena = &arena};
     rt_environment environment = {.threads = threads};
-    if (op_infer(&call, &report) != BASE_OK || rt_kernel_evaluate(&call, &environment, &arena, &report) != BASE_OK) {
+    if (op_infer(&call, &report) != BASE_OK ||
+        rt_kernel_evaluate(&call, &environment, &arena, &report) != BASE_OK) {
         fail_msg("%s", report.text);
     }
     const double *expected[3] = {k->y, k->yh, k->yc};
@@ -170,8 +178,8 @@ static void check_case(recurrence *k, int threads, bool wide) {
         for (int64_t i = 0; i < count; i++) {
             double got = wide ? ((double *)outputs[o].data)[i] : (double)((float *)outputs[o].data)[i];
             if (!(fabs(got - expected[o][i]) <= tolerance)) {
-                fail_msg("%s output %u element %lld: %g, expected %g", op_row_of(k->code)->name, o, (long long)i, got,
-                         expected[o][i]);
+                fail_msg("%s output %u element %lld: %g, expected %g", op_row_of(k->code)->name, o,
+                         (long long)i, got, expected[o][i]);
             }
         }
     }
@@ -212,11 +220,16 @@ static void test_equations(void **unused) {
     free(k);
 }
 
-static void expect_refusal(op_code code, op_tensor *inputs, uint32_t count, const op_attribute *attribute, const char *part) {
+static void expect_refusal(op_code code, op_tensor *inputs, uint32_t count, const op_attribute *attribute,
+                           const char *part) {
     op_tensor outputs[1] = {{.type = {.dtype = OP_NONE}}};
     base_report report = {0};
-    op_call call = {.code = code, .attributes = {attribute ? 1 : 0, attribute}, .input_count = count, .output_count = 1,
-                    .inputs = inputs, .outputs = outputs};
+    op_call call = {.code = code,
+                    .attributes = {attribute ? 1 : 0, attribute},
+                    .input_count = count,
+                    .output_count = 1,
+                    .inputs = inputs,
+                    .outputs = outputs};
     assert_int_equal(op_infer(&call, &report), BASE_INVALID);
     if (!strstr(report.text, part)) fail_msg("\"%s\" does not say \"%s\"", report.text, part);
 }

@@ -453,7 +453,8 @@ static void mutate_sizes(mutation *m) {
         m->tensors[i].bytes -= 4;
         assert_true(try_mutation(m, what));
     }
-    /* Packed weights that are too short, at the end of the constants: only their kernel knows how long they must be. */
+    /* Packed weights that are too short, at the end of the constants: only their kernel knows how long they
+     * must be. */
     for (size_t i = 0; i < m->header->tensors.count; i++) {
         if (m->tensors[i].layout != OP_LAYOUT_PACKED) continue;
         for (uint64_t bytes = 64; bytes < m->tensors[i].bytes; bytes *= 4) {

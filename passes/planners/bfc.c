@@ -1,11 +1,12 @@
 /* bfc.c: TensorFlow's best-fit with coalescing, replaying the schedule.
  *
- * Sizes are rounded up to 256 bytes. Free chunks stand in 21 bins by size (256 bytes, 512, ... 256 MiB and more), in a bin
- * by size and then address; the first chunk that is large enough is taken, beginning with the bin of the size asked for: since
- * bins are ordered by size, that is the smallest chunk that fits, the lowest of equals, and one ordered set serves
- * for all bins. A chunk is split when it is at least twice as large as needed, or 128 MiB larger. A freed chunk is
- * coalesced with free neighbours at once (there is no device to wait for, so no freed chunk carries a time stamp).
- * Where nothing fits, the region grows at its end, from the last chunk if that is free.
+ * Sizes are rounded up to 256 bytes. Free chunks stand in 21 bins by size (256 bytes, 512, ... 256 MiB and
+ * more), in a bin by size and then address; the first chunk that is large enough is taken, beginning with the
+ * bin of the size asked for: since bins are ordered by size, that is the smallest chunk that fits, the lowest
+ * of equals, and one ordered set serves for all bins. A chunk is split when it is at least twice as large as
+ * needed, or 128 MiB larger. A freed chunk is coalesced with free neighbours at once (there is no device to
+ * wait for, so no freed chunk carries a time stamp). Where nothing fits, the region grows at its end, from
+ * the last chunk if that is free.
  *
  * As a planner it knows the end of the story: one region suffices, and is as large as it ever became.
  * Fixed buffers and listed interference go to greedy-by-size.
@@ -105,7 +106,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
         size_t rounded;
         replayable &= buffer->fixed == PLANNER_NOT_FIXED && buffer->alignment <= BFC_UNIT;
         if (!base_size_align(buffer->size, BFC_UNIT, &rounded) || !base_size_add(total, rounded, &total)) {
-            return base_fail(report, BASE_INVALID, "the sizes of the buffers add up to more than an address holds");
+            return base_fail(report, BASE_INVALID,
+                             "the sizes of the buffers add up to more than an address holds");
         }
     }
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
@@ -123,8 +125,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
                          .left = BASE_ARRAY(arena, uint32_t, room),
                          .right = BASE_ARRAY(arena, uint32_t, room)}};
     uint32_t *chunks = BASE_ARRAY(arena, uint32_t, n);
-    if (!events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes ||
-        !r.free.left || !r.free.right || !chunks) {
+    if (!events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes || !r.free.left ||
+        !r.free.right || !chunks) {
         return base_fail_memory(report);
     }
     r.free.sizes = r.sizes;

@@ -1,20 +1,20 @@
-/* chunk_simulation.c: MegEngine's static memory planner: simulate taking and giving back chunks of memory, then derive
- * addresses from who lay before whom.
+/* chunk_simulation.c: MegEngine's static memory planner: simulate taking and giving back chunks of memory,
+ * then derive addresses from who lay before whom.
  *
- * The simulation keeps all blocks, used and free, in the order of addresses, no two free ones beside each other,
- * and the free ones by size. Freeing merges with free neighbours. Allocating has three cases:
+ * The simulation keeps all blocks, used and free, in the order of addresses, no two free ones beside each
+ * other, and the free ones by size. Freeing merges with free neighbours. Allocating has three cases:
  *   1. nothing is free: a new block at the end;
  *   2. a free block is large enough: the smallest such one; what is left of it stays free;
  *   3. free blocks are all too small: the largest one is stretched to the size asked for.
  * Because of case 3 a block's address is not known while simulating. What is known is the order: an allocated
- * chunk lies behind the used one before it, and before the used one behind it. These pairs form an acyclic graph
- * (live ranges are intervals, and among chunks that are live together the order is total); the address of a chunk is
- * the largest end of those that it lies behind, aligned.
+ * chunk lies behind the used one before it, and before the used one behind it. These pairs form an acyclic
+ * graph (live ranges are intervals, and among chunks that are live together the order is total); the address
+ * of a chunk is the largest end of those that it lies behind, aligned.
  *
  * The source's overwriting of a sub-range of an input (write dependences) is decided before planning here
  * (passes/analyse_views.c, passes/choose_in_place.c): a planner sees the storages that remain.
- * Listed interference (loops) is not an interval, which a simulation of time cannot see: such problems, and those with fixed
- * buffers, go to greedy-by-size.
+ * Listed interference (loops) is not an interval, which a simulation of time cannot see: such problems, and
+ * those with fixed buffers, go to greedy-by-size.
  *
  * Source: Zhou Ruiliang, "MegEngine architecture: static memory analysis" (2021).
  */
@@ -106,8 +106,10 @@ typedef struct pairs {
     size_t count;
 } pairs;
 
-/* Addresses by longest paths, in topological order (Kahn). False when memory runs out or addresses overflow. */
-static bool derive_offsets(const planner_problem *problem, const pairs *order, base_arena *arena, size_t *offsets) {
+/* Addresses by longest paths, in topological order (Kahn). False when memory runs out or addresses overflow.
+ */
+static bool derive_offsets(const planner_problem *problem, const pairs *order, base_arena *arena,
+                           size_t *offsets) {
     size_t n = problem->buffer_count;
     uint32_t *waiting = BASE_ARRAY(arena, uint32_t, n), *ready = BASE_ARRAY(arena, uint32_t, n);
     size_t *starts = BASE_ARRAY(arena, size_t, n + 1), *fill = BASE_ARRAY(arena, size_t, n);
@@ -145,7 +147,8 @@ static bool derive_offsets(const planner_problem *problem, const pairs *order, b
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
     bool intervals = !problem->starts;
-    for (size_t b = 0; b < problem->buffer_count; b++) intervals &= problem->buffers[b].fixed == PLANNER_NOT_FIXED;
+    for (size_t b = 0; b < problem->buffer_count; b++)
+        intervals &= problem->buffers[b].fixed == PLANNER_NOT_FIXED;
     if (!intervals) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
     size_t n = problem->buffer_count, event_count;
@@ -165,8 +168,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     s.free.sizes = s.sizes;
     uint32_t *blocks = BASE_ARRAY(arena, uint32_t, n);
     pairs order = {.items = base_arena_alloc(arena, 2 * n, sizeof *order.items)};
-    if (!events || !s.previous || !s.next || !s.buffers || !s.sizes || !s.free.left ||
-        !s.free.right || !blocks || !order.items) {
+    if (!events || !s.previous || !s.next || !s.buffers || !s.sizes || !s.free.left || !s.free.right ||
+        !blocks || !order.items) {
         return base_fail_memory(report);
     }
     for (size_t i = 0; i < event_count; i++) {

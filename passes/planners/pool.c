@@ -1,10 +1,10 @@
 /* pool.c: TensorFlow's PoolAllocator, replaying the schedule.
  *
- * Freed buffers are kept in a pool under the size that they were allocated with and are handed out again to requests of
- * exactly that size, the one freed last first; a request that finds none takes new memory. The pool of the
- * source has a limit and evicts what was used least recently, which gives memory back to the system; in one
- * address space that is never given back there is nothing to gain by it, so here the pool has no limit.
- * Alignment is part of the key. Fixed buffers and listed interference go to greedy-by-size.
+ * Freed buffers are kept in a pool under the size that they were allocated with and are handed out again to
+ * requests of exactly that size, the one freed last first; a request that finds none takes new memory. The
+ * pool of the source has a limit and evicts what was used least recently, which gives memory back to the
+ * system; in one address space that is never given back there is nothing to gain by it, so here the pool has
+ * no limit. Alignment is part of the key. Fixed buffers and listed interference go to greedy-by-size.
  *
  * Source: the description of TensorFlow's PoolAllocator named in docs/ALLOCATION.md.
  */
@@ -41,7 +41,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (n) qsort(shelves, n, sizeof *shelves, compare_shelves);
     size_t shelf_count = 0;
     for (size_t i = 0; i < n; i++) {
-        if (i == 0 || compare_shelves(&shelves[i], &shelves[shelf_count - 1])) shelves[shelf_count++] = shelves[i];
+        if (i == 0 || compare_shelves(&shelves[i], &shelves[shelf_count - 1]))
+            shelves[shelf_count++] = shelves[i];
     }
     for (size_t i = 0; i < event_count; i++) {
         uint32_t b = events[i].buffer;
@@ -58,7 +59,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
             if (!base_size_align(end, key.alignment, &end)) end = SIZE_MAX;
             solution->offsets[b] = end;
             if (!base_size_add(end, key.size, &end)) {
-                return base_fail(report, BASE_INVALID, "pool: the sizes add up to more than an address holds");
+                return base_fail(report, BASE_INVALID,
+                                 "pool: the sizes add up to more than an address holds");
             }
         }
     }

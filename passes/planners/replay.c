@@ -11,7 +11,8 @@ static int compare_events(const void *left, const void *right) {
 
 replay_event *replay_events(const planner_problem *problem, base_arena *arena, size_t *count) {
     size_t room;
-    if (problem->buffer_count >= REPLAY_NONE || !base_size_multiply(problem->buffer_count, 2, &room)) return NULL;
+    if (problem->buffer_count >= REPLAY_NONE || !base_size_multiply(problem->buffer_count, 2, &room))
+        return NULL;
     replay_event *events = BASE_ARRAY(arena, replay_event, room);
     if (!events) return NULL;
     *count = 0;
@@ -24,7 +25,7 @@ replay_event *replay_events(const planner_problem *problem, base_arena *arena, s
     return events;
 }
 
-/* ---- the treap ------------------------------------------------------------------------------------------------ */
+/* ---- the treap ----------------------------------------------------------------------------------------- */
 
 static uint32_t priority(uint32_t block) {
     uint32_t z = block + 0x9E3779B9u;

@@ -1,8 +1,8 @@
 /* replay.h: what the planners that replay a schedule share: the events in order, and free blocks by size.
  *
- * A replaying planner walks through time and takes and gives memory as an allocator would at run time. At each
- * point of time what ends is freed before what begins is allocated; buffers that begin together are allocated in
- * the order of the problem.
+ * A replaying planner walks through time and takes and gives memory as an allocator would at run time. At
+ * each point of time what ends is freed before what begins is allocated; buffers that begin together are
+ * allocated in the order of the problem.
  */
 #ifndef OURO_REPLAY_H
 #define OURO_REPLAY_H
@@ -20,8 +20,9 @@ typedef struct replay_event {
 /* The events of a problem in order, without buffers of size 0; NULL when memory runs out. */
 replay_event *replay_events(const planner_problem *problem, base_arena *arena, size_t *count);
 
-/* A set of blocks ordered by (size, tie, number): a treap whose priorities are a hash of the number, so that its shape, too,
- * is the same in every run. Blocks are numbers into arrays that the owner keeps large enough. */
+/* A set of blocks ordered by (size, tie, number): a treap whose priorities are a hash of the number, so that
+ * its shape, too, is the same in every run. Blocks are numbers into arrays that the owner keeps large enough.
+ */
 typedef struct replay_set {
     uint32_t root;
     const size_t *sizes; /* of a block; must not change while it is in the set */

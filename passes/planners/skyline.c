@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- sections ------------------------------------------------------------------------------------------------ */
+/* ---- sections ------------------------------------------------------------------------------------------ */
 
 static int compare_times(const void *left, const void *right) {
     int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
@@ -46,8 +46,8 @@ static bool find_twins(skyline *s) {
     qsort(keys, s->item_count, sizeof *keys, compare_twins);
     for (uint32_t k = 1; k < s->item_count; k++) {
         const twin_key *a = &keys[k - 1], *b = &keys[k];
-        if (a->first == b->first && a->last == b->last && a->size == b->size && a->alignment == b->alignment &&
-            a->fixed == b->fixed && a->size > 0) {
+        if (a->first == b->first && a->last == b->last && a->size == b->size &&
+            a->alignment == b->alignment && a->fixed == b->fixed && a->size > 0) {
             s->items[b->index].twin = a->index;
         }
     }
@@ -82,7 +82,8 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->queue = BASE_ARRAY(arena, uint32_t, m);
     s->queued = BASE_ARRAY(arena, bool, m);
-    if (!s->cover_starts || !s->floor || !s->to_come || !s->left || !s->spans || !s->queue || !s->queued) return false;
+    if (!s->cover_starts || !s->floor || !s->to_come || !s->left || !s->spans || !s->queue || !s->queued)
+        return false;
 
     size_t cover_count = 0;
     for (uint32_t b = 0; b < n; b++) {
@@ -126,7 +127,7 @@ void skyline_free(skyline *s) {
     s->trail_capacity = s->trail_count = 0;
 }
 
-/* ---- changes, undone when a branch ends ------------------------------------------------------------------------ */
+/* ---- changes, undone when a branch ends ---------------------------------------------------------------- */
 
 static bool remember(skyline *s, int what, uint32_t index, size_t before) {
     if (s->trail_count == s->trail_capacity) {
@@ -174,7 +175,7 @@ void skyline_undo(skyline *s, size_t mark) {
     }
 }
 
-/* ---- inference ---------------------------------------------------------------------------------------------------- */
+/* ---- inference ----------------------------------------------------------------------------------------- */
 
 /* The lowest offset from `offset` on at which b may lie. */
 static size_t settle(const skyline *s, uint32_t b, size_t offset) {

@@ -1,15 +1,16 @@
 /* skyline.h: partial solutions of an allocation problem, built from the bottom up, with inference and undo.
  *
- * Time is cut into sections at every first and last of a buffer: within a section the set of live buffers does
- * not change. In a solution that is pushed down every buffer lies at 0 or on top of a buffer that it interferes
- * with, rounded up to its alignment. Such solutions can be built bottom up, so that a partial one is a skyline:
+ * Time is cut into sections at every first and last of a buffer: within a section the set of live buffers
+ * does not change. In a solution that is pushed down every buffer lies at 0 or on top of a buffer that it
+ * interferes with, rounded up to its alignment. Such solutions can be built bottom up, so that a partial one
+ * is a skyline:
  *
  *     floor[k]   the lowest offset at which a buffer still to come may start in section k
  *     start[b]   the lowest offset of buffer b: the largest floor of its sections, aligned
  *
  * Inference, until nothing changes: starts follow the floors; a floor rises to the least start of the buffers
- * still to come in its section (what lies below is wasted); a section whose floor plus the sizes to come exceeds
- * the capacity has no solution.
+ * still to come in its section (what lies below is wasted); a section whose floor plus the sizes to come
+ * exceeds the capacity has no solution.
  */
 #ifndef OURO_SKYLINE_H
 #define OURO_SKYLINE_H
@@ -36,7 +37,8 @@ typedef struct skyline {
     size_t capacity;
     uint32_t item_count, section_count;
     skyline_item *items;
-    uint32_t *covers, *cover_starts; /* the buffers of section k: covers[cover_starts[k] .. cover_starts[k + 1]) */
+    uint32_t *covers,
+        *cover_starts; /* the buffers of section k: covers[cover_starts[k] .. cover_starts[k + 1]) */
     size_t *floor, *start;
     size_t *to_come; /* by section: the sum of the sizes of buffers still to come */
     uint32_t *left;  /* by section: their number */
@@ -51,8 +53,8 @@ typedef struct skyline {
     bool out_of_memory;
 } skyline;
 
-/* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL). Buffers
- * of size 0 are placed already. False when memory runs out or the sum of sizes overflows. */
+/* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL).
+ * Buffers of size 0 are placed already. False when memory runs out or the sum of sizes overflows. */
 bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena);
 void skyline_free(skyline *s);
 
@@ -65,8 +67,8 @@ bool skyline_waste(skyline *s, uint32_t k, size_t level);
 /* Takes back all changes since trail_count was `mark`. */
 void skyline_undo(skyline *s, size_t mark);
 
-/* The least offset above its floor at which a buffer may start in section k: a start that is higher already, or
- * the top of a buffer that could lift one whose start is the floor. SIZE_MAX: there is none. */
+/* The least offset above its floor at which a buffer may start in section k: a start that is higher already,
+ * or the top of a buffer that could lift one whose start is the floor. SIZE_MAX: there is none. */
 size_t skyline_next_level(const skyline *s, uint32_t k);
 /* b is still to come and starts exactly at the floor of section k. */
 bool skyline_fits(const skyline *s, uint32_t b, uint32_t k);

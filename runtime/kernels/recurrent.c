@@ -22,7 +22,8 @@ typedef struct activation {
     float alpha, beta;
 } activation;
 
-/* Names and default parameters, from the operators' descriptions; has_*: takes a number from the attribute's list. */
+/* Names and default parameters, from the operators' descriptions; has_*: takes a number from the attribute's
+ * list. */
 static const struct {
     const char *name;
     activation_kind kind;
@@ -96,7 +97,8 @@ static base_status read_activations(const op_call *call, recurrent *k, base_repo
     size_t alpha_count, beta_count, alpha_next = 0, beta_next = 0;
     const float *alphas = op_attribute_reals(&call->attributes, "activation_alpha", &alpha_count);
     const float *betas = op_attribute_reals(&call->attributes, "activation_beta", &beta_count);
-    if (names && (names->kind != OP_ATTRIBUTE_STRINGS || names->count != per_direction * (size_t)k->directions)) {
+    if (names &&
+        (names->kind != OP_ATTRIBUTE_STRINGS || names->count != per_direction * (size_t)k->directions)) {
         return base_fail(report, BASE_INVALID, "activations has %zu names, expected %zu", names->count,
                          per_direction * (size_t)k->directions);
     }
@@ -110,7 +112,8 @@ static base_status read_activations(const op_call *call, recurrent *k, base_repo
         size_t count = sizeof known_activations / sizeof *known_activations, a = 0;
         while (a < count && !same_name(name, known_activations[a].name)) a++;
         if (a == count) {
-            return base_fail(report, BASE_INVALID, "activation \"%.*s\" is not one of RNN's, GRU's and LSTM's",
+            return base_fail(report, BASE_INVALID,
+                             "activation \"%.*s\" is not one of RNN's, GRU's and LSTM's",
                              (int)(name->length < 64 ? name->length : 64), name->data);
         }
         *to = (activation){known_activations[a].kind, known_activations[a].alpha, known_activations[a].beta};
@@ -146,13 +149,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (status != BASE_OK) return status;
 
     size_t wide, rows, elements, states;
-    bool fits = base_size_multiply((size_t)k->gates, (size_t)k->hidden, &wide) &&
-                base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) &&
-                base_size_add(rows, 1, &rows) && base_size_multiply(rows, wide, &elements) &&
-                base_size_multiply(2 * (size_t)k->hidden, (size_t)k->batch, &states) &&
-                base_size_add(elements, states, &elements) &&
-                base_size_add(elements, (size_t)k->hidden, &elements) &&
-                base_size_multiply(elements, op_dtype_bytes(call->inputs[0].type.dtype), &prepared->scratch_bytes);
+    bool fits =
+        base_size_multiply((size_t)k->gates, (size_t)k->hidden, &wide) &&
+        base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) && base_size_add(rows, 1, &rows) &&
+        base_size_multiply(rows, wide, &elements) &&
+        base_size_multiply(2 * (size_t)k->hidden, (size_t)k->batch, &states) &&
+        base_size_add(elements, states, &elements) && base_size_add(elements, (size_t)k->hidden, &elements) &&
+        base_size_multiply(elements, op_dtype_bytes(call->inputs[0].type.dtype), &prepared->scratch_bytes);
     if (!fits) return base_fail(report, BASE_INVALID, "the tensors are too large");
     prepared->state = k;
     prepared->run = call->inputs[0].type.dtype == OP_FLOAT ? run_float : run_double;

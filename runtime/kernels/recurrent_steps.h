@@ -1,7 +1,8 @@
-/* recurrent_steps.h: the arithmetic of RNN, GRU and LSTM for one element type; recurrent.c includes it once for float
- * and once for double, with REAL and NAME(function) defined, and TANH, EXP, LOG, ABS of that type.
+/* recurrent_steps.h: the arithmetic of RNN, GRU and LSTM for one element type; recurrent.c includes it once
+ * for float and once for double, with REAL and NAME(function) defined, and TANH, EXP, LOG, ABS of that type.
  *
- * Equations: ONNX operators RNN-14, GRU-14, LSTM-14. Gates stand in the order of the weights: LSTM i o f c, GRU z r h.
+ * Equations: ONNX operators RNN-14, GRU-14, LSTM-14. Gates stand in the order of the weights: LSTM i o f c,
+ * GRU z r h.
  */
 
 /* Lanes are summed apart and then in order, so that the sum is the same whatever vectors the machine has. */
@@ -20,20 +21,30 @@ static REAL NAME(dot)(const REAL *a, const REAL *b, int64_t count) {
 static REAL NAME(activate)(const activation *f, REAL x) {
     REAL alpha = (REAL)f->alpha, beta = (REAL)f->beta;
     switch (f->kind) {
-    case ACTIVATION_RELU: return x > 0 ? x : 0;
-    case ACTIVATION_TANH: return TANH(x);
-    case ACTIVATION_SIGMOID: return 1 / (1 + EXP(-x));
-    case ACTIVATION_AFFINE: return alpha * x + beta;
-    case ACTIVATION_LEAKY_RELU: return x >= 0 ? x : alpha * x;
-    case ACTIVATION_THRESHOLDED_RELU: return x > alpha ? x : 0;
-    case ACTIVATION_SCALED_TANH: return alpha * TANH(beta * x);
+    case ACTIVATION_RELU:
+        return x > 0 ? x : 0;
+    case ACTIVATION_TANH:
+        return TANH(x);
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + EXP(-x));
+    case ACTIVATION_AFFINE:
+        return alpha * x + beta;
+    case ACTIVATION_LEAKY_RELU:
+        return x >= 0 ? x : alpha * x;
+    case ACTIVATION_THRESHOLDED_RELU:
+        return x > alpha ? x : 0;
+    case ACTIVATION_SCALED_TANH:
+        return alpha * TANH(beta * x);
     case ACTIVATION_HARD_SIGMOID: {
         REAL y = alpha * x + beta;
         return y < 0 ? 0 : y > 1 ? 1 : y;
     }
-    case ACTIVATION_ELU: return x >= 0 ? x : alpha * (EXP(x) - 1);
-    case ACTIVATION_SOFTSIGN: return x / (1 + ABS(x));
-    case ACTIVATION_SOFTPLUS: return x > 0 ? x + LOG(1 + EXP(-x)) : LOG(1 + EXP(x));
+    case ACTIVATION_ELU:
+        return x >= 0 ? x : alpha * (EXP(x) - 1);
+    case ACTIVATION_SOFTSIGN:
+        return x / (1 + ABS(x));
+    case ACTIVATION_SOFTPLUS:
+        return x > 0 ? x + LOG(1 + EXP(-x)) : LOG(1 + EXP(x));
     }
     return x;
 }
@@ -73,7 +84,7 @@ static void NAME(project)(void *context, int64_t begin, int64_t end) {
     }
 }
 
-static void NAME(step_rnn)(const NAME(direction) *d, const REAL *x, REAL *h) {
+static void NAME(step_rnn)(const NAME(direction) * d, const REAL *x, REAL *h) {
     const recurrent *k = d->k;
     for (int64_t j = 0; j < k->hidden; j++) {
         REAL sum = x[j] + NAME(dot)(h, d->r + j * k->hidden, k->hidden);
@@ -82,7 +93,7 @@ static void NAME(step_rnn)(const NAME(direction) *d, const REAL *x, REAL *h) {
     memcpy(h, d->gates, (size_t)k->hidden * sizeof *h);
 }
 
-static void NAME(step_gru)(const NAME(direction) *d, const REAL *x, REAL *h) {
+static void NAME(step_gru)(const NAME(direction) * d, const REAL *x, REAL *h) {
     const recurrent *k = d->k;
     int64_t n = k->hidden;
     REAL *z = d->gates, *reset = d->gates + n, *fresh = d->gates + 2 * n;
@@ -103,7 +114,7 @@ static void NAME(step_gru)(const NAME(direction) *d, const REAL *x, REAL *h) {
     for (int64_t j = 0; j < n; j++) h[j] = (1 - z[j]) * fresh[j] + z[j] * h[j];
 }
 
-static void NAME(step_lstm)(const NAME(direction) *d, const REAL *x, REAL *h, REAL *c) {
+static void NAME(step_lstm)(const NAME(direction) * d, const REAL *x, REAL *h, REAL *c) {
     const recurrent *k = d->k;
     int64_t n = k->hidden;
     for (int64_t j = 0; j < 4 * n; j++) d->gates[j] = x[j] + NAME(dot)(h, d->r + j * n, n);
@@ -129,8 +140,8 @@ static const REAL *NAME(part)(const op_tensor *inputs, const recurrent *k, uint3
     return (const REAL *)inputs[input].data + direction * elements;
 }
 
-static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs, void *scratch,
-                             base_report *report) {
+static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
     const recurrent *k = prepared->state;
     int64_t n = k->hidden, wide = k->gates * n;
     const int32_t *lengths = k->inputs > 4 && inputs[4].type.dtype != OP_NONE ? inputs[4].data : NULL;
