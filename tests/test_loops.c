@@ -200,6 +200,16 @@ static const loop_case cases[] = {
      "%r: " T " = Neg(%p0) yield %r",
      {{"x", 1, 2}, {"y", 0, 2}},
      3},
+    {"18: the condition comes before the new state",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%q: float32[] = ReduceMax(%x) {keepdims = 0} %go: bool[] = Less(%q, %limit) %y: " T
+     " = MatMul(%x, %m) yield %go, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 2}, {"y", 0, 2}},
+     2},
     {"19: nested",
      "",
      1,
@@ -238,6 +248,7 @@ static void write_module(const loop_case *of, char *text, size_t capacity) {
     int written =
         snprintf(text, capacity,
                  "module \"case\" {\n constant %%m: " T " = {%s}\n"
+                 " constant %%limit: float32[] = {0.45}\n"
                  " graph main(%%n: int64[], %%a: " T ", %%b: " T ", %%c: " T ", %%d: " T ", %%e: " T ") {\n"
                  " %%a0: " T " = Neg(%%a) %%b0: " T " = Neg(%%b) %%c0: " T " = Neg(%%c)\n"
                  " %%d0: " T " = Neg(%%d) %%e0: " T " = Neg(%%e)\n %s\n"
