@@ -50,7 +50,7 @@ typedef enum origin_kind {
     ORIGIN_COPY,    /* not analysed: copied by the executor, into a place of its own */
     ORIGIN_BODY,    /* made in a storage of the body */
     ORIGIN_OUTSIDE, /* a value from outside of the loop */
-    ORIGIN_STACK,   /* made in its slice of a stacked output */
+    ORIGIN_STACK,   /* its slice of a stacked output or scanned input */
     ORIGIN_CYCLE    /* initial values go round */
 } origin_kind;
 
@@ -218,20 +218,52 @@ static bool stack_of(const analysis *a, uint32_t index, pass_location *base, int
     return true;
 }
 
-/* What is stacked has a place of its own in every iteration; parameters that hold it look there. */
+/* Where slice 0 of scanned input `index` lies, and the way to the next; false where slices are copied: along
+ * another axis, or of a tensor whose size is found at run time. */
+static bool slice_of(const analysis *a, uint32_t index, pass_location *base, int64_t *stride) {
+    const ir_value *whole = ir_input(a->loop, 2 + a->carried_count + index),
+                   *slice = a->body->parameters[2 + a->carried_count + index];
+    if (!is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_input_axes", index) != 0)
+        return false;
+    int64_t count = whole->type.shape.dims[0], bytes = (int64_t)bytes_of(slice);
+    pass_location at = pass_memory_location(a->memory, slice);
+    const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset || count <= 0 ||
+        whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) {
+        return false;
+    }
+    bool backwards = list_entry(a->loop, "ouro.scan_input_directions", index) == 1;
+    *base = pass_memory_location(a->memory, whole);
+    if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
+    if (backwards) base->offset += (size_t)(bytes * (count - 1));
+    *stride = backwards ? -bytes : bytes;
+    return true;
+}
+
+/* Parameters that hold what storage `id` held look for it among the slices. */
+static void look_among_slices(analysis *a, pass_storage_id id, pass_location base, int64_t stride) {
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        carried *c = &a->carried[i];
+        if (c->kind != ORIGIN_BODY || c->origin.storage.index != id.index) continue;
+        c->kind = ORIGIN_STACK;
+        c->origin = (pass_location){base.storage, base.offset + c->origin.offset};
+        c->stride = stride;
+    }
+}
+
+/* What is scanned or stacked has a place of its own in every iteration; parameters that hold it look there. */
 static void find_stacks(analysis *a) {
+    pass_location base;
+    int64_t stride;
+    for (uint32_t k = 0; k < a->scan_inputs; k++) {
+        const ir_value *slice = a->body->parameters[2 + a->carried_count + k];
+        if (slice_of(a, k, &base, &stride))
+            look_among_slices(a, pass_memory_location(a->memory, slice).storage, base, stride);
+    }
     for (uint32_t k = 0; k < a->scan_outputs; k++) {
-        pass_location base,
-            slice = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + k]->value);
-        int64_t stride;
-        if (!stack_of(a, k, &base, &stride)) continue;
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            carried *c = &a->carried[i];
-            if (c->kind != ORIGIN_BODY || c->origin.storage.index != slice.storage.index) continue;
-            c->kind = ORIGIN_STACK;
-            c->origin = base;
-            c->stride = stride;
-        }
+        const ir_value *slice = a->body->results[1 + a->carried_count + k]->value;
+        if (stack_of(a, k, &base, &stride))
+            look_among_slices(a, pass_memory_location(a->memory, slice).storage, base, stride);
     }
 }
 
@@ -308,7 +340,7 @@ static bool period_fits(analysis *a, uint32_t class, int64_t period) {
         for (uint32_t y = 0; y < a->member_count; y++) {
             if (find_class(a, y, &shift_y) != class) continue;
             const member *mx = &a->members[x], *my = &a->members[y];
-            int64_t reach = (mx->last - mx->first) / (a->half ? a->half : 1) + 2;
+            int64_t reach = (mx->last - mx->first) / a->half + 2;
             /* Instance 0 of x against later or equal instances t of y in the same buffer. */
             for (int64_t t = -1; t <= reach; t++) {
                 if (x == y && t == 0) continue;
@@ -515,12 +547,15 @@ static void take_over_initials(analysis *a) {
         carried *c = &a->carried[i];
         if (c->kind != ORIGIN_BODY || !may_take_over(a, c->initial)) continue;
         uint32_t index = a->member_of[c->origin.storage.index];
-        /* Two parameters of one depth and origin: only one initial value can be the instance before the
-         * first. */
+        /* Two parameters of one depth whose origins share bytes: only one initial value can be the instance
+         * before the first. */
         bool taken = false;
         for (uint32_t k = 0; k < i; k++) {
-            taken |= a->carried[k].taken_over && same_location(a->carried[k].origin, c->origin) &&
-                     a->carried[k].depth == c->depth;
+            const carried *other = &a->carried[k];
+            taken |= other->taken_over && other->depth == c->depth &&
+                     other->origin.storage.index == c->origin.storage.index &&
+                     other->origin.offset < c->origin.offset + bytes_of(c->initial) &&
+                     c->origin.offset < other->origin.offset + bytes_of(other->initial);
         }
         pass_storage_id buffer = buffer_of(a, index, -(int64_t)c->depth);
         pass_location at = pass_memory_location(a->memory, c->initial);
@@ -654,7 +689,7 @@ static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
         if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
         if (storage->place != PASS_PLACE_ARENA || storage->graph != a->loop->graph) return false;
-        if (storage->carried_by && storage->carried_by != a->loop)
+        if (storage->carried_again || (storage->carried_by && storage->carried_by != a->loop))
             return false; /* another loop writes there */
         /* A part of a buffer shares its bytes with another output, which may come to have a place of its own.
          */
@@ -669,6 +704,38 @@ static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes
     return true;
 }
 
+/* What this storage holds: outputs of the loop, and values that are written behind it. */
+static void held_behind(const analysis *a, const pass_storage *storage, bool *output, bool *written) {
+    *output = false;
+    /* A later loop has taken it over: these are analysed first. */
+    *written = storage->carried_again || (storage->carried_by && storage->carried_by != a->loop);
+    for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
+        const ir_value *value = a->module->values[v.index];
+        if (!value || !value->node) continue;
+        if (value->node == a->loop) *output = true;
+        else if (a->memory->executions[value->node->id.index] == PASS_RUN &&
+                 ir_graph_encloses(a->loop->graph, value->graph) &&
+                 pass_step_in(a->loop->graph, value->node, a->numbers) > a->numbers[a->loop->id.index])
+            *written = true;
+    }
+}
+
+/* The storage of an output can become bytes of this buffer: no other output is there already that something
+ * written over one of the two would destroy. */
+static bool can_share(const analysis *a, const pass_storage *buffer, const pass_storage *storage) {
+    bool output, other_output, written, other_written;
+    held_behind(a, buffer, &output, &written);
+    held_behind(a, storage, &other_output, &other_written);
+    return !output || !(written || other_written);
+}
+
+/* After so many iterations the parameter is in a buffer of the loop: it was made there, or was begun there. */
+static bool is_in_buffer(const analysis *a, uint32_t index, int64_t trips) {
+    if (trips >= (int64_t)a->carried[index].depth) return true;
+    for (; trips > 0; trips--) index = a->carried[index].next;
+    return a->carried[index].taken_over;
+}
+
 /* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then.
  * Only where its place is decided by others it is copied there once, when the loop is left. */
 static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views) {
@@ -680,7 +747,7 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     if (at.offset || storage->bytes != bytes_of(c->output) || storage->graph != a->loop->graph) return true;
     bool one = view.prologue == 0 && view.period == 1 && c->taken_over;
-    bool certain = trips >= 0 && c->kind == ORIGIN_BODY && (trips >= (int64_t)c->depth || c->taken_over);
+    bool certain = trips >= 0 && c->kind == ORIGIN_BODY && is_in_buffer(a, index, trips);
     if (views) {
         bool resolved = !one && !certain && view.stride == 0 && view.prologue + view.period > 1 &&
                         is_plainly_read(a, c->output) && is_left_alone(a, &view, bytes_of(c->output));
@@ -691,7 +758,7 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
         one ? pass_memory_resolve(a->memory, view.entries[0]) : parameter_at(a, index, (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != a->loop->graph ||
-        target->place != PASS_PLACE_ARENA)
+        target->place != PASS_PLACE_ARENA || !can_share(a, target, storage))
         return true;
     if (storage->place == PASS_PLACE_ARENA) {
         pass_memory_join(a->memory, last.storage, at.storage, last.offset);
@@ -704,41 +771,19 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
 
 /* ---- slices -------------------------------------------------------------------------------------------- */
 
-/* Storage `id`, of `slice`, lies in `whole` at slice t, along the outermost axis. */
-static bool place_slice(analysis *a, pass_storage_id id, const ir_value *slice, const ir_value *whole,
-                        bool backwards) {
-    const op_shape *shape = &whole->type.shape;
-    int64_t count = shape->dims[0], bytes = (int64_t)bytes_of(slice);
-    if (count <= 0 || whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) return true;
-    pass_location base = pass_memory_location(a->memory, whole);
-    if (pass_memory_storage(a->memory, base.storage)->place == PASS_PLACE_DYNAMIC) return true;
-    if (backwards) base.offset += (size_t)(bytes * (count - 1));
-    pass_view view = {.loop = a->loop, .period = 1, .stride = backwards ? -bytes : bytes};
-    view.entries = BASE_ARRAY(a->memory->arena, pass_location, 1);
-    if (!view.entries) return false;
-    view.entries[0] = base;
-    return put_storage(a, id, &view);
-}
-
 static bool place_slices(analysis *a) {
-    for (uint32_t i = 0; i < a->scan_inputs; i++) {
-        const ir_value *whole = ir_input(a->loop, 2 + a->carried_count + i),
-                       *slice = a->body->parameters[2 + a->carried_count + i];
-        if (!is_static(whole) || !is_static(slice) || list_entry(a->loop, "ouro.scan_input_axes", i) != 0)
-            continue;
-        pass_location at = pass_memory_location(a->memory, slice);
-        if (pass_memory_storage(a->memory, at.storage)->place != PASS_PLACE_ARENA || at.offset) continue;
-        if (!place_slice(a, at.storage, slice, whole,
-                         list_entry(a->loop, "ouro.scan_input_directions", i) == 1))
-            return false;
-    }
-    for (uint32_t i = 0; i < a->scan_outputs; i++) {
+    for (uint32_t i = 0; i < a->scan_inputs + a->scan_outputs; i++) {
+        bool input = i < a->scan_inputs;
+        uint32_t index = input ? i : i - a->scan_inputs;
         pass_view view = {.loop = a->loop, .period = 1};
         view.entries = BASE_ARRAY(a->memory->arena, pass_location, 1);
         if (!view.entries) return false;
-        if (!stack_of(a, i, &view.entries[0], &view.stride)) continue;
-        pass_location at = pass_memory_location(a->memory, a->body->results[1 + a->carried_count + i]->value);
-        if (!put_storage(a, at.storage, &view)) return false;
+        if (!(input ? slice_of(a, index, &view.entries[0], &view.stride)
+                    : stack_of(a, index, &view.entries[0], &view.stride)))
+            continue;
+        const ir_value *slice = input ? a->body->parameters[2 + a->carried_count + index]
+                                      : a->body->results[1 + a->carried_count + index]->value;
+        if (!put_storage(a, pass_memory_location(a->memory, slice).storage, &view)) return false;
     }
     return true;
 }
@@ -783,7 +828,7 @@ static bool read_loop(analysis *a) {
 
 static bool analyse_loop(analysis *a) {
     if (!read_loop(a)) return false;
-    a->steps = a->body->node_count;
+    a->steps = a->body->node_count ? a->body->node_count : 1; /* slices are copied even to an empty body */
     a->half = 2 * a->steps;
     if (pass_loop_is_static(a->loop)) {
         find_next(a);

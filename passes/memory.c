@@ -110,6 +110,8 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
     pass_storage *into = &memory->storages[whole.index], *from = &memory->storages[part.index];
     from->part_of = whole;
     from->part_offset = offset;
+    into->carried_again |=
+        from->carried_again || (from->carried_by && into->carried_by && from->carried_by != into->carried_by);
     /* The shorter way would be to put the new ones first; but the list's end is not known, and the part is
      * usually the one with few values. */
     ir_value_id last = from->values;

@@ -60,6 +60,7 @@ typedef struct pass_storage {
     ir_node *buffer_of;  /* it is the buffer of this node's sub-graphs; NULL otherwise */
     ir_node *carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL
                             otherwise */
+    bool carried_again;  /* and those of another loop */
     size_t bytes;        /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
     int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset; /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */

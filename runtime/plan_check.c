@@ -501,7 +501,23 @@ static bool move(replay *r, uint32_t from, uint32_t to) {
     return write(r, to);
 }
 
-/* All that was written since becomes garbage, except what `outputs` hold. */
+/* The largest of `outputs` in whose bytes output `index` lies; `index` itself where there is none. */
+static uint64_t container_of(const replay *r, const uint32_t *outputs, uint64_t count, uint64_t index) {
+    uint64_t found = index;
+    for (uint64_t j = 0; j < count; j++) {
+        if (outputs[j] == PLAN_ABSENT || is_dynamic(r, outputs[j]) || !in_map(&r->where[outputs[j]]))
+            continue;
+        uint64_t begin = r->spans[outputs[j]].address, bytes = r->of->tensors[outputs[j]].bytes,
+                 from = r->spans[outputs[index]].address, taken = r->of->tensors[outputs[index]].bytes,
+                 most = r->of->tensors[outputs[found]].bytes;
+        if (from < begin || from - begin > bytes || taken > bytes - (from - begin)) continue;
+        if (bytes > most || (bytes == most && j < found)) found = j;
+    }
+    return found;
+}
+
+/* All that was written since becomes garbage, except what `outputs` hold. An output that lies in the bytes of
+ * another one is a part of it: at every end both were seen to be there. */
 static bool join(replay *r, size_t since, const uint32_t *outputs, uint64_t count) {
     size_t until = r->written_count;
     for (size_t i = since; i < until; i++) {
@@ -510,8 +526,23 @@ static bool join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
             return fail_memory(r);
         }
     }
+    uint64_t *containers = BASE_ARRAY(&r->arena, uint64_t, (size_t)count);
+    if (!containers || !spend(r, count)) return fail_memory(r);
     for (uint64_t i = 0; i < count; i++) {
-        if (outputs[i] != PLAN_ABSENT && !write(r, outputs[i])) return false;
+        containers[i] = i;
+        if (outputs[i] == PLAN_ABSENT) continue;
+        if (in_map(&r->where[outputs[i]]) && !is_dynamic(r, outputs[i]) && r->of->tensors[outputs[i]].bytes)
+            containers[i] = container_of(r, outputs, count, i);
+        if (containers[i] == i && !write(r, outputs[i])) return false;
+    }
+    for (uint64_t i = 0; i < count; i++) {
+        content part;
+        uint32_t whole = outputs[containers[i]];
+        if (containers[i] == i) continue;
+        if (!content_part(r, &r->contents[whole], r->spans[outputs[i]].address - r->spans[whole].address,
+                          r->of->tensors[outputs[i]].bytes, &part))
+            return false;
+        define(r, outputs[i], part);
     }
     return true;
 }
@@ -839,6 +870,29 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
     return true;
 }
 
+/* The slice that iteration t has made in its place: from now on these bytes are the stacked output's, also in
+ * the eyes of the other results that lie in them. */
+static bool adopt_slice(replay *r, const plan_loop_form *form, uint32_t index, uint64_t t) {
+    uint32_t whole = form->outputs[form->carried + index], slice = form->results[1 + form->carried + index];
+    uint64_t offset = slice_offset(r, form, true, index, whole, slice, t),
+             identity = r->contents[whole].one.identity;
+    span at = r->spans[slice];
+    /* One value may be several results: first look at all, then change what they are. */
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < form->carried + form->scan_outputs; i++) {
+            uint32_t result = form->results[1 + i];
+            uint64_t bytes = r->of->tensors[result].bytes;
+            if (is_dynamic(r, result) || !in_map(&r->where[result]) || !bytes) continue;
+            span inner = r->spans[result];
+            if (inner.first < at.first || inner.last > at.last) continue;
+            if (pass == 0 && !verify(r, result)) return false;
+            if (pass == 1)
+                define(r, result, content_of(identity, offset + (inner.address - at.address), bytes));
+        }
+    }
+    return write_span(r, at.first, at.last, (plan_bytes_tag){identity, r->spans[whole].address});
+}
+
 static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
     const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
     for (uint32_t i = 0; i < 2; i++) {
@@ -867,12 +921,7 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
         if (stacked[i] == PLAN_ABSENT) continue;
         if (!verify(r, slices[i])) return false;
         if (lies_in_whole(r, form, true, i, stacked[i], slices[i], t)) {
-            /* From now on these bytes are the stacked output's. */
-            uint64_t offset = slice_offset(r, form, true, i, stacked[i], slices[i], t);
-            content whole = r->contents[stacked[i]];
-            plan_bytes_tag tag = {whole.one.identity, r->spans[stacked[i]].address};
-            define(r, slices[i], content_of(whole.one.identity, offset, r->of->tensors[slices[i]].bytes));
-            if (!write_span(r, r->spans[slices[i]].first, r->spans[slices[i]].last, tag)) return false;
+            if (!adopt_slice(r, form, i, t)) return false;
         }
         if (!verify_all(r, &stacked[i], 1)) return false;
         if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) &&
