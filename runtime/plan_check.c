@@ -732,7 +732,14 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     size_t mark = plan_bytes_mark(&r->bytes);
     bool valid = true;
     for (uint32_t i = 0; valid && i < form->carried; i++) {
-        if (form->outputs[i] != PLAN_ABSENT) valid = move(r, form->parameters[2 + i], form->outputs[i]);
+        uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
+        if (output == PLAN_ABSENT) continue;
+        if (is_moving(r, node, output) && !is_same_place(r, parameter, output)) {
+            valid = fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",
+                         name_of(r, output), name_of(r, parameter));
+        } else {
+            valid = move(r, parameter, output);
+        }
     }
     valid = valid && verify_all(r, form->outputs, node->output_count);
     plan_bytes_take_back(&r->bytes, mark);
