@@ -259,8 +259,10 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
  * the value that was written there, each step must find in its inputs the bytes of the values that it reads,
  * and must not write over any byte that is still to be read, nor over inputs and constants. View steps must
  * find the right bytes where they claim them. Scratch is written with garbage. Branches are replayed from the
- * same state and joined; a loop's exit after 0, 1, 2 and 3 iterations, which is all there is as long as no
- * address depends on the iteration (views are not supported yet). Values of the run-time allocator only must
+ * same state and joined. A loop is replayed for the longest prologue, two least common multiples of its
+ * periods, and one iteration more, with every address as its counter says, and left after each iteration after
+ * which it can end; behind it, an output that is a view must be intact in every place that its table names.
+ * Values of the run-time allocator only must
  * be made before they are read. Takes O(steps * log tensors); refuses what would take too long (loops nested
  * very deep). Shares no code with the planners and does not read their live ranges. Names the first offending
  * step, tensors and bytes. The plan has passed plan_check_structure. */
