@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { DEFAULT_MAX_UNROLL = 16, MOST_THREADS = 1024 };
+enum { MOST_THREADS = 1024 };
 
 static double now_seconds(void) {
     struct timespec now;
@@ -71,7 +71,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
     return (pass_options){
         .allocator = options->allocator,
         .seconds = options->seconds,
-        .max_unroll = options->max_unroll ? options->max_unroll : DEFAULT_MAX_UNROLL,
+        .max_unroll = options->max_unroll,
         .environment = {.threads = options->threads ? options->threads : 1,
                         .portable_only = options->portable},
         .dump_after = options->dump_after,

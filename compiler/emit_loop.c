@@ -154,6 +154,31 @@ static bool count_places(const plan *of, emit_loop *loop) {
     return true;
 }
 
+emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    uint32_t parameter = form->parameters[2 + index];
+    emit_moved moved = {0};
+    /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where
+     * the view begins; what leaves it for another place is copied once. */
+    if (!emit_loop_view(of, parameter, loop->node)) {
+        moved.entered = moved_bytes(of, form->initial[index], parameter);
+        moved.handed_on = moved_bytes(of, form->results[1 + index], parameter);
+    }
+    if (form->outputs[index] != PLAN_ABSENT)
+        moved.left = left_bytes(of, &of->nodes[loop->node], parameter, form->outputs[index]);
+    return moved;
+}
+
+uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    bool output = index >= form->scan_inputs;
+    uint32_t at = output ? index - form->scan_inputs : index;
+    uint32_t slot = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+    if (output && form->outputs[form->carried + at] == PLAN_ABSENT) return PLAN_ABSENT;
+    /* A slice that lies inside of what is scanned or stacked moves nothing: its address then is a view. */
+    return of->tensors[slot].address.place == PLAN_PLACE_VIEW ? PLAN_ABSENT : slot;
+}
+
 bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     const plan_node *node = &of->nodes[index];
     *loop = (emit_loop){.node = index, .unroll = 1};
@@ -161,26 +186,13 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
         return false;
     const plan_loop_form *form = &loop->form;
     for (uint32_t i = 0; i < form->carried; i++) {
-        /* A parameter whose address is a view lies where its replacement was made, and in the first iteration
-         * where the view begins; what leaves it for another place is copied once. */
-        uint32_t parameter = form->parameters[2 + i];
-        if (!emit_loop_view(of, parameter, index)) {
-            loop->entry_bytes += moved_bytes(of, form->initial[i], parameter);
-            loop->iteration_bytes += moved_bytes(of, form->results[1 + i], parameter);
-        }
-        if (form->outputs[i] != PLAN_ABSENT)
-            loop->entry_bytes += left_bytes(of, node, parameter, form->outputs[i]);
+        emit_moved moved = emit_loop_moved(of, loop, i);
+        loop->entry_bytes += moved.entered + moved.left;
+        loop->iteration_bytes += moved.handed_on;
     }
-    /* A slice that lies inside of what is scanned or stacked moves nothing: its address then is a view. */
-    for (uint32_t i = 0; i < form->scan_inputs; i++) {
-        const plan_tensor *slice = &of->tensors[form->parameters[2 + form->carried + i]];
-        if (slice->address.place != PLAN_PLACE_VIEW) loop->iteration_bytes += slice->bytes;
-    }
-    for (uint32_t i = 0; i < form->scan_outputs; i++) {
-        const plan_tensor *slice = &of->tensors[form->results[1 + form->carried + i]];
-        if (form->outputs[form->carried + i] != PLAN_ABSENT && slice->address.place != PLAN_PLACE_VIEW) {
-            loop->iteration_bytes += slice->bytes;
-        }
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        uint32_t slot = emit_loop_copied_slice(of, loop, i);
+        if (slot != PLAN_ABSENT) loop->iteration_bytes += of->tensors[slot].bytes;
     }
     loop->iteration_bytes += copy_bytes(of, node->first_graph);
     for (uint32_t i = 0; i < of->header->tensors.count; i++) {

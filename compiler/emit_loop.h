@@ -24,6 +24,16 @@ bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);
  * where the address does not change with its iterations. */
 const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop);
 
+/* Bytes that move for carried value `index` when the loop is entered, in each iteration, and when it is left. */
+typedef struct emit_moved {
+    uint64_t entered, handed_on, left;
+} emit_moved;
+emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index);
+
+/* The slice of scanned input `index`, or (counting on) of stacked output index - scan_inputs, if it is copied in
+ * each iteration; PLAN_ABSENT where it lies where it is wanted. */
+uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t index);
+
 /* "@64", "input 0 @64", "constant @64", "output 1 @64", "v3 + 64" (view 3), with `more` added to the offset.
  * Returns `text`. */
 const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity);

@@ -12,6 +12,65 @@ static bool is_node(const plan *of, const plan_node *node, const char *operator_
     return strcmp(text_of(of, node->operator_name), operator_name) == 0;
 }
 
+/* Which tensor of a loop is copied, how many bytes, and why. */
+static void emit_copy(emit_buffer *json, const plan *of, uint32_t slot, const char *when, const char *why) {
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "tensor", text_of(of, of->tensors[slot].name));
+    emit_json_integer(json, "bytes", of->tensors[slot].bytes);
+    emit_json_text(json, "when", when);
+    emit_json_text(json, "why", why);
+    emit_json_close(json, '}');
+}
+
+/* Copy nodes of a graph and of its branches. */
+static void emit_copy_nodes(emit_buffer *json, const plan *of, uint32_t index) {
+    const plan_graph *graph = &of->graphs[index];
+    for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
+        const plan_node *node = &of->nodes[i];
+        if (is_node(of, node, "Copy") && node->output_count && !(node->flags & PLAN_NODE_VIEW)) {
+            uint32_t slot = of->slots[node->outputs];
+            bool limit = strcmp(text_of(of, node->name), "max-unroll") == 0;
+            if (slot != PLAN_ABSENT && of->tensors[slot].bytes) {
+                emit_copy(json, of, slot, "iteration",
+                          limit ? "it would be kept for more iterations than --max-unroll allows"
+                                : "a result that another place holds already");
+            }
+        }
+        for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++)
+            emit_copy_nodes(json, of, node->first_graph + g);
+    }
+}
+
+/* All that a loop copies. */
+static void emit_copies(emit_buffer *json, const plan *of, const emit_loop *loop) {
+    const plan_loop_form *form = &loop->form;
+    emit_json_open(json, "copies", '[');
+    for (uint32_t i = 0; i < form->carried; i++) {
+        emit_moved moved = emit_loop_moved(of, loop, i);
+        if (moved.entered) {
+            emit_copy(json, of, form->parameters[2 + i], "entry",
+                      "its size changes, or is not known before the run");
+        }
+        if (moved.handed_on) {
+            emit_copy(json, of, form->parameters[2 + i], "iteration",
+                      "its size changes, or is not known before the run");
+        }
+        if (moved.left) {
+            emit_copy(json, of, form->outputs[i], "exit",
+                      "the number of iterations is not known, and its place is decided elsewhere");
+        }
+    }
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        uint32_t slot = emit_loop_copied_slice(of, loop, i);
+        if (slot != PLAN_ABSENT) {
+            emit_copy(json, of, slot, "iteration",
+                      "a slice along another axis than the first, or of what has a place already");
+        }
+    }
+    emit_copy_nodes(json, of, of->nodes[loop->node].first_graph);
+    emit_json_close(json, ']');
+}
+
 /* A loop: how it is carried out, and what it copies. `repeat_lengths` has one number for each carried
  * parameter, in their order: 1 where its address never changes (or does with an enclosing loop only).
  * `unroll` is the least common multiple of these and of all other tensors' in the body. */
@@ -36,6 +95,7 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     emit_json_integer(json, "copied_bytes_per_iteration", loop.iteration_bytes);
     emit_json_integer(json, "copied_bytes_per_entry", loop.entry_bytes);
     emit_json_integer(json, "buffer_bytes", loop.buffer_bytes);
+    emit_copies(json, of, &loop);
     emit_json_close(json, '}');
     return true;
 }

@@ -204,9 +204,10 @@ typedef enum op_view {
 
 enum op_flags {
     OP_FLAG_COMMUTATIVE = 1,
-    OP_FLAG_EFFECT = 2, /* not to be folded, merged or reordered: random numbers */
-    OP_FLAG_GRAPHS = 4, /* owns sub-graphs: Loop, If, Scan */
-    OP_FLAG_DYNAMIC = 8 /* the extent of an output depends on values of the inputs, always */
+    OP_FLAG_EFFECT = 2,  /* not to be folded, merged or reordered: random numbers */
+    OP_FLAG_GRAPHS = 4,  /* owns sub-graphs: Loop, If, Scan */
+    OP_FLAG_DYNAMIC = 8, /* the extent of an output depends on values of the inputs, always */
+    OP_FLAG_CHECKED = 16 /* its run can fail, depending on values of the inputs: an index out of range */
 };
 
 /* Bits of op_row.in_place: output 0 may be written over input i (same bytes, element by element). */

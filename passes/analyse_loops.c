@@ -448,8 +448,9 @@ static bool try_in_place(analysis *a, uint32_t of, const ir_node *node, uint32_t
         m->over = over;
         m->over_depth = c->depth;
         join_classes(a, of, over, c->depth);
-        int64_t shift, period = find_period(a, find_class(a, of, &shift));
-        if (period) return true;
+        int64_t shift, period = find_period(a, find_class(a, of, &shift)),
+                       limit = pass_unroll_limit(a->context->options);
+        if (period && period <= limit) return true;
         memcpy(a->members, saved, a->member_count * sizeof *saved);
         return false;
     }

@@ -5,8 +5,8 @@
  * IR in debug builds, dumps when asked. Passes hold no bookkeeping of their own.
  *
  * Order (see pipeline.c for the contract of each):
- *   infer-shapes, fold-constants, eliminate-dead-code, fuse, select-layouts, select-kernels,
- *   prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
+ *   infer-shapes, fold-constants, eliminate-dead-code, hoist-invariants, fuse, select-layouts,
+ *   select-kernels, limit-unrolling, prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
  * (plan is written and verified)
  *
  * Words:
@@ -25,13 +25,17 @@
 /* ---- options of a compile ------------------------------------------------------------------------------ */
 
 typedef struct pass_options {
-    const char *allocator;      /* name of a planner; NULL: auto, or what stands for it */
-    double seconds;             /* for searching planners */
-    int max_unroll;             /* --max-unroll */
+    const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;        /* for searching planners */
+    int max_unroll;             /* the longest period of a view (limit_unrolling.c); 0: 16 */
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */
     FILE *dump_file;            /* where to; NULL: stderr */
 } pass_options;
+
+static inline uint32_t pass_unroll_limit(const pass_options *options) {
+    return options->max_unroll > 0 ? (uint32_t)options->max_unroll : 16;
+}
 
 /* ---- analysis results ---------------------------------------------------------------------------------- */
 
@@ -139,6 +143,8 @@ base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_c
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
+base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
+base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */
 base_status pass_prepare_results(pass_context *context);     /* prepare_results.c */
 base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
 base_status pass_schedule(pass_context *context);            /* schedule.c */
