@@ -158,14 +158,20 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
     const plan_loop_form *form = &loop->form;
     uint32_t parameter = form->parameters[2 + index];
     emit_moved moved = {0};
+    uint32_t output = form->outputs[index];
+    /* What grows in the place of its output is put there once, as far as it is there at first. */
+    if (output != PLAN_ABSENT && of->tensors[output].address.place != PLAN_PLACE_DYNAMIC &&
+        plan_loop_grows(of, form, index, NULL)) {
+        moved.entered = of->tensors[form->initial[index]].bytes;
+        return moved;
+    }
     /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where
      * the view begins; what leaves it for another place is copied once. */
     if (!emit_loop_view(of, parameter, loop->node)) {
         moved.entered = moved_bytes(of, form->initial[index], parameter);
         moved.handed_on = moved_bytes(of, form->results[1 + index], parameter);
     }
-    if (form->outputs[index] != PLAN_ABSENT)
-        moved.left = left_bytes(of, &of->nodes[loop->node], parameter, form->outputs[index]);
+    if (output != PLAN_ABSENT) moved.left = left_bytes(of, &of->nodes[loop->node], parameter, output);
     return moved;
 }
 

@@ -47,7 +47,7 @@
 enum { NONE = UINT32_MAX, LONGEST_PERIOD = 4096 };
 
 typedef enum origin_kind {
-    ORIGIN_COPY,    /* not analysed: copied by the executor, into a place of its own */
+    ORIGIN_COPY,    /* of no certain size: handed on by the executor */
     ORIGIN_BODY,    /* made in a storage of the body */
     ORIGIN_OUTSIDE, /* a value from outside of the loop */
     ORIGIN_STACK,   /* its slice of a stacked output or scanned input */
@@ -151,9 +151,10 @@ static void find_next(analysis *a) {
         carried *c = &a->carried[i];
         pass_location at = pass_memory_location(a->memory, c->replacement);
         c->next = NONE;
-        for (uint32_t k = 0; k < a->carried_count && c->next == NONE; k++) {
+        for (uint32_t k = 0; k < a->carried_count && c->next == NONE && c->kind != ORIGIN_COPY; k++) {
             const ir_value *parameter = a->carried[k].parameter;
-            if (same_location(at, pass_memory_location(a->memory, parameter)) &&
+            if (a->carried[k].kind != ORIGIN_COPY &&
+                same_location(at, pass_memory_location(a->memory, parameter)) &&
                 bytes_of(parameter) == bytes_of(c->replacement)) {
                 c->next = k;
             }
@@ -742,7 +743,7 @@ static bool is_in_buffer(const analysis *a, uint32_t index, int64_t trips) {
 static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views) {
     const carried *c = &a->carried[index];
     pass_view view;
-    if (!c->output || !is_static(c->output)) return true;
+    if (!c->output || !is_static(c->output) || c->kind == ORIGIN_COPY) return true;
     if (!table_of(a, index, &view)) return false;
     pass_location at = pass_memory_location(a->memory, c->output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
@@ -789,20 +790,12 @@ static bool place_slices(analysis *a) {
     return true;
 }
 
-bool pass_loop_is_static(const ir_node *loop) {
+bool pass_carried_is_static(const ir_node *loop, uint32_t index) {
     const ir_graph *body = loop->graphs[0];
-    uint32_t count =
-        loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-    for (uint32_t i = 0; i < count; i++) {
-        const ir_value *parameter = body->parameters[2 + i], *initial = ir_input(loop, 2 + i);
-        const ir_value *replacement = body->results[1 + i]->value;
-        if (!is_static(parameter) || !is_static(initial) || !is_static(replacement) ||
-            bytes_of(parameter) == 0 || bytes_of(parameter) != bytes_of(initial) ||
-            bytes_of(parameter) != bytes_of(replacement)) {
-            return false;
-        }
-    }
-    return true;
+    const ir_value *parameter = body->parameters[2 + index], *initial = ir_input(loop, 2 + index),
+                   *replacement = body->results[1 + index]->value;
+    return is_static(parameter) && is_static(initial) && is_static(replacement) && bytes_of(parameter) != 0 &&
+           bytes_of(parameter) == bytes_of(initial) && bytes_of(parameter) == bytes_of(replacement);
 }
 
 /* ---- one loop ------------------------------------------------------------------------------------------ */
@@ -831,36 +824,34 @@ static bool analyse_loop(analysis *a) {
     if (!read_loop(a)) return false;
     a->steps = a->body->node_count ? a->body->node_count : 1; /* slices are copied even to an empty body */
     a->half = 2 * a->steps;
-    if (pass_loop_is_static(a->loop)) {
-        find_next(a);
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            find_origin(a, i);
-        }
-        find_stacks(a);
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            if (a->carried[i].kind == ORIGIN_BODY && !add_member(a, a->carried[i].origin.storage))
-                return false;
-        }
-        extend_lives(a);
-        choose_in_place(a);
-        if (a->out_of_memory || !make_buffers(a)) return false;
-        take_over_initials(a);
-        int64_t trips = known_trips(a);
-        /* First those that have one place: what is written there later decides whether views can stay. */
-        for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
-            if (!place_output(a, i % a->carried_count, trips, i >= a->carried_count)) return false;
-        }
-        pass_view *views = BASE_ARRAY(a->arena, pass_view, a->carried_count);
-        if (!views) return false;
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            if (!table_of(a, i, &views[i])) return false;
-        }
-        for (uint32_t i = 0; i < a->carried_count; i++) {
-            pass_location at = pass_memory_location(a->memory, a->carried[i].parameter);
-            if (!put_storage(a, at.storage, &views[i])) return false;
-        }
-        if (!place_members(a)) return false;
+    for (uint32_t i = 0; i < a->carried_count; i++)
+        a->carried[i].kind = pass_carried_is_static(a->loop, i) ? ORIGIN_BODY : ORIGIN_COPY;
+    find_next(a);
+    for (uint32_t i = 0; i < a->carried_count; i++)
+        if (a->carried[i].kind != ORIGIN_COPY) find_origin(a, i);
+    find_stacks(a);
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        if (a->carried[i].kind == ORIGIN_BODY && !add_member(a, a->carried[i].origin.storage)) return false;
     }
+    extend_lives(a);
+    choose_in_place(a);
+    if (a->out_of_memory || !make_buffers(a)) return false;
+    take_over_initials(a);
+    int64_t trips = known_trips(a);
+    /* First those that have one place: what is written there later decides whether views can stay. */
+    for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
+        if (!place_output(a, i % a->carried_count, trips, i >= a->carried_count)) return false;
+    }
+    pass_view *views = BASE_ARRAY(a->arena, pass_view, a->carried_count);
+    if (!views) return false;
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        if (a->carried[i].kind != ORIGIN_COPY && !table_of(a, i, &views[i])) return false;
+    }
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        pass_location at = pass_memory_location(a->memory, a->carried[i].parameter);
+        if (a->carried[i].kind != ORIGIN_COPY && !put_storage(a, at.storage, &views[i])) return false;
+    }
+    if (!place_members(a)) return false;
     return place_slices(a);
 }
 

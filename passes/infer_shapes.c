@@ -154,6 +154,30 @@ static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
     return OP_DIM_UNKNOWN;
 }
 
+/* What carried value `index` is after `trips` iterations, where each appends the same to it:
+ * x <= Concat(x, y). Changes the type's extent along that axis. */
+static void grow_type(const ir_node *node, uint32_t index, int64_t trips, op_type *type) {
+    const ir_value *parameter = node->graphs[0]->parameters[2 + index], *initial = ir_input(node, 2 + index);
+    const ir_node *concat = node->graphs[0]->results[1 + index]->value->node;
+    const op_shape *from = &initial->type.shape;
+    int32_t axis;
+    if (trips < 0 || !concat || concat->code != OP_CONCAT || concat->graph != node->graphs[0] ||
+        ir_input(concat, 0) != parameter || from->rank < 1 || from->rank != type->shape.rank ||
+        !op_axis(op_attribute_integer(&concat->attributes, "axis", 0), from->rank, &axis) ||
+        from->dims[axis] < 0)
+        return;
+    int64_t appended = 0;
+    for (uint32_t i = 1; i < concat->input_count; i++) {
+        const ir_value *part = ir_input(concat, i);
+        if (!part || part == parameter || part->type.shape.rank != from->rank ||
+            part->type.shape.dims[axis] < 0 || part->type.shape.dims[axis] > INT32_MAX)
+            return;
+        appended += part->type.shape.dims[axis];
+    }
+    if (appended > INT32_MAX || trips > INT32_MAX || from->dims[axis] > INT64_MAX / 2) return;
+    type->shape.dims[axis] = from->dims[axis] + trips * appended;
+}
+
 static base_status infer_loop(pass_context *context, ir_node *node) {
     enum { ROUNDS = OP_MAX_RANK + 3 }; /* each round makes an extent or a rank unknown, or is the last */
     base_report *report = context->report;
@@ -201,6 +225,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
             return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i,
                              OP_MAX_RANK);
         }
+        if (i < counts.carried) grow_type(node, i, trips, &type);
         type.layout = OP_LAYOUT_PLAIN;
         node->outputs[i]->type = type;
     }

@@ -87,7 +87,7 @@ static bool cut_cycle(pass_context *context, chain *c, uint32_t index, uint32_t 
 static bool may_be_in_place(const chain *c, uint32_t index) {
     const ir_value *made = origin_of(c->body->results[1 + index]->value, c->body);
     if (!made->node || made->graph != c->body) return true; /* from outside: nothing is kept in turn */
-    if (made->node->code == OP_COPY) return true; /* the chain was cut here */
+    if (made->node->code == OP_COPY) return true;           /* the chain was cut here */
     unsigned allowed = op_row_of(made->node->code)->in_place;
     for (uint32_t i = 0; i < made->node->input_count && i < 32; i++) {
         if ((allowed & OP_IN_PLACE(i)) && ir_input(made->node, i) == c->body->parameters[2 + index])
@@ -107,7 +107,7 @@ static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
         const ir_value *from = origin_of(c.body->results[1 + i]->value, c.body);
         c.next[i] = NONE;
         for (uint32_t k = 0; k < c.count; k++)
-            if (from == c.body->parameters[2 + k]) c.next[i] = k;
+            if (from == c.body->parameters[2 + k] && pass_carried_is_static(loop, i)) c.next[i] = k;
     }
     for (uint32_t i = 0; i < c.count; i++)
         if (!cut_cycle(context, &c, i, limit)) return false;
@@ -118,7 +118,8 @@ static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
         if (at == NONE && !c.depth[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1)) return false;
     }
     for (uint32_t i = 0; i < c.count && limit == 1; i++) {
-        if (c.next[i] == NONE && !may_be_in_place(&c, i) && !replace_by_copy(context, c.body, i))
+        if (c.next[i] == NONE && pass_carried_is_static(loop, i) && !may_be_in_place(&c, i) &&
+            !replace_by_copy(context, c.body, i))
             return false;
     }
     return true;
@@ -129,7 +130,7 @@ base_status pass_limit_unrolling(pass_context *context) {
     uint32_t limit = pass_unroll_limit(context->options);
     for (size_t n = 1; n < module->node_count; n++) {
         ir_node *node = module->nodes[n];
-        if (!node || node->code != OP_LOOP || !pass_loop_is_static(node)) continue;
+        if (!node || node->code != OP_LOOP) continue;
         if (!limit_loop(context, node, limit)) return BASE_MACHINE;
     }
     return BASE_OK;

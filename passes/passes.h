@@ -153,9 +153,9 @@ base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c 
 base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);            /* allocate.c */
 
-/* The carried values of a Loop have one size each, known now: analyse-loops can give them addresses that
- * change, so that nothing is copied. Otherwise the executor copies or hands on. (analyse_loops.c) */
-bool pass_loop_is_static(const ir_node *loop);
+/* Carried value `index` of a Loop has one size, known now: analyse-loops can give it addresses that change, so
+ * that nothing is copied. Otherwise the executor copies, hands on, or lets it grow. (analyse_loops.c) */
+bool pass_carried_is_static(const ir_node *loop, uint32_t index);
 
 /* ---- the pipeline (pipeline.c) ------------------------------------------------------------------------- */
 

@@ -16,7 +16,8 @@ static bool is_wanted(const ouro_session *session, uint32_t slot) {
 static void add_move(const ouro_session *session, rt_move_list *list, uint32_t from, uint32_t to) {
     if (from == to || !is_wanted(session, to)) return;
     bool fixed = !session->dynamic[from] && !session->dynamic[to];
-    list->items[list->count++] = (rt_move){from, to, fixed, session->tensors[from].bytes, NULL};
+    list->items[list->count++] =
+        (rt_move){.from = from, .to = to, .fixed = fixed, .bytes = session->tensors[from].bytes};
 }
 
 static inline base_status run_moves(ouro_session *session, const rt_move_list *list) {
@@ -399,6 +400,38 @@ static bool make_released(ouro_session *session, const plan_loop_form *form, rt_
     return true;
 }
 
+/* Carried values that grow. In a mirror they are copied like all others. */
+static bool make_growths(ouro_session *session, const plan_loop_form *form, rt_step_loop *loop) {
+    loop->growths = BASE_ARRAY(&session->arena, rt_growth, form->carried);
+    if (!loop->growths) return false;
+    for (uint32_t i = 0; i < form->carried && !session->is_mirror; i++) {
+        if (!plan_loop_grows(session->of, form, i, NULL)) continue;
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || session->dynamic[output] || !is_wanted(session, output)) continue;
+        loop->growths[loop->growth_count++] =
+            (rt_growth){.initial = form->initial[i], .parameter = form->parameters[2 + i], .output = output};
+    }
+    return true;
+}
+
+/* What grows begins where the loop's output lies, if that has room for it. */
+static void begin_growths(ouro_session *session, rt_step_loop *loop) {
+    for (uint32_t i = 0; i < loop->growth_count; i++) {
+        rt_growth *growth = &loop->growths[i];
+        const op_tensor *initial = &session->tensors[growth->initial],
+                        *place = &session->tensors[growth->output];
+        if (initial->bytes > place->bytes || !place->data) continue;
+        growth->place = (rt_buffer){.references = 1,
+                                    .planned = true,
+                                    .capacity = place->bytes,
+                                    .used = initial->bytes,
+                                    .data = place->data};
+        if (initial->bytes) memmove(place->data, initial->data, initial->bytes);
+        op_type type = initial->type;
+        rt_value_set(session, growth->parameter, &type, place->data, initial->bytes, &growth->place);
+    }
+}
+
 static bool make_loop(ouro_session *session, const plan_node *node, rt_step *step) {
     plan_loop_form form;
     rt_step_loop *loop = BASE_NEW(&session->arena, rt_step_loop);
@@ -417,14 +450,16 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     loop->outputs = BASE_ARRAY(&session->arena, rt_scan, form.scan_outputs);
     if (!loop->inputs || !loop->outputs || !make_list(session, &loop->entry, form.carried) ||
         !make_list(session, &loop->next, form.carried) || !make_list(session, &loop->exit, form.carried) ||
-        !make_released(session, &form, loop)) {
+        !make_growths(session, &form, loop) || !make_released(session, &form, loop)) {
         return false;
     }
     for (uint32_t i = 0; i < form.carried; i++) {
         uint32_t parameter = form.parameters[2 + i];
         add_move(session, &loop->entry, form.initial[i], parameter);
         if (!moves_itself(session, number, parameter)) {
+            uint32_t before = loop->next.count;
             add_move(session, &loop->next, form.results[1 + i], parameter);
+            if (loop->next.count > before) loop->next.items[before].within = true;
         }
         if (!stage_last_move(session, &loop->next)) return false;
         if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i])) {
@@ -529,10 +564,13 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
         set_counter(session, loop, 0);
     }
     for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
-        status = run_moves(each, &((const rt_step_loop *)step_of(each, step)->detail)->entry);
+        rt_step_loop *own = step_of(each, step)->detail;
+        status = run_moves(each, &own->entry);
+        if (status == BASE_OK) begin_growths(each, own);
     }
     for (; status == BASE_OK && t < trips && condition; t++) {
         session->iteration = t;
+        session->frames[loop->body].remaining = trips == INT64_MAX ? -1 : trips - t - 1;
         for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
             status = begin_iteration(each, step_of(each, step)->detail, t);
         }

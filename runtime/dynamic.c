@@ -32,7 +32,11 @@ rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
         buffer = aligned_alloc(RT_ALIGNMENT, total);
         if (!buffer) return NULL;
     }
-    *buffer = (rt_buffer){.references = 1, .class_index = class_index, .data = (char *)buffer + RT_ALIGNMENT};
+    *buffer = (rt_buffer){.references = 1,
+                          .class_index = class_index,
+                          .capacity = room,
+                          .used = bytes,
+                          .data = (char *)buffer + RT_ALIGNMENT};
     return buffer;
 }
 
@@ -41,7 +45,7 @@ void rt_buffer_retain(rt_buffer *buffer) {
 }
 
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
-    if (!buffer || --buffer->references) return;
+    if (!buffer || --buffer->references || buffer->planned) return;
     buffer->next = pool->free[buffer->class_index];
     pool->free[buffer->class_index] = buffer;
 }
@@ -107,10 +111,12 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
         if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->bytes != to->bytes) {
             return fail_planned(session, move->to, &from->type);
         }
-        if (from->bytes) memcpy(to->data, from->data, from->bytes);
+        if (from->bytes && to->data != from->data) memmove(to->data, from->data, from->bytes);
         return BASE_OK;
     }
-    if (session->buffers[move->from] || is_lasting(session, move->from)) {
+    const rt_buffer *held = session->buffers[move->from];
+    if (held && held->planned && !move->within) held = NULL; /* its place goes with the loop */
+    if (held || is_lasting(session, move->from)) {
         op_type type = from->type;
         rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
         return BASE_OK;
@@ -136,6 +142,15 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
                              .outputs = step->outputs};
     step->kind = RT_STEP_DYNAMIC;
     step->detail = detail;
+    uint32_t owner = session->of->graphs[node->graph].owner, concat = PLAN_ABSENT;
+    plan_loop_form form;
+    if (owner != PLAN_ABSENT && detail->call.code == OP_CONCAT &&
+        plan_node_code(session->of, &session->of->nodes[owner]) == OP_LOOP &&
+        plan_loop_form_read(session->of, &session->of->nodes[owner], &form)) {
+        for (uint32_t i = 0; i < form.carried && !detail->grows; i++) {
+            detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
+        }
+    }
     return detail->types &&
            plan_node_attributes(session->of, node, &session->arena, &detail->call.attributes);
 }
@@ -226,6 +241,67 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     return true;
 }
 
+/* ---- growing -------------------------------------------------------------------------------------------- */
+
+/* The values that a Concat appends to its first one: how many bytes; false where they do not lie behind it. */
+static bool appended_bytes(const op_call *call, size_t *bytes) {
+    const op_type *type = &call->outputs[0].type;
+    int32_t axis;
+    *bytes = 0;
+    if (call->code != OP_CONCAT || type->layout != OP_LAYOUT_PLAIN ||
+        !op_axis(op_attribute_integer(&call->attributes, "axis", 0), type->shape.rank, &axis))
+        return false;
+    for (int32_t d = 0; d < axis; d++)
+        if (type->shape.dims[d] != 1) return false;
+    for (uint32_t i = 1; i < call->input_count; i++) *bytes += call->inputs[i].bytes;
+    return call->inputs[0].bytes + *bytes == call->outputs[0].bytes;
+}
+
+/* Room for all that the loop will append, if that is known and not out of proportion; else twice the size. */
+static size_t room_to_grow(const ouro_session *session, const plan_node *node, size_t bytes,
+                           size_t appended) {
+    enum { MOST_AHEAD = 1 << 24 };
+    int64_t remaining = session->frames[node->graph].remaining;
+    size_t more;
+    if (remaining >= 0 && base_size_multiply((size_t)remaining, appended, &more) && more <= MOST_AHEAD)
+        return bytes + more;
+    return bytes <= SIZE_MAX / 2 ? 2 * bytes : bytes;
+}
+
+/* A Concat by which a carried value grows: where its first part ends in a buffer with room, the others are put
+ * behind it, and nothing else moves. *done false: it must be computed as usual, in the buffer that it has. */
+static base_status append(ouro_session *session, const rt_step *step, bool *done) {
+    const plan_node *node = &session->of->nodes[step->node];
+    const op_call *call = &((const rt_dynamic *)step->detail)->call;
+    uint32_t from = session->of->slots[node->inputs], to = session->of->slots[node->outputs];
+    rt_buffer *buffer = session->buffers[from];
+    size_t appended, bytes = call->outputs[0].bytes;
+    *done = false;
+    if (session->is_mirror || !appended_bytes(call, &appended)) return BASE_OK;
+    char *begin = call->inputs[0].data, *end = begin ? begin + call->inputs[0].bytes : NULL;
+    bool ends = buffer && end == (char *)buffer->data + buffer->used;
+    if (!ends || appended > buffer->capacity - buffer->used) {
+        rt_buffer *larger = rt_pool_take(&session->pool, room_to_grow(session, node, bytes, appended));
+        if (!larger) return base_fail_memory(&session->report);
+        if (call->inputs[0].bytes) memcpy(larger->data, begin, call->inputs[0].bytes);
+        larger->used = call->inputs[0].bytes;
+        begin = larger->data;
+        end = begin + larger->used;
+        buffer = larger;
+    } else {
+        rt_buffer_retain(buffer);
+    }
+    for (uint32_t i = 1; i < call->input_count; i++) {
+        if (call->inputs[i].bytes) memcpy(end, call->inputs[i].data, call->inputs[i].bytes);
+        end += call->inputs[i].bytes;
+    }
+    buffer->used += appended;
+    rt_value_set(session, to, &call->outputs[0].type, begin, bytes, buffer);
+    rt_buffer_release(&session->pool, buffer);
+    *done = true;
+    return BASE_OK;
+}
+
 /* Types of the outputs, from what the inputs are now. */
 static base_status infer(ouro_session *session, const rt_step *step) {
     const plan *of = session->of;
@@ -263,6 +339,11 @@ base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
     const plan_node *node = &of->nodes[step->node];
     base_status status = infer(session, step);
     if (status != BASE_OK || share_bytes(session, step)) return status;
+    if (((const rt_dynamic *)step->detail)->grows) {
+        bool done;
+        status = append(session, step, &done);
+        if (status != BASE_OK || done) return status;
+    }
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t slot = of->slots[node->outputs + i];
         op_tensor *output = &step->outputs[i];

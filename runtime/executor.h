@@ -30,6 +30,8 @@ struct rt_buffer {
     rt_buffer *next; /* while it is free */
     size_t references;
     unsigned class_index;
+    bool planned; /* its bytes are a tensor's place in the plan: never freed, and gone after the loop */
+    size_t capacity, used; /* bytes; what lies behind `used` may be appended to the value that ends there */
     void *data;
 };
 
@@ -74,12 +76,14 @@ typedef struct rt_frame {
     size_t step_count;
     const uint32_t *dynamic; /* the dynamic tensors that the graph makes, parameters included */
     uint32_t dynamic_count;
+    int64_t remaining; /* of a loop's body: iterations that may still come after this one */
 } rt_frame;
 
 /* The value of one tensor handed to another. */
 typedef struct rt_move {
     uint32_t from, to;
-    bool fixed; /* both are static: `bytes` are copied unless the addresses are equal */
+    bool fixed;  /* both are static: `bytes` are copied unless the addresses are equal */
+    bool within; /* from one iteration to the next: what lies in the place of the loop's output may stay */
     size_t bytes;
     void *between; /* where they are put first, so that moves of a list do not disturb each other; NULL:
                       nowhere */
@@ -110,6 +114,12 @@ typedef struct rt_scan {
     op_type slice_type;
 } rt_scan;
 
+/* A carried value that grows (plan_loop_grows). Where its output has a size, it grows in the output's place. */
+typedef struct rt_growth {
+    uint32_t initial, parameter, output; /* output PLAN_ABSENT: it grows in run-time memory */
+    rt_buffer place;
+} rt_growth;
+
 /* A view of the loop: its table, resolved when the loop is entered. */
 typedef struct rt_loop_view {
     uint32_t view;
@@ -126,6 +136,8 @@ typedef struct rt_step_loop {
     uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */
     uint32_t condition_result;
     rt_move_list entry, next, exit;
+    rt_growth *growths;
+    uint32_t growth_count;
     rt_scan *inputs, *outputs;
     uint32_t input_count, output_count;
     const uint32_t *released; /* dynamic tensors that end with an iteration */
@@ -138,6 +150,7 @@ typedef struct rt_dynamic {
     base_arena arena; /* of the prepared kernel */
     bool ready;       /* prepared holds a kernel for these types: */
     op_type *types;   /* of inputs, then of outputs */
+    bool grows;       /* a Concat that a growing carried value is replaced by */
 } rt_dynamic;
 
 /* ---- sessions ------------------------------------------------------------------------------------------ */

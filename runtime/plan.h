@@ -229,6 +229,12 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
 int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
 bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
 
+/* Carried value `index` grows: it is replaced by Concat(parameter, ...) along an axis before which every extent
+ * is 1, so that what is appended lies behind what is there. Its size is not known before the run. *concat, which
+ * may be NULL, is the node. The executor appends in place (control.c, dynamic.c); in the loop's output itself,
+ * where that has a size. */
+bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat);
+
 /* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may
  * lie in a view of an enclosing loop again. */
 plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);

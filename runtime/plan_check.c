@@ -727,13 +727,19 @@ static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
            r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
 }
 
+/* Carried value `index` grows in the place of its output. */
+static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t index) {
+    uint32_t output = form->outputs[index];
+    return output != PLAN_ABSENT && !is_dynamic(r, output) && plan_loop_grows(r->of, form, index, NULL);
+}
+
 /* The loop ends here: its outputs must be what the parameters are. */
 static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *form) {
     size_t mark = plan_bytes_mark(&r->bytes);
     bool valid = true;
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
-        if (output == PLAN_ABSENT) continue;
+        if (output == PLAN_ABSENT || is_grown_in(r, form, i)) continue; /* it is there already */
         if (is_moving(r, node, output) && !is_same_place(r, parameter, output)) {
             valid = fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",
                          name_of(r, output), name_of(r, parameter));
@@ -936,6 +942,9 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
             return fail(r, "slice \"%s\" lies in its stacked output", name_of(r, slices[i]));
         }
     }
+    for (uint32_t i = 0; i < form->carried; i++) {
+        if (is_grown_in(r, form, i) && !verify_all(r, &form->outputs[i], 1)) return false;
+    }
     return hand_on(r, node, form, t);
 }
 
@@ -1012,6 +1021,10 @@ static bool replay_loop(replay *r, const plan_node *node) {
     for (uint32_t i = 0; i < form.scan_outputs; i++) {
         uint32_t stacked = form.outputs[form.carried + i];
         if (stacked != PLAN_ABSENT && !write(r, stacked)) return false;
+    }
+    /* And so do the places in which values grow. */
+    for (uint32_t i = 0; i < form.carried; i++) {
+        if (is_grown_in(r, &form, i) && !write(r, form.outputs[i])) return false;
     }
     uint64_t count = replayed_iterations(r, node, &form), trips;
     phase_list *ends, *outer_ends = r->ends;

@@ -348,6 +348,28 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
            read_list(of, node, "ouro.scan_output_directions", form->scan_outputs, &form->directions[1]);
 }
 
+bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat) {
+    uint32_t parameter = form->parameters[2 + index], result = form->results[1 + index];
+    const plan_tensor *grown = &of->tensors[result];
+    const plan_graph *body = &of->graphs[form->body];
+    if (of->tensors[parameter].address.place != PLAN_PLACE_DYNAMIC ||
+        grown->address.place != PLAN_PLACE_DYNAMIC || grown->rank < 1)
+        return false;
+    for (uint64_t n = body->nodes; n < body->nodes + body->node_count; n++) {
+        const plan_node *node = &of->nodes[n];
+        if (node->output_count != 1 || of->slots[node->outputs] != result) continue;
+        if (plan_node_code(of, node) != OP_CONCAT || of->slots[node->inputs] != parameter) return false;
+        const plan_attribute *axis = plan_node_attribute(of, node, "axis");
+        int32_t normal;
+        if (!axis || !op_axis((int64_t)axis->value, grown->rank, &normal)) return false;
+        for (int32_t d = 0; d < normal; d++)
+            if (of->integers[grown->dims + (uint64_t)d] != 1) return false;
+        if (concat) *concat = (uint32_t)n;
+        return true;
+    }
+    return false;
+}
+
 int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index) {
     return form->axes[output] ? form->axes[output][index] : 0;
 }

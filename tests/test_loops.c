@@ -5,6 +5,7 @@
  * plan_check, which every plan has passed when it is opened. C is MatMul, which cannot run in place; E is
  * Relu, which can.
  */
+#include "runtime/executor.h"
 #include "tests/support.h"
 #include "tests/support_plan.h"
 #include <setjmp.h>
@@ -455,10 +456,76 @@ static void test_many_trips(void **state) {
     support_session_close(&on);
 }
 
+typedef struct append_watch {
+    ouro_session *session;
+    int in_place;
+} append_watch;
+
+/* A step that made %d: in the place of %p? */
+static void watch_append(void *user, const rt_trace_event *event) {
+    append_watch *watch = user;
+    const plan *of = watch->session->of;
+    const plan_node *node = &of->nodes[event->node];
+    if (plan_node_code(of, node) != OP_CONCAT) return;
+    uint32_t made = of->slots[node->outputs], wanted = (uint32_t)(find_tensor(of, "p") - of->tensors);
+    watch->in_place += watch->session->tensors[made].data == watch->session->tensors[wanted].data;
+}
+
+/* 22: what is appended to lies where it is wanted at the end; where that has no size before the run, in
+ * run-time memory with room for more. The values are those of unshared memory, which appends by copying. */
+static void test_growing(void **state) {
+    (void)state;
+    static const char *const text =
+        "module \"growing\" { constant %%n: int64[] = {%d} constant %%one: float32[1,1,2] = {1, 1}\n"
+        " graph main(%%x: float32[1,2,2], %%y: float32[1,1,2], %%go: bool[]) {\n"
+        "  %%p: float32[1,%s,2], %%q: float32[1,1,2] = Loop(%%n, %s, %%x, %%y) {\n"
+        "   graph body(%%i: int64[], %%k: bool[], %%c: float32[1,?,2], %%s: float32[1,1,2]) {\n"
+        "    %%t: float32[1,1,2] = Add(%%s, %%one) %%d: float32[1,?,2] = Concat(%%c, %%t) {axis = 1}\n"
+        "    %%m: float32[1,1,2] = ReduceMax(%%c, %%axes) {keepdims = 1} %%u: float32[1,1,2] = Sub(%%t, "
+        "%%m)\n"
+        "    yield %%k, %%d, %%u } }\n  yield %%p, %%q } }\n";
+    for (int trips = 0; trips <= 9; trips++) {
+        for (int certain = 0; certain < 2; certain++) {
+            char with_axes[2048], written[2048], extent[16] = "?";
+            if (certain) snprintf(extent, sizeof extent, "%d", 2 + trips);
+            int length = snprintf(written, sizeof written, text, trips, extent, certain ? "_" : "%go");
+            assert_true(length > 0 && (size_t)length < sizeof written);
+            snprintf(with_axes, sizeof with_axes, "module \"growing\" { constant %%axes: int64[1] = {1} %s",
+                     strchr(written, '{') + 1);
+            support_session on;
+            unsigned char go = 1;
+            float x[4] = {1, 2, 3, 4}, y[2] = {5, 6}, state_now[2] = {5, 6};
+            support_session_open(&on, with_axes, 1);
+            support_bind(&on, 0, x, sizeof x);
+            support_bind(&on, 1, y, sizeof y);
+            support_bind(&on, 2, &go, 1);
+            support_run(&on);
+            append_watch watch = {.session = on.session};
+            ouro_error error;
+            rt_session_trace(on.session, watch_append, &watch);
+            assert_int_equal(ouro_session_run(on.session, &error), OURO_OK);
+            if (certain) assert_int_equal(watch.in_place, trips);
+            const float *p = support_output(&on, 0, (4 + 2 * (size_t)trips) * sizeof *p);
+            assert_memory_equal(p, x, sizeof x);
+            for (int t = 0; t < trips; t++) {
+                for (int e = 0; e < 2; e++) {
+                    float largest = p[e];
+                    for (int row = 1; row < 2 + t; row++)
+                        largest = p[2 * row + e] > largest ? p[2 * row + e] : largest;
+                    assert_true(p[4 + 2 * t + e] == state_now[e] + 1);
+                    state_now[e] = state_now[e] + 1 - largest;
+                }
+            }
+            assert_memory_equal(support_output(&on, 1, sizeof state_now), state_now, sizeof state_now);
+            support_session_close(&on);
+        }
+    }
+}
+
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_slices),
                                        cmocka_unit_test(test_stacked_and_carried),
-                                       cmocka_unit_test(test_many_trips)};
+                                       cmocka_unit_test(test_many_trips), cmocka_unit_test(test_growing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
