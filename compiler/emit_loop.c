@@ -66,6 +66,11 @@ static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t param
         return moved_bytes(of, parameter, output);
     if (target->place == PLAN_PLACE_NONE) return 0;
     if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
+    /* The only buffer: it is there but for loops of no iteration. */
+    const plan_view *view = &of->views[address->index];
+    plan_address always = plan_view_entry(of, address->index, view->prologue_count);
+    always.offset += address->offset;
+    if (view->period == 1 && view->stride == 0 && same_address(&always, target)) return 0;
     uint32_t trips = of->slots[node->inputs];
     int64_t count;
     if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT ||

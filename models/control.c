@@ -54,10 +54,10 @@ model *model_newton(void) {
     floats(g, "tolerance", 0, NULL, (float[]){1e-6f});
     const char *positive = binary(g, "Add", unary(g, "Abs", "a"), "one");
     graph *body = body_new(m, "body");
-    graph_input(body, "root", MODEL_FLOAT, 1, many);
-    const char *sum = binary(body, "Add", "root", binary(body, "Div", positive, "root"));
+    graph_input(body, "old_root", MODEL_FLOAT, 1, many);
+    const char *sum = binary(body, "Add", "old_root", binary(body, "Div", positive, "old_root"));
     node_outputs(body, "Mul", "", 2, (const char *[]){sum, "half"}, 1, (const char *[]){"next_root"});
-    const char *moved = unary(body, "Abs", binary(body, "Sub", "next_root", "root"));
+    const char *moved = unary(body, "Abs", binary(body, "Sub", "next_root", "old_root"));
     const char *relative = binary(body, "Div", moved, "next_root");
     const char *largest = node(body, "ReduceMax", "", 1, &relative);
     attribute_integer(body, "keepdims", 0);
@@ -65,9 +65,9 @@ model *model_newton(void) {
                  (const char *[]){"go_on"});
     graph_output(body, "go_on", MODEL_BOOL, 0, NULL);
     graph_output(body, "next_root", MODEL_FLOAT, 1, many);
-    node_outputs(g, "Loop", "newton", 3, (const char *[]){"", "true", positive}, 1,
-                 (const char *[]){"root_of_a"});
+    node_outputs(g, "Loop", "newton", 3, (const char *[]){"", "true", positive}, 1, (const char *[]){"root"});
     attribute_graph(g, "body", body);
+    node_outputs(g, "Abs", "", 1, (const char *[]){"root"}, 1, (const char *[]){"root_of_a"});
     graph_output(g, "root_of_a", MODEL_FLOAT, 1, many);
     return m;
 }

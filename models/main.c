@@ -8,10 +8,23 @@ static const struct {
     const char *name;
     model *(*build)(void);
 } models[] = {
-    {"mobilenet_v2", model_mobilenet_v2}, {"resnet18", model_resnet18},
-    {"branches", model_branches},         {"convolution_recurrence", model_convolution_recurrence},
-    {"newton", model_newton},             {"swap", model_swap},
+    {"mobilenet_v2", model_mobilenet_v2},
+    {"resnet18", model_resnet18},
+    {"branches", model_branches},
+    {"convolution_recurrence", model_convolution_recurrence},
+    {"newton", model_newton},
+    {"swap", model_swap},
     {"switch", model_switch},
+    {"counter", model_counter},
+    {"rnn_cell", model_rnn_cell},
+    {"rotation", model_rotation},
+    {"delay", model_delay},
+    {"nested", model_nested},
+    {"branching_loop", model_branching_loop},
+    {"reverse_scan", model_reverse_scan},
+    {"beam_search", model_beam_search},
+    {"growing_cache", model_growing_cache},
+    {"greedy_decoding", model_greedy_decoding},
 };
 enum { MODEL_COUNT = sizeof models / sizeof *models };
 

@@ -651,19 +651,32 @@ static bool place_members(analysis *a) {
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
 
-/* How often the loop runs, if that is certain; -1. */
-static int64_t known_trips(const analysis *a) {
-    const ir_value *trips = ir_input(a->loop, 0), *condition = ir_input(a->loop, 1),
-                   *again = a->body->results[0]->value;
+int64_t pass_known_trips(const ir_node *loop) {
+    const ir_value *trips = ir_input(loop, 0), *condition = ir_input(loop, 1),
+                   *again = loop->graphs[0]->results[0]->value;
     const bool goes_on =
-        again == a->body->parameters[1] || (again->constant && again->constant->tensor.data &&
-                                            *(const unsigned char *)again->constant->tensor.data);
+        again == loop->graphs[0]->parameters[1] || (again->constant && again->constant->tensor.data &&
+                                                    *(const unsigned char *)again->constant->tensor.data);
     const bool begins = !condition || (condition->constant && condition->constant->tensor.data &&
                                        *(const unsigned char *)condition->constant->tensor.data);
-    int64_t count;
-    if (!goes_on || !begins || !trips || !trips->constant) return -1;
-    op_call call = {.input_count = 1, .inputs = &trips->constant->tensor};
-    return op_input_integer(&call, 0, 0, &count) ? count < 0 ? 0 : count : -1;
+    const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    int64_t count = INT64_MAX;
+    if (!goes_on || !begins) return -1;
+    if (trips) {
+        op_call call = {.input_count = 1};
+        if (!trips->constant) return -1;
+        call.inputs = &trips->constant->tensor;
+        if (!op_input_integer(&call, 0, 0, &count)) return -1;
+    }
+    for (uint32_t i = 0; i < scanned; i++) {
+        const op_shape *shape = &ir_input(loop, loop->input_count - scanned + i)->type.shape;
+        int32_t axis;
+        if (!op_axis(list_entry(loop, "ouro.scan_input_axes", i), shape->rank, &axis) ||
+            shape->dims[axis] < 0)
+            return -1;
+        if (shape->dims[axis] < count) count = shape->dims[axis];
+    }
+    return count == INT64_MAX ? -1 : count < 0 ? 0 : count;
 }
 
 /* The output can be resolved when the loop is left: nothing else shares its storage, and only operators read
@@ -690,7 +703,8 @@ static bool is_left_alone(const analysis *a, const pass_view *view, size_t bytes
         pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
         if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
-        if (storage->place != PASS_PLACE_ARENA || storage->graph != a->loop->graph) return false;
+        bool planned = storage->place == PASS_PLACE_ARENA || storage->place == PASS_PLACE_OUTPUT;
+        if (!planned || storage->graph != a->loop->graph) return false;
         if (storage->carried_again || (storage->carried_by && storage->carried_by != a->loop))
             return false; /* another loop writes there */
         /* A part of a buffer shares its bytes with another output, which may come to have a place of its own.
@@ -723,12 +737,13 @@ static void held_behind(const analysis *a, const pass_storage *storage, bool *ou
 }
 
 /* The storage of an output can become bytes of this buffer: no other output is there already that something
- * written over one of the two would destroy. */
-static bool can_share(const analysis *a, const pass_storage *buffer, const pass_storage *storage) {
+ * written over one of the two would destroy, or that begins with another initial value. */
+static bool can_share(const analysis *a, const pass_storage *buffer, const pass_storage *storage,
+                      bool certain) {
     bool output, other_output, written, other_written;
     held_behind(a, buffer, &output, &written);
     held_behind(a, storage, &other_output, &other_written);
-    return !output || !(written || other_written);
+    return !output || (certain && !written && !other_written);
 }
 
 /* After so many iterations the parameter is in a buffer of the loop: it was made there, or was begun there. */
@@ -736,6 +751,18 @@ static bool is_in_buffer(const analysis *a, uint32_t index, int64_t trips) {
     if (trips >= (int64_t)a->carried[index].depth) return true;
     for (; trips > 0; trips--) index = a->carried[index].next;
     return a->carried[index].taken_over;
+}
+
+/* An initial value begins in a buffer of this parameter's class. */
+static bool holds_initial(analysis *a, uint32_t index) {
+    int64_t shift;
+    uint32_t class = find_class(a, a->member_of[a->carried[index].origin.storage.index], &shift);
+    for (uint32_t k = 0; k < a->carried_count; k++) {
+        const carried *c = &a->carried[k];
+        if (c->taken_over && find_class(a, a->member_of[c->origin.storage.index], &shift) == class)
+            return true;
+    }
+    return false;
 }
 
 /* Output `index` lies where the last iteration leaves it: in one certain buffer, or where its view is then.
@@ -748,19 +775,28 @@ static bool place_output(analysis *a, uint32_t index, int64_t trips, bool views)
     pass_location at = pass_memory_location(a->memory, c->output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     if (at.offset || storage->bytes != bytes_of(c->output) || storage->graph != a->loop->graph) return true;
-    bool one = view.prologue == 0 && view.period == 1 && c->taken_over;
     bool certain = trips >= 0 && c->kind == ORIGIN_BODY && is_in_buffer(a, index, trips);
+    /* One buffer: with no iteration the initial value is copied there, if it lies elsewhere, and nothing else is
+     * there then. */
+    bool one = view.period == 1 && c->kind == ORIGIN_BODY && trips < 0 &&
+               (view.prologue == 0 || !holds_initial(a, index));
     if (views) {
-        bool resolved = !one && !certain && view.stride == 0 && view.prologue + view.period > 1 &&
-                        is_plainly_read(a, c->output) && is_left_alone(a, &view, bytes_of(c->output));
+        if (trips >= 0) { /* it is a slice, or an initial value, or what another output is */
+            view.entries[0] = parameter_at(a, index, (uint64_t)trips);
+            view.prologue = 0;
+            view.period = 1;
+            view.stride = 0;
+        }
+        bool resolved = !one && !certain && view.stride == 0 &&
+                        (trips >= 0 || view.prologue + view.period > 1) && is_plainly_read(a, c->output) &&
+                        is_left_alone(a, &view, bytes_of(c->output));
         return !resolved || put_storage(a, at.storage, &view);
     }
     if (!one && !certain) return true;
-    pass_location last =
-        one ? pass_memory_resolve(a->memory, view.entries[0]) : parameter_at(a, index, (uint64_t)trips);
+    pass_location last = parameter_at(a, index, one ? view.prologue : (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != a->loop->graph ||
-        target->place != PASS_PLACE_ARENA || !can_share(a, target, storage))
+        target->place != PASS_PLACE_ARENA || !can_share(a, target, storage, certain))
         return true;
     if (storage->place == PASS_PLACE_ARENA) {
         pass_memory_join(a->memory, last.storage, at.storage, last.offset);
@@ -837,7 +873,7 @@ static bool analyse_loop(analysis *a) {
     choose_in_place(a);
     if (a->out_of_memory || !make_buffers(a)) return false;
     take_over_initials(a);
-    int64_t trips = known_trips(a);
+    int64_t trips = pass_known_trips(a->loop);
     /* First those that have one place: what is written there later decides whether views can stay. */
     for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
         if (!place_output(a, i % a->carried_count, trips, i >= a->carried_count)) return false;

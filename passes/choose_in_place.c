@@ -102,9 +102,26 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
     return true;
 }
 
+/* What a loop leaves is read where it is (analyse-loops): in any of several places, unless the number of
+ * iterations is known and the last one makes it. To write over it would be to copy it first. */
+static bool lies_anywhere(const ir_value *value) {
+    const ir_node *loop = value->node;
+    if (!loop || loop->code != OP_LOOP) return false;
+    uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    if (value->index >= loop->input_count - 2 - scanned || !pass_carried_is_static(loop, value->index))
+        return false;
+    const ir_value *replacement = loop->graphs[0]->results[1 + value->index]->value;
+    if (pass_known_trips(loop) <= 0 || replacement->graph != loop->graphs[0] || !replacement->node)
+        return true;
+    uint32_t results = 0; /* what is stacked as well is a slice of the stack */
+    for (const ir_use *use = replacement->uses; use; use = use->next) results += !use->node;
+    return results > 1;
+}
+
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
+    if (lies_anywhere(input)) return false;
     if (input->type.dtype == OP_NONE || !op_shape_equal(&input->type.shape, &output->type.shape) ||
         input->type.layout != output->type.layout || input->type.kind != OP_KIND_TENSOR ||
         op_dtype_bytes(input->type.dtype) != op_dtype_bytes(output->type.dtype)) {

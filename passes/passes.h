@@ -6,7 +6,7 @@
  *
  * Order (see pipeline.c for the contract of each):
  *   infer-shapes, fold-constants, eliminate-dead-code, hoist-invariants, fuse, select-layouts,
- *   select-kernels, limit-unrolling, prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
+ *   carry-layouts, select-kernels, limit-unrolling, prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
  * (plan is written and verified)
  *
  * Words:
@@ -25,8 +25,8 @@
 /* ---- options of a compile ------------------------------------------------------------------------------ */
 
 typedef struct pass_options {
-    const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
-    double seconds;        /* for searching planners */
+    const char *allocator;      /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;             /* for searching planners */
     int max_unroll;             /* the longest period of a view (limit_unrolling.c); 0: 16 */
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */
@@ -144,6 +144,7 @@ base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
+base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */
 base_status pass_prepare_results(pass_context *context);     /* prepare_results.c */
 base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
@@ -156,6 +157,8 @@ base_status pass_allocate(pass_context *context);            /* allocate.c */
 /* Carried value `index` of a Loop has one size, known now: analyse-loops can give it addresses that change, so
  * that nothing is copied. Otherwise the executor copies, hands on, or lets it grow. (analyse_loops.c) */
 bool pass_carried_is_static(const ir_node *loop, uint32_t index);
+/* How often a loop runs, if that is certain; -1. (analyse_loops.c) */
+int64_t pass_known_trips(const ir_node *loop);
 
 /* ---- the pipeline (pipeline.c) ------------------------------------------------------------------------- */
 

@@ -30,6 +30,7 @@ static const struct pass {
     {"hoist-invariants", pass_hoist_invariants, TYPES, TYPES, 0},
     {"fuse", pass_fuse, TYPES, TYPES, 0},
     {"select-layouts", pass_select_layouts, TYPES, TYPES, LAYOUTS},
+    {"carry-layouts", pass_carry_layouts, TYPES | LAYOUTS, ALL, 0},
     {"eliminate-unused", pass_eliminate_dead_code, 0, ALL, 0},
     {"select-kernels", pass_select_kernels, TYPES | LAYOUTS, ALL, KERNELS},
     {"limit-unrolling", pass_limit_unrolling, TYPES | KERNELS, TYPES | LAYOUTS | KERNELS, 0},

@@ -211,6 +211,39 @@ static bool add_bounds(replay *r, bound_list *list, const plan_address *address,
     return true;
 }
 
+/* A constant that is one byte and not zero. */
+static bool is_constant_true(const replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+           r->of->constants[tensor->address.offset] != 0;
+}
+
+/* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
+ * absent; what it scans may be shorter. */
+static bool is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
+    bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
+    bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
+    int64_t count = INT64_MAX;
+    if (!begins || !goes_on) return false;
+    if (form->trip_count != PLAN_ABSENT) {
+        const plan_tensor *tensor = &r->of->tensors[form->trip_count];
+        if (tensor->address.place != PLAN_PLACE_CONSTANT || tensor->bytes != sizeof count) return false;
+        memcpy(&count, r->of->constants + tensor->address.offset, sizeof count);
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++) {
+        const plan_tensor *whole = &r->of->tensors[form->initial[form->carried + i]];
+        int32_t axis;
+        if (whole->address.place == PLAN_PLACE_DYNAMIC || whole->rank < 0 ||
+            !op_axis(plan_loop_axis(form, false, i), whole->rank, &axis))
+            return false;
+        int64_t extent = r->of->integers[whole->dims + (uint64_t)axis];
+        if (extent < 0) return false;
+        if (extent < count) count = extent;
+    }
+    *trips = count < 0 ? 0 : (uint64_t)count;
+    return count != INT64_MAX;
+}
+
 /* All addresses that a tensor can have in the iterations that are replayed. */
 static bool add_view_bounds(replay *r, bound_list *list, plan_address address, uint64_t bytes) {
     if (address.place != PLAN_PLACE_VIEW) return add_bounds(r, list, &address, bytes);
@@ -218,8 +251,15 @@ static bool add_view_bounds(replay *r, bound_list *list, plan_address address, u
     uint64_t count = (uint64_t)view->prologue_count + view->period;
     if (view->stride) count = plan_loop_horizon(r->of, view->loop, MOST_ITERATIONS) + 1;
     if (count < REPLAYED_ITERATIONS + 1 && view->stride) count = REPLAYED_ITERATIONS + 1;
-    for (uint64_t t = 0; t < count; t++) {
-        plan_address entry = plan_view_entry(r->of, address.index, t);
+    /* Of a loop that certainly ends far away the last iterations are seen, too. */
+    plan_loop_form form;
+    uint64_t trips, later = UINT64_MAX;
+    if (view->stride && plan_loop_form_read(r->of, &r->of->nodes[view->loop], &form) &&
+        is_certain(r, &form, &trips) && trips >= count) {
+        later = trips - count > count ? trips - count : count;
+    }
+    for (uint64_t t = 0; t < count || (later != UINT64_MAX && later <= trips); t++) {
+        plan_address entry = plan_view_entry(r->of, address.index, t < count ? t : later++);
         entry.offset += address.offset;
         if (!spend(r, 1) || !add_view_bounds(r, list, entry, bytes)) return false;
     }
@@ -516,6 +556,22 @@ static uint64_t container_of(const replay *r, const uint32_t *outputs, uint64_t 
     return found;
 }
 
+/* Bytes of the span were written since. */
+static bool was_written(const replay *r, size_t since, size_t until, const span *at) {
+    for (size_t i = since; i < until; i++) {
+        if (r->written[i].first < at->last && at->first < r->written[i].last) return true;
+    }
+    return false;
+}
+
+/* Nothing was written where this output lies: it is what was there before, and was seen to be so at every end. */
+static bool is_untouched(const replay *r, uint32_t slot, size_t since, size_t until) {
+    const plan_address *at = &r->where[slot];
+    if (is_dynamic(r, slot) || !r->of->tensors[slot].bytes || !is_defined(r, slot)) return false;
+    if (at->place == PLAN_PLACE_INPUT || at->place == PLAN_PLACE_CONSTANT) return true;
+    return in_map(at) && !was_written(r, since, until, &r->spans[slot]);
+}
+
 /* All that was written since becomes garbage, except what `outputs` hold. An output that lies in the bytes of
  * another one is a part of it: at every end both were seen to be there. */
 static bool join(replay *r, size_t since, const uint32_t *outputs, uint64_t count) {
@@ -533,6 +589,7 @@ static bool join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
         if (outputs[i] == PLAN_ABSENT) continue;
         if (in_map(&r->where[outputs[i]]) && !is_dynamic(r, outputs[i]) && r->of->tensors[outputs[i]].bytes)
             containers[i] = container_of(r, outputs, count, i);
+        if (is_untouched(r, outputs[i], since, until)) continue;
         if (containers[i] == i && !write(r, outputs[i])) return false;
     }
     for (uint64_t i = 0; i < count; i++) {
@@ -777,14 +834,6 @@ static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *fo
     return true;
 }
 
-/* Bytes of the span were written since. */
-static bool was_written(const replay *r, size_t since, size_t until, const span *at) {
-    for (size_t i = since; i < until; i++) {
-        if (r->written[i].first < at->last && at->first < r->written[i].last) return true;
-    }
-    return false;
-}
-
 /* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one
  * identity, whichever outputs lie there after whichever number of iterations; what it did not touch (initial
  * values) is as it was. */
@@ -968,40 +1017,51 @@ static uint64_t replayed_iterations(const replay *r, const plan_node *node, cons
     return count;
 }
 
-/* A constant that is one byte and not zero. */
-static bool is_constant_true(const replay *r, uint32_t slot) {
-    const plan_tensor *tensor = &r->of->tensors[slot];
-    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
-           r->of->constants[tensor->address.offset] != 0;
+/* The tensor lies within the bytes of `whole`, as far as these are known: what is there? */
+static bool content_within(replay *r, uint32_t whole, uint32_t slot, content *is) {
+    const plan_address *at = &r->where[slot], *from = &r->where[whole];
+    uint64_t bytes = r->of->tensors[slot].bytes, all = r->of->tensors[whole].bytes;
+    bool one = at->place == PLAN_PLACE_ARENA || at->place == PLAN_PLACE_CONSTANT;
+    content of_whole;
+    if (is_dynamic(r, whole) || at->place != from->place || (!one && at->index != from->index)) return false;
+    if (at->offset < from->offset || at->offset - from->offset > all ||
+        bytes > all - (at->offset - from->offset))
+        return false;
+    return content_of_slot(r, whole, &of_whole) &&
+           content_part(r, &of_whole, at->offset - from->offset, bytes, is);
 }
 
-/* Whatever happens the loop runs *trips times: its trip count is a constant and its condition holds always.
- */
-static bool is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
-    bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
-    bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
-    if (!begins || !goes_on || form->trip_count == PLAN_ABSENT) return false;
-    const plan_tensor *tensor = &r->of->tensors[form->trip_count];
-    int64_t count;
-    if (tensor->address.place != PLAN_PLACE_CONSTANT || tensor->bytes != sizeof count) return false;
-    memcpy(&count, r->of->constants + tensor->address.offset, sizeof count);
-    *trips = count < 0 ? 0 : (uint64_t)count;
+/* From here on to iteration t everything goes on as before: all views are where they were a multiple of their
+ * periods ago, but for those that move on with every iteration, through what is scanned or stacked. */
+static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+    if (!set_counter(r, node, t)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t parameter = form->parameters[2 + i];
+        content is;
+        bool found = false;
+        if (!is_moving(r, node, parameter) || !r->of->views[r->of->tensors[parameter].address.index].stride)
+            continue;
+        for (uint32_t k = 0; k < form->scan_inputs + form->scan_outputs && !found; k++) {
+            uint32_t whole = k < form->scan_inputs ? form->initial[form->carried + k]
+                                                   : form->outputs[form->carried + k - form->scan_inputs];
+            found = whole != PLAN_ABSENT && content_within(r, whole, parameter, &is);
+        }
+        if (!found) return fail(r, "parameter \"%s\" moves through no slices", name_of(r, parameter));
+        define(r, parameter, is);
+    }
     return true;
 }
 
-/* The loop may end after k iterations: always, unless it is certain when it ends. An end far away is like an
- * earlier one at the same place in all periods. */
-static bool may_end(const replay *r, const plan_node *node, const plan_loop_form *form, uint64_t k) {
-    uint64_t trips, horizon = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), UINT32_MAX);
-    if (!is_certain(r, form, &trips) || k == trips) return true;
-    uint64_t period = 1, prologue = 0;
+/* The least common multiple of the periods of the loop's views. */
+static uint64_t common_period(const replay *r, const plan_node *node, uint64_t *prologue) {
+    uint32_t loop = (uint32_t)(node - r->of->nodes);
+    uint64_t horizon = plan_loop_horizon(r->of, loop, UINT32_MAX);
+    *prologue = 0;
     for (uint64_t v = 0; v < r->of->header->views.count; v++) {
         const plan_view *view = &r->of->views[v];
-        if (view->loop == (uint32_t)(node - r->of->nodes) && view->prologue_count > prologue)
-            prologue = view->prologue_count;
+        if (view->loop == loop && view->prologue_count > *prologue) *prologue = view->prologue_count;
     }
-    if (horizon > prologue + 1) period = (horizon - prologue - 1) / 2;
-    return k >= prologue && trips > k && (trips - k) % period == 0;
+    return horizon > *prologue + 1 ? (horizon - *prologue - 1) / 2 : 1;
 }
 
 static bool replay_loop(replay *r, const plan_node *node) {
@@ -1026,13 +1086,20 @@ static bool replay_loop(replay *r, const plan_node *node) {
     for (uint32_t i = 0; i < form.carried; i++) {
         if (is_grown_in(r, &form, i) && !write(r, form.outputs[i])) return false;
     }
-    uint64_t count = replayed_iterations(r, node, &form), trips;
+    uint64_t count = replayed_iterations(r, node, &form), trips = 0;
     phase_list *ends, *outer_ends = r->ends;
     if (!make_ends(r, node, &form, &ends)) return false;
     r->ends = ends;
-    if (is_certain(r, &form, &trips) && trips < count) count = trips;
-    if (may_end(r, node, &form, 0) && !replay_exit(r, node, &form)) return false;
-    for (uint64_t t = 0; t < count; t++) {
+    /* It is left after any iteration, or, where it is certain when, after that one. */
+    uint64_t prologue, period = common_period(r, node, &prologue), last = count;
+    bool certain = is_certain(r, &form, &trips);
+    if (certain && trips <= count) count = last = trips;
+    else if (certain && count >= prologue) last = count + (trips - count) % period;
+    else certain = false; /* not all of the prologue is seen: left anywhere */
+    if ((!certain || last == 0) && !replay_exit(r, node, &form)) return false;
+    for (uint64_t k = 0; k < last; k++) {
+        uint64_t t = certain && k >= count ? trips - last + k : k;
+        if (certain && k == count && !skip_to(r, node, &form, t)) return false;
         /* Parameters are handed on; all else of the body is gone. */
         r->epochs[form.body] = ++r->epoch;
         for (uint32_t i = 0; i < form.carried; i++) {
@@ -1041,7 +1108,9 @@ static bool replay_loop(replay *r, const plan_node *node) {
         }
         if (!replay_iteration(r, node, &form, t)) return false;
         r->ends = ends; /* an inner loop had its own */
-        if (may_end(r, node, &form, t + 1) && !replay_exit(r, node, &form)) return false;
+        if (certain && k + 1 == last && last == count && trips > count && !skip_to(r, node, &form, trips))
+            return false;
+        if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
     }
     r->ends = outer_ends;
     uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);

@@ -100,6 +100,10 @@ static void add_value(float *y, int64_t count, float value) {
     for (int64_t i = 0; i < count; i++) y[i] += value;
 }
 
+static size_t block_bytes(const convolution *shape) {
+    return rt_block_bytes(shape->channels * shape->kernel_size, shape->output_size);
+}
+
 static void multiply_block(const convolution_job *job, int64_t image, int64_t group, int64_t row,
                            int64_t rows, int64_t position, int64_t count, float *panels) {
     const convolution *shape = job->shape;
@@ -142,7 +146,7 @@ static void products_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
     const int64_t parts = job->row_parts * job->column_parts, items = shape->batch * shape->group * parts;
-    float *panels = (float *)(void *)(job->scratch + (size_t)member * RT_BLOCK_BYTES);
+    float *panels = (float *)(void *)(job->scratch + (size_t)member * block_bytes(shape));
     for (int64_t item = member; item < items; item += members) {
         const int64_t outer = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * job->rows_each;
@@ -337,7 +341,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = shape;
     prepared->run = run;
     if (shape->dtype == OP_FLOAT && shape->filters >= FEW_FILTERS) {
-        prepared->scratch_bytes = (size_t)environment->threads * RT_BLOCK_BYTES;
+        prepared->scratch_bytes = (size_t)environment->threads * block_bytes(shape);
     }
     return BASE_OK;
 }

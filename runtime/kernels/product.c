@@ -285,14 +285,18 @@ static void run_member(void *context, int member, int members) {
         } else if (is_thin(product)) {
             multiply_thin(job, batch, column, columns);
         } else {
-            multiply_block(job, batch, row, rows, column, columns,
-                           (float *)(void *)(job->scratch + (size_t)member * RT_BLOCK_BYTES));
+            multiply_block(
+                job, batch, row, rows, column, columns,
+                (float *)(void *)(job->scratch +
+                                  (size_t)member * rt_block_bytes(product->depth, product->columns)));
         }
     }
 }
 
 size_t rt_product_scratch(const rt_product *product, int threads) {
-    return product->dtype == OP_FLOAT && !is_thin(product) ? (size_t)threads * RT_BLOCK_BYTES : 0;
+    return product->dtype == OP_FLOAT && !is_thin(product)
+               ? (size_t)threads * rt_block_bytes(product->depth, product->columns)
+               : 0;
 }
 
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,

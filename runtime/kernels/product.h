@@ -14,9 +14,15 @@
 enum {
     RT_PANEL = 16,          /* columns of a panel */
     RT_BLOCK_COLUMNS = 128, /* of the right matrix, copied at a time: panels */
-    RT_BLOCK_DEPTH = 256,   /* the depth of those */
-    RT_BLOCK_BYTES = RT_BLOCK_COLUMNS * RT_BLOCK_DEPTH * (int)sizeof(float)
+    RT_BLOCK_DEPTH = 256    /* the depth of those */
 };
+
+/* Bytes of the panels of one block, a multiple of RT_ALIGNMENT; smaller where the matrix is. */
+static inline size_t rt_block_bytes(int64_t depth, int64_t columns) {
+    size_t deep = (size_t)(depth < RT_BLOCK_DEPTH ? depth : RT_BLOCK_DEPTH);
+    size_t wide = (size_t)(columns < RT_BLOCK_COLUMNS ? columns : RT_BLOCK_COLUMNS);
+    return (wide + RT_PANEL - 1) / RT_PANEL * RT_PANEL * deep * sizeof(float);
+}
 
 /* Runs function(context, member, members) once on each of at most `threads` threads: always in a team of
  * exactly that size (or alone), because a change of the team's size makes the OpenMP run time allocate. */
