@@ -26,8 +26,8 @@ static void go_on(graph *body) {
 model *model_counter(void) {
     model *m = model_new("counter", 16);
     graph *g = m->graph;
-    graph_input(g, "trips", MODEL_INT64, 0, NULL);
     graph_input(g, "x", MODEL_FLOAT, 0, NULL);
+    integers(g, "trips", 0, NULL, (int64_t[]){1000000});
     floats(g, "one", 0, NULL, (float[]){1});
     graph *body = body_of(m, "body");
     graph_input(body, "count", MODEL_FLOAT, 0, NULL);
@@ -206,7 +206,6 @@ model *model_beam_search(void) {
     integers(g, "trips", 0, NULL, (int64_t[]){12});
     weight(g, "w", 2, matrix, HIDDEN);
     integers(g, "shift", 1, (int64_t[]){BEAMS}, (int64_t[]){0, 0, 1, 2});
-    integers(g, "beams", 1, (int64_t[]){1}, (int64_t[]){BEAMS});
     integers(g, "count", 0, NULL, (int64_t[]){BEAMS});
     graph *body = body_of(m, "body");
     graph_input(body, "beam_states", MODEL_FLOAT, 2, states);

@@ -18,7 +18,7 @@ model *model_swap(void);                   /* Loop: (a, b) <= (b, a + b) */
 model *model_switch(void);                 /* If whose branches are convolutions of different depth */
 
 /* ---- loops (loops.c) ----------------------------------------------------------------------------------- */
-model *model_counter(void);         /* Loop: a scalar, x <= x + 1, as often as the caller says */
+model *model_counter(void);         /* Loop: a scalar, x <= x + 1, a million times */
 model *model_rnn_cell(void);        /* Scan of 100: h <= tanh(x[t] W + h R + b), every h stacked */
 model *model_rotation(void);        /* Loop: (a, b, c) <= (b, c, a) */
 model *model_delay(void);           /* Loop: x[t] = x[t - 4] W */

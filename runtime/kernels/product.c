@@ -151,15 +151,22 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
 
 /* ---- float: few rows, bound by reading B --------------------------------------------------------------- */
 
-/* y[j] += sum over k of a[k] * b[k][j], four k at a time so that y is read and written less often. */
+/* y[j] += sum over k of a[k] * b[k][j], eight k at a time so that y is read and written less often. */
 RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, int64_t b_depth,
                                int64_t depth, int64_t columns, float *restrict y) {
     int64_t k = 0;
-    for (; k + 4 <= depth; k += 4) {
-        const float a0 = a[k * a_depth], a1 = a[(k + 1) * a_depth], a2 = a[(k + 2) * a_depth];
-        const float a3 = a[(k + 3) * a_depth];
+    for (; k + 8 <= depth; k += 8) {
+        const float *left = a + k * a_depth;
+        const float a0 = left[0], a1 = left[a_depth], a2 = left[2 * a_depth], a3 = left[3 * a_depth];
+        const float a4 = left[4 * a_depth], a5 = left[5 * a_depth], a6 = left[6 * a_depth];
+        const float a7 = left[7 * a_depth];
         const float *b0 = b + k * b_depth, *b1 = b0 + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;
-        for (int64_t j = 0; j < columns; j++) y[j] = y[j] + a0 * b0[j] + a1 * b1[j] + a2 * b2[j] + a3 * b3[j];
+        const float *b4 = b3 + b_depth, *b5 = b4 + b_depth, *b6 = b5 + b_depth, *b7 = b6 + b_depth;
+        for (int64_t j = 0; j < columns; j++) {
+            const float even = a0 * b0[j] + a2 * b2[j] + (a4 * b4[j] + a6 * b6[j]);
+            const float odd = a1 * b1[j] + a3 * b3[j] + (a5 * b5[j] + a7 * b7[j]);
+            y[j] += even + odd;
+        }
     }
     for (; k < depth; k++) {
         const float value = a[k * a_depth];

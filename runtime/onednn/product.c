@@ -9,7 +9,7 @@
 #include "runtime/onednn/primitive.h"
 #include <string.h>
 
-enum { FEW_ROWS = 4, SMALL_WORK = 16384 };
+enum { FEW_ROWS = 4, SMALL_WORK = 16384, IN_CACHE = 1 << 18 /* elements */ };
 
 typedef enum addend_form { ADDEND_NONE, ADDEND_BIAS, ADDEND_MATRIX, ADDEND_OTHER } addend_form;
 
@@ -148,6 +148,9 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
     const rt_product *product = &read.product;
     const bool scale = read.addend == ADDEND_BIAS && product->beta != 1;
     if (!call->inputs[1].data || product->batch_rank != 0 || (scale && !call->inputs[2].data)) return false;
+    /* Few rows of small matrices: reading the weights from the cache is all there is to it, and a primitive costs
+     * more than it gains. */
+    if (product->rows < FEW_ROWS && product->depth < IN_CACHE / product->columns) return false;
     if (work_of(product) < SMALL_WORK || (read.addend == ADDEND_MATRIX && product->beta == 0)) return false;
     if (!make_descriptor(&read, environment, true, &open)) return false;
     *preference = (rt_preference){.output = OP_LAYOUT_PLAIN};

@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# loops.sh [-t THREADS] [-r ROUNDS]: the example models with loops, ouro beside ONNX Runtime in one run, and what
+# each loop copies according to its report. See compare.sh.
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+folder=$root/build/bench/loops
+models=(counter convolution_recurrence swap rnn_cell rotation delay nested branching_loop reverse_scan beam_search
+    growing_cache greedy_decoding newton)
+mkdir -p "$folder"
+"$root/build/ouro-models" "$folder" "${models[@]}"
+paths=()
+for model in "${models[@]}"; do paths+=("$folder/$model.onnx"); done
+"$root/tests/bench/compare.sh" "$@" "${paths[@]}"
+printf '\n%-28s %8s %16s %16s %14s\n' loop unroll "B an iteration" "B an entry" "arena / bound"
+for model in "${models[@]}"; do
+    "$root/build/ouro" compile "$folder/$model.onnx" -o "$folder/$model.plan" -q --report "$folder/$model.json"
+    field() { sed -n "s/.*\"$1\": *\([0-9]*\).*/\1/p" "$folder/$model.json" | sort -n | tail -n 1; }
+    printf '%-28s %8s %16s %16s %14s\n' "$model" "$(field unroll)" "$(field copied_bytes_per_iteration)" \
+        "$(field copied_bytes_per_entry)" "$(field arena_bytes)/$(field lower_bound_bytes)"
+done
