@@ -3,6 +3,7 @@
 #include "compiler/import_internal.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const op_attributes NONE = {0};
 
@@ -219,7 +220,79 @@ base_status import_convert_scan(import_node *n) {
     return finish_control(n, node, body, 1, outputs);
 }
 
+/* Opset 8: axis 0 of all inputs and outputs is a batch, axis 1 of the scanned ones is scanned. It becomes a Loop
+ * over the batch, which scans the states, too, and stacks what comes out; in its body is the Loop over axis 1,
+ * then the first of each slice. */
 base_status import_convert_scan_batched(import_node *n) {
-    return base_fail_unsupported(
-        n->importer->report, "Scan of opset 8, with its batch axis, is not supported; opset 9 and later are");
+    import_state *importer = n->importer;
+    int64_t scanned = import_integer(n, "num_scan_inputs", 0);
+    if (scanned < 1 || scanned >= n->input_count) {
+        return base_fail(importer->report, BASE_INVALID, "num_scan_inputs is %lld, the node has %u inputs",
+                         (long long)scanned, n->input_count);
+    }
+    if (n->inputs[0]) {
+        return base_fail_unsupported(importer->report,
+                                     "Scan of opset 8 with sequence_lens is not supported: sequences of one "
+                                     "length, or opset 9 and later, are");
+    }
+    uint32_t scans = (uint32_t)scanned, given = n->input_count - 1, carried = given - scans;
+    ir_value **inputs = BASE_ARRAY(&importer->arena, ir_value *, (size_t)given + 2);
+    op_type *types = BASE_ARRAY(&importer->arena, op_type, given);
+    static const op_type iteration = {.dtype = OP_INT64}, condition = {.dtype = OP_BOOL};
+    if (!inputs || !types) return import_memory(n);
+    memcpy(inputs + 2, n->inputs + 1, given * sizeof *inputs);
+    for (uint32_t i = 0; i < given; i++) {
+        if (!inputs[2 + i])
+            return base_fail(importer->report, BASE_INVALID, "input %u is absent, it is needed", i + 1);
+    }
+    inputs[0] = scan_extent(n, inputs[2 + carried], 0);
+    ir_node *batch = inputs[0] ? import_begin(n, OP_LOOP, NONE, given + 2, inputs) : NULL;
+    ir_graph *each = ir_graph_new(importer->module, "batch");
+    import_scope scope;
+    if (!batch || !each || !ir_node_add_graph(batch, each) ||
+        !ir_graph_add_parameter(each, "batch.iteration", &iteration) ||
+        !ir_graph_add_parameter(each, "batch.condition", &condition) ||
+        !import_scope_init(importer, &scope, n->scope, n->scope->frame, each, n->scope->path)) {
+        return import_memory(n);
+    }
+    for (uint32_t i = 0; i < given; i++) {
+        op_type type = slice_type(inputs[2 + i], 0);
+        inputs[2 + i] = ir_graph_add_parameter(each, "batch.slice", &type);
+        if (!inputs[2 + i]) return import_memory(n);
+        types[i] = i < carried ? loose_type(inputs[2 + i]) : slice_type(inputs[2 + i], 0);
+    }
+    /* The node that the file's body belongs to stands in the body of the loop over the batch. */
+    import_node within = *n;
+    op_attributes attributes = NONE;
+    within.scope = &scope;
+    base_status status = copy_list(n, &attributes, "directions", "ouro.scan_input_directions", scans);
+    if (status != BASE_OK) return status;
+    inputs[0] = scan_extent(&within, inputs[2 + carried], 0);
+    ir_node *node = inputs[0] ? import_begin(&within, OP_LOOP, attributes, given + 2, inputs) : NULL;
+    if (!node) return import_memory(n);
+    ir_graph *body;
+    status = import_sub_graph(&within, node, "body", true, given, types, &body);
+    if (status != BASE_OK) return status;
+    uint32_t outputs = body->result_count - 1;
+    if (body->result_count < 1 + carried || n->output_count > outputs) {
+        return base_fail(importer->report, BASE_INVALID,
+                         "%u states and %u outputs, graph \"body\" has %u outputs: the states and the scan "
+                         "outputs are wanted",
+                         carried, n->output_count, outputs);
+    }
+    status = check_carried(n, body, carried);
+    if (status != BASE_OK) return status;
+    if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_inputs", scans) ||
+        !import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried) ||
+        !import_attributes_add_integer(n, &batch->attributes, "ouro.scan_inputs", given) ||
+        !import_attributes_add_integer(n, &batch->attributes, "ouro.scan_outputs", outputs) ||
+        !ir_graph_add_result(each, each->parameters[1])) {
+        return import_memory(n);
+    }
+    for (uint32_t i = 0; i < outputs; i++) {
+        op_type type = loose_type(body->results[1 + i]->value);
+        ir_value *value = ir_node_add_output(node, "batch.output", &type);
+        if (!value || !ir_graph_add_result(each, value)) return import_memory(n);
+    }
+    return finish_control(n, batch, each, 1, outputs);
 }
