@@ -402,7 +402,7 @@ static void test_gemm(void **state) {
     for (uint64_t round = 1; round <= 80; round++) {
         uint64_t seed = round * 65537;
         const bool turn_a = round % 2, turn_b = round % 4 < 2, scaled = round % 3 == 0;
-        const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 50), k = random_range(&seed, 20, 400);
+        const int64_t m = random_range(&seed, 1, round % 3 ? 12 : 50), k = random_range(&seed, 20, 400);
         const int64_t n = random_range(&seed, 20, 200), form = random_range(&seed, 0, 5);
         application app;
         application_init(&app, OP_GEMM);
