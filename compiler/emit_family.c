@@ -23,6 +23,7 @@ const emit_family *emit_family_of(const char *operator_name) {
         "ReduceSumSquare ArgMax ArgMin CumSum TopK ",
         " Abs Ceil Clip Erf Exp Floor Log Neg Not Reciprocal Relu LeakyRelu Sigmoid Sqrt Tanh Cast Add Sub "
         "Mul Div Pow "
+        "QuantizeLinear DequantizeLinear DynamicQuantizeLinear "
         "Min Max Mod PRelu And Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Where Sum Mean ",
         " Reshape Flatten Squeeze Unsqueeze Identity Transpose Slice Split Concat Gather Expand Tile Pad "
         "Reorder Copy "

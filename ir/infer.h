@@ -58,6 +58,16 @@ base_status op_input_shape(const op_call *call, uint32_t input, op_shape *shape,
 base_status op_input_axes(const op_call *call, uint32_t input, int32_t rank, bool marks[OP_MAX_RANK],
                           bool *known, base_report *report);
 
+/* The shape of the product of inputs `left` and `right` as numpy's matmul has it; rank -1 where one of theirs is not
+ * known. Types are not looked at. */
+base_status op_product_shape(const op_call *call, uint32_t left, uint32_t right, op_shape *shape,
+                             base_report *report);
+/* The shape of the convolution of input 0 with the weights at input `filters`, of at most `spatial` dimensions beside
+ * batch and channels; rank -1 where nothing is known. Input `bias` is checked too (0: there is none). Types are not
+ * looked at. */
+base_status op_convolution_shape(const op_call *call, uint32_t filters, uint32_t bias, int32_t spatial,
+                                 op_shape *shape, base_report *report);
+
 /* A shape of this rank with nothing known of its dimensions. */
 op_shape op_shape_of_rank(int32_t rank);
 

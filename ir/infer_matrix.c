@@ -30,47 +30,49 @@ static base_status check_broadcast(const op_call *call, uint32_t input, const op
                      op_shape_text(shape, have, sizeof have), op_shape_text(to, want, sizeof want));
 }
 
-base_status op_infer_matmul(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_WIDE, report);
-    if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
-    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
-    if (status != BASE_OK) return status;
-    op_dtype dtype = call->inputs[0].type.dtype;
-    op_shape a = call->inputs[0].type.shape, b = call->inputs[1].type.shape;
+base_status op_product_shape(const op_call *call, uint32_t left, uint32_t right, op_shape *shape,
+                             base_report *report) {
+    const op_shape a = call->inputs[left].type.shape, b = call->inputs[right].type.shape;
+    *shape = (op_shape){.rank = -1};
     if (a.rank == 0 || b.rank == 0) {
-        return base_fail(report, BASE_INVALID, "input %d is a scalar, expected rank 1 or more",
-                         a.rank == 0 ? 0 : 1);
+        return base_fail(report, BASE_INVALID, "input %u is a scalar, expected rank 1 or more",
+                         a.rank == 0 ? left : right);
     }
-    if (a.rank < 0 || b.rank < 0) {
-        op_output_set(call, 0, dtype, NULL);
-        return BASE_OK;
-    }
+    if (a.rank < 0 || b.rank < 0) return BASE_OK;
     /* As numpy: a vector on the left is a row, on the right a column; the dimension made for it is dropped.
      */
     bool row = a.rank == 1, column = b.rank == 1;
     int64_t inner_a = a.dims[a.rank - 1], inner_b = b.dims[column ? 0 : b.rank - 2], inner;
     if (!unify(inner_a, inner_b, &inner)) {
         return base_fail(report, BASE_INVALID,
-                         "input 1 has %" PRId64 " rows, expected %" PRId64 ", the columns of input 0",
-                         inner_b, inner_a);
+                         "input %u has %" PRId64 " rows, expected %" PRId64 ", the columns of input %u",
+                         right, inner_b, inner_a, left);
     }
-    op_shape batch_a = {.rank = row ? 0 : a.rank - 2}, batch_b = {.rank = column ? 0 : b.rank - 2}, shape;
+    op_shape batch_a = {.rank = row ? 0 : a.rank - 2}, batch_b = {.rank = column ? 0 : b.rank - 2};
     for (int32_t i = 0; i < batch_a.rank; i++) batch_a.dims[i] = a.dims[i];
     for (int32_t i = 0; i < batch_b.rank; i++) batch_b.dims[i] = b.dims[i];
-    if (!op_shape_broadcast(call, &batch_a, &batch_b, &shape)) {
-        char left[128], right[128];
+    if (!op_shape_broadcast(call, &batch_a, &batch_b, shape)) {
+        char first[128], second[128];
         return base_fail(
             report, BASE_INVALID, "the stacks of matrices %s and %s do not fit, expected ones that broadcast",
-            op_shape_text(&batch_a, left, sizeof left), op_shape_text(&batch_b, right, sizeof right));
+            op_shape_text(&batch_a, first, sizeof first), op_shape_text(&batch_b, second, sizeof second));
     }
-    if (!row) shape.dims[shape.rank++] = a.dims[a.rank - 2];
-    if (!column) shape.dims[shape.rank++] = b.dims[b.rank - 1];
-    if (op_input_present(call, 2)) {
-        status = check_broadcast(call, 2, &shape, report);
-        if (status != BASE_OK) return status;
-    }
-    op_output_set(call, 0, dtype, &shape);
+    if (!row) shape->dims[shape->rank++] = a.dims[a.rank - 2];
+    if (!column) shape->dims[shape->rank++] = b.dims[b.rank - 1];
     return BASE_OK;
+}
+
+base_status op_infer_matmul(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET_WIDE, report);
+    if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_product_shape(call, 0, 1, &shape, report);
+    if (status == BASE_OK && shape.rank >= 0 && op_input_present(call, 2)) {
+        status = check_broadcast(call, 2, &shape, report);
+    }
+    if (status == BASE_OK) op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
+    return status;
 }
 
 base_status op_infer_gemm(op_call *call, base_report *report) {

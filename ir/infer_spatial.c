@@ -5,6 +5,8 @@
 #include "ir/op_window.h"
 #include <inttypes.h>
 
+enum { SPATIAL = 3 }; /* spatial dimensions that the kernels of Conv and of the pools have */
+
 /* Both are known and differ. */
 static bool differ(int64_t a, int64_t b) {
     return a >= 0 && b >= 0 && a != b;
@@ -24,68 +26,76 @@ static base_status check_channels(const op_call *call, uint32_t input, const cha
                      name, shape->dims[0], channels);
 }
 
+base_status op_convolution_shape(const op_call *call, uint32_t filters, uint32_t bias, int32_t spatial,
+                                 op_shape *shape, base_report *report) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[filters].type.shape;
+    int64_t group = op_attribute_integer(&call->attributes, "group", 1);
+    *shape = (op_shape){.rank = -1};
+    if (group < 1) {
+        return base_fail(report, BASE_INVALID, "attribute \"group\" is %" PRId64 ", expected at least 1",
+                         group);
+    }
+    if (x->rank < 0 && weights->rank < 0) return BASE_OK;
+    if (x->rank >= 0 && weights->rank >= 0 && x->rank != weights->rank) {
+        return base_fail(report, BASE_INVALID, "input %u (weights) has rank %d, expected %d, that of X",
+                         filters, weights->rank, x->rank);
+    }
+    int64_t maps = weights->rank > 0 ? weights->dims[0] : OP_DIM_UNKNOWN;
+    if (maps >= 0 && maps % group != 0) {
+        return base_fail(report, BASE_INVALID,
+                         "input %u (weights) has %" PRId64 " filters, expected a multiple of group %" PRId64,
+                         filters, maps, group);
+    }
+    if (bias && op_input_present(call, bias)) {
+        base_status status = check_channels(call, bias, "bias", maps, report);
+        if (status != BASE_OK) return status;
+    }
+    const int32_t rank = x->rank >= 0 ? x->rank : weights->rank;
+    if (rank < 3) {
+        return base_fail(report, BASE_INVALID,
+                         "input %u has rank %d, expected 3 to %d (batch, channels, spatial dimensions)",
+                         x->rank >= 0 ? 0 : filters, rank, spatial + 2);
+    }
+    if (rank - 2 > spatial) {
+        return base_fail_unsupported(report, "input %u has %d spatial dimensions, supported are 1 to %d",
+                                     x->rank >= 0 ? 0 : filters, rank - 2, spatial);
+    }
+    *shape = op_shape_of_rank(rank);
+    shape->dims[1] = maps;
+    if (x->rank < 0) return BASE_OK;
+    int64_t channels = x->dims[1];
+    if (channels >= 0 && channels % group != 0) {
+        return base_fail(report, BASE_INVALID,
+                         "X has %" PRId64 " channels, expected a multiple of group %" PRId64, channels,
+                         group);
+    }
+    if (channels >= 0 && weights->rank >= 0 && differ(weights->dims[1], channels / group)) {
+        return base_fail(report, BASE_INVALID,
+                         "input %u (weights) has %" PRId64 " channels, expected %" PRId64 " (X has %" PRId64
+                         ", group is %" PRId64 ")",
+                         filters, weights->dims[1], channels / group, channels, group);
+    }
+    int64_t kernel[OP_MAX_RANK];
+    for (int32_t i = 2; i < x->rank; i++) {
+        kernel[i - 2] = weights->rank >= 0 ? weights->dims[i] : OP_DIM_UNKNOWN;
+    }
+    op_window window;
+    base_status status = op_window_read(call, kernel, &window, report);
+    if (status != BASE_OK) return status;
+    shape->dims[0] = x->dims[0];
+    for (int32_t i = 0; i < window.rank; i++) shape->dims[2 + i] = window.output[i];
+    return BASE_OK;
+}
+
 base_status op_infer_convolution(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
     if (status == BASE_OK && op_input_present(call, 3)) status = op_check_same(call, 3, 0, report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_convolution_shape(call, 1, 2, SPATIAL, &shape, report);
     if (status != BASE_OK) return status;
-    const op_type *type = &call->inputs[0].type;
-    const op_shape *x = &type->shape, *weights = &call->inputs[1].type.shape;
-    int64_t group = op_attribute_integer(&call->attributes, "group", 1);
-    if (group < 1) {
-        return base_fail(report, BASE_INVALID, "attribute \"group\" is %" PRId64 ", expected at least 1",
-                         group);
-    }
-    if (x->rank < 0 && weights->rank < 0) {
-        op_output_set(call, 0, type->dtype, NULL);
-        return BASE_OK;
-    }
-    if (x->rank >= 0 && weights->rank >= 0 && x->rank != weights->rank) {
-        return base_fail(report, BASE_INVALID, "input 1 (weights) has rank %d, expected %d, that of X",
-                         weights->rank, x->rank);
-    }
-    int64_t maps = weights->rank > 0 ? weights->dims[0] : OP_DIM_UNKNOWN;
-    if (maps >= 0 && maps % group != 0) {
-        return base_fail(report, BASE_INVALID,
-                         "input 1 (weights) has %" PRId64 " filters, expected a multiple of group %" PRId64,
-                         maps, group);
-    }
-    if (op_input_present(call, 2)) {
-        status = check_channels(call, 2, "bias", maps, report);
-        if (status != BASE_OK) return status;
-    }
-    op_shape shape = op_shape_of_rank(x->rank >= 0 ? x->rank : weights->rank);
-    if (shape.rank < 3) {
-        return base_fail(report, BASE_INVALID,
-                         "input %d has rank %d, expected 3 to %d (batch, channels, spatial dimensions)",
-                         x->rank >= 0 ? 0 : 1, shape.rank, OP_WINDOW_RANK + 2);
-    }
-    shape.dims[1] = maps;
-    if (x->rank >= 0) {
-        int64_t channels = x->dims[1];
-        if (channels >= 0 && channels % group != 0) {
-            return base_fail(report, BASE_INVALID,
-                             "X has %" PRId64 " channels, expected a multiple of group %" PRId64, channels,
-                             group);
-        }
-        if (channels >= 0 && weights->rank >= 0 && differ(weights->dims[1], channels / group)) {
-            return base_fail(report, BASE_INVALID,
-                             "input 1 (weights) has %" PRId64 " channels, expected %" PRId64
-                             " (X has %" PRId64 ", group is %" PRId64 ")",
-                             weights->dims[1], channels / group, channels, group);
-        }
-        int64_t kernel[OP_MAX_RANK];
-        for (int32_t i = 2; i < x->rank; i++) {
-            kernel[i - 2] = weights->rank >= 0 ? weights->dims[i] : OP_DIM_UNKNOWN;
-        }
-        op_window window;
-        status = op_window_read(call, kernel, &window, report);
-        if (status != BASE_OK) return status;
-        shape.dims[0] = x->dims[0];
-        for (int32_t i = 0; i < window.rank; i++) shape.dims[2 + i] = window.output[i];
-    }
-    if (op_input_present(call, 3)) {
+    if (shape.rank >= 0 && op_input_present(call, 3)) {
         const op_shape *residual = &call->inputs[3].type.shape;
         bool fits = residual->rank < 0 || residual->rank == shape.rank;
         for (int32_t i = 0; fits && residual->rank >= 0 && i < shape.rank; i++) {
@@ -98,7 +108,7 @@ base_status op_infer_convolution(op_call *call, base_report *report) {
                              op_shape_text(&shape, want, sizeof want));
         }
     }
-    op_output_set(call, 0, type->dtype, &shape);
+    op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
     return BASE_OK;
 }
 
@@ -110,6 +120,10 @@ base_status op_infer_pool(op_call *call, base_report *report) {
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
     op_shape shape = {.rank = -1};
+    if (type->shape.rank > SPATIAL + 2) {
+        return base_fail_unsupported(report, "input 0 has %d spatial dimensions, supported are 1 to %d",
+                                     type->shape.rank - 2, SPATIAL);
+    }
     if (type->shape.rank >= 0) {
         op_window window;
         status = op_window_read(call, NULL, &window, report);

@@ -6,7 +6,7 @@
 
 #include "ir/op.h"
 
-enum { OP_WINDOW_RANK = 3 }; /* spatial dimensions, at most */
+enum { OP_WINDOW_RANK = OP_MAX_RANK - 2 }; /* spatial dimensions, at most */
 
 /* In each spatial dimension the window stands at output positions 0, 1, ..., output - 1 and covers, at
  * position o, the input elements o * stride - before + k * dilation for k in [0, kernel); those outside of

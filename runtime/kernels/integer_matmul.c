@@ -1,0 +1,214 @@
+/* integer_matmul.c: MatMulInteger and QLinearMatMul in portable C: numpy's matmul of 8-bit integers.
+ *
+ * Scales and zero points are one number, or one for each row of A (and Y) and each column of B: as a vector, the
+ * same for all matrices of a stack, or as a tensor that has the stack's dimensions too.
+ */
+#include "runtime/kernels/integer_product.h"
+#include "runtime/kernels/product.h"
+#include <string.h>
+
+/* How a scale or zero point is found for a line (a row or column) of a matrix of the stack. */
+typedef enum lines_kind { LINES_ONE, LINES_VECTOR, LINES_STACK } lines_kind;
+
+typedef struct integer_matmul {
+    rt_product product;    /* strides and shapes */
+    int64_t rows, columns; /* of one matrix: product.rows may count those of a stack */
+    int64_t a_stack[OP_MAX_RANK], b_stack[OP_MAX_RANK]; /* strides of the stacks, in matrices */
+    op_dtype a_dtype, b_dtype, y_dtype;
+    bool quantized;
+    lines_kind a_zero, b_zero, a_scale, b_scale, y_zero, y_scale;
+} integer_matmul;
+
+typedef struct integer_matmul_job {
+    const integer_matmul *shape;
+    const char *a, *b;
+    const void *a_zero, *b_zero, *y_zero; /* a_zero and b_zero: NULL where there is none */
+    const float *a_scale, *b_scale, *y_scale;
+    char *y;
+    char *scratch;
+    size_t scratch_each;
+    int64_t row_parts, column_parts, rows_each;
+} integer_matmul_job;
+
+/* The element of a scale or zero point that belongs to `line` of matrix `matrix` of its stack, of `extent` lines. */
+static int64_t line_at(lines_kind kind, int64_t matrix, int64_t line, int64_t extent) {
+    return kind == LINES_ONE ? 0 : kind == LINES_VECTOR ? line % extent : matrix * extent + line;
+}
+
+typedef struct line_context {
+    op_dtype dtype;
+    const char *b; /* the first column of the block */
+    int64_t b_depth, columns;
+    bool each;
+    int16_t zeros[RT_INTEGER_COLUMNS];
+} line_context;
+
+static void load_line(const void *user, int64_t k, int16_t *to) {
+    const line_context *context = user;
+    const char *from = context->b + k * context->b_depth;
+    if (context->each) rt_bytes_load_each(context->dtype, to, from, context->columns, context->zeros);
+    else rt_bytes_load(context->dtype, to, from, 1, context->columns, context->zeros[0]);
+}
+
+/* Offsets of a matrix of the result's stack in the stacks of A and B, which broadcast. */
+static int64_t stack_at(const rt_product *product, int64_t batch, const int64_t *strides) {
+    int64_t offset = 0;
+    for (int32_t i = product->batch_rank - 1; i >= 0; i--) {
+        offset += batch % product->batch_dims[i] * strides[i];
+        batch /= product->batch_dims[i];
+    }
+    return offset;
+}
+
+static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
+                      int64_t columns, void *scratch) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    int16_t a_zeros[RT_INTEGER_ROWS] = {0};
+    for (int64_t i = 0; i < rows && job->a_zero; i++) {
+        const int64_t at = line_at(shape->a_zero, a_matrix, row + i, shape->rows);
+        a_zeros[i] = (int16_t)rt_byte_load(shape->a_dtype, job->a_zero, at);
+    }
+    line_context line = {.dtype = shape->b_dtype,
+                         .b = job->b + stack_at(product, batch, product->b_batch) + column,
+                         .b_depth = product->b_depth,
+                         .columns = columns,
+                         .each = job->b_zero && shape->b_zero != LINES_ONE};
+    for (int64_t j = 0; j < (line.each ? columns : 1) && job->b_zero; j++) {
+        const int64_t at = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
+        line.zeros[j] = (int16_t)rt_byte_load(shape->b_dtype, job->b_zero, at);
+    }
+    const rt_integer_block block = {.rows = rows,
+                                    .columns = columns,
+                                    .depth = product->depth,
+                                    .dtype = shape->a_dtype,
+                                    .a = job->a + stack_at(product, batch, product->a_batch) +
+                                         row * product->a_row,
+                                    .a_row = product->a_row,
+                                    .a_zeros = a_zeros,
+                                    .line = load_line,
+                                    .context = &line};
+    int64_t pitch;
+    const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
+    for (int64_t i = 0; i < rows; i++, sums += pitch) {
+        const int64_t to = (batch * product->rows + row + i) * product->columns + column;
+        if (!shape->quantized) {
+            memcpy((int32_t *)(void *)job->y + to, sums, (size_t)columns * sizeof(int32_t));
+            continue;
+        }
+        const int64_t zero = line_at(shape->y_zero, batch, row + i, shape->rows);
+        const rt_requantization how = {
+            .a_scale = job->a_scale[line_at(shape->a_scale, a_matrix, row + i, shape->rows)],
+            .b_scale = job->b_scale + line_at(shape->b_scale, b_matrix, column, shape->columns),
+            .y_scale = job->y_scale[line_at(shape->y_scale, batch, row + i, shape->rows)],
+            .each = shape->b_scale != LINES_ONE,
+            .dtype = shape->y_dtype,
+            .zero = rt_byte_load(shape->y_dtype, job->y_zero, zero)};
+        rt_requantize(&how, sums, columns, job->y + to);
+    }
+}
+
+static void run_member(void *context, int member, int members) {
+    const integer_matmul_job *job = context;
+    const rt_product *product = &job->shape->product;
+    const int64_t parts = job->row_parts * job->column_parts, items = parts * product->batches;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t batch = item / parts, part = item % parts;
+        const int64_t row = part / job->column_parts * job->rows_each;
+        const int64_t column = part % job->column_parts * RT_INTEGER_COLUMNS;
+        const int64_t rows = product->rows - row, columns = product->columns - column;
+        run_block(job, batch, row, rows < job->rows_each ? rows : job->rows_each, column,
+                  columns < RT_INTEGER_COLUMNS ? columns : RT_INTEGER_COLUMNS,
+                  job->scratch + (size_t)member * job->scratch_each);
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const integer_matmul *shape = prepared->state;
+    const rt_product *product = &shape->product;
+    if (product->rows == 0 || product->columns == 0 || product->batches == 0) return BASE_OK;
+    integer_matmul_job job = {.shape = shape, .a = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
+    if (shape->quantized) {
+        job.a_scale = inputs[1].data;
+        job.a_zero = inputs[2].data;
+        job.b = inputs[3].data;
+        job.b_scale = inputs[4].data;
+        job.b_zero = inputs[5].data;
+        job.y_scale = inputs[6].data;
+        job.y_zero = inputs[7].data;
+    } else {
+        job.b = inputs[1].data;
+        job.a_zero = prepared->input_count > 2 ? inputs[2].data : NULL;
+        job.b_zero = prepared->input_count > 3 ? inputs[3].data : NULL;
+    }
+    job.scratch_each = rt_integer_scratch(product->rows, product->columns, product->depth);
+    job.column_parts = (product->columns + RT_INTEGER_COLUMNS - 1) / RT_INTEGER_COLUMNS;
+    /* Smaller blocks where there would be too few for the threads. */
+    const int64_t parts = job.column_parts * product->batches;
+    const int64_t wanted = parts >= prepared->threads ? 1 : (prepared->threads + parts - 1) / parts;
+    job.rows_each = (product->rows + wanted - 1) / wanted;
+    if (job.rows_each > RT_INTEGER_ROWS) job.rows_each = RT_INTEGER_ROWS;
+    job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
+    const double work = (double)product->rows * (double)product->columns * (double)product->batches *
+                        (double)(product->depth + 1);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static lines_kind kind_of(const op_call *call, uint32_t input) {
+    if (!op_input_present(call, input)) return LINES_ONE;
+    const op_shape *shape = &call->inputs[input].type.shape;
+    int64_t elements;
+    if (op_shape_elements(shape, &elements) && elements == 1) return LINES_ONE;
+    return shape->rank == 1 ? LINES_VECTOR : LINES_STACK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    integer_matmul *shape = BASE_NEW(arena, integer_matmul);
+    if (!shape) return base_fail_memory(report);
+    const bool quantized = call->code == OP_QLINEAR_MATMUL;
+    const uint32_t b = quantized ? 3 : 1;
+    const op_tensor operands[] = {call->inputs[0], call->inputs[b]};
+    const op_call plain = {
+        .code = OP_MATMUL, .input_count = 2, .output_count = 1, .inputs = operands, .outputs = call->outputs};
+    rt_matmul_read(&plain, &shape->product);
+    const rt_product *product = &shape->product;
+    const op_shape *a = &operands[0].type.shape;
+    shape->rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;
+    shape->columns = product->columns;
+    for (int32_t i = 0; i < product->batch_rank; i++) {
+        const int64_t left = shape->rows * product->depth, right = product->depth * product->columns;
+        shape->a_stack[i] = left ? product->a_batch[i] / left : 0;
+        shape->b_stack[i] = right ? product->b_batch[i] / right : 0;
+    }
+    shape->a_dtype = operands[0].type.dtype;
+    shape->b_dtype = operands[1].type.dtype;
+    shape->y_dtype = call->outputs[0].type.dtype;
+    shape->quantized = quantized;
+    shape->a_zero = kind_of(call, 2);
+    shape->b_zero = kind_of(call, quantized ? 5 : 3);
+    if (quantized) {
+        shape->a_scale = kind_of(call, 1);
+        shape->b_scale = kind_of(call, 4);
+        shape->y_scale = kind_of(call, 6);
+        shape->y_zero = kind_of(call, 7);
+    }
+    prepared->state = shape;
+    prepared->run = run;
+    prepared->scratch_bytes =
+        (size_t)environment->threads * rt_integer_scratch(product->rows, product->columns, product->depth);
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_matmul_integer = {
+    .name = "portable.matmul_integer", .accepts = accepts, .prepare = prepare};
