@@ -129,3 +129,21 @@ base_status import_convert_tile(import_node *n) {
     ir_value *inputs[] = {n->inputs[0], import_make(n, OP_CONCAT, concat, 3, parts)};
     return inputs[1] ? import_finish(n, OP_TILE, NONE, 2, inputs) : import_memory(n);
 }
+
+/* Scatter was the name of ScatterElements. */
+base_status import_convert_scatter(import_node *n) {
+    op_attributes attributes = NONE;
+    if (!import_attributes_add_integer(n, &attributes, "axis", import_integer(n, "axis", 0)))
+        return import_memory(n);
+    return import_finish(n, OP_SCATTER_ELEMENTS, attributes, 3, n->inputs);
+}
+
+/* TopK-1: k is an attribute. */
+base_status import_convert_top_k(import_node *n) {
+    op_attributes attributes = NONE;
+    int64_t k = import_integer(n, "k", 0);
+    ir_value *inputs[2] = {n->inputs[0], import_constant_integers(n, 1, &k)};
+    if (!inputs[1] || !import_attributes_add_integer(n, &attributes, "axis", import_integer(n, "axis", -1)))
+        return import_memory(n);
+    return import_finish(n, OP_TOP_K, attributes, 2, inputs);
+}

@@ -272,5 +272,19 @@ base_status import_convert_if(import_node *node); /* import_convert_control.c */
 base_status import_convert_loop(import_node *node);
 base_status import_convert_scan(import_node *node);
 base_status import_convert_scan_batched(import_node *node);
+base_status import_convert_scatter(import_node *node);
+base_status import_convert_top_k(import_node *node);
+base_status import_convert_reduce_composed(import_node *node); /* import_convert_compose.c */
+base_status import_convert_cast_like(import_node *node);
+base_status import_convert_shrink(import_node *node);
+base_status import_convert_mean_variance(import_node *node);
+base_status import_convert_lp_normalization(import_node *node);
+base_status import_convert_instance_normalization(import_node *node);
+base_status import_convert_layer_normalization(import_node *node);
+base_status import_convert_hardmax(import_node *node);
+base_status import_convert_hardmax_flat(import_node *node);
+base_status import_convert_likelihood_loss(import_node *node);
+base_status import_convert_cross_entropy_loss(import_node *node);
+base_status import_convert_window(import_node *node);
 
 #endif

@@ -54,6 +54,7 @@ static unsigned accepted(op_code code) {
         [OP_AND] = OP_SET_BOOL,
         [OP_OR] = OP_SET_BOOL,
         [OP_XOR] = OP_SET_BOOL,
+        [OP_BIT_SHIFT] = OP_SET_UNSIGNED,
         [OP_EQUAL] = OP_SET_NUMBERS | OP_SET_BOOL,
         [OP_LESS] = OP_SET_NUMBERS,
         [OP_GREATER] = OP_SET_NUMBERS,
