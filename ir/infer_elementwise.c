@@ -225,6 +225,10 @@ base_status op_infer_elementwise_binary(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+base_status op_infer_bit_shift(op_call *call, base_report *report) {
+    return op_infer_elementwise_binary(call, report);
+}
+
 base_status op_infer_compare(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, accepted(call->code), report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
