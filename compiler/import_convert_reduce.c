@@ -58,24 +58,65 @@ base_status import_convert_softmax(import_node *n) {
     return import_finish(n, OP_RESHAPE, NONE, 2, inputs);
 }
 
-/* Inference only; the further outputs are statistics of training. */
+/* Output `index` of the file's node is output `index` of the new one; reshaped where a shape is given. */
+static base_status define_output(import_node *n, ir_node *node, uint32_t index, ir_value *shape) {
+    if (!import_output_named(n, index)) return ir_node_add_absent_output(node) ? BASE_OK : import_memory(n);
+    ir_value *value = ir_node_add_output(node, n->proto->output[index], NULL);
+    if (!value) return import_memory(n);
+    if (!shape) return import_define(n, index, value);
+    ir_value *pair[] = {value, shape};
+    if (!import_infer(n->importer, node)) return import_memory(n);
+    value = import_make(n, OP_RESHAPE, NONE, 2, pair);
+    return value ? import_define(n, index, value) : import_memory(n);
+}
+
+/* Without `spatial`, every element of an image is a channel of its own: X becomes a matrix of such channels, the
+ * other inputs vectors. */
+static base_status flatten_channels(import_node *n, ir_value *inputs[5], ir_value *shapes[2]) {
+    const int64_t all = -1;
+    ir_value *one_axis = import_constant_integers(n, 1, &all);
+    shapes[0] = import_make(n, OP_SHAPE, NONE, 1, &n->inputs[0]);
+    shapes[1] = import_make(n, OP_SHAPE, NONE, 1, &n->inputs[3]);
+    inputs[0] = import_make(n, OP_FLATTEN, NONE, 1, &n->inputs[0]);
+    for (uint32_t i = 1; i < 5; i++) {
+        ir_value *pair[] = {n->inputs[i], one_axis};
+        inputs[i] = one_axis ? import_make(n, OP_RESHAPE, NONE, 2, pair) : NULL;
+        if (!inputs[i]) return import_memory(n);
+    }
+    return shapes[0] && shapes[1] && inputs[0] ? BASE_OK : import_memory(n);
+}
+
+/* Before opset 14, the statistics are outputs 1 to 4 of training, and whether these are there tells training from
+ * inference; before 7, is_test does too. */
 base_status import_convert_batch_normalization(import_node *n) {
     base_report *report = n->importer->report;
-    if (import_integer(n, "spatial", 1) == 0) {
-        return base_fail_unsupported(report, "spatial = 0 (statistics for every element) is not supported");
-    }
-    if (import_integer(n, "training_mode", 0) != 0) {
-        return base_fail_unsupported(report, "training_mode = 1 is not supported, only inference is");
-    }
+    const bool test = import_integer(n, "is_test", 0) != 0 ||
+                      (n->version >= 14 && import_integer(n, "training_mode", 0) == 0);
+    uint32_t count = 1; /* outputs that are needed */
     for (uint32_t i = 1; i < n->output_count; i++) {
-        if (import_output_wanted(n, i)) {
-            return base_fail_unsupported(report, "output %u exists in training only, which is not supported",
-                                         i);
-        }
+        if (import_output_wanted(n, i)) count = i + 1;
+    }
+    if (test && count > 1) {
+        return base_fail(report, BASE_INVALID, "output %u exists in training only, expected %s", count - 1,
+                         n->version >= 14 ? "training_mode = 1" : "is_test = 0");
     }
     op_attributes attributes;
     base_status status = import_attributes(n, n->code, &attributes);
     if (status != BASE_OK) return status;
-    n->output_count = n->output_count > 1 ? 1 : n->output_count;
-    return import_finish(n, n->code, attributes, n->input_count, n->inputs);
+    if (n->version < 14 && count > 1 && !import_attributes_add_integer(n, &attributes, "training_mode", 1)) {
+        return import_memory(n);
+    }
+    n->output_count = count;
+    if (import_integer(n, "spatial", 1) != 0) {
+        return import_finish(n, n->code, attributes, n->input_count, n->inputs);
+    }
+    ir_value *inputs[5], *shapes[2];
+    status = flatten_channels(n, inputs, shapes);
+    if (status != BASE_OK) return status;
+    ir_node *node = import_begin(n, n->code, attributes, 5, inputs);
+    if (!node) return import_memory(n);
+    for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
+        status = define_output(n, node, i, shapes[i > 0]);
+    }
+    return status == BASE_OK && !import_infer(n->importer, node) ? import_memory(n) : status;
 }

@@ -171,9 +171,9 @@ base_status op_infer_batch_normalization(op_call *call, base_report *report) {
     static const char *const names[] = {"X", "scale", "B", "mean", "variance"};
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status != BASE_OK) return status;
-    if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0 || call->output_count > 1) {
-        return base_fail_unsupported(report,
-                                     "training (training_mode 1, or outputs 1 and 2) is not supported");
+    if (op_attribute_integer(&call->attributes, "training_mode", 0) == 0 && call->output_count > 1) {
+        return base_fail(report, BASE_INVALID,
+                         "outputs behind the first are statistics of training: expected training_mode 1");
     }
     const op_type *type = &call->inputs[0].type;
     if (type->shape.rank == 0) {
@@ -189,6 +189,10 @@ base_status op_infer_batch_normalization(op_call *call, base_report *report) {
         if (status != BASE_OK) return status;
     }
     op_output_set(call, 0, type->dtype, &type->shape);
+    const op_shape vector = {.rank = 1, .dims = {channels}};
+    for (uint32_t i = 1; i < call->output_count; i++) {
+        op_output_set(call, i, call->inputs[3].type.dtype, &vector);
+    }
     return BASE_OK;
 }
 

@@ -69,6 +69,8 @@ static const conversion conversions[] = {
     {"BatchNormalization", 6, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y",
      "is_test i 1;spatial i 1;epsilon f 0.001"},
     {"BatchNormalization", 9, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y", ""},
+    {"BatchNormalization", 9, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y,mean,var,saved_mean,saved_var", ""},
+    {"BatchNormalization", 7, "x:1:4,2,3;s:1:2,3;b:1:2,3;m:1:2,3;v:1:2,3", "y,mean", "spatial i 0"},
     /* softmax over a matrix */
     {"Softmax", 11, "x:1:2,3", "y", ""},
     {"Softmax", 11, "x:1:2,3,1,1", "y", "axis i 1"},

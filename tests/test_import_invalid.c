@@ -215,10 +215,11 @@ static void broadcast_axis(onnx *o) {
     onnx_set_integer(o, node, "broadcast", 1);
     onnx_set_integer(o, node, "axis", 3);
 }
-static void not_spatial(onnx *o) {
-    o->model->opset_import[0]->version = 7;
+static void no_training(onnx *o) {
+    o->model->opset_import[0]->version = 6;
     start(o);
-    onnx_set_integer(o, onnx_node(o, o->graph, "BatchNormalization", "bn", "x,w,w,w,w", "c"), "spatial", 0);
+    onnx_set_integer(o, onnx_node(o, o->graph, "BatchNormalization", "bn", "x,w,w,w,w", "c,d"), "is_test", 1);
+    onnx_node(o, o->graph, "Relu", "relu", "d", "e");
 }
 
 /* tensors */
@@ -532,7 +533,7 @@ static const struct {
     CASE(slice_lists_differ),
     CASE(softmax_axis),
     CASE(broadcast_axis),
-    CASE(not_spatial),
+    CASE(no_training),
     CASE(tensor_of_unknown_type),
     CASE(tensor_too_short),
     CASE(tensor_too_long),

@@ -2,6 +2,7 @@
  * channels, matrix products and reordering, against plain references that share nothing with them.
  */
 #include "tests/support_application.h"
+#include "tests/support_operators.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -443,10 +444,68 @@ static void test_batch_normalization(void **state) {
     application_init(&app, OP_BATCH_NORMALIZATION);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
     for (int i = 1; i < 5; i++) application_input(&app, OP_FLOAT, 1, DIMS(3));
-    application_integer(&app, "training_mode", 1);
-    assert_int_equal(application_infer(&app), BASE_INVALID);
-    assert_true(app.report.unsupported);
-    application_free(&app);
+    app.call.output_count = 2;
+    expect_failure(&app, "expected training_mode 1");
+}
+
+/* Statistics of the batch, the running ones, and numbers normalised over their own place. */
+static void test_batch_normalization_training(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_FLOAT};
+    for (int round = 0; round < 4; round++) {
+        enum { BATCH = 3, CHANNELS = 5 };
+        const int64_t size = round == 3 ? 20000 : 7 * (round + 1), all = BATCH * CHANNELS * size;
+        const double momentum = round == 1 ? 0.25 : (double)0.9f, bound = tolerance(dtypes[round]);
+        uint64_t seed = 77;
+        op_attribute attributes[2] = {
+            {.name = "training_mode", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1},
+            {.name = "momentum", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)momentum}};
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        base_report report = {0};
+        const op_dtype dtype = dtypes[round], own = round == 0 ? OP_DOUBLE : dtype;
+        const op_shape shape = {.rank = 3, .dims = {BATCH, CHANNELS, size}}, vector = test_shape(1, CHANNELS);
+        op_tensor inputs[5] = {test_tensor(&arena, dtype, &shape)}, outputs[5];
+        for (int i = 1; i < 5; i++) inputs[i] = test_tensor(&arena, i < 3 ? dtype : own, &vector);
+        for (int i = 0; i < 5; i++) {
+            for (int64_t k = 0, count = i ? CHANNELS : all; k < count; k++) {
+                test_set(&inputs[i], k,
+                         (double)random_float(&seed) + (i == 0 ? (double)(k / size % CHANNELS) : 1.5));
+            }
+        }
+        op_call call = {.code = OP_BATCH_NORMALIZATION,
+                        .attributes = {round == 1 ? 2 : 1, attributes},
+                        .input_count = 5,
+                        .output_count = 5,
+                        .inputs = inputs,
+                        .outputs = outputs};
+        unsigned in_place = 0;
+        if (test_apply(&call, &arena, &in_place, &report) != BASE_OK) fail_msg("%s", report.text);
+        assert_int_equal(in_place, OP_IN_PLACE(0));
+        for (int64_t c = 0; c < CHANNELS; c++) {
+            double mean = 0, variance = 0;
+            for (int64_t i = 0; i < all; i++) mean += i / size % CHANNELS == c ? test_real(&inputs[0], i) : 0;
+            mean /= (double)(BATCH * size);
+            for (int64_t i = 0; i < all; i++) {
+                const double away = test_real(&inputs[0], i) - mean;
+                variance += i / size % CHANNELS == c ? away * away : 0;
+            }
+            variance /= (double)(BATCH * size);
+            const double want[] = {test_real(&inputs[3], c) * momentum + mean * (1 - momentum),
+                                   test_real(&inputs[4], c) * momentum + variance * (1 - momentum), mean,
+                                   variance};
+            for (int i = 0; i < 4; i++) {
+                assert_int_equal(outputs[1 + i].type.dtype, own);
+                check_near(test_real(&outputs[1 + i], c), want[i], bound, 77, c);
+            }
+            for (int64_t i = c * size; i < (c + 1) * size; i += 3) {
+                const double y = (test_real(&inputs[0], i) - mean) / sqrt(variance + (double)1e-5f);
+                check_near(test_real(&outputs[0], i), y * test_real(&inputs[1], c) + test_real(&inputs[2], c),
+                           4 * bound, 77, i);
+            }
+        }
+        base_arena_free(&arena);
+    }
 }
 
 static void test_lrn(void **state) {
@@ -725,6 +784,7 @@ int main(void) {
                                        cmocka_unit_test(test_pool_shapes),
                                        cmocka_unit_test(test_global_pool),
                                        cmocka_unit_test(test_batch_normalization),
+                                       cmocka_unit_test(test_batch_normalization_training),
                                        cmocka_unit_test(test_lrn),
                                        cmocka_unit_test(test_matmul),
                                        cmocka_unit_test(test_products_order),
