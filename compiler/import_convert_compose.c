@@ -319,3 +319,68 @@ base_status import_convert_window(import_node *n) {
     int64_t dtype = import_integer(n, "output_datatype", OP_FLOAT);
     return finish(n, y && dtype != OP_DOUBLE ? with_integer(n, OP_CAST, "to", dtype, 1, &y) : y);
 }
+
+/* ---- older and composed forms of what reads images ------------------------------------------------------ */
+
+/* Upsample and Resize-10: positions are divided by the scale and rounded down. */
+base_status import_convert_resize(import_node *n) {
+    const Onnx__AttributeProto *mode = import_attribute(n, "mode"), *scales = import_attribute(n, "scales");
+    bool linear = mode && mode->s.len >= 6 && memcmp(mode->s.data + mode->s.len - 6, "linear", 6) == 0;
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {n->inputs[0], NULL,
+                          scales ? import_constant_reals(n, scales->n_floats, scales->floats) : n->inputs[1]};
+    if (!inputs[2] || !import_attributes_add_text(n, &attributes, "mode", linear ? "linear" : "nearest") ||
+        !import_attributes_add_text(n, &attributes, "coordinate_transformation_mode", "asymmetric") ||
+        !import_attributes_add_text(n, &attributes, "nearest_mode", "floor"))
+        return import_memory(n);
+    return import_finish(n, OP_RESIZE, attributes, 3, inputs);
+}
+
+base_status import_convert_roi_align(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    if (status != BASE_OK) return status;
+    if (!import_attributes_add_text(n, &attributes, "coordinate_transformation_mode", "output_half_pixel"))
+        return import_memory(n);
+    return import_finish(n, n->code, attributes, 3, n->inputs);
+}
+
+static ir_value *power(const import_node *n, ir_value *x, double exponent) {
+    return exponent == 1 ? x : binary(n, OP_POW, x, number(n, x, exponent));
+}
+
+/* Averages of powers, padding included, times the size of the window; then the root. */
+base_status import_convert_lp_pool(import_node *n) {
+    size_t count;
+    const int64_t *kernel = import_integers(n, "kernel_shape", &count);
+    int64_t p = import_integer(n, "p", 2);
+    double size = 1;
+    ir_value *x = n->inputs[0];
+    op_attributes attributes;
+    base_status status = need_dtype(n, x);
+    if (status == BASE_OK && (!count || p < 1))
+        status = base_fail(n->importer->report, BASE_INVALID, "kernel_shape is absent, or p is %lld",
+                           (long long)p);
+    if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
+    if (status != BASE_OK) return status;
+    for (size_t i = 0; i < count; i++) size *= (double)kernel[i];
+    if (!import_attributes_add_integer(n, &attributes, "count_include_pad", 1)) return import_memory(n);
+    ir_value *powers = power(n, unary(n, OP_ABS, x), (double)p);
+    ir_value *mean = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
+    ir_value *sum = binary(n, OP_MUL, mean, number(n, x, size));
+    return finish(n, power(n, sum, 1 / (double)p));
+}
+
+base_status import_convert_global_lp_pool(import_node *n) {
+    int64_t p = import_integer(n, "p", 2), axes[OP_MAX_RANK];
+    int32_t rank = import_rank_of(n->inputs[0]);
+    base_status status = need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    if (rank < 3 || p < 1)
+        return base_fail_unsupported(n->importer->report,
+                                     "needs an input of known rank, at least 3, and p above 0");
+    for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
+    ir_value *sum = reduce(n, OP_REDUCE_SUM, power(n, unary(n, OP_ABS, n->inputs[0]), (double)p),
+                           (size_t)rank - 2, axes, true);
+    return finish(n, power(n, sum, 1 / (double)p));
+}

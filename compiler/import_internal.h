@@ -220,6 +220,11 @@ bool import_attributes_add_integer(const import_node *node, op_attributes *attri
 bool import_attributes_add_integers(const import_node *node, op_attributes *attributes, const char *name,
                                     size_t count, const int64_t *values);
 
+/* The text is kept by pointer. */
+bool import_attributes_add_text(const import_node *node, op_attributes *attributes, const char *name,
+                                const char *text);
+
+ir_value *import_constant_reals(const import_node *node, size_t count, const float *values);      /* rank 1 */
 ir_value *import_constant_integers(const import_node *node, size_t count, const int64_t *values); /* rank 1 */
 ir_value *import_constant_integer(const import_node *node, int64_t value);                        /* rank 0 */
 /* A scalar of any numeric dtype. */
@@ -272,6 +277,10 @@ base_status import_convert_if(import_node *node); /* import_convert_control.c */
 base_status import_convert_loop(import_node *node);
 base_status import_convert_scan(import_node *node);
 base_status import_convert_scan_batched(import_node *node);
+base_status import_convert_resize(import_node *node);
+base_status import_convert_roi_align(import_node *node);
+base_status import_convert_lp_pool(import_node *node);
+base_status import_convert_global_lp_pool(import_node *node);
 base_status import_convert_scatter(import_node *node);
 base_status import_convert_top_k(import_node *node);
 base_status import_convert_reduce_composed(import_node *node); /* import_convert_compose.c */

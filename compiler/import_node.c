@@ -185,6 +185,15 @@ bool import_attributes_add_integers(const import_node *n, op_attributes *attribu
     return ir_attribute_set(n->importer->module, attributes, &attribute);
 }
 
+bool import_attributes_add_text(const import_node *n, op_attributes *attributes, const char *name,
+                                const char *text) {
+    op_attribute attribute = {.name = name,
+                              .kind = OP_ATTRIBUTE_STRING,
+                              .count = 1,
+                              .as.text = {.data = text, .length = strlen(text)}};
+    return ir_attribute_set(n->importer->module, attributes, &attribute);
+}
+
 /* ---- constants ----------------------------------------------------------------------------------------- */
 
 /* The name of a constant that a converter makes: after the node's first output, so that it can be found
@@ -198,6 +207,11 @@ static ir_value *constant_copy(const import_node *n, const op_type *type, const 
 
 ir_value *import_constant_integers(const import_node *n, size_t count, const int64_t *values) {
     op_type type = {.dtype = OP_INT64, .shape = {.rank = 1, .dims = {(int64_t)count}}};
+    return constant_copy(n, &type, values, count * sizeof *values);
+}
+
+ir_value *import_constant_reals(const import_node *n, size_t count, const float *values) {
+    op_type type = {.dtype = OP_FLOAT, .shape = {.rank = 1, .dims = {(int64_t)count}}};
     return constant_copy(n, &type, values, count * sizeof *values);
 }
 

@@ -27,4 +27,18 @@ typedef struct op_window {
 base_status op_window_read(const op_call *call, const int64_t *kernel, op_window *window,
                            base_report *report);
 
+/* How the window of a transposed convolution lies, one entry a spatial dimension. Extents that are not known are
+ * below 0. */
+typedef struct op_transposed {
+    int32_t rank; /* spatial dimensions */
+    int64_t group;
+    int64_t input[OP_MAX_RANK], output[OP_MAX_RANK], kernel[OP_MAX_RANK];
+    int64_t stride[OP_MAX_RANK], dilation[OP_MAX_RANK],
+        before[OP_MAX_RANK]; /* before: padding that is cut off */
+} op_transposed;
+
+/* Reads the attributes and shapes of a ConvTranspose. False, with a report, where they do not fit.
+ * (infer_resample.c) */
+bool op_transposed_read(const op_call *call, op_transposed *transposed, base_report *report);
+
 #endif
