@@ -23,12 +23,13 @@ const emit_family *emit_family_of(const char *operator_name) {
         "ReduceSumSquare ArgMax ArgMin CumSum TopK ",
         " Abs Ceil Clip Erf Exp Floor Log Neg Not Reciprocal Relu LeakyRelu Sigmoid Sqrt Tanh Cast Add Sub "
         "Mul Div Pow "
-        "QuantizeLinear DequantizeLinear DynamicQuantizeLinear "
+        "QuantizeLinear DequantizeLinear DynamicQuantizeLinear Dropout "
         "Min Max Mod PRelu And Or Xor Equal Less Greater LessOrEqual GreaterOrEqual Where Sum Mean ",
         " Reshape Flatten Squeeze Unsqueeze Identity Transpose Slice Split Concat Gather Expand Tile Pad "
         "Reorder Copy "
         "GatherND GatherElements ScatterND ScatterElements DepthToSpace SpaceToDepth Resize ",
-        " Shape Size Constant ConstantOfShape Range EyeLike OneHot RandomNormal RandomUniform ",
+        " Shape Size Constant ConstantOfShape Range EyeLike OneHot RandomNormal RandomUniform "
+        "RandomNormalLike RandomUniformLike Bernoulli Multinomial ",
         " Loop If Scan ",
         "",
     };

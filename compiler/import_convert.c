@@ -48,6 +48,13 @@ static const import_row rows[] = {
     {"", "Dropout", 1, 6, "is_test:i ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 7, 11, "ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 12, LAST, "seed:i", 1, 3, 2, import_convert_dropout},
+    /* random numbers */
+    {"", "RandomNormal", 1, LAST, "dtype:i mean:f scale:f seed:f shape:I!", 0, 0, 1, import_convert_random},
+    {"", "RandomUniform", 1, LAST, "dtype:i high:f low:f seed:f shape:I!", 0, 0, 1, import_convert_random},
+    {"", "RandomNormalLike", 1, LAST, "dtype:i mean:f scale:f seed:f", 1, 1, 1, import_convert_random},
+    {"", "RandomUniformLike", 1, LAST, "dtype:i high:f low:f seed:f", 1, 1, 1, import_convert_random},
+    {"", "Bernoulli", 1, LAST, "dtype:i seed:f", 1, 1, 1, import_convert_random},
+    {"", "Multinomial", 1, LAST, "dtype:i sample_size:i seed:f", 1, 1, 1, import_convert_random},
     /* axes: an attribute that became an input */
     {"", "Squeeze", 1, 12, "axes:I", 1, 1, 1, import_convert_axes},
     {"", "Unsqueeze", 1, 12, "axes:I!", 1, 1, 1, import_convert_axes},

@@ -1,5 +1,5 @@
-/* import_convert_generate.c: Constant, in all its forms, and Dropout, which does nothing when a model runs.
- */
+/* import_convert_generate.c: Constant, in all its forms, random numbers, and Dropout, which mostly does nothing when
+ * a model runs. */
 #include "compiler/import_internal.h"
 
 #include <string.h>
@@ -54,12 +54,29 @@ base_status import_convert_constant(import_node *n) {
     return define_strings(n, 1, a->n_strings, a->strings);
 }
 
-/* The truth of a constant of one element; `otherwise` where it is none. */
-static bool constant_is_zero(const ir_value *value, bool otherwise) {
-    if (!value->constant || value->constant->tensor.bytes == 0) return otherwise;
-    const uint8_t *byte = value->constant->tensor.data;
-    for (size_t i = 0; i < value->constant->tensor.bytes; i++) {
-        if (byte[i]) return false;
+/* Without a seed, a node's random numbers follow from the name of its first output: they are the same in every run,
+ * and different from those of other nodes. */
+base_status import_convert_random(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    if (status != BASE_OK) return status;
+    if (!import_attribute(n, "seed")) {
+        const char *name = import_output_named(n, 0) ? n->proto->output[0] : "";
+        const uint64_t stream = base_hash(name, strlen(name), 0) >> 1;
+        if (!import_attributes_add_integer(n, &attributes, "ouro.stream", (int64_t)stream))
+            return import_memory(n);
+    }
+    return import_finish(n, n->code, attributes, n->input_count, n->inputs);
+}
+
+/* A constant of one element that is zero, of any type: false, +0 or -0. */
+static bool is_zero(const ir_value *value) {
+    if (!value || !value->constant || value->constant->tensor.bytes == 0) return false;
+    const op_tensor *tensor = &value->constant->tensor;
+    const uint8_t *byte = tensor->data;
+    for (size_t i = 0; i < tensor->bytes; i++) {
+        const bool sign = i + 1 == tensor->bytes && byte[i] == 0x80; /* little-endian, as all data here */
+        if (byte[i] && !(sign && tensor->type.dtype != OP_BOOL)) return false;
     }
     return true;
 }
@@ -86,9 +103,7 @@ static base_status define_mask(import_node *n) {
 base_status import_convert_dropout(import_node *n) {
     ir_value *ratio = n->input_count > 1 ? n->inputs[1] : NULL,
              *training = n->input_count > 2 ? n->inputs[2] : NULL;
-    bool drops = training && !constant_is_zero(training, false) && !(ratio && constant_is_zero(ratio, false));
-    if (drops)
-        return base_fail_unsupported(n->importer->report, "training is not supported, only inference is");
+    if (training && !is_zero(training) && !is_zero(ratio)) return import_convert_random(n);
     base_status status = import_output_wanted(n, 1) ? define_mask(n) : BASE_OK;
     if (status != BASE_OK) return status;
     n->output_count = n->output_count > 1 ? 1 : n->output_count;

@@ -146,6 +146,8 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
 }
 
 base_status rt_execute(ouro_session *session, uint32_t graph) {
+    session->moment++;
+    if (session->mirror) session->mirror->moment = session->moment;
     if (session->trace || session->mirror) return execute_observed(session, graph);
     const rt_frame *frame = &session->frames[graph];
     for (const rt_step *step = frame->steps, *end = step + frame->step_count; step < end; step++) {
@@ -178,6 +180,7 @@ static base_status run(ouro_session *session) {
     session->placed = false;
     session->ran = false;
     session->iteration = 0;
+    session->moment = 0;
     base_status status = rt_binding_before_run(session, report);
     if (status == BASE_OK && session->mirror) status = rt_binding_before_run(session->mirror, report);
     if (status == BASE_OK) status = rt_execute(session, 0);

@@ -200,6 +200,7 @@ struct ouro_session {
     rt_trace_function *trace;
     void *trace_user;
     int64_t iteration;
+    uint64_t moment; /* graphs that have been executed since the run began; rt_environment points here */
     /* The check against unshared memory: a session in which every tensor has memory of its own does each step
      * too. In it: views copy, and moves always do. */
     struct ouro_session *mirror;

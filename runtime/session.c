@@ -397,8 +397,9 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     if (!session) return base_fail_memory(report);
     session->of = of;
     session->is_mirror = is_mirror;
-    session->environment =
-        (rt_environment){.threads = threads, .portable_only = strcmp(of->header->machine, "portable") == 0};
+    session->environment = (rt_environment){.threads = threads,
+                                            .portable_only = strcmp(of->header->machine, "portable") == 0,
+                                            .moment = &session->moment};
     base_arena_init(&session->arena, NULL);
     base_status status = make_all(session, options, report);
     if (status != BASE_OK) {
