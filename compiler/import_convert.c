@@ -116,6 +116,9 @@ static const import_row rows[] = {
     {"", "HannWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
     {"", "HammingWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
     {"", "BlackmanWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
+    /* steps of training */
+    {"ai.onnx.preview.training", "Momentum", 1, LAST, "alpha:f! beta:f! mode:s! norm_coefficient:f!", 5, ANY,
+     ANY, import_convert_plain},
     /* movement of data */
     {"", "Slice", 1, 9, "axes:I ends:I! starts:I!", 1, 1, 1, import_convert_slice},
     {"", "Split", 1, 1, "axis:i split:I", 1, 2, ANY, import_convert_split},

@@ -2,7 +2,7 @@
 # run_models.sh OURO OURO_MODELS FOLDER [small]: real models through the command, as a user would.
 #   - the example models of models/: compiled, verified, run with --check
 #   - ONNX's own node tests (libonnx-testdata): cases of operators that have kernels must pass, but for those of
-#     tests/unmatched_cases.txt, whose numbers are random
+#     tests/unmatched_cases.txt, whose outputs do not follow from their models
 #   - ../shared/models where it is there: stored outputs of ONNX Runtime, and the memory of each plan; `small`, for builds
 #     that are slow on purpose, leaves out the networks with weights of hundreds of megabytes
 # Ends with "N passed, N failed".
