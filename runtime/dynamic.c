@@ -313,7 +313,12 @@ static base_status infer(ouro_session *session, const rt_step *step) {
         if (slot != PLAN_ABSENT) step->inputs[i] = session->tensors[slot];
     }
     for (uint32_t i = 0; i < call->output_count; i++) step->outputs[i] = (op_tensor){0};
+    base_arena arena; /* where sizes depend on data, finding them takes memory */
+    base_arena_init(&arena, NULL);
+    if (op_row_of(call->code)->flags & OP_FLAG_DYNAMIC) call->arena = &arena;
     base_status status = op_infer(call, &session->report);
+    call->arena = NULL;
+    base_arena_free(&arena);
     for (uint32_t i = 0; i < call->output_count && status == BASE_OK; i++) {
         uint32_t slot = of->slots[node->outputs + i];
         op_tensor *output = &step->outputs[i];
