@@ -71,25 +71,44 @@ static void place(allocation *a, uint32_t buffer, size_t offset) {
     if (end_of(a, buffer) > a->height) a->height = end_of(a, buffer);
 }
 
+/* Restores the heap of keys, the highest end at its root, below `at`. */
+static void sink(planner_key *heap, size_t count, size_t at) {
+    planner_key key = heap[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && heap[child].offset < heap[child + 1].offset) child++;
+        if (heap[child].offset <= key.offset) break;
+        heap[at] = heap[child];
+    }
+    heap[at] = key;
+}
+
 /* The upper end of the highest free range below the height; false: there is none, and *offset is on top of
- * all. */
+ * all. Ranges are looked for from the top, where most are found: the buffers in the way come off a heap in the
+ * order of their ends, and are rarely all wanted. */
 static bool find_edge(allocation *a, uint32_t buffer, size_t *offset) {
-    size_t size = a->problem->buffers[buffer].size, alignment = alignment_of(a, buffer), top = 0;
-    size_t count = planner_overlaps_sorted(&a->overlaps, buffer, a->offsets);
-    bool found = false;
-    for (size_t k = 0; k <= count; k++) {
-        size_t end = k < count ? a->offsets[a->overlaps.found[k]] : a->height;
-        if (end >= size) {
-            size_t at = (end - size) & ~(alignment - 1);
-            if (at >= top) {
+    size_t size = a->problem->buffers[buffer].size, alignment = alignment_of(a, buffer), low = a->height;
+    size_t count = planner_overlaps_find(&a->overlaps, buffer);
+    planner_key *heap = a->overlaps.keys;
+    for (size_t k = 0; k < count; k++)
+        heap[k] = (planner_key){end_of(a, a->overlaps.found[k]), a->overlaps.found[k]};
+    for (size_t k = count / 2; k-- > 0;) sink(heap, count, k);
+    size_t top = count ? heap[0].offset : 0;
+    for (;;) { /* what lies above `low` is taken, or too short */
+        size_t end = count ? heap[0].offset : 0;
+        if (low >= end && low - end >= size) {
+            size_t at = (low - size) & ~(alignment - 1);
+            if (at >= end) {
                 *offset = at;
-                found = true;
+                return true;
             }
         }
-        if (k < count && end_of(a, a->overlaps.found[k]) > top) top = end_of(a, a->overlaps.found[k]);
+        if (!count) break;
+        if (a->offsets[heap[0].buffer] < low) low = a->offsets[heap[0].buffer];
+        heap[0] = heap[--count];
+        if (count) sink(heap, count, 0);
     }
-    if (!found) *offset = align_up(top, alignment);
-    return found;
+    *offset = align_up(top, alignment);
+    return false;
 }
 
 static bool is_free(allocation *a, uint32_t buffer, size_t offset) {

@@ -9,14 +9,24 @@
 
 #include "passes/planner.h"
 
+enum { PLANNER_BUCKET = 32 }; /* neighbours in the order that are one leaf of the tree */
+
+typedef struct planner_key {
+    size_t offset;
+    uint32_t buffer;
+} planner_key;
+
 typedef struct planner_overlaps {
     const planner_problem *problem;
     uint32_t *order;    /* buffers by first step, then id */
     uint32_t *position; /* of a buffer in order */
-    int64_t *latest;    /* the tree: largest last step of the placed ones; INT64_MIN: none */
-    size_t leaves;      /* a power of two */
-    bool *placed;       /* by buffer */
-    uint32_t *found;    /* room for the answer of planner_overlaps_find */
+    int64_t *first,
+        *last;         /* by position: the first step; the last one of those placed, INT64_MIN of others */
+    int64_t *latest;   /* the tree over buckets: the largest of last */
+    size_t leaves;     /* a power of two */
+    planner_key *keys; /* room for sorting */
+    bool *placed;      /* by buffer */
+    uint32_t *found;   /* room for the answer of planner_overlaps_find */
 } planner_overlaps;
 
 /* An empty set of placed buffers. False when memory runs out. */
