@@ -14,28 +14,49 @@ static const command_option ops_table[] = {
 
 enum { PROBE_INPUTS = 8, PROBE_OUTPUTS = 4 };
 
-/* Does some kernel take the operator with elements of `dtype` in input 0? It is asked about made-up
- * applications of tensors whose shapes are not known: the other inputs of the same type, or int64 (indices,
- * axes, shapes), or bool and twice the type (Where). What needs more than that to be accepted is not told. */
+/* Types of the inputs of made-up applications, one letter an input, the last for all that follow: s the type that is
+ * asked about, b bool, f float32, l int64. Only for operators of at least so many inputs, and at most. */
+static const struct {
+    const char *letters;
+    uint32_t least, most;
+} patterns[] = {
+    {"s", 1, PROBE_INPUTS},
+    {"sl", 2, PROBE_INPUTS},       /* indices, axes, shapes */
+    {"sb", 2, 2},                  /* conditions */
+    {"bs", 3, 3},                  /* Where */
+    {"sf", 2, 3},                  /* a scale */
+    {"sfssfsfs", 8, PROBE_INPUTS}, /* quantised operands, each with scale and zero point */
+    {"fls", 5, PROBE_INPUTS},      /* steps of training */
+};
+
+static op_dtype letter_dtype(char letter, op_dtype same) {
+    return letter == 'b' ? OP_BOOL : letter == 'f' ? OP_FLOAT : letter == 'l' ? OP_INT64 : same;
+}
+
+/* Does some kernel take the operator with elements of `dtype`? It is asked about made-up applications of tensors
+ * whose shapes are not known. What needs more than that to be accepted is not told. */
 static bool probe(const op_row *row, op_dtype dtype, base_arena *arena) {
-    static const op_dtype others[] = {OP_NONE, OP_INT64, OP_BOOL};
     rt_environment environment = {.threads = 1};
     uint32_t inputs = row->input_minimum > 0 ? (uint32_t)row->input_minimum : row->input_maximum ? 1 : 0;
     uint32_t outputs = row->output_minimum > 0 ? (uint32_t)row->output_minimum : 1;
-    if (inputs == 0 || inputs > PROBE_INPUTS || outputs > PROBE_OUTPUTS) return false;
+    if (outputs > PROBE_OUTPUTS) return false;
     op_attribute attributes[] = {
         {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_FLOAT},
         {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 0},
+        {.name = "mode", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {"standard", 8}},
     };
-    for (size_t other = 0; other < sizeof others / sizeof *others; other++) {
+    const size_t pattern_count = sizeof patterns / sizeof *patterns;
+    for (size_t try = 0; try < 2 * pattern_count; try++) { /* without a mode and with one */
+        size_t p = try % pattern_count, given = 2 + try / pattern_count;
+        if (inputs < patterns[p].least || inputs > patterns[p].most) continue;
         op_tensor in[PROBE_INPUTS] = {0}, out[PROBE_OUTPUTS] = {0};
+        size_t last = strlen(patterns[p].letters) - 1;
         for (uint32_t i = 0; i < inputs; i++) {
-            bool is_other = other == 2 ? i == 0 && inputs == 3 : i > 0;
-            in[i].type =
-                (op_type){.dtype = is_other && others[other] ? others[other] : dtype, .shape = {.rank = -1}};
+            in[i].type = (op_type){.dtype = letter_dtype(patterns[p].letters[i < last ? i : last], dtype),
+                                   .shape = {.rank = -1}};
         }
         op_call call = {.code = row->code,
-                        .attributes = {sizeof attributes / sizeof *attributes, attributes},
+                        .attributes = {given, attributes},
                         .input_count = inputs,
                         .output_count = outputs,
                         .inputs = in,
@@ -68,11 +89,12 @@ static int ops_main(const command *self, int count, char **arguments) {
     if (!status && !options.json) printf("%-20s %-8s %-44s %s\n", "operator", "version", "kernels", "types");
     for (int code = OP_CODE_NONE + 1; code < OP_CODE_COUNT && !status; code++) {
         const op_row *row = op_row_of((op_code)code);
-        if (row->domain[0]) continue; /* internal: no file may hold it */
+        if (strcmp(row->domain, "ouro") == 0) continue; /* internal: no file may hold it */
         char kernels[256], types[256] = "";
         print_kernels(row, kernels, sizeof kernels);
         emit_json_open(&json, NULL, '{');
         emit_json_text(&json, "name", row->name);
+        emit_json_text(&json, "domain", row->domain);
         emit_json_integer(&json, "since", (uint64_t)row->since);
         emit_json_open(&json, "types", '[');
         for (int dtype = OP_NONE + 1; dtype < OP_DTYPE_COUNT; dtype++) {

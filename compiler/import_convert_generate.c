@@ -54,15 +54,16 @@ base_status import_convert_constant(import_node *n) {
     return define_strings(n, 1, a->n_strings, a->strings);
 }
 
-/* Without a seed, a node's random numbers follow from the name of its first output: they are the same in every run,
- * and different from those of other nodes. */
+/* Without a seed, a node's random numbers follow from its graph's path and the name of its first output: they are the
+ * same in every run, and different from those of other nodes. */
 base_status import_convert_random(import_node *n) {
     op_attributes attributes;
     base_status status = import_attributes(n, n->code, &attributes);
     if (status != BASE_OK) return status;
     if (!import_attribute(n, "seed")) {
         const char *name = import_output_named(n, 0) ? n->proto->output[0] : "";
-        const uint64_t stream = base_hash(name, strlen(name), 0) >> 1;
+        const uint64_t path = base_hash(n->scope->path, strlen(n->scope->path), 0);
+        const uint64_t stream = base_hash(name, strlen(name), path) >> 1;
         if (!import_attributes_add_integer(n, &attributes, "ouro.stream", (int64_t)stream))
             return import_memory(n);
     }

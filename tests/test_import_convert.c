@@ -83,6 +83,14 @@ static const conversion conversions[] = {
     {"Dropout", 6, "x:1:2", "y", "ratio f 0.5"},
     {"Dropout", 7, "x:1:2", "y,mask", ""},
     {"Dropout", 12, "x:1:2", "y,mask", "seed i 3"},
+    {"Dropout", 13, "x:1:2;ratio:1:;training=0", "y,mask", ""},
+    /* random numbers: a stream of their own where there is no seed */
+    {"Dropout", 13, "x:1:2;ratio:1:;training:9:", "y,mask", "seed i 3"},
+    {"Dropout", 13, "x:1:2;ratio:1:;training:9:", "y", ""},
+    {"RandomNormal", 1, "", "y", "shape I 2,3;dtype i 11"},
+    {"RandomUniformLike", 1, "x:7:4", "y", "dtype i 1;high f 2"},
+    {"Bernoulli", 15, "x:1:4", "y", "seed f 2"},
+    {"Multinomial", 7, "x:1:4,5", "y", "sample_size i 7"},
 };
 
 static void add_input(onnx *o, char *spec) {

@@ -3,6 +3,7 @@
  * on the machine; bounds are five standard deviations wide.
  */
 #include "support_operators.h"
+#include "support_plan.h"
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -287,6 +288,48 @@ static void a_seed_of_dropout_means_the_mersenne_twister(void **state) {
     }
 }
 
+/* Iterations draw different numbers, also where they are nested; runs the same; and so does the check, which does every
+ * step twice. */
+static void iterations_differ_and_runs_do_not(void **state) {
+    (void)state;
+    support_session on;
+    support_session_open(&on,
+                         "module \"drawing\" {\n"
+                         "  constant %n: int64[] = {3}\n"
+                         "  constant %go: bool[] = {true}\n"
+                         "  graph main(%p: float32[2]) {\n"
+                         "    %first: float32[2] = RandomUniform() {shape = [2], seed = 1.0}\n"
+                         "    %y: float32[3,3,2] = Loop(%n, _) {ouro.scan_outputs = 1} {\n"
+                         "      graph outer(%i: int64[], %k: bool[]) {\n"
+                         "        %z: float32[3,2] = Loop(%n, _) {ouro.scan_outputs = 1} {\n"
+                         "          graph inner(%j: int64[], %l: bool[]) {\n"
+                         "            %r: float32[2] = RandomUniformLike(%p) {seed = 1.0}\n"
+                         "            yield %go, %r\n"
+                         "          }\n"
+                         "        }\n"
+                         "        yield %go, %z\n"
+                         "      }\n"
+                         "    }\n"
+                         "    yield %first, %y\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    const float p[2] = {0, 0};
+    float numbers[20], again[20];
+    support_bind(&on, 0, p, sizeof p);
+    for (int round = 0; round < 2; round++) {
+        float *to = round ? again : numbers;
+        support_run(&on);
+        memcpy(to, support_output(&on, 0, 8), 8);
+        memcpy(to + 2, support_output(&on, 1, 72), 72);
+    }
+    assert_memory_equal(numbers, again, sizeof numbers);
+    for (int i = 0; i < 20; i++) {
+        for (int k = 0; k < i; k++) assert_true(numbers[i] != numbers[k]);
+    }
+    support_session_close(&on);
+}
+
 static void what_does_not_fit_is_refused(void **state) {
     (void)state;
     const int64_t dims[] = {2, -3};
@@ -336,6 +379,7 @@ int main(void) {
         cmocka_unit_test(classes_come_by_their_weights),
         cmocka_unit_test(dropout_drops_and_scales),
         cmocka_unit_test(a_seed_of_dropout_means_the_mersenne_twister),
+        cmocka_unit_test(iterations_differ_and_runs_do_not),
         cmocka_unit_test(what_does_not_fit_is_refused),
         cmocka_unit_test(nothing_is_drawn_for_nothing),
     };

@@ -5,7 +5,8 @@
  * at its state after i + 1 steps. A stream is
  *
  *   - of a node with attribute seed: the same for equal seeds
- *   - of any other: that of attribute ouro.stream, which the importer makes from the name of the node's first output
+ *   - of any other: that of attribute ouro.stream, which the importer makes from the path of the node's graph
+ *     and the name of its first output
  *
  * and another one each time that the node runs again within one run of the model (in a loop). A second run of the
  * model gives the same numbers as the first.
