@@ -215,6 +215,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
                                      call.input_count ? op_type_print(&call.inputs[0].type, text, sizeof text)
                                                       : "these types");
     }
+    session->environment.moment = &session->frames[node->graph].moment;
     base_status status =
         rt_kernel_prepare(kernel, &call, &session->environment, &detail->arena, prepared, &session->report);
     if (status != BASE_OK) return status;

@@ -146,8 +146,8 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
 }
 
 base_status rt_execute(ouro_session *session, uint32_t graph) {
-    session->moment++;
-    if (session->mirror) session->mirror->moment = session->moment;
+    uint64_t moment = ++session->frames[graph].moment;
+    if (session->mirror) session->mirror->frames[graph].moment = moment;
     if (session->trace || session->mirror) return execute_observed(session, graph);
     const rt_frame *frame = &session->frames[graph];
     for (const rt_step *step = frame->steps, *end = step + frame->step_count; step < end; step++) {
@@ -180,7 +180,7 @@ static base_status run(ouro_session *session) {
     session->placed = false;
     session->ran = false;
     session->iteration = 0;
-    session->moment = 0;
+    for (uint64_t g = 0; g < session->of->header->graphs.count; g++) session->frames[g].moment = 0;
     base_status status = rt_binding_before_run(session, report);
     if (status == BASE_OK && session->mirror) status = rt_binding_before_run(session->mirror, report);
     if (status == BASE_OK) status = rt_execute(session, 0);

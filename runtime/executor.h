@@ -77,6 +77,7 @@ typedef struct rt_frame {
     const uint32_t *dynamic; /* the dynamic tensors that the graph makes, parameters included */
     uint32_t dynamic_count;
     int64_t remaining; /* of a loop's body: iterations that may still come after this one */
+    uint64_t moment;   /* how often the graph has been executed in this run; see rt_environment */
 } rt_frame;
 
 /* The value of one tensor handed to another. */
@@ -200,7 +201,6 @@ struct ouro_session {
     rt_trace_function *trace;
     void *trace_user;
     int64_t iteration;
-    uint64_t moment; /* graphs that have been executed since the run began; rt_environment points here */
     /* The check against unshared memory: a session in which every tensor has memory of its own does each step
      * too. In it: views copy, and moves always do. */
     struct ouro_session *mirror;

@@ -18,8 +18,8 @@ enum { RT_ALIGNMENT = 64, RT_KERNEL_INPUTS = 8 };
 typedef struct rt_environment {
     int threads;        /* OpenMP threads to use, at least 1 */
     bool portable_only; /* never choose oneDNN: the oracle of the tests */
-    /* Tells executions of one application apart, for random numbers: 1 at the first execution of a graph within a run,
-     * more at each later one. Read while the kernel runs, valid as long as what was prepared; NULL: always 1. */
+    /* How often the graph in which the application stands has been executed within a run, this time included: tells
+     * iterations apart where random numbers are drawn. Read while the kernel runs; NULL: always 1. */
     const uint64_t *moment;
 } rt_environment;
 

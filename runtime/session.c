@@ -212,6 +212,7 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
         return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
                          kernel ? "does not accept these types" : "is not in this library");
     }
+    session->environment.moment = &session->frames[node->graph].moment;
     base_status status =
         rt_kernel_prepare(kernel, &call, &session->environment, &session->arena, &step->prepared, report);
     if (status != BASE_OK) return status;
@@ -397,9 +398,8 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     if (!session) return base_fail_memory(report);
     session->of = of;
     session->is_mirror = is_mirror;
-    session->environment = (rt_environment){.threads = threads,
-                                            .portable_only = strcmp(of->header->machine, "portable") == 0,
-                                            .moment = &session->moment};
+    session->environment =
+        (rt_environment){.threads = threads, .portable_only = strcmp(of->header->machine, "portable") == 0};
     base_arena_init(&session->arena, NULL);
     base_status status = make_all(session, options, report);
     if (status != BASE_OK) {
