@@ -352,7 +352,7 @@ static bool is_dynamic(const plan_writer *w, const ir_value *value) {
 static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     const op_row *row = op_row_of(node->code);
     const pass_memory *memory = w->memory;
-    bool view = memory->executions[node->id.index] == PASS_VIEW, dynamic = false;
+    bool view = memory->executions[node->id.index] == PASS_VIEW, dynamic = row->flags & OP_FLAG_DYNAMIC;
     to->graph = w->graph_number[node->graph->id.index];
     to->graph_count = node->graph_count;
     to->first_graph = node->graph_count ? w->graph_number[node->graphs[0]->id.index] : 0;

@@ -5,8 +5,9 @@
  *     %y = Identity(%x)                            =>   %x
  *     %y = If(true) {...} {...}                    =>   the nodes of the branch
  *
- * Nodes run on portable kernels. Results above LARGEST_RESULT stay nodes: a file of a few bytes must not
- * demand more memory than the machine has; so does a node that fails (it will fail when it runs, if it runs).
+ * Nodes run on portable kernels. Results above LARGEST_RESULT stay nodes, and so do those of unknown size whose
+ * inputs have more than LARGEST_MEASURED elements: a file of a few bytes must not demand more memory than the
+ * machine has. A node that fails stays too (it will fail when it runs, if it runs).
  *
  * Needs: types. Makes: fewer nodes, more constants; types of what depends on them may become better known
  * (infer-shapes again).
@@ -15,6 +16,8 @@
 #include <string.h>
 
 static const size_t largest_result = (size_t)1 << 31;
+/* Elements of an input of a node whose result's size is not known beforehand. */
+static const int64_t largest_measured = (int64_t)1 << 20;
 
 typedef struct folder {
     pass_context *context;
@@ -56,10 +59,38 @@ static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_va
     return true;
 }
 
+/* Results whose sizes are not known before they are there. */
+static bool evaluate_measured(folder *f, ir_node *node, op_call *call) {
+    const rt_environment *environment = &f->context->options->environment;
+    base_report ignored = {0};
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        int64_t elements = 0;
+        if (call->inputs[i].type.dtype == OP_NONE) continue;
+        if (!op_shape_elements(&call->inputs[i].type.shape, &elements) || elements > largest_measured)
+            return false;
+    }
+    ir_value **constants = BASE_ARRAY(&f->arena, ir_value *, node->output_count);
+    bool done = constants && rt_kernel_evaluate(call, environment, &f->arena, &ignored) == BASE_OK;
+    for (uint32_t i = 0; i < node->output_count && done; i++) {
+        const op_tensor *output = &call->outputs[i];
+        if (!node->outputs[i]) continue;
+        constants[i] =
+            ir_constant_copy(f->module, node->outputs[i]->name, &output->type, output->data, output->bytes);
+        done = constants[i] != NULL;
+    }
+    for (uint32_t i = 0; constants && i < node->output_count; i++) {
+        if (!constants[i]) continue;
+        if (done) ir_value_replace(node->outputs[i], constants[i]);
+        else ir_constant_remove(f->module, constants[i]);
+    }
+    return done;
+}
+
 static bool evaluate(folder *f, ir_node *node) {
     op_call call;
     base_report ignored = {0};
     if (!ir_node_call(node, &f->arena, &call) || op_infer(&call, &ignored) != BASE_OK) return false;
+    if (op_row_of(node->code)->flags & OP_FLAG_DYNAMIC) return evaluate_measured(f, node, &call);
     ir_value **constants = BASE_ARRAY(&f->arena, ir_value *, node->output_count);
     bool done = constants && reserve_outputs(f, node, &call, constants) &&
                 rt_kernel_evaluate(&call, &f->context->options->environment, &f->arena, &ignored) == BASE_OK;

@@ -2,7 +2,8 @@
  *
  * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it
  * is prepared once to learn its scratch. Nodes whose shapes are not known before the run get the first kernel
- * that accepts any shape; their scratch is known when they run.
+ * that accepts any shape; their scratch is known when they run. So is that of nodes whose result has a size that
+ * depends on data.
  *
  * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
  * nodes has a kernel.
@@ -36,7 +37,7 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     }
     node->kernel = kernel->name;
     node->scratch_bytes = 0;
-    if (!shapes_known(&call)) return BASE_OK;
+    if ((op_row_of(node->code)->flags & OP_FLAG_DYNAMIC) || !shapes_known(&call)) return BASE_OK;
     rt_prepared prepared;
     base_status status = rt_kernel_prepare(kernel, &call, environment, arena, &prepared, report);
     if (status == BASE_OK) node->scratch_bytes = prepared.scratch_bytes;

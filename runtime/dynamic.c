@@ -171,6 +171,7 @@ static bool is_prepared(const rt_dynamic *detail) {
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!is_same_type(&detail->types[i], &call->inputs[i].type)) return false;
     }
+    if (op_row_of(call->code)->flags & OP_FLAG_DYNAMIC) return true; /* prepared without them */
     for (uint32_t i = 0; i < call->output_count; i++) {
         if (!is_same_type(&detail->types[call->input_count + i], &call->outputs[i].type)) return false;
     }
@@ -303,7 +304,9 @@ static base_status append(ouro_session *session, const rt_step *step, bool *done
     return BASE_OK;
 }
 
-/* Types of the outputs, from what the inputs are now. */
+/* ---- running -------------------------------------------------------------------------------------------- */
+
+/* Types of the outputs, from what the inputs are now; those that nobody wants are absent. */
 static base_status infer(ouro_session *session, const rt_step *step) {
     const plan *of = session->of;
     const plan_node *node = &of->nodes[step->node];
@@ -314,12 +317,7 @@ static base_status infer(ouro_session *session, const rt_step *step) {
         if (slot != PLAN_ABSENT) step->inputs[i] = session->tensors[slot];
     }
     for (uint32_t i = 0; i < call->output_count; i++) step->outputs[i] = (op_tensor){0};
-    base_arena arena; /* where sizes depend on data, finding them takes memory */
-    base_arena_init(&arena, NULL);
-    if (op_row_of(call->code)->flags & OP_FLAG_DYNAMIC) call->arena = &arena;
     base_status status = op_infer(call, &session->report);
-    call->arena = NULL;
-    base_arena_free(&arena);
     for (uint32_t i = 0; i < call->output_count && status == BASE_OK; i++) {
         uint32_t slot = of->slots[node->outputs + i];
         op_tensor *output = &step->outputs[i];
@@ -329,6 +327,19 @@ static base_status infer(ouro_session *session, const rt_step *step) {
         }
         output->symbolic = NULL;
         output->type.layout = (op_layout)of->tensors[slot].layout;
+    }
+    return status;
+}
+
+/* The types are final: they have sizes, and are what was planned where anything was. */
+static base_status settle_types(ouro_session *session, const rt_step *step) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[step->node];
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < node->output_count && status == BASE_OK; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        op_tensor *output = &step->outputs[i];
+        if (output->type.dtype == OP_NONE) continue;
         if (!op_type_bytes(&output->type, &output->bytes)) {
             char text[256];
             status = base_fail(&session->report, BASE_INVALID, "its output is %s: too large, or not known",
@@ -340,33 +351,51 @@ static base_status infer(ouro_session *session, const rt_step *step) {
     return status;
 }
 
-base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
-    const plan *of = session->of;
-    const plan_node *node = &of->nodes[step->node];
-    base_status status = infer(session, step);
-    if (status != BASE_OK || share_bytes(session, step)) return status;
-    if (((const rt_dynamic *)step->detail)->grows) {
-        bool done;
-        status = append(session, step, &done);
-        if (status != BASE_OK || done) return status;
-    }
+static base_status take_outputs(ouro_session *session, const rt_step *step) {
+    const plan_node *node = &session->of->nodes[step->node];
     for (uint32_t i = 0; i < node->output_count; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
+        uint32_t slot = session->of->slots[node->outputs + i];
         op_tensor *output = &step->outputs[i];
         if (output->type.dtype == OP_NONE) continue;
         if (session->dynamic[slot] && !rt_value_new(session, slot, &output->type, output->bytes))
             return BASE_MACHINE;
         output->data = session->tensors[slot].data;
     }
-    if (!is_prepared(step->detail)) status = prepare(session, step);
+    return BASE_OK;
+}
+
+/* The kernel says what dimensions its outputs have; only then they get memory. */
+static base_status measure(ouro_session *session, const rt_step *step, void *scratch) {
+    const rt_prepared *prepared = &step->prepared;
+    base_status status =
+        prepared->kernel->measure(prepared, step->inputs, step->outputs, scratch, &session->report);
+    if (status == BASE_OK) status = settle_types(session, step);
+    return status == BASE_OK ? take_outputs(session, step) : status;
+}
+
+base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
+    const rt_dynamic *detail = step->detail;
+    bool measured = op_row_of(detail->call.code)->flags & OP_FLAG_DYNAMIC;
+    base_status status = infer(session, step);
+    if (status == BASE_OK && !measured) {
+        status = settle_types(session, step);
+        if (status != BASE_OK || share_bytes(session, step)) return status;
+        bool done = false;
+        if (detail->grows) status = append(session, step, &done);
+        if (done) return status;
+        if (status == BASE_OK) status = take_outputs(session, step);
+    }
+    if (status == BASE_OK && !is_prepared(detail)) status = prepare(session, step);
     if (status != BASE_OK) return status;
     rt_buffer *scratch = NULL;
     if (step->prepared.scratch_bytes) {
         scratch = rt_pool_take(&session->pool, step->prepared.scratch_bytes);
         if (!scratch) return base_fail_memory(&session->report);
     }
-    status = step->prepared.run(&step->prepared, step->inputs, step->outputs, scratch ? scratch->data : NULL,
-                                &session->report);
+    void *data = scratch ? scratch->data : NULL;
+    if (measured) status = measure(session, step, data);
+    if (status == BASE_OK)
+        status = step->prepared.run(&step->prepared, step->inputs, step->outputs, data, &session->report);
     rt_buffer_release(&session->pool, scratch);
     return status;
 }

@@ -61,15 +61,8 @@ void rt_kernel_release(rt_prepared *prepared) {
     *prepared = (rt_prepared){0};
 }
 
-base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
-                               base_report *report) {
-    rt_environment portable = *environment;
-    portable.portable_only = true;
-    const rt_kernel *kernel = rt_kernel_select(call, &portable);
-    if (!kernel) {
-        return base_fail(report, BASE_INVALID, "operator %s has no kernel for these types",
-                         op_row_of(call->code)->name);
-    }
+/* Memory from the arena for the outputs that have none. */
+static base_status take_outputs(const op_call *call, base_arena *arena, base_report *report) {
     for (uint32_t i = 0; i < call->output_count; i++) {
         op_tensor *output = &call->outputs[i];
         if (output->type.dtype == OP_NONE || output->data) continue;
@@ -82,17 +75,38 @@ base_status rt_kernel_evaluate(const op_call *call, const rt_environment *enviro
         if (!memory) return base_fail_memory(report);
         output->data = memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
     }
+    return BASE_OK;
+}
+
+static base_status measure(const op_call *call, const rt_prepared *prepared, void *scratch, base_arena *arena,
+                           base_report *report) {
+    for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i].data = NULL;
+    base_status status = prepared->kernel->measure(prepared, call->inputs, call->outputs, scratch, report);
+    return status == BASE_OK ? take_outputs(call, arena, report) : status;
+}
+
+base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
+                               base_report *report) {
+    rt_environment portable = *environment;
+    portable.portable_only = true;
+    const rt_kernel *kernel = rt_kernel_select(call, &portable);
+    if (!kernel) {
+        return base_fail(report, BASE_INVALID, "operator %s has no kernel for these types",
+                         op_row_of(call->code)->name);
+    }
+    base_status status = kernel->measure ? BASE_OK : take_outputs(call, arena, report);
+    if (status != BASE_OK) return status;
     rt_prepared prepared;
-    base_status status = rt_kernel_prepare(kernel, call, &portable, arena, &prepared, report);
+    status = rt_kernel_prepare(kernel, call, &portable, arena, &prepared, report);
     if (status == BASE_OK) {
         char *scratch = NULL;
         if (prepared.scratch_bytes) {
             scratch = base_arena_alloc(arena, prepared.scratch_bytes + RT_ALIGNMENT, 1);
             if (scratch) scratch += (RT_ALIGNMENT - (uintptr_t)scratch % RT_ALIGNMENT) % RT_ALIGNMENT;
         }
-        status = prepared.scratch_bytes && !scratch
-                     ? base_fail_memory(report)
-                     : prepared.run(&prepared, call->inputs, call->outputs, scratch, report);
+        if (prepared.scratch_bytes && !scratch) status = base_fail_memory(report);
+        if (status == BASE_OK && kernel->measure) status = measure(call, &prepared, scratch, arena, report);
+        if (status == BASE_OK) status = prepared.run(&prepared, call->inputs, call->outputs, scratch, report);
     }
     rt_kernel_release(&prepared);
     return status;

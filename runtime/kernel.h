@@ -5,7 +5,8 @@
  * then runs it any number of times. Kernels hold no state of their own: everything is in rt_prepared.
  *
  * A kernel never allocates while it runs: what it needs beside its tensors is scratch that the plan lays out.
- * (Kernels of operators whose result size depends on data are the exception: OP_FLAG_DYNAMIC.)
+ * Where the size of a result depends on data (OP_FLAG_DYNAMIC), the kernel is asked for it before it runs
+ * (rt_kernel.measure), and memory for the result is then found for it.
  */
 #ifndef OURO_KERNEL_H
 #define OURO_KERNEL_H
@@ -68,6 +69,11 @@ struct rt_kernel {
      * known. Deterministic: the same call and environment need the same scratch. */
     base_status (*prepare)(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report);
+    /* Of operators with OP_FLAG_DYNAMIC, and only of those: sets the dimensions of the outputs that inference
+     * leaves open. Called before each run with its inputs; the run then gets the same scratch, as this left
+     * it. Outputs have the types that op_infer gave and no data; those that nobody wants have dtype OP_NONE.
+     * `prepare` looks at nothing of the outputs there but their dtypes. */
+    rt_run_function *measure;
     /* Gives back what prepare took outside the arena; NULL where there is nothing. */
     void (*release)(rt_prepared *prepared);
 };
@@ -88,7 +94,8 @@ void rt_kernel_release(rt_prepared *prepared);
 
 /* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
  * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned),
- * unless the caller has set their data already. BASE_INVALID where no kernel accepts it. */
+ * unless the caller has set their data already. Outputs of a kernel that measures get their dimensions and
+ * always their data here. BASE_INVALID where no kernel accepts it. */
 base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
                                base_report *report);
 

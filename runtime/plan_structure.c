@@ -378,6 +378,8 @@ static bool check_node(checker *c, uint32_t number) {
             return fail(c, "attribute %" PRIu64 " of node \"%s\" (%s) is not valid", i, name, operator_name);
         }
     }
+    if (row->flags & OP_FLAG_DYNAMIC && !(node->flags & PLAN_NODE_DYNAMIC))
+        return fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name, operator_name);
     if (owns && node->flags & PLAN_NODE_VIEW)
         return fail(c, "node \"%s\" (%s) is a view", name, operator_name);
     const char *kernel = text_of(c, node->kernel);
