@@ -1,4 +1,5 @@
-/* infer_signal.c: Einsum, and what is made of signals: DFT, STFT, MelWeightMatrix. */
+/* infer_signal.c: Einsum, and what is made of signals and texts: DFT, STFT, MelWeightMatrix,
+ * TfIdfVectorizer. */
 #include "ir/infer.h"
 #include "ir/op_einsum.h"
 
@@ -219,5 +220,26 @@ base_status op_infer_mel_weight_matrix(op_call *call, base_report *report) {
                          "attribute \"output_datatype\" is %" PRId64 ", expected a number type", dtype);
     op_shape shape = {.rank = 2, .dims = {length >= 0 ? length / 2 + 1 : OP_DIM_UNKNOWN, bins}};
     op_output_set(call, 0, (op_dtype)dtype, &shape);
+    return BASE_OK;
+}
+
+/* ---- TfIdfVectorizer ----------------------------------------------------------------------------------- */
+
+base_status op_infer_tf_idf(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET_INDICES | OP_SET(OP_STRING), report);
+    if (status != BASE_OK) return status;
+    size_t count;
+    const int64_t *indexes = op_attribute_integers(&call->attributes, "ngram_indexes", &count);
+    op_shape shape = call->inputs[0].type.shape;
+    int64_t width = 0;
+    for (size_t i = 0; i < count; i++)
+        width = indexes[i] >= width && indexes[i] < INT32_MAX ? indexes[i] + 1 : width;
+    if (shape.rank == 0 || shape.rank > 2 || count == 0)
+        return base_fail(report, BASE_INVALID,
+                         "input 0 has rank %d and there are %zu indexes, expected a row or rows, "
+                         "and an index for each n-gram",
+                         shape.rank, count);
+    if (shape.rank > 0) shape.dims[shape.rank - 1] = width;
+    op_output_set(call, 0, OP_FLOAT, shape.rank < 0 ? NULL : &shape);
     return BASE_OK;
 }

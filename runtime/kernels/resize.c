@@ -24,7 +24,7 @@ typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding;
 
 typedef struct tap {
     int64_t index;
-    float weight;
+    double weight;
 } tap;
 
 typedef struct resize_state {
@@ -86,8 +86,8 @@ static void fill_taps(const resize_state *state, int32_t axis, double x, tap *ta
         taps[0] = (tap){clamp(round_coordinate(state->rounding, x), extent), 1};
     } else if (state->taps == 2) {
         double low = floor(x);
-        taps[0] = (tap){clamp(low, extent), (float)(1 - (x - low))};
-        taps[1] = (tap){clamp(low + 1, extent), (float)(x - low)};
+        taps[0] = (tap){clamp(low, extent), 1 - (x - low)};
+        taps[1] = (tap){clamp(low + 1, extent), x - low};
     } else {
         const double low = floor(x), t = x - low, a = state->cubic;
         const double weights[TAPS] = {((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
@@ -98,11 +98,11 @@ static void fill_taps(const resize_state *state, int32_t axis, double x, tap *ta
         for (int k = 0; k < TAPS; k++) {
             double at = low - 1 + k;
             bool outside = state->exclude_outside && (at < 0 || at > (double)(extent - 1));
-            taps[k] = (tap){clamp(at, extent), outside ? 0 : (float)weights[k]};
-            sum += (double)taps[k].weight;
+            taps[k] = (tap){clamp(at, extent), outside ? 0 : weights[k]};
+            sum += taps[k].weight;
         }
         for (int k = 0; k < TAPS && state->exclude_outside && sum != 0; k++)
-            taps[k].weight = (float)((double)taps[k].weight / sum);
+            taps[k].weight = taps[k].weight / sum;
     }
     if (state->coordinates == CROP && (x < 0 || x > (double)(extent - 1))) taps[0].index = -1;
 }
@@ -133,7 +133,7 @@ static void fill_tables(const resize_state *state, const op_tensor *inputs, uint
 
 typedef struct term {
     int64_t offset;
-    float weight;
+    double weight;
 } term;
 
 typedef struct resize_context {
@@ -195,14 +195,14 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
                 for (int i = 0; i < count; i++) {
                     float line = 0;
                     for (int k = 0; k < state->taps; k++)
-                        line += taps[k].weight * from[terms[i].offset + taps[k].index];
-                    single += terms[i].weight * line;
+                        line += (float)taps[k].weight * from[terms[i].offset + taps[k].index];
+                    single += (float)terms[i].weight * line;
                 }
                 sum = (double)single;
             } else if (!outside) {
                 for (int i = 0; i < count; i++) {
                     for (int k = 0; k < state->taps; k++)
-                        sum += (double)terms[i].weight * (double)taps[k].weight *
+                        sum += terms[i].weight * taps[k].weight *
                                rt_element_load(state->dtype, context->from, terms[i].offset + taps[k].index);
                 }
             }
