@@ -225,10 +225,14 @@ static void products_follow_their_definition(void **state) {
     (void)state;
     test_random random = {SEED + 2};
     for (int round = 0; round < 500; round++) {
-        const bool quantized = round % 2, large = round % 25 == 0;
+        const bool quantized = round % 2, large = round % 25 == 0, wide = round % 25 == 1;
         fixture f = begin(quantized ? OP_QLINEAR_MATMUL : OP_MATMUL_INTEGER);
-        const int64_t rows = test_random_below(&random, large ? 300 : 7),
-                      columns = test_random_below(&random, large ? 300 : 7);
+        const int64_t rows = test_random_below(&random, large  ? 300
+                                                        : wide ? 3
+                                                               : 7),
+                      columns = test_random_below(&random, large  ? 300
+                                                           : wide ? 2500
+                                                                  : 7);
         const int64_t depth = test_random_below(&random, large ? 700 : 9),
                       outer = 1 + test_random_below(&random, 3);
         const int64_t stack = 1 + test_random_below(&random, 3);
@@ -265,7 +269,7 @@ static void products_follow_their_definition(void **state) {
         const op_tensor *left = &f.inputs[0], *right = &f.inputs[quantized ? 3 : 1];
         const op_tensor *left_zero = &f.inputs[2], *right_zero = &f.inputs[quantized ? 5 : 3];
         const int64_t count = test_elements(&f.outputs[0]);
-        for (int64_t i = 0; i < count; i += large ? 37 : 1) {
+        for (int64_t i = 0; i < count; i += large || wide ? 37 : 1) {
             const int64_t column = i % columns, row = i / columns % rows, matrix = i / columns / rows;
             const int64_t b_matrix = shared == 0 ? matrix : shared == 1 ? matrix % stack : 0;
             const int64_t at_a = lines_index(a_kind, matrix, row, rows);

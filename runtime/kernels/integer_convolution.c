@@ -2,16 +2,21 @@
  * strides, dilations, padding; zero points and scales of the weights for all filters or for each.
  *
  * A product of matrices: rows are the filters of a group, columns output positions, the depth channels times
- * window. The input is gathered a line at a time as the product asks for it. Padding counts as the zero point, that
- * is, as nothing.
+ * window. The input is gathered a line at a time as the product asks for it. Groups of few filters (depthwise
+ * convolution) add whole output rows instead. Padding counts as the zero point, that is, as nothing.
  */
 #include "ir/op_window.h"
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/product.h"
 #include <string.h>
 
+enum { FEW_FILTERS = 4 }; /* of a group: products would copy the input for next to nothing */
+
 typedef struct integer_convolution {
     op_window window;
+    /* For each window element: what position 0 sees of each dimension, and the positions [first, end) of the last one
+     * that see the input. */
+    const int64_t *shifts, *firsts, *ends;
     int64_t batch, group, channels, filters; /* channels and filters of one group */
     int64_t input_size, output_size, kernel_size;
     op_dtype x_dtype, w_dtype, y_dtype;
@@ -36,20 +41,36 @@ typedef struct gather_context {
     const integer_convolution *shape;
     const char *x; /* the first channel of the group */
     int16_t zero;
-    int64_t position, count; /* the output positions of the block */
+    int64_t at[OP_WINDOW_RANK]; /* the first output position of the block */
+    int64_t count;              /* of them */
 } gather_context;
 
-/* Where in [0, count) the positions from `from` on of an output row see the input; `shift` is what the first position
- * of the row sees. */
-static void find_inside(int64_t shift, int64_t stride, int64_t input, int64_t from, int64_t count,
-                        int64_t *low, int64_t *high) {
-    const int64_t rest = input - shift;
-    int64_t first = shift >= 0 ? 0 : (-shift + stride - 1) / stride,
-            end = rest <= 0 ? 0 : (rest - 1) / stride + 1;
-    first = first < from ? from : first > from + count ? from + count : first;
-    end = end < first ? first : end > from + count ? from + count : end;
-    *low = first - from;
-    *high = end - from;
+/* The output position with this number. */
+static void locate(const op_window *window, int64_t position, int64_t at[OP_WINDOW_RANK]) {
+    for (int32_t i = window->rank - 1; i >= 0; i--) {
+        at[i] = position % window->output[i];
+        position /= window->output[i];
+    }
+}
+
+/* The next output row: at[rank - 1] becomes 0. */
+static void next_row(const op_window *window, int64_t at[OP_WINDOW_RANK]) {
+    at[window->rank - 1] = 0;
+    for (int32_t i = window->rank - 2; i >= 0 && ++at[i] == window->output[i]; i--) at[i] = 0;
+}
+
+/* Where the input row lies that an output row sees through window element `tap`, counted from the channel's first
+ * element to the one that the row's first position sees, which may be padding. False: the whole row is. */
+static bool find_row(const op_window *window, const int64_t *shift, const int64_t *at, int64_t *offset) {
+    const int32_t last = window->rank - 1;
+    int64_t row = 0;
+    for (int32_t i = 0; i < last; i++) {
+        const int64_t in = at[i] * window->stride[i] + shift[i];
+        if (in < 0 || in >= window->input[i]) return false;
+        row = row * window->input[i] + in;
+    }
+    *offset = row * window->input[last] + shift[last];
+    return true;
 }
 
 /* Line `k` of the gathered matrix: what one window element of one channel sees at the block's positions. */
@@ -58,55 +79,71 @@ static void gather_line(const void *user, int64_t k, int16_t *line) {
     const integer_convolution *shape = gather->shape;
     const op_window *window = &shape->window;
     const int32_t last = window->rank - 1;
-    const char *channel = gather->x + k / shape->kernel_size * shape->input_size;
-    int64_t shift[OP_WINDOW_RANK], at[OP_WINDOW_RANK];
-    int64_t tap = k % shape->kernel_size, position = gather->position;
-    for (int32_t i = last; i >= 0; i--) {
-        shift[i] = tap % window->kernel[i] * window->dilation[i] - window->before[i];
-        tap /= window->kernel[i];
-        at[i] = position % window->output[i];
-        position /= window->output[i];
-    }
+    const int64_t channel = k / shape->kernel_size, tap = k % shape->kernel_size,
+                  width = window->output[last];
+    const char *x = gather->x + channel * shape->input_size;
+    const int64_t *shift = shape->shifts + tap * window->rank;
+    int64_t at[OP_WINDOW_RANK];
+    for (int32_t i = 0; i <= last; i++) at[i] = gather->at[i];
     for (int64_t left = gather->count; left > 0;) {
-        const int64_t rest = window->output[last] - at[last], length = rest < left ? rest : left;
-        int64_t row = 0, low = 0, high = 0;
-        bool seen = true;
-        for (int32_t i = 0; i < last; i++) {
-            const int64_t in = at[i] * window->stride[i] + shift[i];
-            seen = seen && in >= 0 && in < window->input[i];
-            row = row * window->input[i] + in;
+        const int64_t from = at[last], to = width - from < left ? width : from + left;
+        int64_t offset, first = shape->firsts[tap], end = shape->ends[tap];
+        if (!find_row(window, shift, at, &offset)) {
+            memset(line, 0, (size_t)(to - from) * sizeof *line);
+        } else {
+            first = first < from ? from : first > to ? to : first;
+            end = end < first ? first : end > to ? to : end;
+            if (first > from) memset(line, 0, (size_t)(first - from) * sizeof *line);
+            if (end > first) {
+                rt_bytes_load(shape->x_dtype, line + (first - from),
+                              x + offset + first * window->stride[last], window->stride[last], end - first,
+                              gather->zero);
+            }
+            if (to > end) memset(line + (end - from), 0, (size_t)(to - end) * sizeof *line);
         }
-        if (seen)
-            find_inside(shift[last], window->stride[last], window->input[last], at[last], length, &low,
-                        &high);
-        memset(line, 0, (size_t)low * sizeof *line);
-        if (high > low) {
-            const int64_t in = (at[last] + low) * window->stride[last] + shift[last];
-            rt_bytes_load(shape->x_dtype, line + low, channel + row * window->input[last] + in,
-                          window->stride[last], high - low, gather->zero);
-        }
-        memset(line + high, 0, (size_t)(length - high) * sizeof *line);
-        line += length;
-        left -= length;
-        at[last] = 0; /* the next row */
-        for (int32_t i = last - 1; i >= 0 && ++at[i] == window->output[i]; i--) at[i] = 0;
+        line += to - from;
+        left -= to - from;
+        next_row(window, at);
     }
 }
+
+/* Sums of one row, from `position` on, of filter `filter`, to their place in the result. */
+static void finish_row(const integer_convolution_job *job, int64_t image, int64_t filter, int64_t position,
+                       int64_t count, const int32_t *sums) {
+    const integer_convolution *shape = job->shape;
+    const int64_t to = (image * shape->group * shape->filters + filter) * shape->output_size + position;
+    if (!shape->quantized) {
+        memcpy((int32_t *)(void *)job->y + to, sums, (size_t)count * sizeof(int32_t));
+        return;
+    }
+    const rt_requantization how = {.bias = job->bias ? job->bias[filter] : 0,
+                                   .a_scale = job->x_scale[0],
+                                   .b_scale = job->w_scale + (shape->scale_each ? filter : 0),
+                                   .y_scale = job->y_scale[0],
+                                   .dtype = shape->y_dtype,
+                                   .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
+    rt_requantize(&how, sums, count, job->y + to);
+}
+
+static int32_t filter_zero(const integer_convolution_job *job, int64_t filter) {
+    if (!job->w_zero) return 0;
+    return rt_byte_load(job->shape->w_dtype, job->w_zero, job->shape->zero_each ? filter : 0);
+}
+
+/* ---- products ------------------------------------------------------------------------------------------ */
 
 static void run_block(const integer_convolution_job *job, int64_t image, int64_t group, int64_t row,
                       int64_t rows, int64_t position, int64_t count, void *scratch) {
     const integer_convolution *shape = job->shape;
     const int64_t depth = shape->channels * shape->kernel_size, filter = group * shape->filters + row;
     int16_t zeros[RT_INTEGER_ROWS] = {0};
-    for (int64_t i = 0; i < rows && job->w_zero; i++) {
-        zeros[i] = (int16_t)rt_byte_load(shape->w_dtype, job->w_zero, shape->zero_each ? filter + i : 0);
-    }
-    const gather_context gather = {.shape = shape,
-                                   .x = job->x +
-                                        (image * shape->group + group) * shape->channels * shape->input_size,
-                                   .zero = job->x_zero,
-                                   .position = position,
-                                   .count = count};
+    for (int64_t i = 0; i < rows; i++) zeros[i] = (int16_t)filter_zero(job, filter + i);
+    gather_context gather = {.shape = shape,
+                             .x = job->x +
+                                  (image * shape->group + group) * shape->channels * shape->input_size,
+                             .zero = job->x_zero,
+                             .count = count};
+    locate(&shape->window, position, gather.at);
     const rt_integer_block block = {.rows = rows,
                                     .columns = count,
                                     .depth = depth,
@@ -119,23 +156,11 @@ static void run_block(const integer_convolution_job *job, int64_t image, int64_t
     int64_t pitch;
     const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
     for (int64_t i = 0; i < rows; i++, sums += pitch) {
-        const int64_t to =
-            (image * shape->group * shape->filters + filter + i) * shape->output_size + position;
-        if (!shape->quantized) {
-            memcpy((int32_t *)(void *)job->y + to, sums, (size_t)count * sizeof(int32_t));
-            continue;
-        }
-        const rt_requantization how = {.bias = job->bias ? job->bias[filter + i] : 0,
-                                       .a_scale = job->x_scale[0],
-                                       .b_scale = job->w_scale + (shape->scale_each ? filter + i : 0),
-                                       .y_scale = job->y_scale[0],
-                                       .dtype = shape->y_dtype,
-                                       .zero = rt_byte_load(shape->y_dtype, job->y_zero, 0)};
-        rt_requantize(&how, sums, count, job->y + to);
+        finish_row(job, image, filter + i, position, count, sums);
     }
 }
 
-static void run_member(void *context, int member, int members) {
+static void products_member(void *context, int member, int members) {
     const integer_convolution_job *job = context;
     const integer_convolution *shape = job->shape;
     const int64_t parts = job->row_parts * job->column_parts, items = shape->batch * shape->group * parts;
@@ -150,6 +175,64 @@ static void run_member(void *context, int member, int members) {
                   job->scratch + (size_t)member * shape->scratch_each);
     }
 }
+
+/* ---- few filters a group ------------------------------------------------------------------------------- */
+
+#define ADD_ROW(type)                                                                                        \
+    RT_CLONES static void add_row_##type(uint32_t *restrict sums, const type *x, int64_t count,              \
+                                         int64_t stride, int32_t zero, int32_t weight) {                     \
+        if (stride == 1) {                                                                                   \
+            for (int64_t i = 0; i < count; i++) sums[i] += (uint32_t)((x[i] - zero) * weight);               \
+        } else if (stride == 2) {                                                                            \
+            for (int64_t i = 0; i < count; i++) sums[i] += (uint32_t)((x[2 * i] - zero) * weight);           \
+        } else {                                                                                             \
+            for (int64_t i = 0; i < count; i++) sums[i] += (uint32_t)((x[stride * i] - zero) * weight);      \
+        }                                                                                                    \
+    }
+ADD_ROW(uint8_t)
+ADD_ROW(int8_t)
+
+/* One map of the result, an output row at a time, one window element after another. */
+static void run_map(const integer_convolution_job *job, int64_t image, int64_t filter, uint32_t *sums) {
+    const integer_convolution *shape = job->shape;
+    const op_window *window = &shape->window;
+    const int32_t last = window->rank - 1, zero = filter_zero(job, filter);
+    const int64_t width = window->output[last], stride = window->stride[last];
+    const int64_t first_channel = (image * shape->group + filter / shape->filters) * shape->channels;
+    int64_t at[OP_WINDOW_RANK] = {0};
+    for (int64_t position = 0; position < shape->output_size; position += width, next_row(window, at)) {
+        memset(sums, 0, (size_t)width * sizeof *sums);
+        for (int64_t tap = 0; tap < shape->kernel_size; tap++) {
+            const int64_t first = shape->firsts[tap], count = shape->ends[tap] - first;
+            int64_t offset;
+            if (count <= 0 || !find_row(window, shape->shifts + tap * window->rank, at, &offset)) continue;
+            offset += first * stride;
+            for (int64_t channel = 0; channel < shape->channels; channel++) {
+                const char *x = job->x + (first_channel + channel) * shape->input_size + offset;
+                const int64_t of = (filter * shape->channels + channel) * shape->kernel_size + tap;
+                const int32_t weight = rt_byte_load(shape->w_dtype, job->w, of) - zero;
+                if (shape->x_dtype == OP_UINT8) {
+                    add_row_uint8_t(sums + first, (const uint8_t *)x, count, stride, job->x_zero, weight);
+                } else {
+                    add_row_int8_t(sums + first, (const int8_t *)x, count, stride, job->x_zero, weight);
+                }
+            }
+        }
+        finish_row(job, image, filter, position, width, (const int32_t *)sums);
+    }
+}
+
+static void maps_member(void *context, int member, int members) {
+    const integer_convolution_job *job = context;
+    const integer_convolution *shape = job->shape;
+    const int64_t maps = shape->group * shape->filters;
+    uint32_t *sums = (uint32_t *)(void *)(job->scratch + (size_t)member * shape->scratch_each);
+    for (int64_t item = member; item < shape->batch * maps; item += members) {
+        run_map(job, item / maps, item % maps, sums);
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------- */
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
@@ -178,7 +261,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     job.column_parts = (shape->output_size + RT_INTEGER_COLUMNS - 1) / RT_INTEGER_COLUMNS;
     const double work = (double)shape->batch * (double)shape->group * (double)shape->filters *
                         (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
-    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads,
+                shape->filters < FEW_FILTERS ? maps_member : products_member, &job);
     return BASE_OK;
 }
 
@@ -192,6 +276,31 @@ static bool has_each(const op_call *call, uint32_t input) {
     int64_t elements;
     return op_input_present(call, input) && op_shape_elements(&call->inputs[input].type.shape, &elements) &&
            elements != 1;
+}
+
+/* Fills the tables of window elements. */
+static bool tabulate(integer_convolution *shape, base_arena *arena) {
+    const op_window *window = &shape->window;
+    const int32_t last = window->rank - 1;
+    int64_t *shifts =
+        base_arena_alloc(arena, (size_t)shape->kernel_size, (size_t)(window->rank + 2) * sizeof(int64_t));
+    if (!shifts) return false;
+    int64_t *firsts = shifts + shape->kernel_size * window->rank, *ends = firsts + shape->kernel_size;
+    for (int64_t tap = 0; tap < shape->kernel_size; tap++) {
+        int64_t rest = tap, *shift = shifts + tap * window->rank;
+        for (int32_t i = last; i >= 0; i--) {
+            shift[i] = rest % window->kernel[i] * window->dilation[i] - window->before[i];
+            rest /= window->kernel[i];
+        }
+        const int64_t stride = window->stride[last], seen = window->input[last] - shift[last];
+        firsts[tap] = shift[last] >= 0 ? 0 : (-shift[last] + stride - 1) / stride;
+        ends[tap] = seen <= 0 ? 0 : (seen - 1) / stride + 1;
+        if (ends[tap] > window->output[last]) ends[tap] = window->output[last];
+    }
+    shape->shifts = shifts;
+    shape->firsts = firsts;
+    shape->ends = ends;
+    return true;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -232,6 +341,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (shape->rows_each > RT_INTEGER_ROWS) shape->rows_each = RT_INTEGER_ROWS;
     shape->scratch_each =
         rt_integer_scratch(shape->rows_each, shape->output_size, shape->channels * shape->kernel_size);
+    if (shape->filters < FEW_FILTERS) {
+        const size_t row = (size_t)window.output[window.rank - 1] * sizeof(uint32_t);
+        shape->scratch_each = (row + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+    }
+    if (!tabulate(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     prepared->scratch_bytes = (size_t)environment->threads * shape->scratch_each;

@@ -2,10 +2,18 @@
  *
  * Scales and zero points are one number, or one for each row of A (and Y) and each column of B: as a vector, the
  * same for all matrices of a stack, or as a tensor that has the stack's dimensions too.
+ *
+ * Products of few rows add rows of B where they lie, as copying B would cost more than the product; its zero points
+ * are taken away in the end: sum of a * (b - zero) = sum of a * b - zero * sum of a.
  */
 #include "runtime/kernels/integer_product.h"
 #include "runtime/kernels/product.h"
 #include <string.h>
+
+enum {
+    THIN_ROWS = 4,      /* products of fewer rows add rows of B */
+    THIN_COLUMNS = 1024 /* that they work on at a time: sums that stay in the cache */
+};
 
 /* How a scale or zero point is found for a line (a row or column) of a matrix of the stack. */
 typedef enum lines_kind { LINES_ONE, LINES_VECTOR, LINES_STACK } lines_kind;
@@ -27,7 +35,7 @@ typedef struct integer_matmul_job {
     char *y;
     char *scratch;
     size_t scratch_each;
-    int64_t row_parts, column_parts, rows_each;
+    int64_t row_parts, column_parts, rows_each, columns_each;
 } integer_matmul_job;
 
 /* The element of a scale or zero point that belongs to `line` of matrix `matrix` of its stack, of `extent` lines. */
@@ -58,6 +66,29 @@ static int64_t stack_at(const rt_product *product, int64_t batch, const int64_t 
         batch /= product->batch_dims[i];
     }
     return offset;
+}
+
+/* Sums of one row, from `column` on, to their place in the result. */
+static void finish_row(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
+                       int64_t columns, const int32_t *sums) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t to = (batch * product->rows + row) * product->columns + column;
+    if (!shape->quantized) {
+        memcpy((int32_t *)(void *)job->y + to, sums, (size_t)columns * sizeof(int32_t));
+        return;
+    }
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    const int64_t zero = line_at(shape->y_zero, batch, row, shape->rows);
+    const rt_requantization how = {
+        .a_scale = job->a_scale[line_at(shape->a_scale, a_matrix, row, shape->rows)],
+        .b_scale = job->b_scale + line_at(shape->b_scale, b_matrix, column, shape->columns),
+        .y_scale = job->y_scale[line_at(shape->y_scale, batch, row, shape->rows)],
+        .each = shape->b_scale != LINES_ONE,
+        .dtype = shape->y_dtype,
+        .zero = rt_byte_load(shape->y_dtype, job->y_zero, zero)};
+    rt_requantize(&how, sums, columns, job->y + to);
 }
 
 static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
@@ -92,22 +123,58 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
                                     .context = &line};
     int64_t pitch;
     const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
-    for (int64_t i = 0; i < rows; i++, sums += pitch) {
-        const int64_t to = (batch * product->rows + row + i) * product->columns + column;
-        if (!shape->quantized) {
-            memcpy((int32_t *)(void *)job->y + to, sums, (size_t)columns * sizeof(int32_t));
-            continue;
-        }
-        const int64_t zero = line_at(shape->y_zero, batch, row + i, shape->rows);
-        const rt_requantization how = {
-            .a_scale = job->a_scale[line_at(shape->a_scale, a_matrix, row + i, shape->rows)],
-            .b_scale = job->b_scale + line_at(shape->b_scale, b_matrix, column, shape->columns),
-            .y_scale = job->y_scale[line_at(shape->y_scale, batch, row + i, shape->rows)],
-            .each = shape->b_scale != LINES_ONE,
-            .dtype = shape->y_dtype,
-            .zero = rt_byte_load(shape->y_dtype, job->y_zero, zero)};
-        rt_requantize(&how, sums, columns, job->y + to);
+    for (int64_t i = 0; i < rows; i++, sums += pitch) finish_row(job, batch, row + i, column, columns, sums);
+}
+
+#define ADD_ROWS(type)                                                                                       \
+    RT_CLONES static void add_rows_##type(uint32_t *restrict sums, const type *b, int64_t b_depth,           \
+                                          int64_t columns, const int32_t a[4]) {                             \
+        const type *b1 = b + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;                                \
+        for (int64_t j = 0; j < columns; j++) {                                                              \
+            sums[j] += (uint32_t)(a[0] * b[j] + a[1] * b1[j] + a[2] * b2[j] + a[3] * b3[j]);                 \
+        }                                                                                                    \
     }
+ADD_ROWS(uint8_t)
+ADD_ROWS(int8_t)
+
+static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
+                     int64_t columns, uint32_t *sums) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    const int64_t a_at = stack_at(product, batch, product->a_batch) + row * product->a_row;
+    const char *b = job->b + stack_at(product, batch, product->b_batch) + column;
+    const int64_t at = line_at(shape->a_zero, a_matrix, row, shape->rows);
+    const int32_t a_zero = job->a_zero ? rt_byte_load(shape->a_dtype, job->a_zero, at) : 0;
+    uint32_t total = 0; /* of the row of A */
+    memset(sums, 0, (size_t)columns * sizeof *sums);
+    for (int64_t k = 0; k < product->depth; k += 4) {
+        int32_t a[4] = {0};
+        int64_t rows = product->depth - k < 4 ? product->depth - k : 4;
+        for (int64_t i = 0; i < rows; i++) {
+            a[i] = rt_byte_load(shape->a_dtype, job->a, a_at + k + i) - a_zero;
+            total += (uint32_t)a[i];
+        }
+        const char *from = b + k * product->b_depth;
+        if (rows < 4) { /* one at a time, three times nothing beside it */
+            for (int64_t i = 0; i < rows; i++, from += product->b_depth) {
+                const int32_t single[4] = {a[i]};
+                if (shape->b_dtype == OP_UINT8)
+                    add_rows_uint8_t(sums, (const uint8_t *)from, 0, columns, single);
+                else add_rows_int8_t(sums, (const int8_t *)from, 0, columns, single);
+            }
+        } else if (shape->b_dtype == OP_UINT8) {
+            add_rows_uint8_t(sums, (const uint8_t *)from, product->b_depth, columns, a);
+        } else {
+            add_rows_int8_t(sums, (const int8_t *)from, product->b_depth, columns, a);
+        }
+    }
+    for (int64_t j = 0; j < columns && job->b_zero; j++) {
+        const int64_t zero = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
+        sums[j] -= total * (uint32_t)rt_byte_load(shape->b_dtype, job->b_zero, zero);
+    }
+    finish_row(job, batch, row, column, columns, (const int32_t *)sums);
 }
 
 static void run_member(void *context, int member, int members) {
@@ -117,12 +184,27 @@ static void run_member(void *context, int member, int members) {
     for (int64_t item = member; item < items; item += members) {
         const int64_t batch = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * job->rows_each;
-        const int64_t column = part % job->column_parts * RT_INTEGER_COLUMNS;
-        const int64_t rows = product->rows - row, columns = product->columns - column;
-        run_block(job, batch, row, rows < job->rows_each ? rows : job->rows_each, column,
-                  columns < RT_INTEGER_COLUMNS ? columns : RT_INTEGER_COLUMNS,
-                  job->scratch + (size_t)member * job->scratch_each);
+        const int64_t column = part % job->column_parts * job->columns_each;
+        const int64_t rows_left = product->rows - row, columns_left = product->columns - column;
+        const int64_t rows = rows_left < job->rows_each ? rows_left : job->rows_each;
+        const int64_t columns = columns_left < job->columns_each ? columns_left : job->columns_each;
+        char *scratch = job->scratch + (size_t)member * job->scratch_each;
+        if (product->rows >= THIN_ROWS) {
+            run_block(job, batch, row, rows, column, columns, scratch);
+            continue;
+        }
+        for (int64_t i = row; i < row + rows; i++) {
+            run_thin(job, batch, i, column, columns, (uint32_t *)(void *)scratch);
+        }
     }
+}
+
+/* Of one thread. */
+static size_t scratch_of(const rt_product *product) {
+    if (product->rows >= THIN_ROWS)
+        return rt_integer_scratch(product->rows, product->columns, product->depth);
+    const int64_t columns = product->columns < THIN_COLUMNS ? product->columns : THIN_COLUMNS;
+    return ((size_t)columns * sizeof(uint32_t) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -145,8 +227,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         job.a_zero = prepared->input_count > 2 ? inputs[2].data : NULL;
         job.b_zero = prepared->input_count > 3 ? inputs[3].data : NULL;
     }
-    job.scratch_each = rt_integer_scratch(product->rows, product->columns, product->depth);
-    job.column_parts = (product->columns + RT_INTEGER_COLUMNS - 1) / RT_INTEGER_COLUMNS;
+    job.scratch_each = scratch_of(product);
+    job.columns_each = product->rows < THIN_ROWS ? THIN_COLUMNS : RT_INTEGER_COLUMNS;
+    job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts = job.column_parts * product->batches;
     const int64_t wanted = parts >= prepared->threads ? 1 : (prepared->threads + parts - 1) / parts;
@@ -205,8 +288,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     prepared->state = shape;
     prepared->run = run;
-    prepared->scratch_bytes =
-        (size_t)environment->threads * rt_integer_scratch(product->rows, product->columns, product->depth);
+    prepared->scratch_bytes = (size_t)environment->threads * scratch_of(product);
     return BASE_OK;
 }
 

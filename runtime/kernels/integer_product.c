@@ -71,7 +71,7 @@ static void tile_1_plain(int64_t pairs, const int16_t *a, int64_t a_row, const i
 }
 
 #if defined(__x86_64__) && defined(__GNUC__)
-#define TILE(name, isa, vector, spread, multiply, plus, rows_count)                                          \
+#define TILE(name, isa, vector, spread, add_pairs, rows_count)                                               \
     __attribute__((target(isa))) static void name(int64_t pairs, const int16_t *a, int64_t a_row,            \
                                                   const int16_t *panel, int32_t *sums, int64_t pitch,        \
                                                   bool add) {                                                \
@@ -91,7 +91,7 @@ static void tile_1_plain(int64_t pairs, const int16_t *a, int64_t a_row, const i
                 memcpy(&pair, a + r * a_row + 2 * k, sizeof pair);                                           \
                 const vector left = spread(pair);                                                            \
                 _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
-                    sum[r][v] = plus(sum[r][v], multiply(left, right[v]));                                   \
+                    sum[r][v] = add_pairs(sum[r][v], left, right[v]);                                        \
                 }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
@@ -101,13 +101,14 @@ static void tile_1_plain(int64_t pairs, const int16_t *a, int64_t a_row, const i
             }                                                                                                \
         }                                                                                                    \
     }
-#define TILE_SSE2(rows)                                                                                      \
-    TILE(tile_##rows##_sse2, "sse2", __m128i, _mm_set1_epi32, _mm_madd_epi16, _mm_add_epi32, rows)
-#define TILE_AVX2(rows)                                                                                      \
-    TILE(tile_##rows##_avx2, "avx2", __m256i, _mm256_set1_epi32, _mm256_madd_epi16, _mm256_add_epi32, rows)
-#define TILE_AVX512(rows)                                                                                    \
-    TILE(tile_##rows##_avx512, "avx512bw", __m512i, _mm512_set1_epi32, _mm512_madd_epi16, _mm512_add_epi32,  \
-         rows)
+#define ADD_SSE2(sum, a, b) _mm_add_epi32(sum, _mm_madd_epi16(a, b))
+#define ADD_AVX2(sum, a, b) _mm256_add_epi32(sum, _mm256_madd_epi16(a, b))
+#define ADD_AVX512(sum, a, b) _mm512_add_epi32(sum, _mm512_madd_epi16(a, b))
+#define TILE_SSE2(rows) TILE(tile_##rows##_sse2, "sse2", __m128i, _mm_set1_epi32, ADD_SSE2, rows)
+#define TILE_AVX2(rows) TILE(tile_##rows##_avx2, "avx2", __m256i, _mm256_set1_epi32, ADD_AVX2, rows)
+#define TILE_AVX512(rows) TILE(tile_##rows##_avx512, "avx512bw", __m512i, _mm512_set1_epi32, ADD_AVX512, rows)
+#define TILE_VNNI(rows)                                                                                      \
+    TILE(tile_##rows##_vnni, "avx512bw,avx512vnni", __m512i, _mm512_set1_epi32, _mm512_dpwssd_epi32, rows)
 TILE_SSE2(1)
 TILE_SSE2(2)
 TILE_AVX2(1)
@@ -117,6 +118,10 @@ TILE_AVX512(1)
 TILE_AVX512(2)
 TILE_AVX512(4)
 TILE_AVX512(8)
+TILE_VNNI(1)
+TILE_VNNI(2)
+TILE_VNNI(4)
+TILE_VNNI(8)
 #endif
 
 enum { TILE_SIZES = 4 }; /* 1, 2, 4, 8 rows */
@@ -125,11 +130,13 @@ static tile_function *const sse2_tiles[TILE_SIZES] = {tile_1_sse2, tile_2_sse2};
 static tile_function *const avx2_tiles[TILE_SIZES] = {tile_1_avx2, tile_2_avx2, tile_4_avx2};
 static tile_function *const avx512_tiles[TILE_SIZES] = {tile_1_avx512, tile_2_avx512, tile_4_avx512,
                                                         tile_8_avx512};
+static tile_function *const vnni_tiles[TILE_SIZES] = {tile_1_vnni, tile_2_vnni, tile_4_vnni, tile_8_vnni};
 #endif
 static tile_function *const plain_tiles[TILE_SIZES] = {tile_1_plain};
 
 static tile_function *const *best_tiles(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw")) return vnni_tiles;
     if (__builtin_cpu_supports("avx512bw")) return avx512_tiles;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
     if (__builtin_cpu_supports("sse2")) return sse2_tiles;

@@ -168,8 +168,6 @@ const rt_kernel rt_kernel_dequantize_linear = {
 
 /* ---- with the scale from the data ---------------------------------------------------------------------- */
 
-enum { LANES = 16 };
-
 typedef struct dynamic_job {
     const float *x;
     int64_t count;
@@ -178,25 +176,13 @@ typedef struct dynamic_job {
 
 /* The least and greatest number, 0 among them; what is not a number is passed over. */
 RT_CLONES static void find_extremes(const float *x, int64_t count, float *extremes) {
-    float low[LANES] = {0}, high[LANES] = {0};
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (int lane = 0; lane < LANES; lane++) {
-            const float value = x[i + lane];
-            low[lane] = value < low[lane] ? value : low[lane];
-            high[lane] = value > high[lane] ? value : high[lane];
-        }
+    float low = 0, high = 0;
+    _Pragma("omp simd reduction(min : low) reduction(max : high)") for (int64_t i = 0; i < count; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
     }
-    for (; i < count; i++) {
-        low[0] = x[i] < low[0] ? x[i] : low[0];
-        high[0] = x[i] > high[0] ? x[i] : high[0];
-    }
-    for (int lane = 1; lane < LANES; lane++) {
-        low[0] = low[lane] < low[0] ? low[lane] : low[0];
-        high[0] = high[lane] > high[0] ? high[lane] : high[0];
-    }
-    extremes[0] = low[0];
-    extremes[1] = high[0];
+    extremes[0] = low;
+    extremes[1] = high;
 }
 
 static void extremes_member(void *context, int member, int members) {
