@@ -473,6 +473,42 @@ static void automatic_padding_is_understood(void **state) {
     }
 }
 
+/* Empty tensors may have any extents; products of these overflow. */
+static void nothing_comes_of_nothing(void **state) {
+    (void)state;
+    const int64_t huge = INT64_C(1) << 30;
+    for (int form = 0; form < 3; form++) { /* no images, no filters, no channels */
+        fixture f = begin(OP_CONV_INTEGER);
+        op_shape x = {.rank = 6, .dims = {form != 0, form != 2, huge, huge, huge, huge}};
+        op_shape w = {.rank = 6, .dims = {form != 1, form != 2, huge, huge, huge, huge}};
+        if (form < 2) {
+            x.dims[form == 0 ? 1 : 0] = 0; /* the other of the two has to be empty as well */
+            if (form == 0) w.dims[1] = 0;
+        }
+        add(&f, OP_UINT8, &x);
+        add(&f, OP_UINT8, &w);
+        apply_well(&f);
+        assert_int_equal(test_elements(&f.outputs[0]), form == 2);
+        if (form == 2) assert_int_equal(test_integer(&f.outputs[0], 0), 0);
+        base_arena_free(&f.arena);
+    }
+    fixture f = begin(OP_MATMUL_INTEGER);
+    const op_shape a = {.rank = 3, .dims = {0, huge * 8, huge * 8}},
+                   b = {.rank = 3, .dims = {0, huge * 8, 5}};
+    add(&f, OP_UINT8, &a);
+    add(&f, OP_UINT8, &b);
+    apply_well(&f);
+    base_arena_free(&f.arena);
+    f = begin(OP_QUANTIZE_LINEAR);
+    const op_shape vector = {.rank = 1, .dims = {0}},
+                   all = {.rank = 4, .dims = {0, huge * 8, huge * 8, huge * 8}};
+    add(&f, OP_FLOAT, &all);
+    add(&f, OP_FLOAT, &vector);
+    add_integer(&f, "axis", 0);
+    apply_well(&f);
+    base_arena_free(&f.arena);
+}
+
 static void convolutions_refuse_what_does_not_fit(void **state) {
     (void)state;
     const op_shape x = test_shape(4, 1, 4, 5, 5), w = test_shape(4, 6, 2, 3, 3), five = test_shape(1, 5),
@@ -510,6 +546,7 @@ int main(void) {
         cmocka_unit_test(vectors_multiply_as_in_numpy),
         cmocka_unit_test(convolutions_follow_their_definition),
         cmocka_unit_test(automatic_padding_is_understood),
+        cmocka_unit_test(nothing_comes_of_nothing),
         cmocka_unit_test(convolutions_refuse_what_does_not_fit),
     };
     printf("seed %d\n", SEED);

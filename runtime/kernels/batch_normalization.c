@@ -153,7 +153,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     normalization *shape = BASE_NEW(arena, normalization);
     if (!shape) return base_fail_memory(report);
     *shape = (normalization){.channels = x->rank > 1 ? x->dims[1] : 1, .batch = x->dims[0], .size = 1};
-    for (int32_t i = 2; i < x->rank; i++) shape->size *= x->dims[i];
+    int64_t elements;
+    if (op_shape_elements(x, &elements) && elements == 0)
+        shape->batch = 0; /* the other extents may overflow */
+    for (int32_t i = 2; i < x->rank && shape->batch; i++) shape->size *= x->dims[i];
     for (uint32_t i = 0; i < 5; i++) shape->dtypes[i] = call->inputs[i].type.dtype;
     shape->epsilon = (double)op_attribute_real(&call->attributes, "epsilon", 1e-5f);
     shape->momentum = (double)op_attribute_real(&call->attributes, "momentum", 0.9f);

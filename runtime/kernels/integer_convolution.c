@@ -238,7 +238,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                        void *scratch, base_report *report) {
     (void)report;
     const integer_convolution *shape = prepared->state;
-    if (shape->batch == 0 || shape->filters == 0 || shape->output_size == 0) return BASE_OK;
     integer_convolution_job job = {
         .shape = shape, .x = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
     const void *x_zero;
@@ -305,6 +304,10 @@ static bool tabulate(integer_convolution *shape, base_arena *arena) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
+    if (rt_integer_is_empty(call)) {
+        prepared->run = rt_integer_run_nothing;
+        return BASE_OK;
+    }
     integer_convolution *shape = BASE_NEW(arena, integer_convolution);
     if (!shape) return base_fail_memory(report);
     const bool quantized = call->code == OP_QLINEAR_CONV;
@@ -328,15 +331,18 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                                    .scale_each = quantized && has_each(call, 4)};
     shape->filters = w->dims[0] / shape->group;
     for (int32_t i = 0; i < window.rank; i++) {
-        shape->input_size *= window.input[i];
         shape->output_size *= window.output[i];
+        if (shape->channels == 0) { /* the window does not matter, whatever its extent */
+            shape->window.kernel[i] = 1;
+            continue;
+        }
+        shape->input_size *= window.input[i];
         shape->kernel_size *= window.kernel[i];
     }
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts =
         shape->batch * shape->group * ((shape->output_size + RT_INTEGER_COLUMNS - 1) / RT_INTEGER_COLUMNS);
-    const int64_t wanted =
-        parts == 0 || parts >= environment->threads ? 1 : (environment->threads + parts - 1) / parts;
+    const int64_t wanted = parts >= environment->threads ? 1 : (environment->threads + parts - 1) / parts;
     shape->rows_each = (shape->filters + wanted - 1) / wanted;
     if (shape->rows_each > RT_INTEGER_ROWS) shape->rows_each = RT_INTEGER_ROWS;
     shape->scratch_each =

@@ -212,7 +212,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     (void)report;
     const integer_matmul *shape = prepared->state;
     const rt_product *product = &shape->product;
-    if (product->rows == 0 || product->columns == 0 || product->batches == 0) return BASE_OK;
     integer_matmul_job job = {.shape = shape, .a = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
     if (shape->quantized) {
         job.a_scale = inputs[1].data;
@@ -257,6 +256,10 @@ static lines_kind kind_of(const op_call *call, uint32_t input) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
+    if (rt_integer_is_empty(call)) {
+        prepared->run = rt_integer_run_nothing;
+        return BASE_OK;
+    }
     integer_matmul *shape = BASE_NEW(arena, integer_matmul);
     if (!shape) return base_fail_memory(report);
     const bool quantized = call->code == OP_QLINEAR_MATMUL;

@@ -184,6 +184,21 @@ static parts divide(int64_t rows, int64_t columns, int64_t depth) {
     return made;
 }
 
+bool rt_integer_is_empty(const op_call *call) {
+    int64_t elements;
+    return op_shape_elements(&call->outputs[0].type.shape, &elements) && elements == 0;
+}
+
+base_status rt_integer_run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                   void *scratch, base_report *report) {
+    (void)prepared;
+    (void)inputs;
+    (void)outputs;
+    (void)scratch;
+    (void)report;
+    return BASE_OK;
+}
+
 size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth) {
     return divide(rows, columns, depth).end;
 }

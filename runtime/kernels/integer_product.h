@@ -41,6 +41,12 @@ typedef struct rt_integer_block {
     const void *context;
 } rt_integer_block;
 
+/* The output has no elements. Then the extents of the others may be such that their products overflow, and nothing is to
+ * be done. */
+bool rt_integer_is_empty(const op_call *call);
+/* Does it. */
+rt_run_function rt_integer_run_nothing;
+
 /* Scratch that a block of at most this size needs, a multiple of RT_ALIGNMENT; anything may be larger than a block.
  */
 size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);

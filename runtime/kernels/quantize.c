@@ -149,7 +149,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     op_shape_elements(&call->inputs[1].type.shape, &state->channels);
     int32_t axis = -1;
     if (state->channels != 1) op_axis(op_attribute_integer(&call->attributes, "axis", 1), x->rank, &axis);
-    for (int32_t i = 0; i < x->rank; i++) *(i <= axis ? &state->rows : &state->length) *= x->dims[i];
+    int64_t elements;
+    if (op_shape_elements(x, &elements) && elements == 0) axis = -1, state->length = 0;
+    for (int32_t i = 0; i < x->rank && state->length; i++) {
+        *(i <= axis ? &state->rows : &state->length) *= x->dims[i];
+    }
     if (axis >= 0 && state->length == 1) {
         state->each = true;
         state->length = x->dims[axis];

@@ -196,7 +196,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         state->count = call->inputs[0].type.shape.dims[0];
         state->classes = call->inputs[0].type.shape.dims[1];
         state->samples = call->outputs[0].type.shape.dims[1];
-        prepared->scratch_bytes = (size_t)environment->threads * (size_t)state->classes * sizeof(double);
+        if (state->count) {
+            prepared->scratch_bytes = (size_t)environment->threads * (size_t)state->classes * sizeof(double);
+        }
     }
     prepared->state = state;
     prepared->run = run;
