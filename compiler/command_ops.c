@@ -1,6 +1,7 @@
 /* command_ops.c: `ouro ops`: the operators that can be compiled, with their kernels and types. */
 #include "compiler/command.h"
 #include "compiler/emit.h"
+#include "compiler/import.h"
 #include <string.h>
 
 typedef struct ops_options {
@@ -115,6 +116,17 @@ static int ops_main(const command *self, int count, char **arguments) {
         emit_json_close(&json, '}');
         if (!options.json)
             printf("%-20s %-8d %-44s %s\n", row->name, row->since, kernels, types[0] ? types : "-");
+    }
+    const char *name, *domain;
+    int since;
+    for (size_t i = 0; !status && (name = import_composed_operator(i, &domain, &since)); i++) {
+        emit_json_open(&json, NULL, '{');
+        emit_json_text(&json, "name", name);
+        emit_json_text(&json, "domain", domain);
+        emit_json_integer(&json, "since", (uint64_t)since);
+        emit_json_bool(&json, "composed", true);
+        emit_json_close(&json, '}');
+        if (!options.json) printf("%-20s %-8d %-44s %s\n", name, since, "(made of others)", "those of these");
     }
     emit_json_close(&json, ']');
     if (!status && options.json) {

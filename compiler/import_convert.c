@@ -4,6 +4,7 @@
  * Adding a version or an operator touches one row. An operator of the default domain that has no row here,
  * but one in ops.def, had the same form in all versions, and is taken as it is.
  */
+#include "compiler/import.h"
 #include "compiler/import_internal.h"
 
 #include <string.h>
@@ -136,6 +137,19 @@ static const import_row rows[] = {
     {"", "Scan", 8, 8, "body:g! directions:I num_scan_inputs:i!", 0, ANY, ANY, import_convert_scan_batched},
     {"", "Scan", 9, LAST, SCAN_ATTRIBUTES, 1, ANY, ANY, import_convert_scan},
 };
+
+const char *import_composed_operator(size_t index, const char **domain, int *since) {
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        bool again = op_code_from_name(rows[i].domain, rows[i].name) != OP_CODE_NONE;
+        for (size_t k = 0; k < i && !again; k++)
+            again = strcmp(rows[k].name, rows[i].name) == 0 && strcmp(rows[k].domain, rows[i].domain) == 0;
+        if (again || index-- > 0) continue;
+        *domain = rows[i].domain;
+        *since = rows[i].from;
+        return rows[i].name;
+    }
+    return NULL;
+}
 
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row) {
     if (version < 1) return false;
