@@ -32,6 +32,9 @@ base_status op_check_same(const op_call *call, uint32_t input, uint32_t other, b
 /* Input `input`, where its shape is known, is a vector of any extent; a scalar too where `scalar`. */
 base_status op_check_vector(const op_call *call, uint32_t input, bool scalar, base_report *report);
 
+/* Input `input` has `count` elements, where that is known; an absent one passes. */
+base_status op_check_elements(const op_call *call, uint32_t input, int64_t count, base_report *report);
+
 /* Output `output` becomes a tensor of this type, plain, with nothing known of its values. A NULL shape: not
  * known. */
 void op_output_set(op_call *call, uint32_t output, op_dtype dtype, const op_shape *shape);

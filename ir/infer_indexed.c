@@ -51,9 +51,9 @@ base_status op_infer_gather_elements(op_call *call, base_report *report) {
 
 static base_status check_reduction(const op_call *call, base_report *report) {
     const op_attributes *all = &call->attributes;
-    if (op_attribute_is(all, "reduction", "none", "none") ||
-        op_attribute_is(all, "reduction", "add", "none") || op_attribute_is(all, "reduction", "mul", "none"))
-        return BASE_OK;
+    if (op_attribute_is(all, "reduction", "none", "none")) return BASE_OK;
+    if (op_attribute_is(all, "reduction", "add", "none") || op_attribute_is(all, "reduction", "mul", "none"))
+        return op_check_input(call, 0, OP_SET_NUMBERS, report);
     return base_fail(report, BASE_INVALID, "attribute \"reduction\" is something else than none, add or mul");
 }
 
@@ -96,6 +96,12 @@ base_status op_infer_gather_nd(op_call *call, base_report *report) {
     if (from->rank < 0 || length < 0) {
         op_output_set(call, 0, call->inputs[0].type.dtype, NULL);
         return BASE_OK;
+    }
+    for (int32_t i = 0; i < batch; i++) {
+        if (from->dims[i] < 0 || indices->dims[i] < 0 || from->dims[i] == indices->dims[i]) continue;
+        return base_fail(report, BASE_INVALID,
+                         "input 1 has %" PRId64 " batches along axis %d, expected the %" PRId64 " of input 0",
+                         indices->dims[i], i, from->dims[i]);
     }
     op_shape shape = {.rank = 0};
     if ((int64_t)indices->rank - 1 + from->rank - length - batch > OP_MAX_RANK)
@@ -140,7 +146,9 @@ base_status op_infer_scatter_nd(op_call *call, base_report *report) {
 base_status op_infer_one_hot(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_NUMBERS, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_NUMBERS, report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
     if (status == BASE_OK) status = op_check_input(call, 2, OP_SET_ANY, report);
+    if (status == BASE_OK) status = op_check_elements(call, 2, 2, report);
     if (status != BASE_OK) return status;
     const op_shape *from = &call->inputs[0].type.shape;
     if (from->rank < 0) {
@@ -155,8 +163,11 @@ base_status op_infer_one_hot(op_call *call, base_report *report) {
     /* A depth that is a real number is known where it is a constant. */
     int64_t depth = op_input_dim(call, 1, 0);
     const op_tensor *given = &call->inputs[1];
-    if (given->data && given->type.dtype == OP_FLOAT) depth = (int64_t) * (const float *)given->data;
-    if (given->data && given->type.dtype == OP_DOUBLE) depth = (int64_t) * (const double *)given->data;
+    if (given->data && (given->type.dtype == OP_FLOAT || given->type.dtype == OP_DOUBLE)) {
+        double real = given->type.dtype == OP_FLOAT ? (double)*(const float *)given->data
+                                                    : *(const double *)given->data;
+        depth = real >= 0 && real <= 9e18 ? (int64_t)real : OP_DIM_UNKNOWN;
+    }
     op_shape shape = {.rank = from->rank + 1};
     for (int32_t i = 0, k = 0; i < shape.rank; i++) shape.dims[i] = i == axis ? depth : from->dims[k++];
     op_output_set(call, 0, call->inputs[2].type.dtype, &shape);
@@ -176,6 +187,10 @@ base_status op_infer_reverse_sequence(op_call *call, base_report *report) {
                          ": expected 0 and 1 or 1 and 0, of an input of rank 2 or more",
                          time, batch);
     }
+    status = op_check_vector(call, 1, false, report);
+    if (status == BASE_OK && type->shape.rank > 0 && type->shape.dims[batch] >= 0)
+        status = op_check_elements(call, 1, type->shape.dims[batch], report);
+    if (status != BASE_OK) return status;
     op_output_set(call, 0, type->dtype, &type->shape);
     return BASE_OK;
 }
@@ -184,6 +199,7 @@ base_status op_infer_trilu(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     if (status == BASE_OK && op_input_present(call, 1))
         status = op_check_input(call, 1, OP_SET(OP_INT64), report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
     const op_type *type = &call->inputs[0].type;
     if (status == BASE_OK && type->shape.rank >= 0 && type->shape.rank < 2)
         status = base_fail(report, BASE_INVALID, "input 0 has rank %d, expected a matrix or a stack of them",
@@ -211,6 +227,7 @@ base_status op_infer_eye_like(op_call *call, base_report *report) {
 base_status op_infer_cum_sum(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_WIDE, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_INDICES, report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
     if (status == BASE_OK) op_output_set(call, 0, call->inputs[0].type.dtype, &call->inputs[0].type.shape);
     return status;
 }
@@ -218,6 +235,7 @@ base_status op_infer_cum_sum(op_call *call, base_report *report) {
 base_status op_infer_top_k(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_NUMBERS, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
     op_shape shape = type->shape;

@@ -71,15 +71,11 @@ base_status op_infer_unique(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-/* A scalar, or a vector of one element, where it is there. */
+/* One element, where it is there. */
 static base_status check_scalar(const op_call *call, uint32_t input, op_dtype dtype, base_report *report) {
     if (!op_input_present(call, input)) return BASE_OK;
     base_status status = op_check_input(call, input, OP_SET(dtype), report);
-    int64_t elements;
-    if (status != BASE_OK || !op_shape_elements(&call->inputs[input].type.shape, &elements) || elements == 1)
-        return status;
-    return base_fail(report, BASE_INVALID, "input %u has %" PRId64 " elements, expected one", input,
-                     elements);
+    return status == BASE_OK ? op_check_elements(call, input, 1, report) : status;
 }
 
 base_status op_infer_non_max_suppression(op_call *call, base_report *report) {

@@ -64,6 +64,15 @@ base_status op_check_vector(const op_call *call, uint32_t input, bool scalar, ba
                      scalar ? "a scalar or a vector" : "a vector");
 }
 
+base_status op_check_elements(const op_call *call, uint32_t input, int64_t count, base_report *report) {
+    int64_t elements;
+    if (!op_input_present(call, input) || !op_shape_elements(&call->inputs[input].type.shape, &elements) ||
+        elements == count)
+        return BASE_OK;
+    return base_fail(report, BASE_INVALID, "input %u has %" PRId64 " elements, expected %" PRId64, input,
+                     elements, count);
+}
+
 void op_output_set(op_call *call, uint32_t output, op_dtype dtype, const op_shape *shape) {
     op_tensor *tensor = &call->outputs[output];
     tensor->type = (op_type){.dtype = dtype, .shape = {.rank = -1}};

@@ -32,6 +32,18 @@ static const indexed_case cases[] = {
      "",
      {{1, 2, 3, 4, 5, 6}, {-1, 0, -2, 2}},
      {3, 1, 5, 6}},
+    {"an axis in the middle, fewer indices than data",
+     "%x: float32[2,2,3], %i: int64[2,1,2]",
+     "%y: float32[2,1,2] = GatherElements(%x, %i) {axis = 1}",
+     "",
+     {{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}, {1, 0, 0, -1}},
+     {3, 1, 6, 10}},
+    {"puts along the first axis, fewer than columns",
+     "%x: int32[3,3], %i: int64[2,2], %u: int32[2,2]",
+     "%y: int32[3,3] = ScatterElements(%x, %i, %u) {axis = 0}",
+     "",
+     {{0}, {2, 0, -2, -1}, {1, 2, 3, 4}},
+     {0, 2, 0, 3, 0, 0, 1, 4, 0}},
     {"no elements",
      "%x: float32[2,3], %i: int64[0,3]",
      "%y: float32[0,3] = GatherElements(%x, %i)",
@@ -421,6 +433,42 @@ static void refusals(void **state) {
     }
 }
 
+/* What does not fit together is refused when it is compiled: the nodes of a module, and a word of the message. */
+static void shapes_refused(void **state) {
+    (void)state;
+    static const char *const modules[][2] = {
+        {"%x: float32[2,3], %i: int64[4,1]", "%y: float32[4] = GatherND(%x, %i) {batch_dims = 1}"},
+        {"%x: bool[3], %i: int64[1], %u: bool[1]",
+         "%y: bool[3] = ScatterElements(%x, %i, %u) {reduction = \"add\"}"},
+        {"%x: string[3], %i: int64[1,1], %u: string[1]",
+         "%y: string[3] = ScatterND(%x, %i, %u) {reduction = \"mul\"}"},
+        {"%x: float32[3,2], %l: int64[1]", "%y: float32[3,2] = ReverseSequence(%x, %l)"},
+        {"%x: int64[3], %d: int64[0], %v: float32[2]", "%y: float32[3,?] = OneHot(%x, %d, %v)"},
+        {"%x: int64[3], %d: int64[1], %v: float32[1]", "%y: float32[3,?] = OneHot(%x, %d, %v)"},
+        {"%x: float32[3,2], %k: int64[0]", "%y: float32[3,2] = Trilu(%x, %k)"},
+        {"%x: float32[3], %k: int64[0]", "%y: float32[3] = CumSum(%x, %k)"},
+        {"%x: float32[3], %k: int64[2]", "%y: float32[?], _ = TopK(%x, %k)"},
+    };
+    static const char *const words[] = {"4 batches",  "bool",       "string",     "1 elements", "0 elements",
+                                        "1 elements", "0 elements", "0 elements", "2 elements"};
+    for (size_t c = 0; c < sizeof modules / sizeof *modules; c++) {
+        char text[512];
+        base_report report = {0};
+        base_arena arena;
+        pass_memory *memory;
+        pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = true}};
+        base_arena_init(&arena, NULL);
+        snprintf(text, sizeof text, "module \"m\" { graph main(%s) { %s yield %%y } }", modules[c][0],
+                 modules[c][1]);
+        ir_module *module = support_module(text, true);
+        if (pass_pipeline_run(module, &options, &arena, &memory, &report) == BASE_OK)
+            fail_msg("%s: taken", modules[c][1]);
+        if (!strstr(report.text, words[c])) fail_msg("%s", report.text);
+        base_arena_free(&arena);
+        ir_module_free(module);
+    }
+}
+
 /* There and back again. */
 static void depth_and_space(void **state) {
     (void)state;
@@ -440,6 +488,6 @@ static void depth_and_space(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(corners), cmocka_unit_test(refusals),
-                                       cmocka_unit_test(depth_and_space)};
+                                       cmocka_unit_test(shapes_refused), cmocka_unit_test(depth_and_space)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -87,24 +87,72 @@ typedef struct elements_context {
     char *to;
 } elements_context;
 
-/* Where in the data index number i points to. */
-static int64_t element_place(const places *of, const void *indices, int64_t i) {
-    int64_t index = index_at(of, indices, i), place = 0;
-    if (index < 0) index += of->extent;
-    for (int32_t d = of->rank - 1; d >= 0; d--) {
-        int64_t at = i % of->dims[d];
-        i /= of->dims[d];
-        place += (d == of->axis ? index : at) * of->strides[d];
+/* A row of indices, along the last dimension: element k of it is at base + index * along + k * step. */
+typedef struct element_row {
+    int64_t at[OP_MAX_RANK]; /* the row's place among the rows */
+    int64_t base, along, step;
+} element_row;
+
+/* The row that index number i lies in. */
+static element_row first_row(const places *of, int64_t i) {
+    const int32_t last = of->rank - 1;
+    element_row row = {.along = of->strides[of->axis], .step = of->axis != last};
+    i /= of->dims[last];
+    for (int32_t d = last; d-- > 0; i /= of->dims[d]) {
+        row.at[d] = i % of->dims[d];
+        if (d != of->axis) row.base += row.at[d] * of->strides[d];
     }
-    return place;
+    return row;
 }
+
+static void next_row(const places *of, element_row *row) {
+    for (int32_t d = of->rank - 1; d-- > 0;) {
+        const int64_t stride = d == of->axis ? 0 : of->strides[d];
+        row->base += stride;
+        if (++row->at[d] < of->dims[d]) return;
+        row->base -= row->at[d] * stride;
+        row->at[d] = 0;
+    }
+}
+
+static inline int64_t place_at(const places *of, const element_row *row, const void *indices, int64_t i,
+                               int64_t k) {
+    int64_t index = index_at(of, indices, i);
+    return row->base + (index < 0 ? index + of->extent : index) * row->along + k * row->step;
+}
+
+#define GATHER_ROW(size)                                                                                     \
+    case size:                                                                                               \
+        for (int64_t i = begin; i < stop; i++, k++, to += size)                                              \
+            memcpy(to, context->from + place_at(of, &row, context->indices, i, k) * size, size);             \
+        break
 
 static void gather_elements(void *user, int64_t begin, int64_t end) {
     const elements_context *context = user;
     const places *of = context->of;
-    for (int64_t i = begin; i < end; i++) {
-        memcpy(context->to + (size_t)i * of->element,
-               context->from + (size_t)element_place(of, context->indices, i) * of->element, of->element);
+    const int64_t length = of->dims[of->rank - 1];
+    element_row row = first_row(of, begin);
+    char *to = context->to + (size_t)begin * of->element;
+    for (int64_t k = begin % length; begin < end; k = 0, next_row(of, &row)) {
+        const int64_t stop = end - begin < length - k ? end : begin + length - k;
+        switch (of->element) {
+            GATHER_ROW(1);
+            GATHER_ROW(2);
+            GATHER_ROW(4);
+            GATHER_ROW(8);
+            GATHER_ROW(16);
+        }
+        begin = stop;
+    }
+}
+
+static void scatter_elements(const places *of, const void *indices, char *to, const char *from) {
+    const int64_t length = of->dims[of->rank - 1];
+    if (of->count == 0) return;
+    element_row row = first_row(of, 0);
+    for (int64_t begin = 0; begin < of->count; begin += length, next_row(of, &row)) {
+        for (int64_t k = 0; k < length; k++, from += of->element)
+            put(of, to + (size_t)place_at(of, &row, indices, begin + k, k) * of->element, from, 1);
     }
 }
 
@@ -124,10 +172,7 @@ static base_status run_elements(const rt_prepared *prepared, const op_tensor *in
     }
     if (outputs[0].data != inputs[0].data)
         rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, of->bytes);
-    for (int64_t i = 0; i < of->count; i++) {
-        put(of, (char *)outputs[0].data + (size_t)element_place(of, indices, i) * of->element,
-            (const char *)inputs[2].data + (size_t)i * of->element, 1);
-    }
+    scatter_elements(of, indices, outputs[0].data, inputs[2].data);
     return BASE_OK;
 }
 
@@ -145,7 +190,6 @@ static base_status prepare_elements(const op_call *call, const rt_environment *e
                                                                                      : REDUCTION_NONE;
     of->dtype = data->dtype;
     of->element = op_dtype_bytes(data->dtype);
-    of->bytes = call->inputs[0].bytes;
     of->rank = data->shape.rank;
     if (!op_axis(op_attribute_integer(&call->attributes, "axis", 0), of->rank, &of->axis))
         return base_fail(report, BASE_INVALID, "attribute \"axis\" is out of range");
@@ -193,8 +237,8 @@ static base_status run_tuples(const rt_prepared *prepared, const op_tensor *inpu
     (void)scratch;
     const places *of = prepared->state;
     const void *indices = inputs[1].data;
-    for (int64_t i = 0; i < of->count * of->length; i++) {
-        int64_t index = index_at(of, indices, i), extent = of->extents[i % of->length];
+    for (int64_t i = 0, k = 0; i < of->count * of->length; i++, k = k + 1 < of->length ? k + 1 : 0) {
+        int64_t index = index_at(of, indices, i), extent = of->extents[k];
         if (index < -extent || index >= extent) return fail_index(report, index, extent);
     }
     if (!of->scatter) {
@@ -256,10 +300,7 @@ static base_status prepare_tuples(const op_call *call, const rt_environment *env
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[1].type.dtype;
-    bool number = call->inputs[0].type.dtype != OP_BOOL && call->inputs[0].type.dtype != OP_COMPLEX64 &&
-                  call->inputs[0].type.dtype != OP_COMPLEX128;
-    bool plain = op_attribute_is(&call->attributes, "reduction", "none", "none");
-    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call) && (plain || number);
+    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call);
 }
 
 const rt_kernel rt_kernel_gather_elements = {
