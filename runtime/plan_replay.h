@@ -1,0 +1,140 @@
+/* plan_replay.h: what the files of the verifier share; see plan_check.c.
+ *
+ *   plan_check.c           contents, places, reading and writing; steps that run and that view
+ *   plan_check_control.c   branches and loops
+ *
+ * Functions that return bool return false after a report.
+ */
+#ifndef OURO_PLAN_REPLAY_H
+#define OURO_PLAN_REPLAY_H
+
+#include "runtime/plan.h"
+#include "runtime/plan_bytes.h"
+
+/* Replaying stops being worth its time somewhere: nests of loops multiply. So much beyond what the plan's
+ * size allows. */
+enum { MOST_WORK = 8000000, REPLAYED_ITERATIONS = 3, MOST_ITERATIONS = 4096 };
+
+/* `length` bytes of an identity, from its byte `offset` on. */
+typedef struct piece {
+    uint64_t identity, offset, length;
+} piece;
+
+typedef struct content {
+    piece one;    /* where count is 1 */
+    piece *many;  /* where it is more */
+    size_t count; /* 0: no bytes */
+} content;
+
+/* Where a tensor lies in the map of bytes: the intervals [first, last). */
+typedef struct span {
+    uint64_t address;
+    size_t first, last;
+} span;
+
+/* An output of a loop that may lie in several places, depending on the number of iterations: what it is in
+ * each. */
+typedef struct phase {
+    plan_address where;
+    span at;
+    content is;
+    bool seen;
+} phase;
+
+typedef struct phase_list {
+    phase *items;
+    uint64_t count; /* 0: it has one place */
+} phase_list;
+
+typedef struct written_span {
+    size_t first, last;
+} written_span;
+
+typedef struct replay {
+    const plan *of;
+    base_report *report;
+    base_arena arena;
+    plan_bytes bytes;
+    plan_address *where; /* by slot: its address now, views followed */
+    uint64_t *counters;  /* by node: the iteration of a loop */
+    uint32_t *views;     /* slots of tensors whose address is a view */
+    size_t view_count;
+    span *spans;        /* by slot: of tensors in the arena and in outputs; where they lie now */
+    span *scratches;    /* by node */
+    uint64_t *outputs;  /* by output: the address of its buffer */
+    content *contents;  /* by slot */
+    phase_list *phases; /* by slot */
+    uint64_t *defined;  /* by slot: the epoch of its graph in which it was defined */
+    uint64_t *epochs;   /* by graph: the current one */
+    uint64_t epoch;
+    phase_list
+        *ends; /* of the loop that is replayed: by carried value, where its output is after k iterations */
+    uint64_t identity; /* the last one given */
+    uint32_t *owners;  /* by identity: the slot that it was given to; PLAN_ABSENT for scratch */
+    size_t owner_count, owner_capacity;
+    written_span *written;
+    size_t written_count, written_capacity;
+    uint64_t work;
+    char file[BASE_REPORT_CONTEXT];
+    const plan_node *node; /* being replayed, for messages */
+    uint64_t step;
+} replay;
+
+/* Identities of what nobody writes. */
+static inline uint64_t constants_identity(void) {
+    return 1;
+}
+static inline uint64_t input_identity(uint64_t index) {
+    return 2 + index;
+}
+
+/* The plan is wrong, for this reason. */
+__attribute__((format(printf, 2, 3))) bool replay_fail(replay *r, const char *format, ...);
+bool replay_fail_memory(replay *r);
+/* The tensor's name, for messages. */
+const char *replay_name_of(const replay *r, uint32_t slot);
+/* In the arena or in an output: its bytes are followed. */
+bool replay_in_map(const plan_address *address);
+/* Not known before the run: made by the run-time allocator, or bound with dimensions. */
+bool replay_is_dynamic(const replay *r, uint32_t slot);
+/* So much work more; false where it comes to too much. */
+bool replay_spend(replay *r, uint64_t work);
+/* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
+ * absent; what it scans may be shorter. */
+bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips);
+/* The loop is in iteration t, or has run t times. */
+bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t);
+/* `length` bytes of one identity. */
+content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length);
+/* From now on the tensor is this. */
+void replay_define(replay *r, uint32_t slot, content is);
+/* Bytes [offset, offset + length) of some content. */
+bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part);
+/* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
+bool replay_verify(replay *r, uint32_t slot);
+/* These bytes of the map get this tag. */
+bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag);
+/* The tensor is made: an identity of its own where it lies. */
+bool replay_write(replay *r, uint32_t slot);
+bool replay_is_same_address(const plan_address *x, const plan_address *y);
+bool replay_is_same_place(const replay *r, uint32_t a, uint32_t b);
+/* Their bytes overlap. */
+bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b);
+/* A value is handed over, as the executor does between graphs (plan.h). */
+bool replay_move(replay *r, uint32_t from, uint32_t to);
+/* Bytes of the span were written since. */
+bool replay_was_written(const replay *r, size_t since, size_t until, const span *at);
+/* All that was written since becomes garbage, except what `outputs` hold. An output that lies in the bytes of
+ * another one is a part of it: at every end both were seen to be there. */
+bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t count);
+/* All of these that are wanted. */
+bool replay_verify_all(replay *r, const uint32_t *slots, uint64_t count);
+/* What a tensor is, constants included, after looking whether it is there. */
+bool replay_content_of_slot(replay *r, uint32_t slot, content *is);
+/* Replays all steps of a graph. */
+bool replay_graph(replay *r, uint32_t graph);
+/* Branches, each from the same state; a loop. (plan_check_control.c) */
+bool replay_if(replay *r, const plan_node *node);
+bool replay_loop(replay *r, const plan_node *node);
+
+#endif
