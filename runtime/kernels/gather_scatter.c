@@ -78,6 +78,20 @@ static void put(const places *of, char *to, const char *from, int64_t count) {
     }
 }
 
+/* What both forms have in common. */
+static places *begin(const op_call *call, bool scatter, base_arena *arena) {
+    places *of = BASE_NEW(arena, places);
+    if (!of) return NULL;
+    of->wide = call->inputs[1].type.dtype == OP_INT64;
+    of->scatter = scatter;
+    of->reduction = op_attribute_is(&call->attributes, "reduction", "add", "none")   ? REDUCTION_ADD
+                    : op_attribute_is(&call->attributes, "reduction", "mul", "none") ? REDUCTION_MULTIPLY
+                                                                                     : REDUCTION_NONE;
+    of->dtype = call->inputs[0].type.dtype;
+    of->element = op_dtype_bytes(of->dtype);
+    return of;
+}
+
 /* ---- along an axis ------------------------------------------------------------------------------------- */
 
 typedef struct elements_context {
@@ -179,17 +193,10 @@ static base_status run_elements(const rt_prepared *prepared, const op_tensor *in
 static base_status prepare_elements(const op_call *call, const rt_environment *environment, base_arena *arena,
                                     rt_prepared *prepared, base_report *report) {
     (void)environment;
-    places *of = BASE_NEW(arena, places);
+    places *of = begin(call, call->code == OP_SCATTER_ELEMENTS, arena);
     if (!of) return base_fail_memory(report);
     const op_type *data = &call->inputs[0].type;
     const op_shape *indices = &call->inputs[1].type.shape;
-    of->wide = call->inputs[1].type.dtype == OP_INT64;
-    of->scatter = call->code == OP_SCATTER_ELEMENTS;
-    of->reduction = op_attribute_is(&call->attributes, "reduction", "add", "none")   ? REDUCTION_ADD
-                    : op_attribute_is(&call->attributes, "reduction", "mul", "none") ? REDUCTION_MULTIPLY
-                                                                                     : REDUCTION_NONE;
-    of->dtype = data->dtype;
-    of->element = op_dtype_bytes(data->dtype);
     of->rank = data->shape.rank;
     if (!op_axis(op_attribute_integer(&call->attributes, "axis", 0), of->rank, &of->axis))
         return base_fail(report, BASE_INVALID, "attribute \"axis\" is out of range");
@@ -258,17 +265,10 @@ static base_status run_tuples(const rt_prepared *prepared, const op_tensor *inpu
 static base_status prepare_tuples(const op_call *call, const rt_environment *environment, base_arena *arena,
                                   rt_prepared *prepared, base_report *report) {
     (void)environment;
-    places *of = BASE_NEW(arena, places);
+    places *of = begin(call, call->code == OP_SCATTER_ND, arena);
     if (!of) return base_fail_memory(report);
     const op_type *data = &call->inputs[0].type;
     const op_shape *indices = &call->inputs[1].type.shape;
-    of->wide = call->inputs[1].type.dtype == OP_INT64;
-    of->scatter = call->code == OP_SCATTER_ND;
-    of->reduction = op_attribute_is(&call->attributes, "reduction", "add", "none")   ? REDUCTION_ADD
-                    : op_attribute_is(&call->attributes, "reduction", "mul", "none") ? REDUCTION_MULTIPLY
-                                                                                     : REDUCTION_NONE;
-    of->dtype = data->dtype;
-    of->element = op_dtype_bytes(data->dtype);
     int32_t batch = of->scatter ? 0 : (int32_t)op_attribute_integer(&call->attributes, "batch_dims", 0);
     of->length = indices->dims[indices->rank - 1];
     if (of->length + batch > data->shape.rank)

@@ -139,6 +139,44 @@ void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t coun
     else brain_store(to, from, count);
 }
 
+/* ---- integers ------------------------------------------------------------------------------------------- */
+
+int64_t rt_integer_load(op_dtype dtype, const void *data, int64_t index) {
+    switch (dtype) {
+    case OP_INT64:
+    case OP_UINT64:
+        return ((const int64_t *)data)[index];
+    case OP_INT32:
+        return ((const int32_t *)data)[index];
+    case OP_UINT32:
+        return ((const uint32_t *)data)[index];
+    case OP_INT16:
+        return ((const int16_t *)data)[index];
+    case OP_UINT16:
+        return ((const uint16_t *)data)[index];
+    case OP_INT8:
+        return ((const int8_t *)data)[index];
+    default:
+        return ((const uint8_t *)data)[index];
+    }
+}
+
+void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value) {
+    switch (op_dtype_bytes(dtype)) {
+    case 8:
+        ((uint64_t *)data)[index] = value;
+        break;
+    case 4:
+        ((uint32_t *)data)[index] = (uint32_t)value;
+        break;
+    case 2:
+        ((uint16_t *)data)[index] = (uint16_t)value;
+        break;
+    default:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+    }
+}
+
 /* ---- loops ------------------------------------------------------------------------------------------------
  */
 

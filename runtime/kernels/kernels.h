@@ -46,6 +46,13 @@ enum { RT_HALF_BLOCK = 256 };
 void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count);
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count);
 
+/* ---- integers ------------------------------------------------------------------------------------------- */
+
+/* Element `index` of a tensor of integers or bools, of 8 to 64 bits; uint64 as the same bits. */
+int64_t rt_integer_load(op_dtype dtype, const void *data, int64_t index);
+/* Stores the low bits of `value`. */
+void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value);
+
 /* ---- loops ------------------------------------------------------------------------------------------------
  */
 

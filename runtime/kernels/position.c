@@ -45,24 +45,9 @@ static position_state *begin(const op_call *call, base_arena *arena, rt_prepared
 /* ---- OneHot -------------------------------------------------------------------------------------------- */
 
 static int64_t integer_of(op_dtype dtype, const void *data, int64_t i) {
-    switch (dtype) {
-    case OP_INT64:
-        return ((const int64_t *)data)[i];
-    case OP_UINT64:
-        return (int64_t)((const uint64_t *)data)[i];
-    case OP_INT32:
-        return ((const int32_t *)data)[i];
-    case OP_UINT32:
-        return ((const uint32_t *)data)[i];
-    case OP_INT16:
-        return ((const int16_t *)data)[i];
-    case OP_UINT16:
-        return ((const uint16_t *)data)[i];
-    default: {
-        double value = rt_element_load(dtype, data, i);
-        return value >= -9e18 && value <= 9e18 ? (int64_t)value : INT64_MIN;
-    }
-    }
+    if (dtype != OP_FLOAT && dtype != OP_DOUBLE && !rt_is_half(dtype)) return rt_integer_load(dtype, data, i);
+    double value = rt_element_load(dtype, data, i);
+    return value >= -9e18 && value <= 9e18 ? (int64_t)value : INT64_MIN;
 }
 
 static base_status run_one_hot(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -113,25 +98,9 @@ static base_status run_eye_like(const rt_prepared *prepared, const op_tensor *in
     for (int64_t r = 0; r < state->extent; r++) {
         int64_t c = r + state->offset, at = r * state->inner + c;
         if (c < 0 || c >= state->inner) continue;
-        switch (state->dtype) {
-        case OP_INT64:
-        case OP_UINT64:
-            ((int64_t *)outputs[0].data)[at] = 1;
-            break;
-        case OP_INT32:
-        case OP_UINT32:
-            ((int32_t *)outputs[0].data)[at] = 1;
-            break;
-        case OP_INT16:
-        case OP_UINT16:
-            ((int16_t *)outputs[0].data)[at] = 1;
-            break;
-        case OP_BOOL:
-            ((uint8_t *)outputs[0].data)[at] = 1;
-            break;
-        default:
+        if (state->dtype == OP_FLOAT || state->dtype == OP_DOUBLE || rt_is_half(state->dtype))
             rt_element_store(state->dtype, outputs[0].data, at, 1);
-        }
+        else rt_integer_store(state->dtype, outputs[0].data, at, 1);
     }
     return BASE_OK;
 }

@@ -28,40 +28,6 @@ typedef struct einsum_context {
     op_tensor *output;
 } einsum_context;
 
-static int64_t integer_at(op_dtype dtype, const void *data, int64_t i) {
-    switch (dtype) {
-    case OP_INT64:
-    case OP_UINT64:
-        return ((const int64_t *)data)[i];
-    case OP_INT32:
-        return ((const int32_t *)data)[i];
-    case OP_UINT32:
-        return ((const uint32_t *)data)[i];
-    case OP_INT16:
-        return ((const int16_t *)data)[i];
-    case OP_UINT16:
-        return ((const uint16_t *)data)[i];
-    default:
-        return (int64_t)rt_element_load(dtype, data, i);
-    }
-}
-
-static void put_integer(op_dtype dtype, void *data, int64_t i, uint64_t value) {
-    switch (op_dtype_bytes(dtype)) {
-    case 8:
-        ((uint64_t *)data)[i] = value;
-        break;
-    case 4:
-        ((uint32_t *)data)[i] = (uint32_t)value;
-        break;
-    case 2:
-        ((uint16_t *)data)[i] = (uint16_t)value;
-        break;
-    default:
-        ((uint8_t *)data)[i] = (uint8_t)value;
-    }
-}
-
 static bool is_real(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }
@@ -86,7 +52,7 @@ static void einsum_outputs(void *user, int64_t begin, int64_t end) {
                 if (s->dtype == OP_FLOAT)
                     product *= (double)((const float *)context->inputs[o].data)[base[o]];
                 else if (real) product *= rt_element_load(s->dtype, context->inputs[o].data, base[o]);
-                else whole *= (uint64_t)integer_at(s->dtype, context->inputs[o].data, base[o]);
+                else whole *= (uint64_t)rt_integer_load(s->dtype, context->inputs[o].data, base[o]);
             }
             sum += product;
             total += whole;
@@ -99,7 +65,7 @@ static void einsum_outputs(void *user, int64_t begin, int64_t end) {
             }
         }
         if (real) rt_element_store(s->dtype, context->output->data, task, sum);
-        else put_integer(s->dtype, context->output->data, task, total);
+        else rt_integer_store(s->dtype, context->output->data, task, total);
     }
 }
 
@@ -320,7 +286,7 @@ static base_status run_mel(const rt_prepared *prepared, const op_tensor *inputs,
             if (r >= edges[1] && r < edges[2] && edges[2] > edges[1])
                 value = (double)(edges[2] - r) / (double)(edges[2] - edges[1]);
             if (is_real(dtype)) rt_element_store(dtype, outputs[0].data, r * columns + c, value);
-            else put_integer(dtype, outputs[0].data, r * columns + c, (uint64_t)value);
+            else rt_integer_store(dtype, outputs[0].data, r * columns + c, (uint64_t)value);
         }
     }
     return BASE_OK;
