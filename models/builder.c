@@ -191,14 +191,14 @@ const char *weight(graph *g, const char *name, int rank, const int64_t *dims, in
 const char *floats(graph *g, const char *name, int rank, const int64_t *dims, const float *values) {
     size_t count;
     Onnx__TensorProto *tensor = initializer(g, name, MODEL_FLOAT, rank, dims, sizeof(float), &count);
-    memcpy(tensor->raw_data.data, values, count * sizeof(float));
+    if (count) memcpy(tensor->raw_data.data, values, count * sizeof(float));
     return tensor->name;
 }
 
 const char *integers(graph *g, const char *name, int rank, const int64_t *dims, const int64_t *values) {
     size_t count;
     Onnx__TensorProto *tensor = initializer(g, name, MODEL_INT64, rank, dims, sizeof(int64_t), &count);
-    memcpy(tensor->raw_data.data, values, count * sizeof(int64_t));
+    if (count) memcpy(tensor->raw_data.data, values, count * sizeof(int64_t));
     return tensor->name;
 }
 

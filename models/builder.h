@@ -46,7 +46,8 @@ graph *graph_new(model *m, const char *name);
 const char *graph_input(graph *g, const char *name, int dtype, int rank, const int64_t *dims);
 void graph_output(graph *g, const char *name, int dtype, int rank, const int64_t *dims);
 
-/* Initializers. `weight` draws uniformly from [-1, 1) times sqrt(3 / fan_in). */
+/* Initializers. `weight` draws uniformly from [-1, 1) times sqrt(3 / fan_in). Values may be NULL
+ * where there are none. */
 const char *weight(graph *g, const char *name, int rank, const int64_t *dims, int64_t fan_in);
 const char *floats(graph *g, const char *name, int rank, const int64_t *dims, const float *values);
 const char *integers(graph *g, const char *name, int rank, const int64_t *dims, const int64_t *values);
