@@ -70,7 +70,9 @@ base_status op_infer_grid_sample(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_FLOATS, report);
     if (status != BASE_OK) return status;
     const op_shape *image = &call->inputs[0].type.shape, *grid = &call->inputs[1].type.shape;
-    if ((image->rank >= 0 && image->rank != 4) ||
+    bool batches = image->rank < 1 || grid->rank < 1 || image->dims[0] < 0 || grid->dims[0] < 0 ||
+                   image->dims[0] == grid->dims[0];
+    if (!batches || (image->rank >= 0 && image->rank != 4) ||
         (grid->rank >= 0 && (grid->rank != 4 || (grid->dims[3] >= 0 && grid->dims[3] != 2)))) {
         char a[200], b[200];
         return base_fail(report, BASE_INVALID,
@@ -116,6 +118,9 @@ base_status op_infer_roi_align(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
     if (status == BASE_OK) status = op_check_input(call, 2, OP_SET(OP_INT64), report);
     if (status == BASE_OK) status = check_regions(call, 4, report);
+    if (status == BASE_OK) status = op_check_vector(call, 2, false, report);
+    if (status == BASE_OK && call->inputs[1].type.shape.rank == 2 && call->inputs[1].type.shape.dims[0] >= 0)
+        status = op_check_elements(call, 2, call->inputs[1].type.shape.dims[0], report);
     int64_t height = op_attribute_integer(&call->attributes, "output_height", 1),
             width = op_attribute_integer(&call->attributes, "output_width", 1);
     if (status == BASE_OK && (height < 1 || width < 1))
@@ -144,6 +149,18 @@ static int64_t entry(const op_call *call, const char *name, int32_t i, int64_t o
     return (size_t)i < count ? list[i] : otherwise;
 }
 
+/* The extent that was pooled to `extent`; false where the attributes are impossible. */
+static bool unpooled_extent(const op_call *call, int32_t i, int32_t spatial, int64_t extent,
+                            int64_t *result) {
+    const int64_t stride = entry(call, "strides", i, 1), kernel = entry(call, "kernel_shape", i, 1),
+                  before = entry(call, "pads", i, 0), after = entry(call, "pads", i + spatial, 0);
+    if (stride < 1 || kernel < 1 || before < 0 || after < 0 || kernel > INT32_MAX || before > INT32_MAX ||
+        after > INT32_MAX || !base_int64_multiply(extent - 1, stride, result) ||
+        !base_int64_add(*result, kernel - before - after, result))
+        return false;
+    return *result >= 0;
+}
+
 base_status op_infer_max_unpool(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
@@ -158,13 +175,17 @@ base_status op_infer_max_unpool(op_call *call, base_report *report) {
     if (shape.rank < 3)
         return base_fail(report, BASE_INVALID, "input 0 has rank %d, expected at least 3", shape.rank);
     int32_t spatial = shape.rank - 2;
-    for (int32_t i = 0; i < shape.rank; i++) {
+    status = op_check_elements(call, 2, shape.rank, report);
+    for (int32_t i = 0; i < shape.rank && status == BASE_OK; i++) {
+        if (i >= 2 && shape.dims[i] >= 0 &&
+            !unpooled_extent(call, i - 2, spatial, shape.dims[i], &shape.dims[i])) {
+            status = base_fail(report, BASE_INVALID,
+                               "along axis %d stride %" PRId64 ", kernel %" PRId64 " and the pads do not fit",
+                               i, entry(call, "strides", i - 2, 1), entry(call, "kernel_shape", i - 2, 1));
+        }
         if (op_input_present(call, 2)) shape.dims[i] = op_input_dim(call, 2, i);
-        else if (i >= 2 && shape.dims[i] >= 0)
-            shape.dims[i] = (shape.dims[i] - 1) * entry(call, "strides", i - 2, 1) +
-                            entry(call, "kernel_shape", i - 2, 1) - entry(call, "pads", i - 2, 0) -
-                            entry(call, "pads", i - 2 + spatial, 0);
     }
+    if (status != BASE_OK) return status;
     op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
     return BASE_OK;
 }
@@ -197,7 +218,9 @@ bool op_transposed_read(const op_call *call, op_transposed *t, base_report *repo
         int64_t after = entry(call, "pads", i + t->rank, 0), more = entry(call, "output_padding", i, 0);
         t->output[i] = OP_DIM_UNKNOWN;
         if (t->stride[i] < 1 || t->dilation[i] < 1 || t->kernel[i] == 0 || t->kernel[i] > INT32_MAX ||
-            more < 0 || t->stride[i] > INT32_MAX || t->dilation[i] > INT32_MAX || t->input[i] > INT32_MAX ||
+            more < 0 || more > INT32_MAX || t->before[i] < -INT32_MAX || t->before[i] > INT32_MAX ||
+            after < -INT32_MAX || after > INT32_MAX || t->stride[i] > INT32_MAX ||
+            t->dilation[i] > INT32_MAX || t->input[i] > INT32_MAX ||
             (w->dims[2 + i] >= 0 && t->kernel[i] != w->dims[2 + i])) {
             base_fail(report, BASE_INVALID,
                       "along axis %d stride %" PRId64 ", dilation %" PRId64 ", kernel %" PRId64
@@ -212,7 +235,7 @@ bool op_transposed_read(const op_call *call, op_transposed *t, base_report *repo
             size_t skip = wanted == (size_t)t->rank + 2 ? 2 : 0;
             t->output[i] = wanted ? (size_t)i + skip < wanted ? output[(size_t)i + skip] : -1
                                   : t->input[i] * t->stride[i];
-            int64_t pads = full - t->output[i];
+            int64_t pads = t->output[i] < 0 ? 0 : full - t->output[i];
             if (pads < 0) pads = 0; /* what is missing is zero, behind */
             t->before[i] = same_upper ? pads / 2 : pads - pads / 2;
         } else {
@@ -239,6 +262,12 @@ base_status op_infer_conv_transpose(op_call *call, base_report *report) {
     }
     op_transposed t;
     if (!op_transposed_read(call, &t, report)) return BASE_INVALID;
+    if (op_input_present(call, 2)) {
+        status = op_check_vector(call, 2, false, report);
+        if (status == BASE_OK && w->dims[1] >= 0 && w->dims[1] <= INT64_MAX / t.group)
+            status = op_check_elements(call, 2, w->dims[1] * t.group, report);
+        if (status != BASE_OK) return status;
+    }
     op_shape shape = op_shape_of_rank(x->rank);
     shape.dims[0] = x->dims[0];
     if (w->dims[1] >= 0 && w->dims[1] <= INT64_MAX / t.group) shape.dims[1] = w->dims[1] * t.group;

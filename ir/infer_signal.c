@@ -147,6 +147,7 @@ base_status op_infer_dft(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK && op_input_present(call, 1))
         status = op_check_input(call, 1, OP_SET_INDICES, report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
     if (status != BASE_OK) return status;
     op_shape shape = call->inputs[0].type.shape;
     int32_t axis;
@@ -181,6 +182,9 @@ base_status op_infer_stft(op_call *call, base_report *report) {
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
     if (status == BASE_OK && op_input_present(call, 3))
         status = op_check_input(call, 3, OP_SET_INDICES, report);
+    if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_vector(call, 2, false, report);
+    if (status == BASE_OK) status = op_check_elements(call, 3, 1, report);
     if (status != BASE_OK) return status;
     const op_shape *signal = &call->inputs[0].type.shape;
     if (signal->rank >= 0 && (signal->rank < 2 || signal->rank > 3))
@@ -210,8 +214,10 @@ base_status op_infer_stft(op_call *call, base_report *report) {
 
 base_status op_infer_mel_weight_matrix(op_call *call, base_report *report) {
     base_status status = BASE_OK;
-    for (uint32_t i = 0; i < 5 && status == BASE_OK; i++)
+    for (uint32_t i = 0; i < 5 && status == BASE_OK; i++) {
         status = op_check_input(call, i, i < 3 ? OP_SET_INDICES : OP_SET_FLOATS, report);
+        if (status == BASE_OK) status = op_check_elements(call, i, 1, report);
+    }
     if (status != BASE_OK) return status;
     int64_t bins = op_input_dim(call, 0, 0), length = op_input_dim(call, 1, 0),
             dtype = op_attribute_integer(&call->attributes, "output_datatype", OP_FLOAT);

@@ -47,6 +47,23 @@ static base_status fail_count(const op_row *row, const char *what, uint32_t coun
                      maximum);
 }
 
+/* Kernels multiply extents one by one, for strides: also where one of them is zero the others must not
+ * overflow, nor while some are not known yet. */
+static base_status check_extents(const op_tensor *tensors, uint32_t count, const char *what,
+                                 base_report *report) {
+    for (uint32_t i = 0; i < count; i++) {
+        const op_shape *shape = &tensors[i].type.shape;
+        int64_t product = 1;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            if (shape->dims[d] <= 0 || base_int64_multiply(product, shape->dims[d], &product)) continue;
+            char text[256];
+            return base_fail(report, BASE_INVALID, "%s %u is %s: too large", what, i,
+                             op_type_print(&tensors[i].type, text, sizeof text));
+        }
+    }
+    return BASE_OK;
+}
+
 base_status op_infer(op_call *call, base_report *report) {
     const op_row *row = op_row_of(call->code);
     if (!row->infer)
@@ -66,5 +83,7 @@ base_status op_infer(op_call *call, base_report *report) {
         return base_fail(report, BASE_INVALID, "input %u is absent or of no known type, %s needs it", i,
                          row->name);
     }
-    return row->infer(call, report);
+    base_status status = check_extents(call->inputs, call->input_count, "input", report);
+    if (status == BASE_OK) status = row->infer(call, report);
+    return status == BASE_OK ? check_extents(call->outputs, call->output_count, "output", report) : status;
 }

@@ -50,7 +50,7 @@ static base_status prepare_tile(const op_call *call, const rt_environment *envir
         int64_t extent = from->dims[i], times = extent ? to->dims[i] / extent : 1;
         loop->dims[2 * i] = times;
         loop->dims[2 * i + 1] = extent;
-        loop->strides[0][2 * i] = to_stride * extent;
+        loop->strides[0][2 * i] = times ? to_stride * extent : 0;
         loop->strides[0][2 * i + 1] = to_stride;
         loop->strides[1][2 * i] = 0;
         loop->strides[1][2 * i + 1] = from_stride;

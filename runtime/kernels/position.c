@@ -128,6 +128,7 @@ static base_status run_trilu(const rt_prepared *prepared, const op_tensor *input
     const position_state *state = prepared->state;
     const int64_t rows = state->extent, columns = state->inner;
     int64_t k = 0;
+    if (outputs[0].bytes == 0) return BASE_OK;
     if (prepared->input_count > 1 && inputs[1].type.dtype != OP_NONE) k = *(const int64_t *)inputs[1].data;
     if (k > columns) k = columns;
     if (k < -rows) k = -rows;

@@ -132,7 +132,7 @@ typedef struct region_state {
 /* The four pixels around a point, and how much of each; nothing outside of the image. */
 static double blend(const op_tensor *image, int64_t plane, int64_t height, int64_t width, double y, double x,
                     bool maximum) {
-    if (y < -1 || y > (double)height || x < -1 || x > (double)width) return 0;
+    if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0; /* NaN, too */
     if (y < 0) y = 0;
     if (x < 0) x = 0;
     int64_t top = (int64_t)y, left = (int64_t)x, bottom = top + 1, right = left + 1;
@@ -328,8 +328,8 @@ static base_status prepare_unpool(const op_call *call, const rt_environment *env
     size_t spatial = (size_t)state->pooled.rank - 2;
     for (size_t i = 0; i < spatial; i++) {
         state->pooled.dims[2 + i] = (state->pooled.dims[2 + i] - 1) * (i < strides ? stride[i] : 1) +
-                                    (i < kernels ? kernel[i] : 1) - (i < pads ? pad[i] : 0) -
-                                    (i + spatial < pads ? pad[i + spatial] : 0);
+                                    ((i < kernels ? kernel[i] : 1) - (i < pads ? pad[i] : 0) -
+                                     (i + spatial < pads ? pad[i + spatial] : 0));
         if (state->pooled.dims[2 + i] < 1)
             return base_fail(report, BASE_INVALID, "nothing can be unpooled to that");
     }

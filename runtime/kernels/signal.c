@@ -272,19 +272,19 @@ static base_status run_mel(const rt_prepared *prepared, const op_tensor *inputs,
                          "%" PRId64 " bins of %" PRId64 " samples at %" PRId64 " Hz were not planned",
                          scalar_at(&inputs[0]), length, rate);
     for (int64_t c = 0; c < columns; c++) {
-        int64_t edges[3];
+        double edges[3]; /* whole numbers; far away where frequencies are */
         for (int k = 0; k < 3; k++) {
             double mel = low + (double)(c + k) * (high - low) / (double)(columns + 2);
-            edges[k] =
-                (int64_t)floor((double)(length + 1) * (700 * (pow(10, mel / 2595) - 1)) / (double)rate);
+            edges[k] = floor(((double)length + 1) * (700 * (pow(10, mel / 2595) - 1)) / (double)rate);
         }
         for (int64_t r = 0; r < rows; r++) {
             double value = 0;
-            if (edges[1] == edges[0] && r == edges[1]) value = 1;
-            else if (r >= edges[0] && r <= edges[1] && edges[1] > edges[0])
-                value = (double)(r - edges[0]) / (double)(edges[1] - edges[0]);
-            if (r >= edges[1] && r < edges[2] && edges[2] > edges[1])
-                value = (double)(edges[2] - r) / (double)(edges[2] - edges[1]);
+            const double at = (double)r;
+            if (edges[1] == edges[0] && at == edges[1]) value = 1;
+            else if (at >= edges[0] && at <= edges[1] && edges[1] > edges[0])
+                value = (at - edges[0]) / (edges[1] - edges[0]);
+            if (at >= edges[1] && at < edges[2] && edges[2] > edges[1])
+                value = (edges[2] - at) / (edges[2] - edges[1]);
             if (is_real(dtype)) rt_element_store(dtype, outputs[0].data, r * columns + c, value);
             else rt_integer_store(dtype, outputs[0].data, r * columns + c, (uint64_t)value);
         }
