@@ -8,6 +8,7 @@
 #define OURO_COMMAND_H
 
 #include "compiler/compiler.h"
+#include "compiler/import.h"
 #include <stdatomic.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -111,8 +112,8 @@ typedef struct command_model {
     const plan *plan; /* behind the handle */
     base_arena arena; /* of the inputs */
     size_t input_count;
-    op_tensor *inputs;   /* by index; dtype OP_NONE: not given */
-    double load_seconds; /* of loading the plan, or of compiling the model */
+    import_value *inputs; /* by index */
+    double load_seconds;  /* of loading the plan, or of compiling the model */
 } command_model;
 
 typedef struct command_model_request {
@@ -134,6 +135,8 @@ void command_model_close(command_model *model);
 bool command_is_plan(const char *path);
 /* Fills the inputs that are not given; open dimensions are 1. Returns 0 or the exit status. */
 int command_model_fill(command_model *model, uint64_t seed);
+/* Something was given for the input. */
+bool command_is_given(const import_value *input);
 /* Binds all inputs. Returns 0 or the exit status. */
 int command_model_bind(const command_model *model, ouro_session *session);
 
@@ -142,12 +145,13 @@ int command_model_bind(const command_model *model, ouro_session *session);
  * the parts of complex numbers are uniform in [-1, 1), integers in 0..3, booleans 0 or 1, texts "0".."3". */
 base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
                                 base_report *report);
-/* Reads NAME.npy or NAME.pb, by content. */
-base_status command_read_tensor(const char *path, const op_type *expected, base_arena *arena,
-                                op_tensor *tensor, base_report *report);
-/* The output of a session as a tensor. */
-ouro_status command_session_output(const ouro_session *session, size_t index, op_tensor *tensor,
-                                   const char **name, ouro_error *error);
+/* Reads NAME.npy or NAME.pb, by content. A tensor where an optional is expected is what that holds. */
+base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+                               import_value *value, base_report *report);
+/* The value as the runtime takes it; arrays from `arena`, tensors' data where they are. False when memory runs out. */
+bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value);
+/* A value that is a tensor, as one. */
+op_tensor command_value_tensor(const ouro_value *value);
 
 /* ---- counted allocations (command_allocations.c) ------------------------------------------------------- */
 

@@ -87,47 +87,51 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
     return BASE_OK;
 }
 
-base_status command_read_tensor(const char *path, const op_type *expected, base_arena *arena,
-                                op_tensor *tensor, base_report *report) {
+bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value) {
+    *value = (ouro_value){.kind = (ouro_kind)from->kind};
+    if (from->kind == OP_KIND_TENSOR) {
+        const op_tensor *tensor = &from->tensor;
+        value->dtype = (ouro_dtype)tensor->type.dtype;
+        value->rank = tensor->type.shape.rank;
+        for (int32_t d = 0; d < value->rank; d++) value->dims[d] = tensor->type.shape.dims[d];
+        value->data = tensor->data;
+        value->bytes = tensor->bytes;
+        return true;
+    }
+    ouro_value *elements = BASE_ARRAY(arena, ouro_value, from->count);
+    for (size_t i = 0; i < from->count && elements; i++) {
+        if (!command_value_of(&from->elements[i], arena, &elements[i])) return false;
+    }
+    value->elements = elements;
+    value->count = from->count;
+    return elements != NULL;
+}
+
+op_tensor command_value_tensor(const ouro_value *value) {
+    op_tensor tensor = {.type = {.dtype = (op_dtype)value->dtype, .shape = {.rank = value->rank}},
+                        .bytes = value->bytes,
+                        .data = (void *)(uintptr_t)value->data};
+    for (int d = 0; d < value->rank; d++) tensor.type.shape.dims[d] = value->dims[d];
+    return tensor;
+}
+
+base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+                               import_value *value, base_report *report) {
     file_bytes file;
     base_status status = file_read(path, &file, report);
     if (status != BASE_OK) return status;
     bool npy = file.size >= 6 && memcmp(file.data, "\x93NUMPY", 6) == 0;
     size_t length = strlen(path);
     bool named_npy = length >= 4 && strcmp(path + length - 4, ".npy") == 0;
-    if (npy || named_npy) {
-        status = npy_decode(file.data, file.size, path, arena, tensor, report);
-        file_release(&file);
-        return status;
-    }
+    *value = (import_value){0};
+    if (npy || named_npy) status = npy_decode(file.data, file.size, path, arena, &value->tensor, report);
     file_release(&file);
-    import_value value;
-    status = import_value_read(path, expected, arena, &value, report);
-    if (status != BASE_OK) return status;
-    const import_value *held =
-        value.kind == OP_KIND_OPTIONAL && value.count == 1 ? &value.elements[0] : &value;
-    if (held->kind != OP_KIND_TENSOR) {
-        return base_fail_unsupported(
-            report,
-            "%s: holds a sequence or an empty optional; only tensors are supported as "
-            "inputs",
-            path);
-    }
-    *tensor = held->tensor;
+    if (!npy && !named_npy) status = import_value_read(path, expected, arena, value, report);
+    bool holds = expected->kind == OP_KIND_OPTIONAL && expected->element == OP_KIND_TENSOR;
+    if (status != BASE_OK || value->kind != OP_KIND_TENSOR || !holds) return status;
+    import_value *held = BASE_NEW(arena, import_value);
+    if (!held) return base_fail_memory(report);
+    *held = *value;
+    *value = (import_value){.kind = OP_KIND_OPTIONAL, .elements = held, .count = 1};
     return BASE_OK;
-}
-
-ouro_status command_session_output(const ouro_session *session, size_t index, op_tensor *tensor,
-                                   const char **name, ouro_error *error) {
-    ouro_tensor_info info;
-    const void *data;
-    ouro_status status = ouro_session_output(session, index, &info, &data, error);
-    if (status != OURO_OK) return status;
-    *tensor = (op_tensor){
-        .type = {.kind = OP_KIND_TENSOR, .dtype = (op_dtype)info.dtype, .shape = {.rank = info.rank}},
-        .bytes = info.bytes,
-        .data = (void *)(uintptr_t)data};
-    for (int d = 0; d < info.rank; d++) tensor->type.shape.dims[d] = info.dims[d];
-    *name = info.name;
-    return OURO_OK;
 }

@@ -34,28 +34,30 @@ static int fail_unknown_input(const command_model_request *request, const input_
                         known->count ? list : "(it has none)");
 }
 
-/* The tensor must be what the input is, as far as that is known. */
+/* A tensor must be what the input is, as far as that is known; other values are looked at when they are bound. */
 static base_status check_input(const char *path, const char *name, const op_type *type,
-                               const op_tensor *tensor, base_report *report) {
+                               const import_value *value, base_report *report) {
     char wanted[256], found[256];
     op_type expected = *type;
+    const op_tensor *tensor = &value->tensor;
     expected.layout = OP_LAYOUT_PLAIN;
-    bool fits = type->kind == OP_KIND_TENSOR && tensor->type.dtype == type->dtype &&
+    if (type->kind != OP_KIND_TENSOR && value->kind == type->kind) return BASE_OK;
+    bool fits = value->kind == OP_KIND_TENSOR && type->kind == value->kind &&
+                tensor->type.dtype == type->dtype &&
                 (type->shape.rank < 0 || tensor->type.shape.rank == type->shape.rank);
     for (int32_t d = 0; fits && d < type->shape.rank; d++) {
         fits = type->shape.dims[d] < 0 || type->shape.dims[d] == tensor->type.shape.dims[d];
     }
     if (fits) return BASE_OK;
-    return base_fail(report, BASE_INVALID, "%s: input '%s' is %s, expected %s%s", path, name,
+    return base_fail(report, BASE_INVALID, "%s: input '%s' is %s, expected %s", path, name,
                      op_type_print(&tensor->type, found, sizeof found),
-                     type->kind == OP_KIND_TENSOR ? "" : "a sequence or optional of ",
                      op_type_print(&expected, wanted, sizeof wanted));
 }
 
 /* Reads the files of --input. */
 static int read_inputs(const command_model_request *request, const input_names *known, command_model *model) {
     model->input_count = known->count;
-    model->inputs = BASE_ARRAY(&model->arena, op_tensor, known->count + 1);
+    model->inputs = BASE_ARRAY(&model->arena, import_value, known->count + 1);
     if (!model->inputs) return command_fail_memory();
     for (size_t i = 0; i < request->inputs.count; i++) {
         const char *name, *file;
@@ -65,12 +67,12 @@ static int read_inputs(const command_model_request *request, const input_names *
         size_t index = 0;
         while (index < known->count && strcmp(known->names[index], name) != 0) index++;
         if (index == known->count) return fail_unknown_input(request, known, name);
-        if (model->inputs[index].type.dtype != OP_NONE) {
+        if (command_is_given(&model->inputs[index])) {
             return command_fail(BASE_USAGE, "--input '%s': this input was given already", name);
         }
         base_report report = {0};
         base_status status =
-            command_read_tensor(file, &known->types[index], &model->arena, &model->inputs[index], &report);
+            command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
         if (status == BASE_OK) {
             status = check_input(file, name, &known->types[index], &model->inputs[index], &report);
         }
@@ -112,8 +114,8 @@ static base_status fix_inputs(const command_model_request *request, const comman
     base_status status = BASE_OK;
     const ir_graph *main_graph = compiled->module->main;
     for (uint32_t i = 0; i < model->input_count && status == BASE_OK; i++) {
-        if (model->inputs[i].type.dtype == OP_NONE) continue;
-        status = compile_fix_input(compiled, i, &model->inputs[i].type.shape, report);
+        if (!command_is_given(&model->inputs[i]) || model->inputs[i].kind != OP_KIND_TENSOR) continue;
+        status = compile_fix_input(compiled, i, &model->inputs[i].tensor.type.shape, report);
         if (status == BASE_INVALID && !report->count)
             base_fail(report, status, "%s: bad shape", request->path);
     }
@@ -190,8 +192,8 @@ void command_model_close(command_model *model) {
 
 int command_model_fill(command_model *model, uint64_t seed) {
     for (size_t i = 0; i < model->input_count; i++) {
-        op_tensor *tensor = &model->inputs[i];
-        if (tensor->type.dtype != OP_NONE) continue;
+        op_tensor *tensor = &model->inputs[i].tensor;
+        if (command_is_given(&model->inputs[i])) continue;
         const char *name = model->plan->texts + model->plan->inputs[i].name;
         plan_tensor_type(model->plan, model->plan->inputs[i].slot, &tensor->type);
         base_report report = {0};
@@ -211,14 +213,21 @@ int command_model_fill(command_model *model, uint64_t seed) {
     return 0;
 }
 
+bool command_is_given(const import_value *input) {
+    return input->kind != OP_KIND_TENSOR || input->tensor.type.dtype != OP_NONE;
+}
+
 int command_model_bind(const command_model *model, ouro_session *session) {
     for (size_t i = 0; i < model->input_count; i++) {
-        const op_tensor *tensor = &model->inputs[i];
+        base_arena arena;
+        ouro_value value;
         ouro_error error;
-        if (ouro_session_bind_input(session, i, tensor->data, tensor->bytes, tensor->type.shape.dims,
-                                    &error) != OURO_OK) {
-            return command_fail((int)error.status, "%s: %s", model->path, error.message);
-        }
+        base_arena_init(&arena, NULL);
+        bool made = command_value_of(&model->inputs[i], &arena, &value);
+        ouro_status status = made ? ouro_session_bind_value(session, i, &value, &error) : OURO_MACHINE;
+        base_arena_free(&arena);
+        if (!made) return command_fail_memory();
+        if (status != OURO_OK) return command_fail((int)status, "%s: %s", model->path, error.message);
     }
     return 0;
 }

@@ -20,8 +20,8 @@ static const command_option run_table[] = {
      offsetof(run_options, inputs)},
     {"--random", NULL, COMMAND_TEXT, "SEED", "make up the inputs that are not given",
      offsetof(run_options, random)},
-    {"--output-dir", NULL, COMMAND_TEXT, "DIR", "write each output as DIR/NAME.npy",
-     offsetof(run_options, output_dir)},
+    {"--output-dir", NULL, COMMAND_TEXT, "DIR",
+     "write each output as DIR/NAME.npy, elements as DIR/NAME.I.npy", offsetof(run_options, output_dir)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; may be repeated",
      offsetof(run_options, dims)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads to run on (plan: as compiled; model: 1)",
@@ -39,7 +39,7 @@ static int require_inputs(const command *self, const command_model *model) {
     char names[1024];
     size_t used = 0, missing = 0;
     for (size_t i = 0; i < model->input_count; i++) {
-        if (model->inputs[i].type.dtype != OP_NONE) continue;
+        if (command_is_given(&model->inputs[i])) continue;
         if (used < sizeof names) {
             used += (size_t)snprintf(names + used, sizeof names - used, "%s'%s'", missing ? ", " : "",
                                      model->plan->texts + model->plan->inputs[i].name);
@@ -53,7 +53,7 @@ static int require_inputs(const command *self, const command_model *model) {
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
 
-static void print_output(const char *name, const op_tensor *tensor) {
+static void print_tensor(const char *name, const op_tensor *tensor) {
     char text[256];
     int64_t elements = 0;
     op_shape_elements(&tensor->type.shape, &elements);
@@ -98,38 +98,68 @@ static char *output_path(const char *directory, const char *name, size_t index, 
     return path;
 }
 
-static int write_outputs(const command_model *model, const ouro_session *session, const char *directory) {
-    base_report report = {0};
+/* What becomes of the outputs: they are printed, or written as files. */
+typedef struct output_writer {
+    const char *directory; /* NULL: they are printed */
     base_arena arena;
-    base_arena_init(&arena, NULL);
-    base_map taken = {.arena = &arena};
-    size_t count = ouro_plan_output_count(model->handle);
-    int status = directory ? (int)file_make_directory(directory, &report) : 0;
-    if (status) command_fail_report(&report);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        op_tensor tensor;
-        const char *name;
-        ouro_error error;
-        if (command_session_output(session, i, &tensor, &name, &error) != OURO_OK) {
-            status = command_fail_error(&error);
-            break;
-        }
-        if (!directory) {
-            print_output(name, &tensor);
-            continue;
-        }
-        char *path = output_path(directory, name, 0, &arena);
-        for (size_t k = 1; path && base_map_get(&taken, path); k++)
-            path = output_path(directory, name, k, &arena);
-        unsigned char *bytes;
-        size_t size;
-        if (!path || !base_map_put(&taken, path, path)) base_fail_memory(&report);
-        else if (npy_encode(&tensor, &arena, &bytes, &size, &report) == BASE_OK)
-            file_write(path, bytes, size, &report);
-        if (report.status != BASE_OK) status = command_fail_report(&report);
-        else printf("%s\n", path);
+    base_map taken; /* paths */
+    base_report report;
+} output_writer;
+
+static bool write_tensor(output_writer *w, const char *name, const op_tensor *tensor) {
+    char *path = output_path(w->directory, name, 0, &w->arena);
+    for (size_t k = 1; path && base_map_get(&w->taken, path); k++)
+        path = output_path(w->directory, name, k, &w->arena);
+    unsigned char *bytes;
+    size_t size;
+    if (!path || !base_map_put(&w->taken, path, path)) base_fail_memory(&w->report);
+    else if (npy_encode(tensor, &w->arena, &bytes, &size, &w->report) == BASE_OK)
+        file_write(path, bytes, size, &w->report);
+    if (w->report.status != BASE_OK) return false;
+    printf("%s\n", path);
+    return true;
+}
+
+/* A tensor; of a sequence or an optional each element, as NAME.0, NAME.1, ... */
+static bool write_value(output_writer *w, const char *name, const ouro_value *value) {
+    if (value->kind == OURO_TENSOR) {
+        const op_tensor tensor = command_value_tensor(value);
+        if (w->directory) return write_tensor(w, name, &tensor);
+        print_tensor(name, &tensor);
+        return true;
     }
-    base_arena_free(&arena);
+    if (!w->directory) {
+        printf("%s: %s, %zu element%s\n", name, value->kind == OURO_SEQUENCE ? "a sequence" : "an optional",
+               value->count, value->count == 1 ? "" : "s");
+    }
+    for (size_t i = 0; i < value->count; i++) {
+        char *own = base_arena_format(&w->arena, "%s.%zu", name, i);
+        if (!own) {
+            base_fail_memory(&w->report);
+            return false;
+        }
+        if (!write_value(w, own, &value->elements[i])) return false;
+    }
+    return true;
+}
+
+static int write_outputs(const command_model *model, ouro_session *session, const char *directory) {
+    output_writer w = {.directory = directory};
+    base_arena_init(&w.arena, NULL);
+    w.taken.arena = &w.arena;
+    size_t count = ouro_plan_output_count(model->handle);
+    int status = directory ? (int)file_make_directory(directory, &w.report) : 0;
+    if (status) command_fail_report(&w.report);
+    for (size_t i = 0; i < count && status == 0; i++) {
+        ouro_value value;
+        ouro_tensor_info info;
+        ouro_error error;
+        (void)ouro_plan_output(model->handle, i, &info);
+        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK)
+            status = command_fail_error(&error);
+        else if (!write_value(&w, info.name, &value)) status = command_fail_report(&w.report);
+    }
+    base_arena_free(&w.arena);
     return status;
 }
 

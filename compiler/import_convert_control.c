@@ -19,9 +19,31 @@ static op_type loose_type(const ir_value *value) {
     return type;
 }
 
-/* The outputs of a control node, whose types are those of results of its graph, as far as known. */
+/* A carried optional that the body replaces by what it would hold: the replacement is wrapped, and `wrapped` set. */
+static base_status wrap_optionals(const import_node *n, ir_graph *body, uint32_t carried, bool *wrapped) {
+    for (uint32_t i = 0; i < carried; i++) {
+        const op_type *parameter = &body->parameters[2 + i]->type;
+        ir_value *value = body->results[1 + i]->value;
+        if (parameter->kind != OP_KIND_OPTIONAL || value->type.kind != parameter->element ||
+            value->type.dtype == OP_NONE)
+            continue;
+        ir_node *wrap = ir_node_new(body, NULL, OP_OPTIONAL, "", n->scope->path, NONE, 1, &value);
+        op_type type = {.kind = OP_KIND_OPTIONAL,
+                        .element = value->type.kind,
+                        .dtype = value->type.dtype,
+                        .shape = {.rank = -1}};
+        ir_value *optional = wrap ? ir_node_add_output(wrap, value->name, &type) : NULL;
+        if (!optional) return import_memory(n);
+        ir_graph_set_result(body, 1 + i, optional);
+        wrapped[i] = true;
+    }
+    return BASE_OK;
+}
+
+/* The outputs of a control node, whose types are those of results of its graph, as far as known. Those that are
+ * `wrapped` (NULL: none) are taken out of their optionals. */
 static base_status finish_control(import_node *n, ir_node *node, const ir_graph *graph, uint32_t first_result,
-                                  uint32_t count) {
+                                  uint32_t count, const bool *wrapped) {
     for (uint32_t i = 0; i < count; i++) {
         if (!import_output_named(n, i)) {
             if (!ir_node_add_absent_output(node)) return import_memory(n);
@@ -29,6 +51,8 @@ static base_status finish_control(import_node *n, ir_node *node, const ir_graph 
         }
         op_type type = loose_type(graph->results[first_result + i]->value);
         ir_value *value = ir_node_add_output(node, n->proto->output[i], &type);
+        if (!value) return import_memory(n);
+        if (wrapped && wrapped[i]) value = import_make(n, OP_OPTIONAL_GET_ELEMENT, NONE, 1, &value);
         if (!value) return import_memory(n);
         base_status status = import_define(n, i, value);
         if (status != BASE_OK) return status;
@@ -77,7 +101,7 @@ base_status import_convert_if(import_node *n) {
     for (uint32_t i = 0; i < count && status == BASE_OK; i++) {
         status = check_same(n, branches[0]->results[i]->value, branches[1]->results[i]->value, "output", i);
     }
-    return status == BASE_OK ? finish_control(n, node, branches[0], 0, count) : status;
+    return status == BASE_OK ? finish_control(n, node, branches[0], 0, count, NULL) : status;
 }
 
 static base_status check_carried(const import_node *n, const ir_graph *body, uint32_t carried) {
@@ -119,13 +143,16 @@ base_status import_convert_loop(import_node *n) {
             carried, n->output_count, body->result_count);
     }
     status = check_single(n, body->results[0]->value, OP_BOOL, "condition that the body computes");
+    bool *wrapped = BASE_ARRAY(&n->importer->arena, bool, body->result_count);
+    if (!wrapped) return import_memory(n);
+    if (status == BASE_OK) status = wrap_optionals(n, body, carried, wrapped);
     if (status == BASE_OK) status = check_carried(n, body, carried);
     if (status != BASE_OK) return status;
     uint32_t outputs = body->result_count - 1;
     if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried)) {
         return import_memory(n);
     }
-    return finish_control(n, node, body, 1, outputs);
+    return finish_control(n, node, body, 1, outputs, wrapped);
 }
 
 /* ---- Scan ---------------------------------------------------------------------------------------------- */
@@ -217,7 +244,7 @@ base_status import_convert_scan(import_node *n) {
         return import_memory(n);
     }
     node->attributes = attributes;
-    return finish_control(n, node, body, 1, outputs);
+    return finish_control(n, node, body, 1, outputs, NULL);
 }
 
 /* Opset 8: axis 0 of all inputs and outputs is a batch, axis 1 of the scanned ones is scanned. It becomes a Loop
@@ -294,5 +321,5 @@ base_status import_convert_scan_batched(import_node *n) {
         ir_value *value = ir_node_add_output(node, "batch.output", &type);
         if (!value || !ir_graph_add_result(each, value)) return import_memory(n);
     }
-    return finish_control(n, batch, each, 1, outputs);
+    return finish_control(n, batch, each, 1, outputs, NULL);
 }

@@ -186,7 +186,10 @@ base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info
                          "value " IMPORT_NAME ": data type %d does not exist, 1 to %d do", name, (int)number,
                          OP_DTYPE_COUNT - 1);
     }
-    return read_shape(importer, name, proto->tensor_type->shape, symbols, &type->shape);
+    /* Elements of one sequence may differ in shape, whatever files declare. */
+    if (type->kind == OP_KIND_SEQUENCE || type->element == OP_KIND_SEQUENCE) return BASE_OK;
+    return read_shape(importer, name, proto->tensor_type->shape, symbols && type->kind == OP_KIND_TENSOR,
+                      &type->shape);
 }
 
 /* Every binding that the caller gave must have met its symbol. */

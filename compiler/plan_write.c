@@ -128,19 +128,37 @@ static bool write_constant(plan_writer *w, const void *data, size_t bytes, uint6
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
-/* What a plan can hold of a constant: numbers. Elements of a string tensor point elsewhere. */
-static bool check_constant(plan_writer *w, const char *name, const op_tensor *tensor, size_t *bytes) {
-    if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.dtype == OP_STRING) {
-        base_fail_unsupported(w->report, "constant \"%s\" is %s: only tensors of numbers can stand in plans",
-                              name,
-                              tensor->type.kind == OP_KIND_TENSOR ? "a tensor of strings" : "no tensor");
+/* Strings as plan_string records with their characters behind them. */
+static bool write_strings(plan_writer *w, const op_tensor *tensor, size_t bytes, uint64_t *offset) {
+    const op_string *from = tensor->data;
+    size_t count = bytes / sizeof *from, total = bytes;
+    bool fits = true;
+    for (size_t i = 0; i < count; i++) fits = fits && base_size_add(total, from[i].length, &total);
+    char *block = fits ? base_arena_alloc(&w->arena, total, 1) : NULL;
+    if (!block) {
+        base_fail_memory(w->report);
         return false;
     }
-    if (!op_type_bytes(&tensor->type, bytes) || *bytes > tensor->bytes || (*bytes && !tensor->data)) {
+    size_t end = bytes;
+    for (size_t i = 0; i < count; i++) {
+        const plan_string record = {end - i * sizeof record, from[i].length};
+        memcpy(block + i * sizeof record, &record, sizeof record);
+        if (from[i].length) memcpy(block + end, from[i].data, from[i].length);
+        end += from[i].length;
+    }
+    return write_constant(w, block, total, offset);
+}
+
+static bool write_constant_tensor(plan_writer *w, const char *name, const op_tensor *tensor,
+                                  uint64_t *offset) {
+    size_t bytes;
+    if (tensor->type.kind != OP_KIND_TENSOR || !op_type_bytes(&tensor->type, &bytes) ||
+        bytes > tensor->bytes || (bytes && !tensor->data)) {
         base_fail(w->report, BASE_INVALID, "constant \"%s\" has less data than its type says", name);
         return false;
     }
-    return true;
+    return tensor->type.dtype == OP_STRING ? write_strings(w, tensor, bytes, offset)
+                                           : write_constant(w, tensor->data, bytes, offset);
 }
 
 static bool write_tensor(plan_writer *w, const char *name, const op_type *type, uint32_t graph,
@@ -149,9 +167,7 @@ static bool write_tensor(plan_writer *w, const char *name, const op_type *type, 
     plan_tensor *to = append(w, &w->tensors, 1);
     size_t bytes = 0;
     if (!to || !write_name(w, name, &to->name)) return false;
-    /* Texts have no bytes of their own in a plan: their elements point elsewhere. */
-    bool numbers = type->kind == OP_KIND_TENSOR && type->dtype != OP_STRING;
-    if (numbers && !op_type_bytes(type, &bytes)) bytes = 0;
+    if (!op_type_bytes(type, &bytes)) bytes = 0;
     to->kind = (uint8_t)type->kind;
     to->element = (uint8_t)type->element;
     to->dtype = (uint8_t)type->dtype;
@@ -169,12 +185,9 @@ static bool place_address(plan_writer *w, pass_location location, plan_address *
 /* Where the value lies at run time. */
 static bool address_of(plan_writer *w, const ir_value *value, plan_address *address) {
     *address = (plan_address){.place = PLAN_PLACE_NONE};
-    size_t bytes;
     if (value->kind == IR_CONSTANT) {
-        const op_tensor *tensor = &value->constant->tensor;
         address->place = PLAN_PLACE_CONSTANT;
-        return check_constant(w, value->name, tensor, &bytes) &&
-               write_constant(w, tensor->data, bytes, &address->offset);
+        return write_constant_tensor(w, value->name, &value->constant->tensor, &address->offset);
     }
     if (value->kind == IR_PARAMETER && value->graph == w->module->main) {
         *address = (plan_address){PLAN_PLACE_INPUT, value->index, 0};
@@ -240,12 +253,6 @@ static bool write_tensors(plan_writer *w) {
         w->slot_of[i] = PLAN_ABSENT;
         const ir_value *value = module->values[i];
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
-        if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING) {
-            char type[128];
-            base_fail_unsupported(w->report, "tensor \"%s\" is %s: only tensors of numbers can be executed",
-                                  value->name, op_type_print(&value->type, type, sizeof type));
-            return false;
-        }
         plan_address address;
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
         if (!address_of(w, value, &address) ||
@@ -318,10 +325,8 @@ static bool write_attribute(plan_writer *w, const op_attribute *from, plan_attri
     case OP_ATTRIBUTE_TENSOR: {
         const op_tensor *tensor = from->as.tensor;
         plan_address address = {.place = PLAN_PLACE_CONSTANT};
-        size_t bytes;
         uint32_t slot;
-        if (!check_constant(w, from->name, tensor, &bytes) ||
-            !write_constant(w, tensor->data, bytes, &address.offset) ||
+        if (!write_constant_tensor(w, from->name, tensor, &address.offset) ||
             !write_tensor(w, from->name, &tensor->type, 0, address, &slot)) {
             return false;
         }
@@ -352,7 +357,8 @@ static bool is_dynamic(const plan_writer *w, const ir_value *value) {
 static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     const op_row *row = op_row_of(node->code);
     const pass_memory *memory = w->memory;
-    bool view = memory->executions[node->id.index] == PASS_VIEW, dynamic = row->flags & OP_FLAG_DYNAMIC;
+    bool view = memory->executions[node->id.index] == PASS_VIEW,
+         dynamic = row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS);
     to->graph = w->graph_number[node->graph->id.index];
     to->graph_count = node->graph_count;
     to->first_graph = node->graph_count ? w->graph_number[node->graphs[0]->id.index] : 0;

@@ -102,3 +102,28 @@ base_status op_infer_non_max_suppression(op_call *call, base_report *report) {
     op_output_set(call, 0, OP_INT64, &shape);
     return BASE_OK;
 }
+
+base_status op_infer_string_normalizer(op_call *call, base_report *report) {
+    static const char *const actions[] = {"NONE", "LOWER", "UPPER"};
+    base_status status = op_check_input(call, 0, OP_SET(OP_STRING), report);
+    if (status != BASE_OK) return status;
+    bool known = false;
+    for (int i = 0; i < 3; i++)
+        known |= op_attribute_is(&call->attributes, "case_change_action", actions[i], "NONE");
+    if (!known) {
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"case_change_action\" is none of NONE, LOWER and UPPER");
+    }
+    const op_shape *from = &call->inputs[0].type.shape;
+    if (from->rank >= 0 && from->rank != 1 &&
+        !(from->rank == 2 && (from->dims[0] == 1 || from->dims[0] < 0))) {
+        char text[160];
+        return base_fail(report, BASE_INVALID, "input 0 has shape %s, expected [C] or [1,C]",
+                         op_shape_text(from, text, sizeof text));
+    }
+    op_shape shape = *from;
+    if (shape.rank > 0) shape.dims[shape.rank - 1] = OP_DIM_UNKNOWN;
+    if (shape.rank == 2) shape.dims[0] = 1;
+    op_output_set(call, 0, OP_STRING, &shape);
+    return BASE_OK;
+}

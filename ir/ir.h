@@ -208,6 +208,10 @@ bool ir_node_captures(const ir_node *node, base_arena *arena, ir_value ***values
 /* "MODEL: PATH: node \"NAME\" (Op)" becomes the context of report's next messages; a node without a name is
  * called by what it makes: node of "VALUE". */
 void ir_node_context(const ir_node *node, base_report *report);
+/* An input or output of the node is a sequence or an optional, or its operator is one of theirs: the executor does it,
+ * without a kernel. */
+bool ir_node_has_lists(const ir_node *node);
+
 /* Describes the application: fills call (inputs and outputs in arrays from `arena`, types and constant data
  * set, dim_compute set to the module's). False when memory runs out. */
 bool ir_node_call(const ir_node *node, base_arena *arena, op_call *call);

@@ -259,6 +259,15 @@ static op_tensor tensor_of(const ir_value *value) {
     return tensor;
 }
 
+bool ir_node_has_lists(const ir_node *node) {
+    bool lists = op_row_of(node->code)->flags & OP_FLAG_LISTS;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        lists |= ir_input(node, i) && ir_input(node, i)->type.kind != OP_KIND_TENSOR;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        lists |= node->outputs[i] && node->outputs[i]->type.kind != OP_KIND_TENSOR;
+    return lists;
+}
+
 bool ir_node_call(const ir_node *node, base_arena *arena, op_call *call) {
     op_tensor *inputs = BASE_ARRAY(arena, op_tensor, node->input_count);
     op_tensor *outputs = BASE_ARRAY(arena, op_tensor, node->output_count);

@@ -47,7 +47,8 @@ size_t op_dtype_bytes(op_dtype dtype);
 const char *op_dtype_name(op_dtype dtype);     /* "float32", "int64", "bool", ... ; never NULL */
 op_dtype op_dtype_from_name(const char *name); /* OP_NONE when there is none */
 
-/* One element of a string tensor; owned by whoever owns the tensor's data. Not zero-terminated. */
+/* One element of a string tensor. Not zero-terminated. While a plan runs the characters belong to the plan, to the
+ * caller or to the session, and outlive every tensor: elements are copied and moved like numbers. */
 typedef struct op_string {
     const char *data;
     size_t length;
@@ -207,7 +208,8 @@ enum op_flags {
     OP_FLAG_EFFECT = 2,  /* not to be folded, merged or reordered: random numbers */
     OP_FLAG_GRAPHS = 4,  /* owns sub-graphs: Loop, If, Scan */
     OP_FLAG_DYNAMIC = 8, /* the extent of an output depends on values of the inputs, always */
-    OP_FLAG_CHECKED = 16 /* its run can fail, depending on values of the inputs: an index out of range */
+    OP_FLAG_CHECKED = 16, /* its run can fail, depending on values of the inputs: an index out of range */
+    OP_FLAG_LISTS = 32    /* takes or gives sequences or optionals: no kernel, the executor does it */
 };
 
 /* Bits of op_row.in_place: output 0 may be written over input i (same bytes, element by element). */

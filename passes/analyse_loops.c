@@ -107,8 +107,7 @@ static bool same_location(pass_location a, pass_location b) {
 
 static bool is_static(const ir_value *value) {
     size_t bytes;
-    return value->type.kind == OP_KIND_TENSOR && value->type.dtype != OP_STRING &&
-           op_type_bytes(&value->type, &bytes);
+    return op_type_bytes(&value->type, &bytes);
 }
 
 static size_t bytes_of(const ir_value *value) {

@@ -159,8 +159,7 @@ static bool is_free(const analysis *a, const ir_value *value) {
 
 static bool is_static(const ir_value *value) {
     size_t bytes;
-    return op_type_bytes(&value->type, &bytes) && value->type.kind == OP_KIND_TENSOR &&
-           value->type.dtype != OP_STRING;
+    return op_type_bytes(&value->type, &bytes);
 }
 
 /* `inner` becomes bytes [offset, ...) of `outer`, if it is free. */

@@ -30,7 +30,7 @@ typedef struct folder {
 static bool all_constant(const ir_node *node) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
-        if (input && (!input->constant || input->type.dtype == OP_STRING)) return false;
+        if (input && !input->constant) return false;
     }
     return true;
 }
@@ -42,8 +42,7 @@ static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_va
         op_tensor *output = &call->outputs[i];
         size_t bytes;
         if (!node->outputs[i]) continue;
-        if (output->type.kind != OP_KIND_TENSOR || output->type.dtype == OP_STRING ||
-            !op_type_bytes(&output->type, &bytes) || !base_size_add(total, bytes, &total) ||
+        if (!op_type_bytes(&output->type, &bytes) || !base_size_add(total, bytes, &total) ||
             total > largest_result) {
             return false;
         }
@@ -59,8 +58,8 @@ static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_va
     return true;
 }
 
-/* Results whose sizes are not known before they are there. */
-static bool evaluate_measured(folder *f, ir_node *node, op_call *call) {
+/* Results whose sizes are not known before they are there, and texts, whose characters are copied with them. */
+static bool evaluate_apart(folder *f, ir_node *node, op_call *call) {
     const rt_environment *environment = &f->context->options->environment;
     base_report ignored = {0};
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -90,7 +89,10 @@ static bool evaluate(folder *f, ir_node *node) {
     op_call call;
     base_report ignored = {0};
     if (!ir_node_call(node, &f->arena, &call) || op_infer(&call, &ignored) != BASE_OK) return false;
-    if (op_row_of(node->code)->flags & OP_FLAG_DYNAMIC) return evaluate_measured(f, node, &call);
+    if (op_row_of(node->code)->flags & OP_FLAG_LISTS) return false;
+    bool measured = op_row_of(node->code)->flags & OP_FLAG_DYNAMIC;
+    for (uint32_t i = 0; i < call.output_count; i++) measured |= call.outputs[i].type.dtype == OP_STRING;
+    if (measured) return evaluate_apart(f, node, &call);
     ir_value **constants = BASE_ARRAY(&f->arena, ir_value *, node->output_count);
     bool done = constants && reserve_outputs(f, node, &call, constants) &&
                 rt_kernel_evaluate(&call, &f->context->options->environment, &f->arena, &ignored) == BASE_OK;

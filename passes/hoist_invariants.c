@@ -15,8 +15,7 @@
 
 static bool is_static(const ir_value *value) {
     size_t bytes;
-    return value->type.kind == OP_KIND_TENSOR && value->type.dtype != OP_STRING &&
-           op_type_bytes(&value->type, &bytes);
+    return op_type_bytes(&value->type, &bytes);
 }
 
 static bool is_invariant(const ir_node *node) {

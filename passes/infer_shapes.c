@@ -63,7 +63,7 @@ static base_status infer_if(pass_context *context, ir_node *node) {
         if (!node->outputs[i]) continue;
         const op_type *a = &node->graphs[0]->results[i]->value->type,
                       *b = &node->graphs[1]->results[i]->value->type;
-        if (a->dtype != b->dtype || a->kind != b->kind) {
+        if (a->dtype != b->dtype || a->kind != b->kind || a->element != b->element) {
             return base_fail(report, BASE_INVALID, "output %u is %s in one branch and %s in the other", i,
                              op_dtype_name(a->dtype), op_dtype_name(b->dtype));
         }
@@ -206,7 +206,8 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         for (uint32_t i = 0; i < counts.carried; i++) {
             ir_value *parameter = body->parameters[2 + i];
             const op_type *next = &body->results[1 + i]->value->type;
-            if (parameter->type.dtype != next->dtype || parameter->type.kind != next->kind) {
+            if (parameter->type.dtype != next->dtype || parameter->type.kind != next->kind ||
+                parameter->type.element != next->element) {
                 return base_fail(report, BASE_INVALID, "carried value %u begins as %s and is replaced by %s",
                                  i, op_dtype_name(parameter->type.dtype), op_dtype_name(next->dtype));
             }

@@ -32,10 +32,7 @@ static bool add_value(pass_memory *memory, const ir_value *value) {
     pass_storage storage = {
         .place = PASS_PLACE_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
     if (value->kind == IR_CONSTANT) storage.place = PASS_PLACE_CONSTANT;
-    else if (value->type.kind != OP_KIND_TENSOR || value->type.dtype == OP_STRING ||
-             !op_type_bytes(&value->type, &storage.bytes)) {
-        storage.place = PASS_PLACE_DYNAMIC;
-    }
+    else if (!op_type_bytes(&value->type, &storage.bytes)) storage.place = PASS_PLACE_DYNAMIC;
     if (value->kind == IR_CONSTANT && !op_type_bytes(&value->type, &storage.bytes)) return false;
     pass_storage_id id = pass_memory_add(memory, &storage);
     memory->locations[value->id.index] = (pass_location){.storage = id};

@@ -56,7 +56,7 @@ base_status pass_prepare_results(pass_context *context) {
             ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
             if (!copied) return base_fail_memory(context->report);
             ir_graph_set_result(graph, i, copied);
-            copy->kernel = "portable.copy";
+            if (!ir_node_has_lists(copy)) copy->kernel = "portable.copy";
         }
     }
     return BASE_OK;

@@ -6,7 +6,7 @@
  * depends on data.
  *
  * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
- * nodes has a kernel.
+ * nodes and those on sequences and optionals has a kernel.
  */
 #include "passes/passes.h"
 
@@ -52,7 +52,7 @@ base_status pass_select_kernels(pass_context *context) {
     base_arena_init(&arena, context->scratch->allocator);
     for (size_t n = 1; n < module->node_count && first != BASE_MACHINE; n++) {
         ir_node *node = module->nodes[n];
-        if (!node || (op_row_of(node->code)->flags & OP_FLAG_GRAPHS)) continue;
+        if (!node || (op_row_of(node->code)->flags & OP_FLAG_GRAPHS) || ir_node_has_lists(node)) continue;
         base_status status = select_kernel(context, node, &arena);
         if (first == BASE_OK) first = status;
         base_arena_free(&arena);

@@ -13,11 +13,8 @@ void rt_binding_point(ouro_session *session, rt_binding *binding, void *data) {
     }
 }
 
-static ouro_status fail(const ouro_session *session, ouro_error *error, base_status status,
-                        const char *format, ...) __attribute__((format(printf, 4, 5)));
-
-static ouro_status fail(const ouro_session *session, ouro_error *error, base_status status,
-                        const char *format, ...) {
+ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
+                            const char *format, ...) {
     base_report report = {0};
     base_report_context(&report, "%s", session->of->texts + session->of->header->model_name);
     va_list arguments;
@@ -45,29 +42,34 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
     plan_tensor_type(session->of, binding->slot, &type);
     char declared[256], given[256];
     op_type_print(&type, declared, sizeof declared);
+    if (type.kind != OP_KIND_TENSOR) {
+        return rt_binding_fail(session, error, BASE_USAGE,
+                               "input '%s' is %s: it is bound as a value, not as a tensor", name, declared);
+    }
     if (type.shape.rank < 0) {
-        return fail(session, error, BASE_INVALID, "input '%s' is %s: inputs of unknown rank cannot be bound",
-                    name, declared);
+        return rt_binding_fail(session, error, BASE_INVALID,
+                               "input '%s' is %s: inputs of unknown rank cannot be bound", name, declared);
     }
     op_type actual = type;
     if (dims && type.shape.rank > 0) memcpy(actual.shape.dims, dims, (size_t)type.shape.rank * sizeof *dims);
     if (!fits(&type.shape, &actual.shape)) {
-        return dims ? fail(session, error, BASE_INVALID, "input '%s' is given as %s, expected %s", name,
-                           op_type_print(&actual, given, sizeof given), declared)
-                    : fail(session, error, BASE_USAGE, "input '%s' is %s: its dimensions must be given", name,
-                           declared);
+        return dims ? rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given as %s, expected %s",
+                                      name, op_type_print(&actual, given, sizeof given), declared)
+                    : rt_binding_fail(session, error, BASE_USAGE,
+                                      "input '%s' is %s: its dimensions must be given", name, declared);
     }
     size_t needed;
     if (!op_type_bytes(&actual, &needed))
-        return fail(session, error, BASE_INVALID, "input '%s' is too large", name);
+        return rt_binding_fail(session, error, BASE_INVALID, "input '%s' is too large", name);
     if (bytes != needed) {
-        return fail(session, error, BASE_USAGE, "input '%s' is given %zu bytes, expected %zu for %s", name,
-                    bytes, needed, op_type_print(&actual, given, sizeof given));
+        return rt_binding_fail(session, error, BASE_USAGE,
+                               "input '%s' is given %zu bytes, expected %zu for %s", name, bytes, needed,
+                               op_type_print(&actual, given, sizeof given));
     }
     size_t element = op_dtype_bytes(type.dtype), alignment = element < 8 ? element : 8;
     if (needed && (!data || (uintptr_t)data % alignment != 0)) {
-        return fail(session, error, BASE_USAGE, "input '%s' is given %s", name,
-                    data ? "data that is not aligned to its elements" : "no data");
+        return rt_binding_fail(session, error, BASE_USAGE, "input '%s' is given %s", name,
+                               data ? "data that is not aligned to its elements" : "no data");
     }
     binding->bound = true;
     if (binding->open) {
@@ -82,8 +84,8 @@ ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const v
                                     const int64_t *dims, ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->inputs.count) {
-        return fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64, index,
-                    of->header->inputs.count);
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
+                               index, of->header->inputs.count);
     }
     return bind_input(session, &session->inputs[index], of->texts + of->inputs[index].name, data, bytes, dims,
                       error);
@@ -95,20 +97,24 @@ ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *
                                      ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->outputs.count) {
-        return fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64, index,
-                    of->header->outputs.count);
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
+                               index, of->header->outputs.count);
     }
     rt_binding *binding = &session->outputs[index];
     const plan_tensor *tensor = &of->tensors[binding->slot];
     const char *name = of->texts + of->outputs[index].name;
     size_t element = op_dtype_bytes((op_dtype)tensor->dtype), alignment = element < 8 ? element : 8;
+    if (data && tensor->kind != OP_KIND_TENSOR)
+        return rt_binding_fail(session, error, BASE_USAGE,
+                               "output '%s' is no tensor: it cannot be written to a buffer", name);
     if (data && (uintptr_t)data % alignment != 0) {
-        return fail(session, error, BASE_USAGE,
-                    "output '%s' is given memory that is not aligned to its elements", name);
+        return rt_binding_fail(session, error, BASE_USAGE,
+                               "output '%s' is given memory that is not aligned to its elements", name);
     }
     if (data && !binding->open && bytes < tensor->bytes) {
-        return fail(session, error, BASE_USAGE, "output '%s' is given %zu bytes, it needs %" PRIu64, name,
-                    bytes, tensor->bytes);
+        return rt_binding_fail(session, error, BASE_USAGE,
+                               "output '%s' is given %zu bytes, it needs %" PRIu64, name, bytes,
+                               tensor->bytes);
     }
     session->ran = false; /* what the last run made is not where one would look now */
     binding->bound = data != NULL;
@@ -121,13 +127,16 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
                                 const void **data, ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->outputs.count) {
-        return fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64, index,
-                    of->header->outputs.count);
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
+                               index, of->header->outputs.count);
     }
     if (!session->ran)
-        return fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
     const rt_binding *binding = &session->outputs[index];
     const op_tensor *result = binding->open ? &binding->result : &session->tensors[binding->slot];
+    if (result->type.kind != OP_KIND_TENSOR)
+        return rt_binding_fail(session, error, BASE_USAGE, "output '%s' is no tensor: it is read as a value",
+                               of->texts + of->outputs[index].name);
     *info = (ouro_tensor_info){.name = of->texts + of->outputs[index].name,
                                .dtype = (ouro_dtype)result->type.dtype,
                                .rank = result->type.shape.rank,
@@ -147,11 +156,13 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
         op_type type;
         if (!binding->open) continue;
         plan_tensor_type(of, binding->slot, &type);
+        if (type.kind != OP_KIND_TENSOR) continue;
         for (int32_t d = 0; d < type.shape.rank; d++) {
             if (type.shape.dims[d] >= 0 || type.shape.dims[d] == OP_DIM_UNKNOWN) continue;
             for (uint64_t k = 0; k < i; k++) {
                 op_type other;
                 plan_tensor_type(of, session->inputs[k].slot, &other);
+                if (other.kind != OP_KIND_TENSOR) continue;
                 for (int32_t e = 0; e < other.shape.rank; e++) {
                     int64_t a = session->tensors[binding->slot].type.shape.dims[d];
                     int64_t b = session->tensors[session->inputs[k].slot].type.shape.dims[e];
@@ -200,6 +211,8 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
         binding->result.data = binding->data;
         return BASE_OK;
     }
+    if (made->type.kind != OP_KIND_TENSOR)
+        return rt_list_keep(session, made, &binding->held, &binding->result.data);
     rt_buffer *buffer = session->buffers[binding->slot];
     if (buffer) {
         rt_buffer_retain(buffer);

@@ -61,7 +61,7 @@ static unsigned char *point(const ouro_session *session, const plan_address *add
     case PLAN_PLACE_ARENA:
         return session->memory + address->offset;
     case PLAN_PLACE_CONSTANT:
-        return (unsigned char *)(uintptr_t)(session->of->constants + address->offset);
+        return rt_constant(session, address->offset);
     case PLAN_PLACE_INPUT:
         return (unsigned char *)session->inputs[address->index].data + address->offset;
     case PLAN_PLACE_OUTPUT:

@@ -46,6 +46,7 @@ void rt_buffer_retain(rt_buffer *buffer) {
 
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
     if (!buffer || --buffer->references || buffer->planned) return;
+    if (buffer->is_list) rt_list_clear(pool, buffer);
     buffer->next = pool->free[buffer->class_index];
     pool->free[buffer->class_index] = buffer;
 }
@@ -89,8 +90,7 @@ bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, siz
     return true;
 }
 
-/* The value stays where it is for as long as the session runs: nobody writes there. */
-static bool is_lasting(const ouro_session *session, uint32_t slot) {
+bool rt_value_is_lasting(const ouro_session *session, uint32_t slot) {
     uint32_t place = session->of->tensors[slot].address.place;
     return place == PLAN_PLACE_CONSTANT || place == PLAN_PLACE_INPUT;
 }
@@ -104,8 +104,23 @@ static base_status fail_planned(ouro_session *session, uint32_t slot, const op_t
                      op_type_print(actual, is, sizeof is), op_type_print(&planned, was, sizeof was));
 }
 
+base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
+    const op_tensor *planned = &session->tensors[slot];
+    if (session->dynamic[slot]) return rt_value_new(session, slot, type, bytes) ? BASE_OK : BASE_MACHINE;
+    if (type->dtype == planned->type.dtype && op_shape_equal(&type->shape, &planned->type.shape))
+        return BASE_OK;
+    return fail_planned(session, slot, type);
+}
+
+base_status rt_value_put(ouro_session *session, uint32_t slot, const op_tensor *value) {
+    base_status status = rt_value_prepare(session, slot, &value->type, value->bytes);
+    if (status == BASE_OK && value->bytes) memcpy(session->tensors[slot].data, value->data, value->bytes);
+    return status;
+}
+
 base_status rt_value_move(ouro_session *session, const rt_move *move) {
     const op_tensor *from = &session->tensors[move->from];
+    if (from->type.kind != OP_KIND_TENSOR) return rt_list_move(session, move->from, move->to);
     op_tensor *to = &session->tensors[move->to];
     if (!session->dynamic[move->to]) {
         if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->bytes != to->bytes) {
@@ -116,7 +131,7 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
     }
     const rt_buffer *held = session->buffers[move->from];
     if (held && held->planned && !move->within) held = NULL; /* its place goes with the loop */
-    if (held || is_lasting(session, move->from)) {
+    if (held || rt_value_is_lasting(session, move->from)) {
         op_type type = from->type;
         rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
         return BASE_OK;
@@ -234,7 +249,7 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
     if (op_row_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
-    if (!session->dynamic[to] || !(session->buffers[from] || is_lasting(session, from)) ||
+    if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
         call->inputs[0].type.layout != OP_LAYOUT_PLAIN || call->inputs[0].bytes != call->outputs[0].bytes) {
         return false;
     }

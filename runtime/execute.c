@@ -59,6 +59,8 @@ static base_status run_special(ouro_session *session, const rt_step *step) {
         return rt_control_loop(session, step);
     case RT_STEP_DYNAMIC:
         return rt_dynamic_run(session, step);
+    case RT_STEP_LIST:
+        return rt_list_run(session, step);
     case RT_STEP_VIEW:
         return copy_view(session, step);
     default:
@@ -91,13 +93,7 @@ static base_status compare_outputs(ouro_session *session, uint32_t number) {
         if (slot == PLAN_ABSENT || of->tensors[slot].address.place == PLAN_PLACE_NONE) continue;
         const op_tensor *planned = &session->tensors[slot], *own = &session->mirror->tensors[slot];
         size_t at = 0;
-        bool equal = planned->bytes == own->bytes && op_shape_equal(&planned->type.shape, &own->type.shape);
-        if (equal && planned->bytes && memcmp(planned->data, own->data, planned->bytes) != 0) {
-            const unsigned char *a = planned->data, *b = own->data;
-            while (a[at] == b[at]) at++;
-            equal = false;
-        }
-        if (equal) continue;
+        if (rt_value_equal(planned, own, &at)) continue;
         base_fail(&session->report, BASE_INVALID,
                   "output \"%s\" differs from the same step in memory of its own, at byte %zu of %zu",
                   of->texts + of->tensors[slot].name, at, planned->bytes);
@@ -180,6 +176,7 @@ static base_status run(ouro_session *session) {
     session->placed = false;
     session->ran = false;
     session->iteration = 0;
+    base_arena_free(&session->texts);
     for (uint64_t g = 0; g < session->of->header->graphs.count; g++) session->frames[g].moment = 0;
     base_status status = rt_binding_before_run(session, report);
     if (status == BASE_OK && session->mirror) status = rt_binding_before_run(session->mirror, report);

@@ -5,6 +5,7 @@
  *   execute.c    runs, traces, the check against unshared memory
  *   control.c    If and Loop
  *   dynamic.c    what is known at run time only: its memory, and nodes on it
+ *   list.c       sequences and optionals, and nodes on them
  *
  * Everything that a run needs is resolved when the session is made: each step that executes has its tensors,
  * with addresses, next to each other, its prepared kernel and its scratch. Views are no steps. Buffers of the
@@ -31,6 +32,7 @@ struct rt_buffer {
     size_t references;
     unsigned class_index;
     bool planned; /* its bytes are a tensor's place in the plan: never freed, and gone after the loop */
+    bool is_list; /* its bytes are rt_elements, whose buffers it refers to */
     size_t capacity, used; /* bytes; what lies behind `used` may be appended to the value that ends there */
     void *data;
 };
@@ -50,10 +52,18 @@ void rt_pool_free(rt_pool *pool);
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
+/* An element of a sequence, or what an optional holds. A value of these kinds is an op_tensor whose data are rt_elements,
+ * `bytes` of them. */
+typedef struct rt_element {
+    op_tensor tensor;
+    rt_buffer *buffer; /* that owns its data; NULL: the data last as long as the run */
+} rt_element;
+
 typedef enum rt_step_kind {
     RT_STEP_KERNEL,
     RT_STEP_VIEW,
     RT_STEP_DYNAMIC,
+    RT_STEP_LIST,
     RT_STEP_IF,
     RT_STEP_LOOP
 } rt_step_kind;
@@ -65,7 +75,7 @@ typedef struct rt_step {
     void *scratch;
     rt_step_kind kind;
     uint32_t node;
-    void *detail;             /* rt_dynamic, rt_step_if or rt_step_loop */
+    void *detail;             /* rt_dynamic, op_attributes (of a list), rt_step_if or rt_step_loop */
     const uint32_t *released; /* dynamic tensors that nobody needs after this step */
     uint32_t release_count;
 } rt_step;
@@ -174,11 +184,21 @@ typedef struct rt_binding {
     void *own;
     op_tensor result; /* open outputs, after a run */
     rt_buffer *held;  /* what result lies in, where it is not bound */
+    base_arena lists; /* rt_elements of an input, ouro_values of an output */
 } rt_binding;
+
+/* A constant tensor of strings as the session has it. */
+typedef struct rt_strings {
+    uint64_t begin, end; /* of the records among the plan's constants */
+    op_string *data;
+} rt_strings;
 
 struct ouro_session {
     const plan *of;
-    base_arena arena; /* all tables */
+    base_arena arena;    /* all tables */
+    base_arena texts;    /* characters that the last run made */
+    rt_strings *strings; /* in the order of the constants */
+    size_t string_count;
     rt_environment environment;
     unsigned char *memory; /* the arena of the plan */
     void *own_memory, *own_scratch, *own_outputs;
@@ -212,7 +232,12 @@ struct ouro_session {
 base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
                             ouro_session **made, base_report *report);
 
+/* The address of a constant; of strings, that of the session's op_strings. */
+void *rt_constant(const ouro_session *session, uint64_t offset);
+
 /* binding.c */
+ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
+                            const char *format, ...) __attribute__((format(printf, 4, 5)));
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
 base_status rt_binding_before_run(ouro_session *session, base_report *report);
 base_status rt_binding_after_run(ouro_session *session, base_report *report);
@@ -241,5 +266,26 @@ void rt_value_release(ouro_session *session, uint32_t slot);
 bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes);
 /* Hands a value over where one of the two is dynamic. */
 base_status rt_value_move(ouro_session *session, const rt_move *move);
+/* The slot has memory for a value of this type: new memory where it is dynamic; else the type must be the one that was
+ * planned. */
+base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes);
+/* The same, and the value copied there. */
+base_status rt_value_put(ouro_session *session, uint32_t slot, const op_tensor *value);
+/* The value stays where it is for as long as the session runs: nobody writes there. */
+bool rt_value_is_lasting(const ouro_session *session, uint32_t slot);
+
+/* list.c */
+bool rt_list_is_node(const plan *of, const plan_node *node);
+bool rt_list_make(ouro_session *session, const plan_node *node, rt_step *step);
+base_status rt_list_run(ouro_session *session, const rt_step *step);
+/* Gives back what the elements of a list refer to. */
+void rt_list_clear(rt_pool *pool, rt_buffer *list);
+/* Hands a list over to a dynamic slot. */
+base_status rt_list_move(ouro_session *session, uint32_t from, uint32_t to);
+/* A copy of a list whose elements do not depend on the caller's memory, with one reference; its array in *data. */
+base_status rt_list_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data);
+/* Two values of one type are the same, bit by bit, strings character by character; else *at is the first byte (or
+ * element) that differs. */
+bool rt_value_equal(const op_tensor *a, const op_tensor *b, size_t *at);
 
 #endif

@@ -89,6 +89,7 @@ base_status rt_kernel_evaluate(const op_call *call, const rt_environment *enviro
                                base_report *report) {
     rt_environment portable = *environment;
     portable.portable_only = true;
+    portable.texts = arena;
     const rt_kernel *kernel = rt_kernel_select(call, &portable);
     if (!kernel) {
         return base_fail(report, BASE_INVALID, "operator %s has no kernel for these types",

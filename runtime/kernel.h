@@ -4,7 +4,8 @@
  * scratch it needs, and to pack constant weights; the executor prepares each application once per session and
  * then runs it any number of times. Kernels hold no state of their own: everything is in rt_prepared.
  *
- * A kernel never allocates while it runs: what it needs beside its tensors is scratch that the plan lays out.
+ * A kernel never allocates while it runs, but for the characters of new strings (rt_environment.texts): what it needs
+ * beside its tensors is scratch that the plan lays out.
  * Where the size of a result depends on data (OP_FLAG_DYNAMIC), the kernel is asked for it before it runs
  * (rt_kernel.measure), and memory for the result is then found for it.
  */
@@ -22,6 +23,9 @@ typedef struct rt_environment {
     /* How often the graph in which the application stands has been executed within a run, this time included: tells
      * iterations apart where random numbers are drawn. Read while the kernel runs; NULL: always 1. */
     const uint64_t *moment;
+    /* Where characters are put that a kernel makes: they must outlive the tensors that hold them. Read while the kernel
+     * runs; NULL: with the prepared kernel, as long as it lives. */
+    base_arena *texts;
 } rt_environment;
 
 typedef struct rt_kernel rt_kernel;

@@ -82,6 +82,8 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
     op_type type;
     plan_tensor_type(of, items[index].slot, &type);
     *info = (ouro_tensor_info){.name = of->texts + items[index].name,
+                               .kind = (ouro_kind)type.kind,
+                               .element = (ouro_kind)type.element,
                                .dtype = (ouro_dtype)type.dtype,
                                .rank = type.shape.rank,
                                .bytes = (size_t)of->tensors[items[index].slot].bytes};

@@ -66,14 +66,39 @@ typedef enum ouro_dtype {
     OURO_BFLOAT16 = 16
 } ouro_dtype;
 
-/* What an input or output of a model is. A dimension of -1 is not known before the run. */
+/* An element of a tensor of strings: any bytes, not zero-terminated. Of an input they are the caller's, kept as long as
+ * its data; of an output they may be the model's, an input's, or the session's until its next run. */
+typedef struct ouro_string {
+    const char *data;
+    size_t length;
+} ouro_string;
+
+/* What a value is. */
+typedef enum ouro_kind { OURO_TENSOR = 0, OURO_SEQUENCE = 1, OURO_OPTIONAL = 2 } ouro_kind;
+
+/* What an input or output of a model is. A dimension of -1 is not known before the run. For a sequence or an optional,
+ * dtype and dims are those of the tensors in it. */
 typedef struct ouro_tensor_info {
     const char *name; /* lives as long as the plan */
+    ouro_kind kind;
+    ouro_kind element; /* of an optional: whether it holds a tensor or a sequence */
     ouro_dtype dtype;
     int rank; /* -1: not known before the run */
     int64_t dims[OURO_MAX_RANK];
     size_t bytes; /* 0: not known before the run */
 } ouro_tensor_info;
+
+/* A tensor, or a sequence or an optional with what it holds. */
+typedef struct ouro_value {
+    ouro_kind kind;
+    ouro_dtype dtype; /* of a tensor: its type, data (row-major) and their bytes */
+    int rank;
+    int64_t dims[OURO_MAX_RANK];
+    const void *data;
+    size_t bytes;
+    const struct ouro_value *elements; /* of a sequence in their order; of an optional: the value, or none */
+    size_t count;
+} ouro_value;
 
 typedef struct ouro_plan ouro_plan;
 typedef struct ouro_session ouro_session;
@@ -119,6 +144,10 @@ void ouro_session_free(ouro_session *session); /* NULL is allowed */
  * extents that have one name differ between inputs, the run says so. */
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error);
+/* The same for any value: the way to bind sequences and optionals. The tree is copied, the data of its tensors are
+ * not. */
+ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
+                                    ouro_error *error);
 /* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its
  * capacity. It may be written at any time of a run, so it must not overlap any other bound buffer. NULL: to
  * memory of the session, as at the beginning. An output whose extents are known only after a run is copied
@@ -134,6 +163,10 @@ ouro_status ouro_session_run(ouro_session *session, ouro_error *error);
  * bound anew. */
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error);
+/* The same for any value: the way to read sequences and optionals. What *value refers to is the session's until the
+ * next run, or until it is asked again. */
+ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
+                                      ouro_error *error);
 
 #ifdef __cplusplus
 }

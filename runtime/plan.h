@@ -135,6 +135,12 @@ typedef struct plan_node {
     uint64_t scratch_bytes;
 } plan_node;
 
+/* One element of a constant tensor of strings, of the size of an op_string: where its characters begin, counted from
+ * this record, and how many they are. Sessions make op_strings of them. */
+typedef struct plan_string {
+    size_t offset, length;
+} plan_string;
+
 typedef struct plan_attribute {
     uint32_t name;  /* text */
     uint32_t kind;  /* op_attribute_kind */

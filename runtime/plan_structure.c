@@ -146,6 +146,24 @@ static bool check_place(checker *c, uint32_t slot, bool sized) {
     return true;
 }
 
+/* The characters of a constant tensor of strings lie among the constants. */
+static bool check_strings(checker *c, uint32_t slot) {
+    const plan *of = c->of;
+    const plan_tensor *tensor = &of->tensors[slot];
+    for (uint64_t at = 0; at < tensor->bytes; at += sizeof(plan_string)) {
+        plan_string record;
+        uint64_t begin = tensor->address.offset + at;
+        memcpy(&record, of->constants + begin, sizeof record);
+        if (record.offset > of->header->constants_bytes - begin ||
+            record.length > of->header->constants_bytes - begin - record.offset) {
+            return fail(c,
+                        "tensor \"%s\": the characters of element %" PRIu64 " lie outside of the constants",
+                        text_of(c, tensor->name), at / sizeof(plan_string));
+        }
+    }
+    return true;
+}
+
 static bool check_tensor(checker *c, uint32_t slot) {
     const plan *of = c->of;
     const plan_tensor *tensor = &of->tensors[slot];
@@ -158,22 +176,24 @@ static bool check_tensor(checker *c, uint32_t slot) {
     if (tensor->graph >= of->header->graphs.count) return fail(c, "tensor \"%s\" is in no graph", name);
     op_type type;
     plan_tensor_type(of, slot, &type);
-    if (type.kind != OP_KIND_TENSOR || type.dtype == OP_STRING || type.dtype == OP_NONE) {
+    if (type.kind == OP_KIND_MAP || type.dtype == OP_NONE) {
         char text[256];
-        base_fail_unsupported(c->report, "tensor \"%s\" is %s: only tensors of numbers are supported", name,
+        base_fail_unsupported(c->report, "tensor \"%s\" is %s: that cannot be executed", name,
                               op_type_print(&type, text, sizeof text));
         return false;
     }
     size_t bytes = 0;
     bool sized = op_type_bytes(&type, &bytes);
-    if (!sized && op_shape_known(&type.shape)) return fail(c, "tensor \"%s\" is too large", name);
+    if (!sized && type.kind == OP_KIND_TENSOR && op_shape_known(&type.shape))
+        return fail(c, "tensor \"%s\" is too large", name);
     if (type.layout == OP_LAYOUT_PACKED && tensor->address.place != PLAN_PLACE_CONSTANT) {
         return fail(c, "tensor \"%s\" is packed but no constant", name);
     }
     if (tensor->bytes != (sized ? bytes : 0)) {
         return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
     }
-    return check_place(c, slot, sized);
+    if (!check_place(c, slot, sized)) return false;
+    return type.dtype != OP_STRING || tensor->address.place != PLAN_PLACE_CONSTANT || check_strings(c, slot);
 }
 
 static bool check_views(checker *c) {
@@ -255,7 +275,7 @@ static bool is_attribute(checker *c, const plan_attribute *attribute) {
         return true;
     case OP_ATTRIBUTE_TENSOR:
         return first < of->header->tensors.count && of->tensors[first].address.place == PLAN_PLACE_CONSTANT &&
-               of->tensors[first].kind == OP_KIND_TENSOR &&
+               of->tensors[first].kind == OP_KIND_TENSOR && of->tensors[first].dtype != OP_STRING &&
                op_dtype_bytes((op_dtype)of->tensors[first].dtype);
     case OP_ATTRIBUTE_TYPE: {
         if (!in_table(first, 4, integers)) return false;
@@ -378,7 +398,7 @@ static bool check_node(checker *c, uint32_t number) {
             return fail(c, "attribute %" PRIu64 " of node \"%s\" (%s) is not valid", i, name, operator_name);
         }
     }
-    if (row->flags & OP_FLAG_DYNAMIC && !(node->flags & PLAN_NODE_DYNAMIC))
+    if (row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS) && !(node->flags & PLAN_NODE_DYNAMIC))
         return fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name, operator_name);
     if (owns && node->flags & PLAN_NODE_VIEW)
         return fail(c, "node \"%s\" (%s) is a view", name, operator_name);
@@ -496,8 +516,7 @@ static bool is_static(const checker *c, uint32_t slot) {
     op_type type;
     size_t bytes;
     plan_tensor_type(c->of, slot, &type);
-    return type.kind == OP_KIND_TENSOR && type.dtype != OP_STRING && op_type_bytes(&type, &bytes) &&
-           c->of->tensors[slot].address.place != PLAN_PLACE_DYNAMIC;
+    return op_type_bytes(&type, &bytes) && c->of->tensors[slot].address.place != PLAN_PLACE_DYNAMIC;
 }
 
 /* A value can be handed from one slot to the other: equal types where both are known. */
@@ -505,7 +524,7 @@ static bool can_move(const checker *c, uint32_t from, uint32_t to) {
     op_type a, b;
     plan_tensor_type(c->of, from, &a);
     plan_tensor_type(c->of, to, &b);
-    if (a.kind != b.kind || a.dtype != b.dtype) return false;
+    if (a.kind != b.kind || a.element != b.element || a.dtype != b.dtype) return false;
     if (!is_static(c, from) || !is_static(c, to)) return true;
     return a.layout == b.layout && a.layout != OP_LAYOUT_PACKED && op_shape_equal(&a.shape, &b.shape);
 }
@@ -610,7 +629,7 @@ static bool check_inference(checker *c, const plan_node *node, op_code code) {
         const plan_tensor *tensor = &of->tensors[slot];
         plan_tensor_type(of, slot, &inputs[i].type);
         inputs[i].bytes = (size_t)tensor->bytes;
-        if (tensor->address.place == PLAN_PLACE_CONSTANT) {
+        if (tensor->address.place == PLAN_PLACE_CONSTANT && tensor->dtype != OP_STRING) {
             inputs[i].data = (void *)(uintptr_t)(of->constants + tensor->address.offset);
         }
     }
@@ -621,7 +640,8 @@ static bool check_inference(checker *c, const plan_node *node, op_code code) {
         op_type declared;
         const op_type *inferred = &outputs[i].type;
         plan_tensor_type(of, slot, &declared);
-        bool equal = declared.kind == inferred->kind && declared.dtype == inferred->dtype &&
+        bool equal = declared.kind == inferred->kind && declared.element == inferred->element &&
+                     declared.dtype == inferred->dtype &&
                      (inferred->shape.rank < 0 || declared.shape.rank < 0 ||
                       declared.shape.rank == inferred->shape.rank);
         for (int32_t d = 0; equal && inferred->shape.rank >= 0 && d < declared.shape.rank; d++) {

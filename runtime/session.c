@@ -50,7 +50,7 @@ static bool resolve(ouro_session *session, uint32_t slot, void **data) {
         *data = session->memory + address->offset;
         return true;
     case PLAN_PLACE_CONSTANT:
-        *data = (void *)(uintptr_t)(of->constants + address->offset);
+        *data = rt_constant(session, address->offset);
         return true;
     case PLAN_PLACE_INPUT:
         return add_patch(session, &session->inputs[address->index].patches, data, address->offset);
@@ -70,6 +70,66 @@ static bool make_operand(ouro_session *session, uint32_t slot, op_tensor *operan
     operand->type = session->tensors[slot].type;
     operand->bytes = session->tensors[slot].bytes;
     return resolve(session, slot, &operand->data);
+}
+
+void *rt_constant(const ouro_session *session, uint64_t offset) {
+    for (size_t low = 0, high = session->string_count; low < high;) {
+        size_t middle = (low + high) / 2;
+        const rt_strings *range = &session->strings[middle];
+        if (offset >= range->begin && offset < range->end)
+            return (char *)range->data + (offset - range->begin);
+        if (offset < range->begin) high = middle;
+        else low = middle + 1;
+    }
+    return (void *)(uintptr_t)(session->of->constants + offset);
+}
+
+static int compare_ranges(const void *a, const void *b) {
+    const rt_strings *x = a, *y = b;
+    return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Constant strings are records in the plan; here they get the op_strings that kernels read. Tensors that share bytes
+ * (one is a part of the other) share the op_strings too. */
+static bool make_strings(ouro_session *session) {
+    const plan *of = session->of;
+    size_t count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        if (pass && !(session->strings = BASE_ARRAY(&session->arena, rt_strings, count))) return false;
+        count = 0;
+        for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
+            const plan_tensor *tensor = &of->tensors[slot];
+            if (tensor->dtype != OP_STRING || tensor->address.place != PLAN_PLACE_CONSTANT || !tensor->bytes)
+                continue;
+            uint64_t begin = tensor->address.offset;
+            if (pass) session->strings[count] = (rt_strings){begin, begin + tensor->bytes, NULL};
+            count++;
+        }
+    }
+    if (!count) return true;
+    qsort(session->strings, count, sizeof *session->strings, compare_ranges);
+    for (size_t i = 0; i < count; i++) {
+        rt_strings *last = session->string_count ? &session->strings[session->string_count - 1] : NULL;
+        const rt_strings *range = &session->strings[i];
+        if (last && range->begin < last->end) {
+            if (range->end > last->end) last->end = range->end;
+        } else {
+            session->strings[session->string_count++] = *range;
+        }
+    }
+    for (size_t i = 0; i < session->string_count; i++) {
+        rt_strings *range = &session->strings[i];
+        size_t strings = (size_t)(range->end - range->begin) / sizeof(op_string);
+        range->data = BASE_ARRAY(&session->arena, op_string, strings);
+        for (size_t k = 0; k < strings && range->data; k++) {
+            const unsigned char *at = of->constants + range->begin + k * sizeof(plan_string);
+            plan_string record;
+            memcpy(&record, at, sizeof record);
+            range->data[k] = (op_string){(const char *)at + record.offset, record.length};
+        }
+        if (!range->data) return false;
+    }
+    return true;
 }
 
 static bool is_dynamic(const plan *of, uint32_t slot) {
@@ -94,17 +154,12 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
     session->view_data = BASE_ARRAY(&session->arena, unsigned char *, views);
     if (!session->view_patches || !session->view_data) return base_fail_memory(report);
     for (size_t v = 0; v < views; v++) session->view_patches[v] = PLAN_ABSENT;
+    if (!make_strings(session)) return base_fail_memory(report);
     for (uint32_t slot = 0; slot < count; slot++) {
         const plan_tensor *record = &of->tensors[slot];
         op_tensor *tensor = &session->tensors[slot];
         plan_tensor_type(of, slot, &tensor->type);
         tensor->bytes = (size_t)record->bytes;
-        if (record->kind != OP_KIND_TENSOR || record->dtype == OP_STRING || record->dtype == OP_NONE) {
-            char text[256];
-            return base_fail_unsupported(
-                report, "tensor \"%s\" is %s: only tensors of numbers can be executed",
-                of->texts + record->name, op_type_print(&tensor->type, text, sizeof text));
-        }
         session->dynamic[slot] = is_dynamic(of, slot);
         session->has_dynamic = session->has_dynamic || session->dynamic[slot];
     }
@@ -157,6 +212,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
         rt_binding *binding = i < inputs ? &session->inputs[i] : &session->outputs[i - inputs];
         binding->slot = i < inputs ? of->inputs[i].slot : of->outputs[i - inputs].slot;
         binding->patches = PLAN_ABSENT;
+        base_arena_init(&binding->lists, NULL);
         binding->open = is_dynamic(of, binding->slot);
         binding->bytes = (size_t)of->tensors[binding->slot].bytes;
         if (i < inputs) continue;
@@ -244,6 +300,7 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
     }
     bool made = true;
     if (op_row_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
+    else if (rt_list_is_node(of, node)) made = rt_list_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
     else if (node->flags & PLAN_NODE_VIEW) step->kind = RT_STEP_VIEW;
     else return make_kernel(session, node, code, step, report);
@@ -398,9 +455,11 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     if (!session) return base_fail_memory(report);
     session->of = of;
     session->is_mirror = is_mirror;
-    session->environment =
-        (rt_environment){.threads = threads, .portable_only = strcmp(of->header->machine, "portable") == 0};
+    session->environment = (rt_environment){.threads = threads,
+                                            .texts = &session->texts,
+                                            .portable_only = strcmp(of->header->machine, "portable") == 0};
     base_arena_init(&session->arena, NULL);
+    base_arena_init(&session->texts, NULL);
     base_status status = make_all(session, options, report);
     if (status != BASE_OK) {
         ouro_session_free(session);
@@ -436,11 +495,15 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->outputs && i < header->outputs.count; i++) {
         rt_buffer_release(&session->pool, session->outputs[i].held);
+        base_arena_free(&session->outputs[i].lists);
     }
+    for (uint64_t i = 0; session->inputs && i < header->inputs.count; i++)
+        base_arena_free(&session->inputs[i].lists);
     rt_pool_free(&session->pool);
     free(session->own_memory);
     free(session->own_scratch);
     free(session->own_outputs);
+    base_arena_free(&session->texts);
     base_arena_free(&session->arena);
     free(session);
 }

@@ -717,7 +717,8 @@ static const struct {
 enum { CHECKS = sizeof checks / sizeof *checks };
 
 /* Every operator between the first reduction and the control operators is checked here, unless it belongs to
- * the spatial, matrix, resampling, indexed, random, training or recurrent families, whose tests are elsewhere. */
+ * the spatial, matrix, resampling, indexed, random, training or recurrent families, or to sequences and optionals, whose
+ * tests are elsewhere. */
 static void test_table(void **state) {
     (void)state;
     test_random random = {SEED};
@@ -725,7 +726,7 @@ static void test_table(void **state) {
     for (int code = OP_REDUCE_SUM; code < OP_CODE_COUNT; code++) {
         const op_row *row = op_row_of((op_code)code);
         if ((code >= OP_CONV && code < OP_RESHAPE) || (code >= OP_RESIZE && code < OP_SHAPE) ||
-            (code >= OP_RANDOM_NORMAL && code < OP_RNN) || (row->flags & OP_FLAG_GRAPHS) ||
+            (code >= OP_RANDOM_NORMAL && code < OP_RNN) || (row->flags & (OP_FLAG_GRAPHS | OP_FLAG_LISTS)) ||
             code == OP_REORDER || row->infer == op_infer_recurrent) {
             continue;
         }

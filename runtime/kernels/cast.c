@@ -123,7 +123,7 @@ typedef struct cast_state {
     int64_t count;
     op_dtype from, to;
     size_t from_size, to_size;
-    char *texts; /* NUMBER_TEXT bytes an element, of a cast to strings: they last until the next run */
+    base_arena *texts; /* for the characters of a cast to strings */
 } cast_state;
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
@@ -228,14 +228,14 @@ static int print_number(char *text, op_dtype dtype, const void *from, int64_t in
 static base_status run_to_string(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                  void *scratch, base_report *report) {
     (void)scratch;
-    (void)report;
     const cast_state *state = prepared->state;
     op_string *to = outputs[0].data;
     for (int64_t i = 0; i < state->count; i++) {
-        char text[NUMBER_TEXT] = {0}, *kept = state->texts + i * NUMBER_TEXT;
-        int length = print_number(text, state->from, inputs[0].data, i);
-        memcpy(kept, text, sizeof text);
-        to[i] = (op_string){kept, (size_t)length};
+        char text[NUMBER_TEXT] = {0};
+        size_t length = (size_t)print_number(text, state->from, inputs[0].data, i);
+        const char *kept = base_arena_text(state->texts, text, length);
+        if (!kept) return base_fail_memory(report);
+        to[i] = (op_string){kept, length};
     }
     return BASE_OK;
 }
@@ -352,8 +352,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (state->from == state->to) {
         prepared->run = run_same;
     } else if (state->to == OP_STRING) {
-        state->texts = base_arena_alloc(arena, (size_t)state->count, NUMBER_TEXT);
-        if (!state->texts) return base_fail_memory(report);
+        state->texts = environment->texts ? environment->texts : arena;
         prepared->run = run_to_string;
     } else if (state->from == OP_STRING) {
         prepared->run = run_from_string;

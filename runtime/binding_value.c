@@ -1,0 +1,136 @@
+/* binding_value.c: sequences and optionals of the caller: as inputs a tree of values becomes lists (list.c) whose
+ * tensors lie where the caller has them; as outputs lists become a tree. */
+#include "runtime/executor.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* ---- inputs -------------------------------------------------------------------------------------------- */
+
+typedef struct binder {
+    ouro_session *session;
+    const char *name; /* of the input */
+    base_arena *arena;
+    ouro_error *error;
+} binder;
+
+static ouro_status bind_tensor(const binder *b, op_dtype dtype, const ouro_value *value,
+                               rt_element *element) {
+    op_type *type = &element->tensor.type;
+    char text[256];
+    *type = (op_type){.dtype = (op_dtype)value->dtype, .shape.rank = value->rank};
+    if (value->dtype != (ouro_dtype)dtype) {
+        return rt_binding_fail(b->session, b->error, BASE_INVALID,
+                               "input '%s' is given a tensor of %s, expected %s", b->name,
+                               op_dtype_name((op_dtype)value->dtype), op_dtype_name(dtype));
+    }
+    if (value->rank < 0 || value->rank > OP_MAX_RANK)
+        return rt_binding_fail(b->session, b->error, BASE_USAGE, "input '%s' is given a tensor of rank %d",
+                               b->name, value->rank);
+    memcpy(type->shape.dims, value->dims, (size_t)value->rank * sizeof *value->dims);
+    size_t bytes;
+    if (!op_type_bytes(type, &bytes) || bytes != value->bytes) {
+        return rt_binding_fail(b->session, b->error, BASE_USAGE,
+                               "input '%s' is given %zu bytes for a tensor %s", b->name, value->bytes,
+                               op_type_print(type, text, sizeof text));
+    }
+    size_t size = op_dtype_bytes(dtype), alignment = size < 8 ? size : 8;
+    if (bytes && (!value->data || (uintptr_t)value->data % alignment != 0)) {
+        return rt_binding_fail(b->session, b->error, BASE_USAGE, "input '%s' is given %s", b->name,
+                               value->data ? "data that is not aligned to its elements" : "no data");
+    }
+    element->tensor.bytes = bytes;
+    element->tensor.data = (void *)(uintptr_t)value->data;
+    return OURO_OK;
+}
+
+/* The value as an element of type `kind`, of which lists hold `within`. */
+static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_dtype dtype,
+                              const ouro_value *value, rt_element *element) {
+    static const char *const names[] = {"a tensor", "a sequence", "an optional", "a map"};
+    *element = (rt_element){0};
+    if ((op_kind)value->kind != kind) {
+        return rt_binding_fail(b->session, b->error, BASE_INVALID, "input '%s' is given %s, expected %s",
+                               b->name, names[(unsigned)value->kind & 3], names[kind & 3]);
+    }
+    if (kind == OP_KIND_TENSOR) return bind_tensor(b, dtype, value, element);
+    if (kind == OP_KIND_OPTIONAL && value->count > 1)
+        return rt_binding_fail(b->session, b->error, BASE_USAGE,
+                               "input '%s' is given an optional of %zu values", b->name, value->count);
+    rt_element *elements = BASE_ARRAY(b->arena, rt_element, value->count);
+    if (!elements) return rt_binding_fail(b->session, b->error, BASE_MACHINE, "out of memory");
+    element->tensor.type = (op_type){.kind = kind, .element = within, .dtype = dtype, .shape.rank = -1};
+    element->tensor.bytes = value->count * sizeof *elements;
+    element->tensor.data = elements;
+    ouro_status status = OURO_OK;
+    for (size_t i = 0; i < value->count && status == OURO_OK; i++)
+        status = bind_value(b, within, OP_KIND_TENSOR, dtype, &value->elements[i], &elements[i]);
+    return status;
+}
+
+ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
+                                    ouro_error *error) {
+    const plan *of = session->of;
+    if (index >= of->header->inputs.count) {
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
+                               index, of->header->inputs.count);
+    }
+    rt_binding *binding = &session->inputs[index];
+    op_type type;
+    plan_tensor_type(of, binding->slot, &type);
+    const binder b = {session, of->texts + of->inputs[index].name, &binding->lists, error};
+    rt_element element;
+    if (type.kind == OP_KIND_TENSOR) {
+        ouro_status status = bind_value(&b, type.kind, type.element, type.dtype, value, &element);
+        if (status != OURO_OK) return status;
+        if (type.shape.rank >= 0 && type.shape.rank != value->rank)
+            return rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given rank %d, expected %d",
+                                   b.name, value->rank, type.shape.rank);
+        return ouro_session_bind_input(session, index, value->data, value->bytes, value->dims, error);
+    }
+    base_arena_free(&binding->lists);
+    binding->bound = false;
+    ouro_status status = bind_value(&b, type.kind, type.element, type.dtype, value, &element);
+    if (status != OURO_OK) return status;
+    binding->bound = true;
+    session->tensors[binding->slot] = element.tensor;
+    rt_binding_point(session, binding, element.tensor.data);
+    return OURO_OK;
+}
+
+/* ---- outputs ------------------------------------------------------------------------------------------- */
+
+static bool make_value(base_arena *arena, const op_tensor *from, ouro_value *value) {
+    *value = (ouro_value){.kind = (ouro_kind)from->type.kind, .dtype = (ouro_dtype)from->type.dtype};
+    if (from->type.kind == OP_KIND_TENSOR) {
+        value->rank = from->type.shape.rank;
+        for (int32_t d = 0; d < value->rank; d++) value->dims[d] = from->type.shape.dims[d];
+        value->data = from->data;
+        value->bytes = from->bytes;
+        return true;
+    }
+    const rt_element *elements = from->data;
+    value->count = from->bytes / sizeof *elements;
+    ouro_value *values = BASE_ARRAY(arena, ouro_value, value->count);
+    for (size_t i = 0; i < value->count && values; i++) {
+        if (!make_value(arena, &elements[i].tensor, &values[i])) return false;
+    }
+    value->elements = values;
+    return values != NULL;
+}
+
+ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
+                                      ouro_error *error) {
+    const plan *of = session->of;
+    if (index >= of->header->outputs.count) {
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
+                               index, of->header->outputs.count);
+    }
+    if (!session->ran)
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+    rt_binding *binding = &session->outputs[index];
+    op_tensor result = binding->open ? binding->result : session->tensors[binding->slot];
+    if (!binding->open) result.data = binding->data;
+    base_arena_free(&binding->lists);
+    if (make_value(&binding->lists, &result, value)) return OURO_OK;
+    return rt_binding_fail(session, error, BASE_MACHINE, "out of memory");
+}
