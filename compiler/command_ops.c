@@ -25,6 +25,8 @@ static const struct {
     {"sl", 2, PROBE_INPUTS},       /* indices, axes, shapes */
     {"sb", 2, 2},                  /* conditions */
     {"bs", 3, 3},                  /* Where */
+    {"sls", 3, 3},                 /* scattered updates */
+    {"lls", 3, 3},                 /* values at indices */
     {"sf", 2, 3},                  /* a scale */
     {"sfssfsfs", 8, PROBE_INPUTS}, /* quantised operands, each with scale and zero point */
     {"fls", 5, PROBE_INPUTS},      /* steps of training */
@@ -41,14 +43,16 @@ static bool probe(const op_row *row, op_dtype dtype, base_arena *arena) {
     uint32_t inputs = row->input_minimum > 0 ? (uint32_t)row->input_minimum : row->input_maximum ? 1 : 0;
     uint32_t outputs = row->output_minimum > 0 ? (uint32_t)row->output_minimum : 1;
     if (outputs > PROBE_OUTPUTS) return false;
+    if (row->flags & OP_FLAG_LISTS) return true; /* what is in a list does not matter to it */
     op_attribute attributes[] = {
         {.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_FLOAT},
         {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 0},
+        {.name = "blocksize", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1},
         {.name = "mode", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {"standard", 8}},
     };
     const size_t pattern_count = sizeof patterns / sizeof *patterns;
     for (size_t try = 0; try < 2 * pattern_count; try++) { /* without a mode and with one */
-        size_t p = try % pattern_count, given = 2 + try / pattern_count;
+        size_t p = try % pattern_count, given = 3 + try / pattern_count;
         if (inputs < patterns[p].least || inputs > patterns[p].most) continue;
         op_tensor in[PROBE_INPUTS] = {0}, out[PROBE_OUTPUTS] = {0};
         size_t last = strlen(patterns[p].letters) - 1;
@@ -76,7 +80,11 @@ static void print_kernels(const op_row *row, char *text, size_t capacity) {
     for (unsigned i = 0; (kernel = rt_kernel_candidate(row->code, i)) && used < capacity; i++) {
         used += (size_t)snprintf(text + used, capacity - used, "%s%s", i ? ", " : "", kernel->name);
     }
-    if (!used) snprintf(text, capacity, row->flags & OP_FLAG_GRAPHS ? "(sub-graphs)" : "(none)");
+    if (!used)
+        snprintf(text, capacity,
+                 row->flags & OP_FLAG_GRAPHS  ? "(sub-graphs)"
+                 : row->flags & OP_FLAG_LISTS ? "(executor)"
+                                              : "(none)");
 }
 
 static int ops_main(const command *self, int count, char **arguments) {

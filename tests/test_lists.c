@@ -443,7 +443,8 @@ static void words_are_normalized(void **state) {
         "    %u: string[?] = StringNormalizer(%x) {case_change_action = \"UPPER\", stopwords = [\"THE\"]}\n"
         "    %l: string[?] = StringNormalizer(%x) {case_change_action = \"LOWER\", is_case_sensitive = 1, "
         "stopwords = [\"THE\"]}\n"
-        "    %n: string[?] = StringNormalizer(%x) {stopwords = [\"the\", \"\\xC3\\x89T\\xC3\\x89\", \"\\xFF\", "
+        "    %n: string[?] = StringNormalizer(%x) {stopwords = [\"the\", \"\\xC3\\x89T\\xC3\\x89\", "
+        "\"\\xFF\", "
         "\"z\"]}\n"
         "    yield %u, %l, %n\n"
         "  }\n"
@@ -469,6 +470,28 @@ static void words_are_normalized(void **state) {
     value = output(&on, 2);
     assert_int_equal(value.dims[0], 1); /* nothing is left: one empty word */
     expect_text(&value, 0, "");
+    support_session_close(&on);
+}
+
+static void n_grams_of_words_are_counted(void **state) {
+    (void)state;
+    support_session on;
+    support_session_open(
+        &on,
+        "module \"grams\" {\n"
+        "  graph main(%x: string[2,3]) {\n"
+        "    %y: float32[2,3] = TfIdfVectorizer(%x) {max_gram_length = 2, max_skip_count = 0, "
+        "min_gram_length = 1, mode = \"TF\", ngram_counts = [0, 1], ngram_indexes = [2, 0, 1], "
+        "pool_strings = [\"to\", \"be\", \"or\", \"to\", \"be\"]}\n"
+        "    yield %y\n"
+        "  }\n"
+        "}\n",
+        1);
+    const ouro_string x[] = {{"to", 2}, {"be", 2}, {"or", 2}, {"to", 2}, {"to", 2}, {"b", 1}};
+    support_bind(&on, 0, x, sizeof x);
+    support_run(&on);
+    ouro_value value = output(&on, 0);
+    EXPECT(&value, 1, 1, 1, 0, 0, 2);
     support_session_close(&on);
 }
 
@@ -508,7 +531,7 @@ int main(void) {
         cmocka_unit_test(what_does_not_fit_is_said),         cmocka_unit_test(loops_append_to_sequences),
         cmocka_unit_test(optionals_hold_or_do_not),          cmocka_unit_test(wrong_values_are_refused),
         cmocka_unit_test(strings_are_moved_like_numbers),    cmocka_unit_test(words_are_normalized),
-        cmocka_unit_test(broken_strings_are_refused),
+        cmocka_unit_test(n_grams_of_words_are_counted),      cmocka_unit_test(broken_strings_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

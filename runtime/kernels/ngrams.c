@@ -1,4 +1,4 @@
-/* ngrams.c: TfIdfVectorizer on integers: how often each n-gram of a pool occurs in a row, items of an n-gram standing
+/* ngrams.c: TfIdfVectorizer on integers or strings: how often each n-gram of a pool occurs in a row, items of an n-gram standing
  * up to max_skip_count apart, all at the same distance. Single items are counted once, whatever the skips. */
 #include "runtime/kernels/kernels.h"
 #include <inttypes.h>
@@ -8,15 +8,21 @@ typedef enum weighting { COUNTS, WEIGHTS, PRODUCTS } weighting;
 
 typedef struct ngram_state {
     const int64_t *pool, *starts, *indexes;
-    const float *weights; /* NULL: all are 1 */
+    const op_string *words; /* the pool where the items are strings */
+    const float *weights;   /* NULL: all are 1 */
     size_t pool_count, sizes, grams;
     int64_t least, most, skips, rows, columns, width;
     weighting weighting;
     bool wide;
 } ngram_state;
 
-static int64_t item(const ngram_state *state, const void *data, int64_t at) {
-    return state->wide ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at];
+static bool is_item(const ngram_state *state, const void *data, int64_t at, size_t member) {
+    if (!state->words)
+        return (state->wide ? ((const int64_t *)data)[at] : ((const int32_t *)data)[at]) ==
+               state->pool[member];
+    const op_string *word = (const op_string *)data + at, *other = &state->words[member];
+    return word->length == other->length &&
+           (word->length == 0 || memcmp(word->data, other->data, word->length) == 0);
 }
 
 /* Counts the n-grams of size n in one row, whose items are `distance` apart. */
@@ -29,8 +35,8 @@ static void count_size(const ngram_state *state, const void *data, int64_t row, 
     for (int64_t first = 0; first + (n - 1) * distance < state->columns; first++) {
         for (size_t gram = begin, number = 0; gram + (size_t)n <= end; gram += (size_t)n, number++) {
             int64_t k = 0;
-            while (k < n && item(state, data, row * state->columns + first + k * distance) ==
-                                state->pool[gram + (size_t)k])
+            while (k < n &&
+                   is_item(state, data, row * state->columns + first + k * distance, gram + (size_t)k))
                 k++;
             if (k == n) to[state->indexes[before + number]] += 1;
         }
@@ -64,7 +70,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call) && op_attribute_find(&call->attributes, "pool_int64s");
+    bool words = call->inputs[0].type.dtype == OP_STRING;
+    return rt_accepts_plain(call) &&
+           op_attribute_find(&call->attributes, words ? "pool_strings" : "pool_int64s");
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -75,6 +83,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const op_shape *shape = &call->inputs[0].type.shape;
     size_t indexes = 0, weights = 0, grams = 0;
     state->pool = op_attribute_integers(&call->attributes, "pool_int64s", &state->pool_count);
+    if (call->inputs[0].type.dtype == OP_STRING) {
+        const op_attribute *words = op_attribute_find(&call->attributes, "pool_strings");
+        if (words->kind != OP_ATTRIBUTE_STRINGS)
+            return base_fail(report, BASE_INVALID, "attribute \"pool_strings\" is no list of strings");
+        state->words = words->as.texts;
+        state->pool_count = words->count;
+    }
     state->starts = op_attribute_integers(&call->attributes, "ngram_counts", &state->sizes);
     state->indexes = op_attribute_integers(&call->attributes, "ngram_indexes", &indexes);
     state->weights = op_attribute_reals(&call->attributes, "weights", &weights);
