@@ -132,6 +132,8 @@ static const import_row rows[] = {
     {"", "Tile", 1, 5, "", 3, 3, 1, import_convert_tile},
     /* making of values, control */
     {"", "Constant", 1, LAST, CONSTANT_ATTRIBUTES, 0, 0, 1, import_convert_constant},
+    {"ai.onnx.preview.training", "Gradient", 1, LAST, "xs:S! y:s! zs:S", 1, ANY, ANY,
+     import_convert_gradient},
     {"", "SequenceMap", 17, LAST, "body:g!", 1, ANY, ANY, import_convert_sequence_map},
     {"", "If", 1, LAST, "else_branch:g! then_branch:g!", 1, 1, ANY, import_convert_if},
     {"", "Loop", 1, LAST, "body:g!", 0, ANY, ANY, import_convert_loop},

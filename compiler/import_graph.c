@@ -72,6 +72,13 @@ static bool walk_node(walk *w, const inner *scope, const Onnx__NodeProto *node) 
         for (size_t k = 0; k < attribute->n_graphs; k++) {
             if (!walk_graph(w, scope, attribute->graphs[k])) return false;
         }
+        /* What is differentiated is said by name. */
+        if (strcmp(node->op_type, "Gradient") != 0) continue;
+        for (size_t k = 0; k <= attribute->n_strings; k++) {
+            const ProtobufCBinaryData *text = k ? &attribute->strings[k - 1] : &attribute->s;
+            const char *name = base_arena_text(w->arena, (const char *)text->data, text->len);
+            if (!name || !walk_name(w, scope, name)) return false;
+        }
     }
     return true;
 }

@@ -278,6 +278,7 @@ base_status import_convert_if(import_node *node); /* import_convert_control.c */
 base_status import_convert_loop(import_node *node);
 base_status import_convert_scan(import_node *node);
 base_status import_convert_scan_batched(import_node *node);
+base_status import_convert_gradient(import_node *node); /* import_convert_gradient.c */
 base_status import_convert_sequence_map(import_node *node); /* import_convert_sequence.c */
 base_status import_convert_resize(import_node *node);
 base_status import_convert_roi_align(import_node *node);

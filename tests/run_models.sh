@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # run_models.sh OURO OURO_MODELS FOLDER [small]: real models through the command, as a user would.
 #   - the example models of models/: compiled, verified, run with --check
-#   - ONNX's own node tests (libonnx-testdata): cases of operators that have kernels must pass, but for those of
-#     tests/unmatched_cases.txt, whose outputs do not follow from their models
+#   - ONNX's own cases (libonnx-testdata: node, simple, pytorch), planned by every allocator, and with every tensor in
+#     memory of its own beside them: all pass but those of tests/unmatched_cases.txt, whose outputs do not follow from
+#     their models, and none is skipped
 #   - ../shared/models where it is there: stored outputs of ONNX Runtime, and the memory of each plan; `small`, for builds
 #     that are slow on purpose, leaves out the networks with weights of hundreds of megabytes
 # Ends with "N passed, N failed".
@@ -70,11 +71,22 @@ for model in "$work"/*.onnx; do
     check "$name: run" "$ouro" run "$work/$name.plan" --random 7 --check
 done
 
+suite() { # suite LABEL OPTIONS...: all of ONNX's cases, with these options of `ouro test`
+    local label=$1
+    shift
+    "$ouro" test "$testdata"/{node,simple,pytorch-converted,pytorch-operator} --atol 1e-7 "$@" >"$work/suite.log" 2>&1
+    echo "ONNX's cases, $label: $(tail -n 1 "$work/suite.log")"
+    sed -n 's/^failed *\([^:]*\):.*/\1/p' "$work/suite.log" >"$work/suite.failed"
+    check "$label: none fails but those of unmatched_cases.txt" unmatched "$work/suite.failed"
+    check "$label: none is skipped" grep -q ' failed, 0 skipped$' "$work/suite.log"
+    check "$label: a thousand pass" grep -Eq '^1[0-9]{3} passed' "$work/suite.log"
+}
+
 if [ -d "$testdata/node" ]; then
-    "$ouro" test "$testdata/node" --json "$work/node.json" >"$work/node.log" 2>&1
-    tail -n 1 "$work/node.log"
-    sed -n 's/^failed *\([^:]*\):.*/\1/p' "$work/node.log" >"$work/node.failed"
-    check "node tests: none fails but those of unmatched_cases.txt" unmatched "$work/node.failed"
+    for allocator in auto nnc greedy-by-size chunk-simulation bfc pool exact; do
+        suite "$allocator" --allocator "$allocator"
+    done
+    suite "checked" --check
 fi
 
 if [ -d "$shared/models" ]; then
