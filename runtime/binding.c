@@ -193,7 +193,9 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
         binding->held = NULL;
         binding->result = (op_tensor){0};
     }
-    return check_symbols(session, report);
+    base_status status = check_symbols(session, report);
+    if (status == BASE_OK) rt_shapes_before_run(session);
+    return status;
 }
 
 /* An open output goes to the caller's buffer, or is kept until the next run. */

@@ -79,7 +79,8 @@ void rt_value_release(ouro_session *session, uint32_t slot) {
 }
 
 bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
-    rt_buffer *buffer = rt_pool_take(&session->pool, bytes);
+    rt_buffer *buffer = rt_shapes_place(session, slot, bytes);
+    if (!buffer) buffer = rt_pool_take(&session->pool, bytes);
     if (!buffer) {
         base_fail(&session->report, BASE_MACHINE, "out of memory: tensor \"%s\" needs %zu bytes",
                   session->of->texts + session->of->tensors[slot].name, bytes);

@@ -5,6 +5,7 @@
  *   execute.c    runs, traces, the check against unshared memory
  *   control.c    If and Loop
  *   dynamic.c    what is known at run time only: its memory, and nodes on it
+ *   shapes.c     offsets for the shapes of a run
  *   list.c       sequences and optionals, and nodes on them
  *
  * Everything that a run needs is resolved when the session is made: each step that executes has its tensors,
@@ -193,6 +194,8 @@ typedef struct rt_strings {
     op_string *data;
 } rt_strings;
 
+typedef struct rt_shapes rt_shapes; /* shapes.c */
+
 struct ouro_session {
     const plan *of;
     base_arena arena;    /* all tables */
@@ -214,6 +217,7 @@ struct ouro_session {
     unsigned char **view_data; /* by view: where it is now */
     rt_binding *inputs, *outputs;
     bool has_dynamic;
+    rt_shapes *shapes; /* NULL: no extents are open */
     bool ran; /* the outputs are those of a run */
     rt_pool pool;
     base_report report; /* of the run */
@@ -273,6 +277,16 @@ base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type
 base_status rt_value_put(ouro_session *session, uint32_t slot, const op_tensor *value);
 /* The value stays where it is for as long as the session runs: nobody writes there. */
 bool rt_value_is_lasting(const ouro_session *session, uint32_t slot);
+
+/* shapes.c */
+bool rt_shapes_make(ouro_session *session);
+void rt_shapes_free(ouro_session *session);
+/* Plans for the extents that are bound now, unless that has been done. */
+void rt_shapes_before_run(ouro_session *session);
+/* The planned place for the value of a slot, with one reference; NULL: it has none of this size. */
+rt_buffer *rt_shapes_place(ouro_session *session, uint32_t slot, size_t bytes);
+/* Bytes that are planned for the last run's shapes, beside the arena. */
+size_t rt_shapes_bytes(const ouro_session *session);
 
 /* list.c */
 bool rt_list_is_node(const plan *of, const plan_node *node);

@@ -435,7 +435,8 @@ static base_status make_all(ouro_session *session, const ouro_session_options *o
     if (status == BASE_OK) status = make_tensors(session, report);
     if (status == BASE_OK) status = make_frames(session, report);
     if (status == BASE_OK) status = make_scratch(session, report);
-    if (status == BASE_OK && !make_lives(session)) status = base_fail_memory(report);
+    if (status == BASE_OK && (!make_lives(session) || !rt_shapes_make(session)))
+        status = base_fail_memory(report);
     if (status != BASE_OK) return status;
     for (size_t i = 0; i < session->of->header->outputs.count; i++) {
         rt_binding_point(session, &session->outputs[i], session->outputs[i].data);
@@ -500,6 +501,7 @@ void ouro_session_free(ouro_session *session) {
     for (uint64_t i = 0; session->inputs && i < header->inputs.count; i++)
         base_arena_free(&session->inputs[i].lists);
     rt_pool_free(&session->pool);
+    rt_shapes_free(session);
     free(session->own_memory);
     free(session->own_scratch);
     free(session->own_outputs);
