@@ -31,12 +31,13 @@ typedef struct best_solution {
     const char *allocator;
 } best_solution;
 
-/* One line of the table. `fit`: within the capacity. */
+/* One line of the table. Over the capacity means no more than that, unless a bound proves it. */
 static void tell_result(emit_buffer *json, const planner *with, base_status status,
                         const planner_solution *solution, size_t bound, double seconds,
                         const alloc_options *options, const base_report *report) {
     bool solved = status == BASE_OK;
     bool fits = solved && (!options->capacity || solution->height <= (uint64_t)options->capacity);
+    bool too_small = options->capacity && solution->lower_bound > (uint64_t)options->capacity;
     emit_json_open(json, NULL, '{');
     emit_json_text(json, "allocator", with->name);
     if (solved) emit_json_integer(json, "height", solution->height);
@@ -44,15 +45,18 @@ static void tell_result(emit_buffer *json, const planner *with, base_status stat
     emit_json_real(json, "seconds", seconds);
     emit_json_bool(json, "optimal", solved && solution->optimal);
     emit_json_bool(json, "valid", solved);
-    if (options->capacity) emit_json_bool(json, "fits", fits);
+    if (options->capacity) {
+        emit_json_bool(json, "fits", fits);
+        emit_json_bool(json, "proved_not_to_fit", solved && too_small);
+    }
     emit_json_close(json, '}');
     if (solved) {
-        printf("  %-18s %14zu %8.4f %9.3f s  %s%s\n", with->name, solution->height,
+        printf("  %-18s %14zu %8.4f %9.3f s  %s%s%s\n", with->name, solution->height,
                bound ? (double)solution->height / (double)bound : 1.0, seconds,
-               solution->optimal ? "optimal" : "",
-               fits                ? ""
-               : solution->optimal ? ", over the capacity"
-                                   : "over the capacity");
+               solution->optimal ? "optimal" : "", solution->optimal && !fits ? ", " : "",
+               fits        ? ""
+               : too_small ? "over the capacity: proved not to fit"
+                           : "over the capacity");
     } else {
         printf("  %-18s failed: %.*s\n", with->name, (int)strcspn(report->text, "\n"), report->text);
     }
@@ -77,6 +81,7 @@ static int solve_all(const alloc_options *options, const char *path, const plann
     const char *name = options->allocator ? options->allocator : "auto";
     bool all = strcmp(name, "all") == 0;
     int status = 0;
+    bool too_small = false;
     for (size_t i = 0; planner_at(i); i++) {
         const planner *with = planner_at(i);
         if (!all && strcmp(with->name, name) != 0) continue;
@@ -89,6 +94,7 @@ static int solve_all(const alloc_options *options, const char *path, const plann
         double seconds = command_seconds() - start;
         command_progress_clear(progress);
         tell_result(json, with, done, &solution, bound, seconds, options, &failure);
+        if (done == BASE_OK && solution.lower_bound > (uint64_t)options->capacity) too_small = true;
         if (done != BASE_OK) {
             status = command_fail(failure.status, "%s: %s: %.*s", path, with->name,
                                   (int)strcspn(failure.text, "\n"), failure.text);
@@ -101,8 +107,9 @@ static int solve_all(const alloc_options *options, const char *path, const plann
     if (!status && options->capacity && best->allocator &&
         best->solution.height > (uint64_t)options->capacity) {
         status = command_fail(BASE_INVALID,
-                              "%s: the lowest solution found needs %zu bytes, the capacity is %" PRId64, path,
-                              best->solution.height, options->capacity);
+                              "%s: the lowest solution found needs %zu bytes, the capacity is %" PRId64 "%s",
+                              path, best->solution.height, options->capacity,
+                              too_small ? ": proved not to fit" : " (whether another one fits is not known)");
     }
     return status;
 }

@@ -532,7 +532,8 @@ static void test_alloc(void **state) {
     command_outcome outcome = RUN("alloc", "p.csv", "--capacity", "29");
     assert_int_equal(outcome.status, 1);
     assert_string_equal(outcome.err,
-                        "error: p.csv: the lowest solution found needs 30 bytes, the capacity is 29\n");
+                        "error: p.csv: the lowest solution found needs 30 bytes, the capacity is 29: proved "
+                        "not to fit\n");
     command_outcome_free(&outcome);
 }
 

@@ -19,6 +19,7 @@
  * Source: our own. Skylines for this problem are described in "MiniMalloc: A Lightweight Memory Allocator for
  * Hardware-Accelerated Machine Learning" (ASPLOS 2023).
  */
+#include "passes/planners/quick.h"
 #include "passes/planners/skyline.h"
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,6 @@ typedef enum outcome { SOLVED, FAILED, STOPPED } outcome;
 
 typedef struct search {
     skyline sky;
-    uint64_t *keys;   /* of a buffer, for hashing sets */
     uint64_t *failed; /* states without a solution, by their hash's high bits */
     double weights[HEURISTICS];
     uint64_t random;
@@ -75,20 +75,15 @@ static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
     uint64_t hash = mix(sky->capacity) ^ mix(((uint64_t)first << 32) | last);
     for (uint32_t k = first; k < last; k++) {
-        if (sky->left[k] == 0) continue;
-        hash = mix(hash ^ sky->floor[k] ^ ((uint64_t)k << 44));
-        for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k + 1]; c++) {
-            uint32_t b = sky->covers[c];
-            if (!sky->placed[b] && sky->items[b].first == k) hash += s->keys[b];
-        }
+        if (sky->left[k] > 0) hash = mix(hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) + sky->sets[k];
     }
     return hash ? hash : 1;
 }
 
 /* The section of a valley in [first, last) with the fewest alternatives; ties: the least slack, then the
  * first. */
-static uint32_t choose_section(const search *s, uint32_t first, uint32_t last) {
-    const skyline *sky = &s->sky;
+static uint32_t choose_section(search *s, uint32_t first, uint32_t last) {
+    skyline *sky = &s->sky;
     uint32_t best = SKYLINE_NONE, best_count = UINT32_MAX;
     size_t best_slack = SIZE_MAX;
     for (uint32_t k = first, end; k < last; k = end) {
@@ -100,11 +95,7 @@ static uint32_t choose_section(const search *s, uint32_t first, uint32_t last) {
         if (!wall_left || !wall_right) continue;
         for (uint32_t v = k; v < end; v++) {
             size_t slack = sky->capacity - sky->floor[v] - sky->to_come[v];
-            uint32_t count = slack > 0;
-            for (uint32_t c = sky->cover_starts[v]; c < sky->cover_starts[v + 1] && count <= best_count;
-                 c++) {
-                count += skyline_fits(sky, sky->covers[c], v);
-            }
+            uint32_t count = (slack > 0) + skyline_count_fits(sky, v);
             if (count < best_count || (count == best_count && slack < best_slack)) {
                 best = v;
                 best_count = count;
@@ -130,7 +121,7 @@ static int compare_alternatives(const void *left, const void *right) {
 static size_t list_alternatives(search *s, uint32_t k, alternative *alternatives) {
     const skyline *sky = &s->sky;
     size_t count = 0;
-    for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k + 1]; c++) {
+    for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k] + sky->left[k]; c++) {
         uint32_t b = sky->covers[c];
         if (!skyline_fits(sky, b, k)) continue;
         double size = (double)sky->items[b].size / (double)sky->capacity;
@@ -156,7 +147,7 @@ static outcome solve_part(search *s, uint32_t first, uint32_t last) {
     if (*slot == hash) return FAILED;
 
     uint32_t k = choose_section(s, first, last);
-    size_t width = sky->cover_starts[k + 1] - sky->cover_starts[k] + 1;
+    size_t width = (size_t)sky->left[k] + 1;
     alternative local[LOCAL_ALTERNATIVES], *alternatives = local;
     if (width > LOCAL_ALTERNATIVES && !(alternatives = malloc(width * sizeof *alternatives))) {
         sky->out_of_memory = true;
@@ -259,10 +250,8 @@ static size_t height_of(const planner_problem *problem, const size_t *offsets) {
 static bool search_init(search *s, const planner_problem *problem, double seconds, base_arena *arena) {
     memset(s, 0, sizeof *s);
     if (!skyline_init(&s->sky, problem, arena)) return false;
-    s->keys = BASE_ARRAY(arena, uint64_t, problem->buffer_count);
     s->failed = BASE_ARRAY(arena, uint64_t, (size_t)1 << TABLE_BITS);
-    if (!s->keys || !s->failed) return false;
-    for (uint32_t b = 0; b < problem->buffer_count; b++) s->keys[b] = mix(UINT64_C(0x6F75726F) + b);
+    if (!s->failed) return false;
     s->timed = seconds > 0;
     s->budget = UNTIMED_NODES;
     clock_gettime(CLOCK_MONOTONIC, &s->deadline);
@@ -306,16 +295,12 @@ static void improve(search *s, const planner_problem *problem, size_t quantum, p
     }
 }
 
-static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
-                       planner_solution *solution, base_report *report) {
-    /* What a quick planner finds is where the search starts from. */
-    base_status status = planner_greedy_by_size.run(problem, options, arena, solution, report);
-    if (status != BASE_OK) return status;
-    solution->height = height_of(problem, solution->offsets);
-    status = planner_lower_bound(problem, arena, &solution->lower_bound, report);
-    if (status != BASE_OK) return status;
+base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
+                          planner_solution *solution, base_report *report) {
+    base_status status = BASE_OK;
+    if (solution->height <= solution->lower_bound || solution->height <= problem->capacity) return BASE_OK;
     /* Interference that is listed has no sections; there the quick answer stands. */
-    if (problem->starts || problem->buffer_count >= UINT32_MAX) return BASE_OK;
+    if (problem->starts) return BASE_OK;
 
     search s;
     base_arena memory;
@@ -335,6 +320,14 @@ static base_status run(const planner_problem *problem, const planner_options *op
     skyline_free(&s.sky);
     base_arena_free(&memory);
     return status;
+}
+
+static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
+                       planner_solution *solution, base_report *report) {
+    /* What the quick planners find is where the search starts from: it never returns anything worse. */
+    base_status status = quick_best(problem, arena, solution, report);
+    if (status != BASE_OK) return status;
+    return exact_improve(problem, options, arena, solution, report);
 }
 
 const planner planner_exact = {

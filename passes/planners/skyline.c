@@ -54,6 +54,13 @@ static bool find_twins(skyline *s) {
     return true;
 }
 
+static uint64_t mix(uint64_t z) {
+    z += 0x9E3779B97F4A7C15u;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
 bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena) {
     *s = (skyline){.arena = arena, .item_count = (uint32_t)problem->buffer_count};
     uint32_t n = s->item_count;
@@ -82,7 +89,13 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->queue = BASE_ARRAY(arena, uint32_t, m);
     s->queued = BASE_ARRAY(arena, bool, m);
-    if (!s->cover_starts || !s->floor || !s->to_come || !s->left || !s->spans || !s->queue || !s->queued)
+    s->fits = BASE_ARRAY(arena, uint32_t, m);
+    s->known = BASE_ARRAY(arena, bool, m);
+    s->sets = BASE_ARRAY(arena, uint64_t, m);
+    s->keys = BASE_ARRAY(arena, uint64_t, n);
+    s->slot_starts = BASE_ARRAY(arena, uint32_t, n);
+    if (!s->cover_starts || !s->floor || !s->to_come || !s->left || !s->spans || !s->queue || !s->queued ||
+        !s->fits || !s->known || !s->sets || !s->keys || !s->slot_starts)
         return false;
 
     size_t cover_count = 0;
@@ -105,17 +118,24 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
             s->left[k]++;
             if (k > i->first) s->spans[k]++;
         }
+        s->keys[b] = mix(b + 1);
+        s->sets[i->first] += s->keys[b];
+        if (cover_count <= UINT32_MAX) s->slot_starts[b] = (uint32_t)cover_count;
         cover_count += i->last - i->first;
     }
     if (cover_count > UINT32_MAX / 2) return false;
     s->covers = BASE_ARRAY(arena, uint32_t, cover_count);
+    s->slots = BASE_ARRAY(arena, uint32_t, cover_count);
+    s->above = BASE_ARRAY(arena, size_t, 2 * (size_t)n);
     uint32_t *fill = BASE_ARRAY(arena, uint32_t, m);
-    if (!s->covers || !fill) return false;
+    if (!s->covers || !s->slots || !s->above || !fill) return false;
     for (uint32_t k = 0; k < m; k++) s->cover_starts[k + 1] = s->cover_starts[k] + s->left[k];
     for (uint32_t b = 0; b < n; b++) {
         if (s->placed[b]) continue;
         for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
-            s->covers[s->cover_starts[k] + fill[k]++] = b;
+            uint32_t slot = s->cover_starts[k] + fill[k]++;
+            s->covers[slot] = b;
+            s->slots[s->slot_starts[b] + k - s->items[b].first] = slot;
         }
     }
     return find_twins(s);
@@ -150,28 +170,54 @@ static void enqueue(skyline *s, uint32_t section) {
     s->queue[s->queue_count++] = section;
 }
 
-static void set_placed(skyline *s, uint32_t b, bool placed) {
+static void place(skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
-    s->placed[b] = placed;
+    uint32_t *slots = &s->slots[s->slot_starts[b]];
+    s->placed[b] = true;
+    s->sets[i->first] -= s->keys[b];
     for (uint32_t k = i->first; k < i->last; k++) {
-        if (placed) {
-            s->to_come[k] -= i->size;
-            s->left[k]--;
-            if (k > i->first) s->spans[k]--;
-        } else {
-            s->to_come[k] += i->size;
-            s->left[k]++;
-            if (k > i->first) s->spans[k]++;
-        }
+        s->to_come[k] -= i->size;
+        s->known[k] = false;
+        if (k > i->first) s->spans[k]--;
+        /* Changes places with the last one to come. */
+        uint32_t last = s->cover_starts[k] + --s->left[k], slot = slots[k - i->first],
+                 other = s->covers[last];
+        s->covers[slot] = other;
+        s->slots[s->slot_starts[other] + k - s->items[other].first] = slot;
+        s->covers[last] = b;
+        slots[k - i->first] = last;
     }
+}
+
+/* b was the last one placed: it stands right behind those to come. */
+static void take_back(skyline *s, uint32_t b) {
+    const skyline_item *i = &s->items[b];
+    s->placed[b] = false;
+    s->sets[i->first] += s->keys[b];
+    for (uint32_t k = i->first; k < i->last; k++) {
+        s->to_come[k] += i->size;
+        s->left[k]++;
+        s->known[k] = false;
+        if (k > i->first) s->spans[k]++;
+    }
+}
+
+static void forget_fits(skyline *s, uint32_t b) {
+    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) s->known[k] = false;
 }
 
 void skyline_undo(skyline *s, size_t mark) {
     while (s->trail_count > mark) {
         const skyline_change *c = &s->trail[--s->trail_count];
-        if (c->what == SKYLINE_FLOOR) s->floor[c->index] = c->before;
-        else if (c->what == SKYLINE_START) s->start[c->index] = c->before;
-        else set_placed(s, c->index, false);
+        if (c->what == SKYLINE_FLOOR) {
+            s->floor[c->index] = c->before;
+            s->known[c->index] = false;
+        } else if (c->what == SKYLINE_START) {
+            s->start[c->index] = c->before;
+            forget_fits(s, c->index);
+        } else {
+            take_back(s, c->index);
+        }
     }
 }
 
@@ -188,19 +234,54 @@ static size_t settle(const skyline *s, uint32_t b, size_t offset) {
 /* Starts follow the floor of section k; gives the least of them. False: no solution. */
 static bool update_starts(skyline *s, uint32_t k, size_t *least) {
     *least = SIZE_MAX;
-    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c++) {
-        uint32_t b = s->covers[c];
-        if (s->placed[b]) continue;
-        if (s->start[b] < s->floor[k]) {
-            size_t start = settle(s, b, s->floor[k]);
+    size_t low = s->floor[k];
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    for (uint32_t c = 0; c < s->left[k]; c++) {
+        uint32_t b = covers[c];
+        if (s->start[b] < low) {
+            size_t start = settle(s, b, low);
             if (start > s->capacity || s->items[b].size > s->capacity - start) return false;
             if (!remember(s, SKYLINE_START, b, s->start[b])) return false;
             s->start[b] = start;
             for (uint32_t other = s->items[b].first; other < s->items[b].last; other++) {
+                s->known[other] = false;
                 if (other != k && s->floor[other] < start) enqueue(s, other);
             }
         }
         if (s->start[b] < *least) *least = s->start[b];
+    }
+    return true;
+}
+
+/* The buffers to come in section k, put one on another in the order of their starts, end within the
+ * capacity: the bound of one machine with release dates. */
+static bool reaches(const skyline *s, uint32_t k) {
+    size_t reach = s->capacity - s->to_come[k]; /* how high a start may be with what is below it so far */
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    size_t waiting = 0;
+    for (uint32_t c = 0; c < s->left[k]; c++) {
+        uint32_t b = covers[c];
+        if (s->start[b] <= reach) continue;
+        s->above[2 * waiting] = s->start[b];
+        s->above[2 * waiting++ + 1] = s->items[b].size;
+    }
+    if (waiting == 0) return true;
+    size_t total = s->to_come[k];
+    for (size_t w = 0; w < waiting; w++) total -= s->above[2 * w + 1];
+    reach += total;
+    while (waiting > 0) {
+        size_t stay = 0, gained = 0;
+        for (size_t w = 0; w < waiting; w++) {
+            if (s->above[2 * w] <= reach) {
+                gained += s->above[2 * w + 1];
+            } else {
+                s->above[2 * stay] = s->above[2 * w];
+                s->above[2 * stay++ + 1] = s->above[2 * w + 1];
+            }
+        }
+        if (stay == waiting) return false;
+        waiting = stay;
+        reach += gained;
     }
     return true;
 }
@@ -216,8 +297,11 @@ static bool propagate(skyline *s) {
         if (alive && least > s->floor[k]) {
             alive = remember(s, SKYLINE_FLOOR, k, s->floor[k]);
             s->floor[k] = least;
+            s->known[k] = false;
         }
         if (s->floor[k] > s->capacity || s->to_come[k] > s->capacity - s->floor[k]) alive = false;
+        alive = alive && reaches(s, k);
+        if (!alive) s->died = k;
     }
     return alive;
 }
@@ -225,6 +309,7 @@ static bool propagate(skyline *s) {
 static bool raise(skyline *s, uint32_t k, size_t level) {
     if (!remember(s, SKYLINE_FLOOR, k, s->floor[k])) return false;
     s->floor[k] = level;
+    s->known[k] = false;
     enqueue(s, k);
     return true;
 }
@@ -245,7 +330,7 @@ bool skyline_begin(skyline *s, size_t capacity) {
 bool skyline_place(skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
     if (!remember(s, SKYLINE_PLACED, b, 0)) return false;
-    set_placed(s, b, true);
+    place(s, b);
     s->offsets[b] = s->start[b];
     for (uint32_t k = i->first; k < i->last; k++) {
         if (!raise(s, k, s->start[b] + i->size)) return false;
@@ -260,9 +345,8 @@ bool skyline_waste(skyline *s, uint32_t k, size_t level) {
 
 size_t skyline_next_level(const skyline *s, uint32_t k) {
     size_t level = SIZE_MAX;
-    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c++) {
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k] + s->left[k]; c++) {
         uint32_t b = s->covers[c];
-        if (s->placed[b]) continue;
         if (s->start[b] > s->floor[k]) {
             if (s->start[b] < level) level = s->start[b];
             continue;
@@ -270,9 +354,9 @@ size_t skyline_next_level(const skyline *s, uint32_t k) {
         /* It would start at the floor: what lifts it does not cover k, or would be the lower one itself. */
         for (uint32_t other = s->items[b].first; other < s->items[b].last; other++) {
             if (other == k) continue;
-            for (uint32_t d = s->cover_starts[other]; d < s->cover_starts[other + 1]; d++) {
+            for (uint32_t d = s->cover_starts[other]; d < s->cover_starts[other] + s->left[other]; d++) {
                 uint32_t lift = s->covers[d];
-                if (s->placed[lift] || (s->items[lift].first <= k && k < s->items[lift].last)) continue;
+                if (s->items[lift].first <= k && k < s->items[lift].last) continue;
                 size_t top = s->start[lift] + s->items[lift].size;
                 if (top < level) level = top;
             }
@@ -284,4 +368,13 @@ size_t skyline_next_level(const skyline *s, uint32_t k) {
 bool skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
     return !s->placed[b] && s->start[b] == s->floor[k] &&
            (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]);
+}
+
+uint32_t skyline_count_fits(skyline *s, uint32_t k) {
+    if (s->known[k]) return s->fits[k];
+    uint32_t count = 0;
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    for (uint32_t c = 0; c < s->left[k]; c++) count += skyline_fits(s, covers[c], k);
+    s->known[k] = true;
+    return s->fits[k] = count;
 }

@@ -37,8 +37,11 @@ typedef struct skyline {
     size_t capacity;
     uint32_t item_count, section_count;
     skyline_item *items;
-    uint32_t *covers,
-        *cover_starts; /* the buffers of section k: covers[cover_starts[k] .. cover_starts[k + 1]) */
+    /* The buffers still to come in section k: covers[cover_starts[k] .. cover_starts[k] + left[k]); behind
+     * them the placed ones, the last placed first, up to cover_starts[k + 1]. */
+    uint32_t *covers, *cover_starts;
+    uint32_t *slots,
+        *slot_starts; /* buffer b stands in section k at covers[slots[slot_starts[b] + k - first]] */
     size_t *floor, *start;
     size_t *to_come; /* by section: the sum of the sizes of buffers still to come */
     uint32_t *left;  /* by section: their number */
@@ -50,6 +53,12 @@ typedef struct skyline {
     uint32_t *queue; /* sections to look at again */
     bool *queued;
     size_t queue_count;
+    uint32_t *fits; /* by section: how many buffers fit (skyline_fits), where known */
+    bool *known;    /* by section: nothing that fits[] depends on has changed */
+    uint64_t *keys; /* of a buffer, for hashing sets */
+    uint64_t *sets; /* by section: the sum of the keys of those to come whose life begins there */
+    uint32_t died;  /* the section at which inference failed last */
+    size_t *above;  /* room for inference: sizes of buffers that start higher than their section's reach */
     bool out_of_memory;
 } skyline;
 
@@ -70,6 +79,8 @@ void skyline_undo(skyline *s, size_t mark);
 /* The least offset above its floor at which a buffer may start in section k: a start that is higher already,
  * or the top of a buffer that could lift one whose start is the floor. SIZE_MAX: there is none. */
 size_t skyline_next_level(const skyline *s, uint32_t k);
+/* How many buffers fit in section k. */
+uint32_t skyline_count_fits(skyline *s, uint32_t k);
 /* b is still to come and starts exactly at the floor of section k. */
 bool skyline_fits(const skyline *s, uint32_t b, uint32_t k);
 

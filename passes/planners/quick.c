@@ -1,0 +1,27 @@
+/* quick.c: see quick.h. */
+#include "passes/planners/quick.h"
+#include <string.h>
+
+base_status quick_best(const planner_problem *problem, base_arena *arena, planner_solution *solution,
+                       base_report *report) {
+    static const planner *const candidates[] = {&planner_nnc, &planner_greedy_by_size,
+                                                &planner_chunk_simulation, &planner_bfc};
+    const planner_options options = {.seconds = 0};
+    solution->height = SIZE_MAX;
+    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+        if (solution->height <= solution->lower_bound) break;
+        planner_solution tried;
+        base_arena memory;
+        base_arena_init(&memory, arena->allocator);
+        base_status status = planner_run(candidates[i], problem, &options, &memory, &tried, report);
+        if (status == BASE_OK && tried.height < solution->height) {
+            solution->height = tried.height;
+            memcpy(solution->offsets, tried.offsets, problem->buffer_count * sizeof *tried.offsets);
+        }
+        if (status == BASE_OK && tried.lower_bound > solution->lower_bound)
+            solution->lower_bound = tried.lower_bound;
+        base_arena_free(&memory);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
