@@ -300,6 +300,10 @@ static void slice_resolve(int64_t extent, int64_t start, int64_t end, int64_t st
 /* The extent of a sliced axis where not all numbers are known. */
 static int64_t slice_dim(const op_call *call, int64_t extent, int64_t index, int64_t step) {
     int64_t start, end;
+    /* All of it, backwards. */
+    if (step == -1 && op_input_integer(call, 1, index, &start) && op_input_integer(call, 2, index, &end) &&
+        (start == -1 || start >= INT32_MAX) && end <= -INT32_MAX)
+        return extent;
     if (step != 1 || extent == OP_DIM_UNKNOWN || !op_input_integer(call, 1, index, &start))
         return OP_DIM_UNKNOWN;
     bool whole =

@@ -668,8 +668,11 @@ int64_t pass_known_trips(const ir_node *loop) {
         if (!op_input_integer(&call, 0, 0, &count)) return -1;
     }
     for (uint32_t i = 0; i < scanned; i++) {
-        const op_shape *shape = &ir_input(loop, loop->input_count - scanned + i)->type.shape;
+        const ir_value *whole = ir_input(loop, loop->input_count - scanned + i);
+        const op_shape *shape = &whole->type.shape;
         int32_t axis;
+        /* An extent is certain where the plan holds the tensor to it, or the caller who binds it is. */
+        if (!is_static(whole) && !(whole->kind == IR_PARAMETER && !whole->graph->owner)) return -1;
         if (!op_axis(list_entry(loop, "ouro.scan_input_axes", i), shape->rank, &axis) ||
             shape->dims[axis] < 0)
             return -1;

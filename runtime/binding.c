@@ -180,6 +180,18 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
     return BASE_OK;
 }
 
+int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
+    for (uint64_t i = 0; i < session->of->header->inputs.count && symbol != OP_DIM_UNKNOWN; i++) {
+        op_type declared;
+        uint32_t slot = session->inputs[i].slot;
+        plan_tensor_type(session->of, slot, &declared);
+        for (int32_t d = 0; d < declared.shape.rank && declared.kind == OP_KIND_TENSOR; d++) {
+            if (declared.shape.dims[d] == symbol) return session->tensors[slot].type.shape.dims[d];
+        }
+    }
+    return 0;
+}
+
 base_status rt_binding_before_run(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {

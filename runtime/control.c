@@ -341,7 +341,7 @@ static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t cou
     type.shape.dims[axis] = count;
     type.shape.rank = rank + 1;
     for (int32_t d = 0; d <= rank; d++) {
-        if (type.shape.dims[d] < 0) type.shape.dims[d] = 0; /* no slice ever said */
+        if (type.shape.dims[d] < 0) type.shape.dims[d] = rt_symbol_extent(session, type.shape.dims[d]);
     }
     size_t bytes, outer = 0, inner = 0;
     int64_t extent = 0;

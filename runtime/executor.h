@@ -243,6 +243,8 @@ void *rt_constant(const ouro_session *session, uint64_t offset);
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
+/* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
+int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol);
 base_status rt_binding_before_run(ouro_session *session, base_report *report);
 base_status rt_binding_after_run(ouro_session *session, base_report *report);
 

@@ -354,8 +354,8 @@ static void write_head(const program *of, FILE *file) {
     for (int i = 0; i <= 4; i++) fprintf(file, "constant %%k%d: int64[1] = {%d}\n", i, i);
     for (int i = 0; i <= 30; i += i < 10 ? 1 : 10) fprintf(file, "constant %%n%d: float32[] = {%d}\n", i, i);
     for (int i = 0; i < 6; i++) fprintf(file, "constant %%trips%d: int64[] = {%d}\n", i, i);
-    fprintf(file, "constant %%minus1: int64[1] = {-1}\nconstant %%minus9: int64[1] = {-9}\n");
-    fprintf(file, "constant %%as_row: int64[1] = {4}\nconstant %%as_matrix: int64[2] = {1, 4}\n");
+    fprintf(file, "constant %%minus1: int64[1] = {-1}\nconstant %%minus9: int64[1] = {-9223372036854775807}\n");
+    fprintf(file, "constant %%as_row: int64[1] = {-1}\nconstant %%as_matrix: int64[2] = {1, -1}\n");
     fprintf(file, "constant %%halves: int64[2] = {2, 2}\n");
     for (int v = WEIGHT; v <= BIAS; v++) {
         fprintf(file, "constant %%v%d: %s = {", v, type_text(of->kinds[v]));
@@ -493,6 +493,7 @@ typedef struct machine {
     int64_t trips, iterations[VALUES]; /* by loop: the iteration that it is in */
     FILE *file;
     int made;
+    bool stacked_nothing;
 } machine;
 
 static float clip(float x) {
@@ -630,6 +631,7 @@ static void put_sum(machine *m, const live *rows, int count, live *sum) {
         sum->data[e] = clip(sum->data[e]);
     }
     if (count == 0) {
+        m->stacked_nothing = true;
         fprintf(m->file, "%%%s: float32[4] = Sub(%%v%d, %%v%d)\n", sum->name, ROW_0, ROW_0);
         return;
     }
@@ -713,7 +715,7 @@ bool program_unroll(const program *of, int64_t trips, char **text, program_answe
     }
     write_head(of, m->file);
     bool fine = run_block(m, &of->main);
-    *answer = (program_answer){.count = of->main.result_count};
+    *answer = (program_answer){.count = of->main.result_count, .stacked_nothing = m->stacked_nothing};
     for (int i = 0; i < of->main.result_count; i++) {
         int value = value_of(of, of->main.results[i]);
         fprintf(m->file, "%s%%%s", i ? ", " : "yield ", m->values[value].name);
