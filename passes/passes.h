@@ -143,6 +143,7 @@ base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_c
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
+base_status pass_lower_einsum(pass_context *context);         /* lower_einsum.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */

@@ -26,6 +26,7 @@ static const struct pass {
     {"fold-constants", pass_fold_constants, TYPES, TYPES, 0},
     {"infer-folded", pass_infer_shapes, 0, ALL, TYPES},
     {"fold-inferred", pass_fold_constants, TYPES, TYPES, 0},
+    {"lower-einsum", pass_lower_einsum, TYPES, TYPES, 0},
     {"eliminate-dead-code", pass_eliminate_dead_code, 0, ALL, 0},
     {"hoist-invariants", pass_hoist_invariants, TYPES, TYPES, 0},
     {"fuse", pass_fuse, TYPES, TYPES, 0},

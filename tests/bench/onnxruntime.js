@@ -15,6 +15,8 @@ function fill(meta, state) {
     case 'float32': return new runtime.Tensor('float32', Float32Array.from({length: count}, () => 2 * random(state) - 1), dims);
     case 'int64': return new runtime.Tensor('int64', BigInt64Array.from({length: count}, () => BigInt(Math.floor(4 * random(state)))), dims);
     case 'int32': return new runtime.Tensor('int32', Int32Array.from({length: count}, () => Math.floor(4 * random(state))), dims);
+    case 'uint8': return new runtime.Tensor('uint8', Uint8Array.from({length: count}, () => Math.floor(4 * random(state))), dims);
+    case 'int8': return new runtime.Tensor('int8', Int8Array.from({length: count}, () => Math.floor(4 * random(state))), dims);
     case 'bool': return new runtime.Tensor('bool', Uint8Array.from({length: count}, () => 1), dims);
     default: throw new Error('no random input of type ' + meta.type);
   }
