@@ -11,38 +11,60 @@ typedef struct arg_state {
 
 typedef void arg_function(const arg_state *state, int64_t *to, const void *from, int64_t begin, int64_t end);
 
+enum { ABREAST = 512 }; /* results that are found side by side, so that rows are read as they lie */
+
+/* Element i of each column against the best before it; `unordered` says when a NaN is taken. */
+#define ARG_ROW(value, read, compare, unordered)                                                             \
+    {                                                                                                        \
+        RT_VECTOR for (int64_t c = 0; c < count; c++) {                                                      \
+            const value a = read(row[c]), b = best[c];                                                       \
+            const int32_t taken = (a compare b) | (unordered);                                               \
+            best[c] = taken ? a : b;                                                                         \
+            where[c] = taken ? (int32_t)i : where[c];                                                        \
+        }                                                                                                    \
+    }
+
 /* Results are counted as outer * inner. */
-#define ARG(name, type, value, read)                                                                         \
-    static void name(const arg_state *state, int64_t *to, const void *from, int64_t begin, int64_t end) {    \
+#define ARG(name, type, value, read, clones)                                                                 \
+    clones static void name(const arg_state *state, int64_t *to, const void *from, int64_t begin,            \
+                            int64_t end) {                                                                   \
         const type *values = from;                                                                           \
-        for (int64_t task = begin; task < end; task++) {                                                     \
-            const type *x =                                                                                  \
-                values + task / state->inner * state->extent * state->inner + task % state->inner;           \
-            int64_t best = 0;                                                                                \
-            for (int64_t i = 1; i < state->extent; i++) {                                                    \
-                const value a = read(x[i * state->inner]), b = read(x[best * state->inner]);                 \
-                const bool equal = a == b || (a != a && b != b);                                             \
-                const bool beyond =                                                                          \
-                    state->smallest ? a < b || (a != a && b == b) : a > b || (a != a && b == b);             \
-                if (beyond || (equal && state->last)) best = i;                                              \
+        while (begin < end) {                                                                                \
+            const int64_t column = begin % state->inner;                                                     \
+            const type *x = values + begin / state->inner * state->extent * state->inner + column;           \
+            int64_t count = end - begin < state->inner - column ? end - begin : state->inner - column;       \
+            if (count > ABREAST) count = ABREAST;                                                            \
+            value best[ABREAST];                                                                             \
+            int32_t where[ABREAST];                                                                          \
+            for (int64_t c = 0; c < count; c++) {                                                            \
+                best[c] = read(x[c]);                                                                        \
+                where[c] = 0;                                                                                \
             }                                                                                                \
-            to[task] = best;                                                                                 \
+            for (int64_t i = 1; i < state->extent; i++) {                                                    \
+                const type *row = x + i * state->inner;                                                      \
+                if (state->smallest && state->last) ARG_ROW(value, read, <=, a != a)                         \
+                else if (state->smallest) ARG_ROW(value, read, <, (a != a) & (b == b))                       \
+                else if (state->last) ARG_ROW(value, read, >=, a != a)                                       \
+                else ARG_ROW(value, read, >, (a != a) & (b == b))                                            \
+            }                                                                                                \
+            for (int64_t c = 0; c < count; c++) to[begin + c] = where[c];                                    \
+            begin += count;                                                                                  \
         }                                                                                                    \
     }
 
 #define SELF(element) (element)
-ARG(arg_float, float, float, SELF)
-ARG(arg_double, double, double, SELF)
-ARG(arg_half, uint16_t, float, rt_float_from_half)
-ARG(arg_brain, uint16_t, float, rt_float_from_brain)
-ARG(arg_int8, int8_t, int8_t, SELF)
-ARG(arg_int16, int16_t, int16_t, SELF)
-ARG(arg_int32, int32_t, int32_t, SELF)
-ARG(arg_int64, int64_t, int64_t, SELF)
-ARG(arg_uint8, uint8_t, uint8_t, SELF)
-ARG(arg_uint16, uint16_t, uint16_t, SELF)
-ARG(arg_uint32, uint32_t, uint32_t, SELF)
-ARG(arg_uint64, uint64_t, uint64_t, SELF)
+ARG(arg_float, float, float, SELF, RT_CLONES)
+ARG(arg_double, double, double, SELF, )
+ARG(arg_half, uint16_t, float, rt_float_from_half, )
+ARG(arg_brain, uint16_t, float, rt_float_from_brain, )
+ARG(arg_int8, int8_t, int8_t, SELF, )
+ARG(arg_int16, int16_t, int16_t, SELF, )
+ARG(arg_int32, int32_t, int32_t, SELF, )
+ARG(arg_int64, int64_t, int64_t, SELF, )
+ARG(arg_uint8, uint8_t, uint8_t, SELF, )
+ARG(arg_uint16, uint16_t, uint16_t, SELF, )
+ARG(arg_uint32, uint32_t, uint32_t, SELF, )
+ARG(arg_uint64, uint64_t, uint64_t, SELF, )
 
 static arg_function *const functions[OP_DTYPE_COUNT] = {
     [OP_FLOAT] = arg_float, [OP_DOUBLE] = arg_double, [OP_FLOAT16] = arg_half,  [OP_BFLOAT16] = arg_brain,
@@ -91,6 +113,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         int64_t *part = i < axis ? &state->outer : i == axis ? &state->extent : &state->inner;
         *part *= type->shape.dims[i];
     }
+    if (state->extent > INT32_MAX) return base_fail(report, BASE_INVALID, "the axis is too long");
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

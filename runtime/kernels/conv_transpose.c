@@ -1,6 +1,6 @@
-/* conv_transpose.c: transposed convolution: each input point adds the kernel, weighted, to the output around it.
- * Filters are computed side by side; the sums of one output are taken in the order of channels, then kernel
- * positions, whatever the number of threads. Computed in float (double for double). */
+/* conv_transpose.c: transposed convolution: each input point adds the kernel, weighted, to the output around it. A matrix
+ * product sums over the channels, for each kernel position of some filters; these are then added to the output where they
+ * belong, in the order of kernel positions, whatever the number of threads. Computed in float (double for double). */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/product.h"
 #include "ir/op_window.h"
@@ -11,19 +11,21 @@ typedef struct transposed_state {
     op_dtype dtype;
     int64_t batch, channels, filters; /* of a group */
     int64_t input_size, output_size, kernel_size;
+    int64_t chunk;      /* filters whose products are there at a time */
+    rt_product product; /* of a chunk: rows are kernel positions of filters, columns points of the input */
+    size_t product_bytes, half_bytes; /* scratch: operands in float where they are halves, products, panels */
 } transposed_state;
 
 typedef struct transposed_context {
     const transposed_state *state;
     const void *x, *w, *bias;
-    void *y;
-    char *scratch;
+    void *y, *products, *scratch;
+    int64_t image, filter; /* the first of the chunk, of all groups */
 } transposed_context;
 
-/* y += value * (points of one channel that kernel position k reaches). */
+/* y += x, where kernel position `at` puts the input's points. */
 #define SPREAD(type)                                                                                         \
-    static void spread_##type(const op_transposed *t, const type *x, const int64_t *at, type value,          \
-                              type *y) {                                                                     \
+    static void spread_##type(const op_transposed *t, const type *x, const int64_t *at, type *y) {           \
         const int32_t last = t->rank - 1;                                                                    \
         int64_t index[OP_MAX_RANK] = {0}, rows = 1;                                                          \
         for (int32_t d = 0; d < last; d++) rows *= t->input[d];                                              \
@@ -43,7 +45,7 @@ typedef struct transposed_context {
                 if (end > t->input[last]) end = t->input[last];                                              \
                 type *line = y + base * width + shift;                                                       \
                 const type *from = x + row * t->input[last];                                                 \
-                for (int64_t i = first; i < end; i++) line[i * step] += value * from[i];                     \
+                for (int64_t i = first; i < end; i++) line[i * step] += from[i];                             \
             }                                                                                                \
             for (int32_t d = last - 1; d >= 0; d--) {                                                        \
                 if (++index[d] < t->input[d]) break;                                                         \
@@ -55,21 +57,17 @@ typedef struct transposed_context {
 SPREAD(float)
 SPREAD(double)
 
-/* One output channel of one image. */
+/* One output channel of one image: the products of its filter, one row a kernel position, are put in their places. */
 #define CHANNEL(type)                                                                                        \
-    static void channel_##type(const transposed_state *s, const type *x, const type *w, type bias,           \
-                               type *y) {                                                                    \
+    static void channel_##type(const transposed_state *s, const type *products, type bias, type *y) {        \
         const op_transposed *t = &s->window;                                                                 \
+        int64_t at[OP_MAX_RANK] = {0};                                                                       \
         for (int64_t i = 0; i < s->output_size; i++) y[i] = bias;                                            \
-        for (int64_t c = 0; c < s->channels; c++) {                                                          \
-            int64_t at[OP_MAX_RANK] = {0};                                                                   \
-            const type *kernel = w + c * s->filters * s->kernel_size;                                        \
-            for (int64_t k = 0; k < s->kernel_size; k++) {                                                   \
-                spread_##type(t, x + c * s->input_size, at, kernel[k], y);                                   \
-                for (int32_t d = t->rank - 1; d >= 0; d--) {                                                 \
-                    if (++at[d] < t->kernel[d]) break;                                                       \
-                    at[d] = 0;                                                                               \
-                }                                                                                            \
+        for (int64_t k = 0; k < s->kernel_size; k++) {                                                       \
+            spread_##type(t, products + k * s->input_size, at, y);                                           \
+            for (int32_t d = t->rank - 1; d >= 0; d--) {                                                     \
+                if (++at[d] < t->kernel[d]) break;                                                           \
+                at[d] = 0;                                                                                   \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -80,20 +78,40 @@ CHANNEL(double)
 static void run_channels(void *user, int64_t begin, int64_t end) {
     const transposed_context *context = user;
     const transposed_state *s = context->state;
-    const int64_t all = s->filters * s->window.group;
-    for (int64_t task = begin; task < end; task++) {
-        const int64_t image = task / all, filter = task % all, group = filter / s->filters;
-        const int64_t x = (image * s->window.group + group) * s->channels * s->input_size;
-        const int64_t w = (group * s->channels * s->filters + filter % s->filters) * s->kernel_size;
-        const int64_t y = task * s->output_size;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t filter = context->filter + i, from = i * s->kernel_size * s->input_size,
+                      to = (context->image * s->filters * s->window.group + filter) * s->output_size;
         if (s->dtype == OP_DOUBLE) {
-            channel_double(s, (const double *)context->x + x, (const double *)context->w + w,
+            channel_double(s, (const double *)context->products + from,
                            context->bias ? ((const double *)context->bias)[filter] : 0,
-                           (double *)context->y + y);
+                           (double *)context->y + to);
         } else {
-            channel_float(s, (const float *)context->x + x, (const float *)context->w + w,
+            channel_float(s, (const float *)context->products + from,
                           context->bias ? ((const float *)context->bias)[filter] : 0,
-                          (float *)context->y + y);
+                          (float *)context->y + to);
+        }
+    }
+}
+
+/* A few filters of one image at a time: the products of their weights with the image, then each in its place. */
+static void run_all(const transposed_state *s, transposed_context *context, int threads) {
+    const size_t size = s->dtype == OP_DOUBLE ? sizeof(double) : sizeof(float);
+    for (int64_t image = 0; image < s->batch; image++) {
+        for (int64_t group = 0; group < s->window.group; group++) {
+            const char *x = (const char *)context->x +
+                            (size_t)((image * s->window.group + group) * s->channels * s->input_size) * size;
+            for (int64_t first = 0; first < s->filters; first += s->chunk) {
+                const int64_t count = s->filters - first < s->chunk ? s->filters - first : s->chunk;
+                const char *w = (const char *)context->w +
+                                (size_t)((group * s->channels * s->filters + first) * s->kernel_size) * size;
+                rt_product product = s->product;
+                product.rows = count * s->kernel_size;
+                rt_product_run(&product, threads, w, x, NULL, context->products, context->scratch);
+                context->image = image;
+                context->filter = group * s->filters + first;
+                rt_parallel(threads, count, s->kernel_size * s->input_size + s->output_size, run_channels,
+                            context);
+            }
         }
     }
 }
@@ -103,8 +121,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     (void)report;
     const transposed_state *s = prepared->state;
     const bool biased = prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE;
-    transposed_context context = {
-        s, inputs[0].data, inputs[1].data, biased ? inputs[2].data : NULL, outputs[0].data, NULL};
+    transposed_context context = {.state = s,
+                                  .x = inputs[0].data,
+                                  .w = inputs[1].data,
+                                  .bias = biased ? inputs[2].data : NULL,
+                                  .y = outputs[0].data,
+                                  .products = (char *)scratch + s->half_bytes,
+                                  .scratch = (char *)scratch + s->half_bytes + s->product_bytes};
     const int64_t tasks = s->batch * s->filters * s->window.group;
     const bool half = rt_is_half(s->dtype);
     float *y = scratch;
@@ -122,8 +145,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         }
         context.y = y;
     }
-    rt_parallel(prepared->threads, tasks, s->channels * s->kernel_size * s->input_size + s->output_size,
-                run_channels, &context);
+    run_all(s, &context, prepared->threads);
     if (half) rt_half_store(s->dtype, outputs[0].data, y, tasks * s->output_size);
     return BASE_OK;
 }
@@ -135,7 +157,6 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     transposed_state *s = BASE_NEW(arena, transposed_state);
     if (!s) return base_fail_memory(report);
     const op_shape *x = &call->inputs[0].type.shape, *w = &call->inputs[1].type.shape;
@@ -155,8 +176,32 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            s->batch * s->channels * s->window.group * s->input_size +
                            s->channels * s->window.group * s->filters * s->kernel_size +
                            s->filters * s->window.group;
-        prepared->scratch_bytes = (size_t)elements * sizeof(float);
+        if (!base_size_multiply((size_t)elements, sizeof(float), &s->half_bytes) ||
+            !base_size_align(s->half_bytes, RT_ALIGNMENT, &s->half_bytes))
+            return base_fail(report, BASE_INVALID, "it is too large");
     }
+    /* About a megabyte of products at a time. */
+    const int64_t each = s->kernel_size * s->input_size;
+    s->chunk = each ? (1 << 18) / each : s->filters;
+    if (s->chunk < 1) s->chunk = 1;
+    if (s->chunk > s->filters) s->chunk = s->filters;
+    s->product = (rt_product){.dtype = s->dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT,
+                              .rows = s->chunk * s->kernel_size,
+                              .columns = s->input_size,
+                              .depth = s->channels,
+                              .batches = 1,
+                              .a_row = 1,
+                              .a_depth = s->filters * s->kernel_size,
+                              .b_depth = s->input_size,
+                              .b_column = 1,
+                              .alpha = 1};
+    size_t bytes;
+    if (!base_size_multiply((size_t)(s->chunk * each), sizeof(double), &s->product_bytes) ||
+        !base_size_align(s->product_bytes, RT_ALIGNMENT, &s->product_bytes) ||
+        !base_size_add(s->product_bytes, s->half_bytes, &bytes) ||
+        !base_size_add(bytes, rt_product_scratch(&s->product, environment->threads),
+                       &prepared->scratch_bytes))
+        return base_fail(report, BASE_INVALID, "it is too large");
     prepared->state = s;
     prepared->run = run;
     return BASE_OK;

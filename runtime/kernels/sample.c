@@ -38,12 +38,20 @@ static double limit(const grid_state *state, double x, int64_t extent) {
     return x < 0 ? 0 : x > (double)(extent - 1) ? (double)(extent - 1) : x;
 }
 
-static double pixel(const grid_state *state, const op_tensor *image, int64_t plane, int64_t height,
-                    int64_t width, double y, double x) {
+/* The pixels that a point is made of, within one channel, and how much of each; what lies outside is left out. */
+typedef struct taps {
+    int count;
+    int64_t at[16];
+    double weights[16];
+} taps;
+
+static void add_tap(const grid_state *state, int64_t height, int64_t width, double y, double x, double weight,
+                    taps *made) {
     y = limit(state, y, height);
     x = limit(state, x, width);
-    if (!(y >= 0 && y <= (double)(height - 1) && x >= 0 && x <= (double)(width - 1))) return 0;
-    return at(image, plane + (int64_t)y * width + (int64_t)x);
+    if (!(y >= 0 && y <= (double)(height - 1) && x >= 0 && x <= (double)(width - 1))) return;
+    made->at[made->count] = (int64_t)y * width + (int64_t)x;
+    made->weights[made->count++] = weight;
 }
 
 static void cubic_weights(double t, double weights[4]) {
@@ -54,52 +62,85 @@ static void cubic_weights(double t, double weights[4]) {
     weights[3] = ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a;
 }
 
-static double sample(const grid_state *state, const op_tensor *image, int64_t plane, int64_t height,
-                     int64_t width, double y, double x) {
-    if (state->nearest) return pixel(state, image, plane, height, width, rint(y), rint(x));
+static void find_taps(const grid_state *state, int64_t height, int64_t width, double y, double x,
+                      taps *made) {
+    made->count = 0;
+    if (state->nearest) {
+        add_tap(state, height, width, rint(y), rint(x), 1, made);
+        return;
+    }
     double top = floor(y), left = floor(x), down[4] = {1 - (y - top), y - top},
            across[4] = {1 - (x - left), x - left};
-    int taps = 2;
+    int count = 2;
     if (state->cubic) {
         cubic_weights(y - top, down);
         cubic_weights(x - left, across);
-        taps = 4;
+        count = 4;
         top -= 1;
         left -= 1;
     }
-    double sum = 0;
-    for (int r = 0; r < taps; r++)
-        for (int c = 0; c < taps; c++)
-            sum += down[r] * across[c] * pixel(state, image, plane, height, width, top + r, left + c);
-    return sum;
+    for (int r = 0; r < count; r++)
+        for (int c = 0; c < count; c++)
+            add_tap(state, height, width, top + r, left + c, down[r] * across[c], made);
+}
+
+typedef struct grid_context {
+    const grid_state *state;
+    const op_tensor *image, *grid;
+    op_tensor *out;
+} grid_context;
+
+/* The same point of all channels. */
+static void sample_channels(const op_tensor *image, int64_t plane, int64_t size, const taps *from,
+                            op_tensor *out, int64_t to, int64_t points, int64_t channels) {
+    if (image->type.dtype == OP_FLOAT) {
+        const float *pixels = (const float *)image->data + plane;
+        float *values = (float *)out->data + to;
+        for (int64_t c = 0; c < channels; c++, pixels += size, values += points) {
+            double sum = 0;
+            for (int t = 0; t < from->count; t++) sum += from->weights[t] * (double)pixels[from->at[t]];
+            *values = (float)sum;
+        }
+        return;
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int t = 0; t < from->count; t++)
+            sum += from->weights[t] * at(image, plane + c * size + from->at[t]);
+        rt_element_store(out->type.dtype, out->data, to + c * points, sum);
+    }
+}
+
+static void run_points(void *user, int64_t begin, int64_t end) {
+    const grid_context *context = user;
+    const grid_state *state = context->state;
+    const int64_t *image = context->image->type.shape.dims, *out = context->out->type.shape.dims;
+    const int64_t points = out[2] * out[3], size = image[2] * image[3];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t n = i / points, p = i % points;
+        double x = at(context->grid, i * 2), y = at(context->grid, i * 2 + 1);
+        double w = (double)image[3], h = (double)image[2];
+        x = state->align ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
+        y = state->align ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
+        /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
+        if ((state->border || state->reflection) && !state->cubic) {
+            x = limit(state, x, image[3]);
+            y = limit(state, y, image[2]);
+        }
+        taps from = {.count = 0};
+        if (size) find_taps(state, image[2], image[3], y, x, &from);
+        sample_channels(context->image, n * out[1] * size, size, &from, context->out, n * out[1] * points + p,
+                        points, out[1]);
+    }
 }
 
 static base_status run_grid(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                             void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
-    const grid_state *state = prepared->state;
-    const int64_t *image = inputs[0].type.shape.dims, *out = outputs[0].type.shape.dims;
-    const int64_t points = out[2] * out[3], size = image[2] * image[3];
-    for (int64_t n = 0; n < out[0]; n++) {
-        for (int64_t p = 0; p < points; p++) {
-            double x = at(&inputs[1], (n * points + p) * 2), y = at(&inputs[1], (n * points + p) * 2 + 1);
-            double w = (double)image[3], h = (double)image[2];
-            x = state->align ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
-            y = state->align ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
-            /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
-            if ((state->border || state->reflection) && !state->cubic) {
-                x = limit(state, x, image[3]);
-                y = limit(state, y, image[2]);
-            }
-            for (int64_t c = 0; c < out[1]; c++) {
-                double value =
-                    size ? sample(state, &inputs[0], (n * out[1] + c) * size, image[2], image[3], y, x) : 0;
-                rt_element_store(outputs[0].type.dtype, outputs[0].data, (n * out[1] + c) * points + p,
-                                 value);
-            }
-        }
-    }
+    const int64_t *out = outputs[0].type.shape.dims;
+    grid_context context = {prepared->state, &inputs[0], &inputs[1], &outputs[0]};
+    rt_parallel(prepared->threads, out[0] * out[2] * out[3], 64 + 8 * out[1], run_points, &context);
     return BASE_OK;
 }
 

@@ -89,6 +89,17 @@ static void sink(const top_state *state, candidate *heap, int64_t count, int64_t
     }
 }
 
+/* The next element from `from` on that may precede the heap's root: most are passed over here. */
+static int64_t next_float(const top_state *state, const float *data, int64_t from, float root) {
+    int64_t e = from;
+    if (state->largest) {
+        while (e < state->extent && data[e] <= root) e++;
+    } else {
+        while (e < state->extent && data[e] >= root) e++;
+    }
+    return e;
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     const top_state *state = prepared->state;
@@ -101,6 +112,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     for (int64_t task = 0; task < state->outer * state->inner && k; task++) {
         const int64_t o = task / state->inner, i = task % state->inner;
         for (int64_t e = 0; e < state->extent; e++) {
+            if (e >= k && state->dtype == OP_FLOAT && state->inner == 1) {
+                e = next_float(state, (const float *)inputs[0].data + o * state->extent, e,
+                               (float)heap[0].value.real);
+                if (e == state->extent) break;
+            }
             candidate c = load(state->dtype, inputs[0].data, (o * state->extent + e) * state->inner + i, e);
             if (e < k) {
                 heap[e] = c;

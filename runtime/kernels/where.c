@@ -25,7 +25,11 @@ typedef void where_function(void *to, const uint8_t *condition, const void *yes,
             const int64_t stride = condition[0] ? yes_stride : no_stride;                                    \
             RT_VECTOR for (int64_t i = 0; i < count; i++) z[i] = from[i * stride];                           \
         } else {                                                                                             \
-            for (int64_t i = 0; i < count; i++) z[i] = condition[i] ? x[i * yes_stride] : y[i * no_stride];  \
+            RT_VECTOR for (int64_t i = 0; i < count;                                                         \
+                           i++) { /* both are read: branches would be guessed wrong */                       \
+                const type a = x[i * yes_stride], b = y[i * no_stride];                                      \
+                z[i] = condition[i * condition_stride] ? a : b;                                              \
+            }                                                                                                \
         }                                                                                                    \
     }
 WHERE(uint8_t, )

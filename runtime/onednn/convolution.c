@@ -1,4 +1,5 @@
-/* convolution.c: Conv on oneDNN: bias, the activation as a post-operation, the residual as a sum into dst.
+/* convolution.c: Conv on oneDNN: bias, the activation as a post-operation, the residual as a sum into dst; and
+ * ConvTranspose, with bias.
  *
  * Constant weights are packed at compile time into the form that oneDNN likes for the layouts of source and
  * destination. Which form that is follows from the application, the machine and the number of threads; it is
@@ -13,6 +14,9 @@ typedef struct convolution {
     rt_primitive primitive;
     bool bias, residual;
     size_t residual_bytes;
+    bool transposed; /* the bias is added afterwards, to: */
+    op_layout layout;
+    int64_t images, channels, points; /* the output; points of one channel */
 } convolution;
 
 /* The description of the weights in ONNX's order, with the group as a dimension of its own. */
@@ -29,10 +33,45 @@ static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *
     return any ? rt_describe_any(&shape, description) : rt_describe_as(&shape, OP_LAYOUT_PLAIN, description);
 }
 
+/* The application is a convolution turned round: what oneDNN calls the derivative by the source of the convolution
+ * from y to x. Its deconvolution primitive would be built on that, but allocates when it runs. */
+static bool make_transposed(const op_call *call, const rt_environment *environment, op_layout from,
+                            op_layout to, bool packed, rt_descriptor *open) {
+    const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
+    const rt_activation none = {0};
+    op_transposed window;
+    dnnl_memory_desc_t source, weights, target;
+    dnnl_convolution_desc_t operation;
+    dnnl_dims_t strides, dilates, before, after;
+    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(x, from, &source) ||
+        !rt_describe_as(y, to, &target) || !describe_weights(call, packed, &weights))
+        return false;
+    double work = (double)y->dims[1];
+    for (int32_t i = 0; i < x->rank; i++) work *= (double)x->dims[i];
+    for (int32_t d = 0; d < window.rank; d++) {
+        const int64_t reach = (window.kernel[d] - 1) * window.dilation[d] + 1;
+        work *= (double)window.kernel[d];
+        strides[d] = window.stride[d];
+        dilates[d] = window.dilation[d] - 1;
+        before[d] = window.before[d];
+        after[d] = (window.input[d] - 1) * window.stride[d] + reach - window.before[d] - window.output[d];
+    }
+    if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &target,
+                                                         &weights, &source, strides, dilates, before,
+                                                         after) != dnnl_success ||
+        !rt_descriptor_open(open, 0, &none)) {
+        return false;
+    }
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
 static bool make_descriptor(const op_call *call, const rt_environment *environment, op_layout from,
                             op_layout to, bool packed, rt_descriptor *open) {
     const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
     const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
+    if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, from, to, packed, open);
     rt_activation activation;
     op_window window;
     if (!rt_activation_read(&call->attributes, &activation) ||
@@ -152,6 +191,23 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     return status;
 }
 
+/* In every layout; channels that pad a block stay zero. */
+static void add_bias(const convolution *state, const float *bias, float *y) {
+    const int64_t block = state->layout == OP_LAYOUT_NC16   ? 16
+                          : state->layout == OP_LAYOUT_NC8  ? 8
+                          : state->layout == OP_LAYOUT_NHWC ? state->channels
+                                                            : 1;
+    const int64_t blocks = (state->channels + block - 1) / block;
+    for (int64_t b = 0; b < state->images * blocks; b++) {
+        const int64_t first = b % blocks * block,
+                      count = state->channels - first < block ? state->channels - first : block;
+        const float *own = bias + first;
+        for (int64_t p = 0; p < state->points; p++, y += block) {
+            for (int64_t c = 0; c < count; c++) y[c] += own[c];
+        }
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     convolution *state = prepared->state;
@@ -161,7 +217,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (state->residual && inputs[3].data != outputs[0].data) {
         memcpy(outputs[0].data, inputs[3].data, state->residual_bytes);
     }
-    return rt_primitive_run(&state->primitive, data, scratch, report);
+    base_status status = rt_primitive_run(&state->primitive, data, scratch, report);
+    if (status == BASE_OK && state->transposed && prepared->input_count > 2 &&
+        inputs[2].type.dtype != OP_NONE)
+        add_bias(state, inputs[2].data, outputs[0].data);
+    return status;
 }
 
 static void release(rt_prepared *prepared) {
@@ -179,23 +239,33 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     prepared->state = state;
     prepared->run = run;
-    state->bias = op_input_present(call, 2);
+    state->transposed = call->code == OP_CONV_TRANSPOSE;
+    state->bias = op_input_present(call, 2) && !state->transposed;
     state->residual = op_input_present(call, 3);
+    const op_shape *y = &call->outputs[0].type.shape;
+    state->layout = call->outputs[0].type.layout;
+    state->images = y->dims[0];
+    state->channels = y->dims[1];
+    state->points = 1;
+    for (int32_t d = 2; d < y->rank; d++) state->points *= y->dims[d];
+    const bool back = state->transposed;
     if (!op_type_bytes(&call->outputs[0].type, &state->residual_bytes)) state->residual_bytes = 0;
     base_status status = is_packed(call) ? check_packed(call, &open, report) : BASE_OK;
     rt_primitive *primitive = &state->primitive;
     if (status == BASE_OK) status = rt_primitive_make(primitive, &open, report);
     if (status == BASE_OK) {
-        status = rt_primitive_argument(primitive, DNNL_ARG_SRC,
-                                       rt_descriptor_memory(&open, dnnl_query_src_md), false, report);
+        status = rt_primitive_argument(
+            primitive, back ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC,
+            rt_descriptor_memory(&open, back ? dnnl_query_diff_dst_md : dnnl_query_src_md), false, report);
     }
     if (status == BASE_OK) {
         status = rt_primitive_argument(primitive, DNNL_ARG_WEIGHTS,
                                        rt_descriptor_memory(&open, dnnl_query_weights_md), false, report);
     }
     if (status == BASE_OK) {
-        status = rt_primitive_argument(primitive, DNNL_ARG_DST,
-                                       rt_descriptor_memory(&open, dnnl_query_dst_md), true, report);
+        status = rt_primitive_argument(
+            primitive, back ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST,
+            rt_descriptor_memory(&open, back ? dnnl_query_diff_src_md : dnnl_query_dst_md), true, report);
     }
     if (status == BASE_OK && state->bias) {
         dnnl_memory_desc_t offsets;

@@ -6,6 +6,7 @@
 const rt_kernel *rt_onednn_kernel(op_code code) {
     switch (code) {
     case OP_CONV:
+    case OP_CONV_TRANSPOSE:
         return &rt_onednn_convolution;
     case OP_MAX_POOL:
     case OP_AVERAGE_POOL:
