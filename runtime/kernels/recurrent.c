@@ -1,5 +1,7 @@
 /* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double. */
 #include "runtime/kernels/kernels.h"
+#include "runtime/kernels/product.h"
+#include "runtime/kernels/vector_math.h"
 #include <math.h>
 #include <string.h>
 
@@ -50,24 +52,67 @@ typedef struct recurrent {
     bool batch_first, reverse, linear_before_reset, input_forget, has_clip;
     float clip;
     activation activations[6]; /* f, g, h of each direction */
+    /* Scratch: the gates and states; R in panels of RT_PANEL rows (0: it is read as it is); panels of the projection. */
+    size_t state_bytes, panel_bytes;
+    int64_t panel_floats; /* of one gate */
 } recurrent;
 
+/* [sequence * batch, input] times [input, gates * hidden]. */
+static rt_product recurrent_projection(const recurrent *k, op_dtype dtype, bool bias) {
+    return (rt_product){.dtype = dtype,
+                        .rows = k->sequence * k->batch,
+                        .columns = k->gates * k->hidden,
+                        .depth = k->input,
+                        .batches = 1,
+                        .a_row = k->input,
+                        .a_depth = 1,
+                        .b_depth = 1,
+                        .b_column = k->input,
+                        .addend = bias,
+                        .addend_rank = 1,
+                        .addend_dims = {k->sequence * k->batch},
+                        .addend_column = 1,
+                        .alpha = 1,
+                        .beta = 1};
+}
+
+/* Gate by gate, RT_PANEL rows of R side by side, zeros where there are no more. */
+static void pack_panels(const recurrent *k, const float *r, float *panels) {
+    const int64_t n = k->hidden;
+    for (int64_t g = 0; g < k->gates; g++, r += n * n) {
+        for (int64_t first = 0; first < n; first += RT_PANEL) {
+            for (int64_t depth = 0; depth < n; depth++) {
+                for (int64_t c = 0; c < RT_PANEL; c++)
+                    *panels++ = first + c < n ? r[(first + c) * n + depth] : 0;
+            }
+        }
+    }
+}
+
 #define REAL float
+#define DTYPE OP_FLOAT
+#define TILED
 #define NAME(function) function##_float
-#define TANH tanhf
+#define TANH rt_tanh
+#define SIGMOID rt_sigmoid
 #define EXP expf
 #define LOG logf
 #define ABS fabsf
 #include "runtime/kernels/recurrent_steps.h"
 #undef REAL
+#undef DTYPE
+#undef TILED
 #undef NAME
 #undef TANH
+#undef SIGMOID
 #undef EXP
 #undef LOG
 #undef ABS
 #define REAL double
+#define DTYPE OP_DOUBLE
 #define NAME(function) function##_double
 #define TANH tanh
+#define SIGMOID(x) (1 / (1 + exp(-(x))))
 #define EXP exp
 #define LOG log
 #define ABS fabs
@@ -125,7 +170,6 @@ static base_status read_activations(const op_call *call, recurrent *k, base_repo
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     recurrent *k = BASE_NEW(arena, recurrent);
     if (!k) return base_fail_memory(report);
     const op_attributes *attributes = &call->attributes;
@@ -148,17 +192,29 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     base_status status = read_activations(call, k, report);
     if (status != BASE_OK) return status;
 
-    size_t wide, rows, elements, states;
-    bool fits =
-        base_size_multiply((size_t)k->gates, (size_t)k->hidden, &wide) &&
-        base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) && base_size_add(rows, 1, &rows) &&
-        base_size_multiply(rows, wide, &elements) &&
-        base_size_multiply(2 * (size_t)k->hidden, (size_t)k->batch, &states) &&
-        base_size_add(elements, states, &elements) && base_size_add(elements, (size_t)k->hidden, &elements) &&
-        base_size_multiply(elements, op_dtype_bytes(call->inputs[0].type.dtype), &prepared->scratch_bytes);
+    /* Panels pay where several sequences share them, over several steps. */
+    const op_dtype dtype = call->inputs[0].type.dtype;
+    const bool panels = dtype == OP_FLOAT && k->batch >= 2 && k->sequence >= 4;
+    size_t wide, rows, elements, states, hidden = (size_t)k->hidden,
+                                         padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
+    bool fits = base_size_multiply((size_t)k->gates, hidden, &wide) &&
+                base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) &&
+                base_size_add(rows, 1, &rows) && base_size_multiply(rows, wide, &elements) &&
+                base_size_multiply(3 * hidden, (size_t)k->batch, &states) &&
+                base_size_add(elements, states, &elements) &&
+                base_size_multiply(elements, op_dtype_bytes(dtype), &k->state_bytes) &&
+                base_size_align(k->state_bytes, RT_ALIGNMENT, &k->state_bytes) &&
+                base_size_multiply(padded, hidden, &states) &&
+                base_size_multiply(states, (size_t)k->gates, &elements) &&
+                base_size_multiply(elements, panels ? sizeof(float) : 0, &k->panel_bytes);
+    k->panel_floats = (int64_t)states;
+    const rt_product projection = recurrent_projection(k, dtype, true);
+    fits = fits && base_size_add(k->state_bytes, k->panel_bytes, &elements) &&
+           base_size_add(elements, rt_product_scratch(&projection, environment->threads),
+                         &prepared->scratch_bytes);
     if (!fits) return base_fail(report, BASE_INVALID, "the tensors are too large");
     prepared->state = k;
-    prepared->run = call->inputs[0].type.dtype == OP_FLOAT ? run_float : run_double;
+    prepared->run = dtype == OP_FLOAT ? run_float : run_double;
     return BASE_OK;
 }
 

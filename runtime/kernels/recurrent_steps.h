@@ -1,58 +1,88 @@
 /* recurrent_steps.h: the arithmetic of RNN, GRU and LSTM for one element type; recurrent.c includes it once
- * for float and once for double, with REAL and NAME(function) defined, and TANH, EXP, LOG, ABS of that type.
+ * for float and once for double, with REAL, DTYPE and NAME(function) defined, TANH, SIGMOID, EXP, LOG and ABS of that
+ * type, and TILED where rt_tiles can be used.
+ *
+ * The inputs' part of all gates of all steps is one matrix product beforehand. In a step the state's part is added to
+ * it, for all sequences of the batch together, then the gates are finished, a row at a time.
  *
  * Equations: ONNX operators RNN-14, GRU-14, LSTM-14. Gates stand in the order of the weights: LSTM i o f c,
  * GRU z r h.
  */
 
-/* Lanes are summed apart and then in order, so that the sum is the same whatever vectors the machine has. */
-static REAL NAME(dot)(const REAL *a, const REAL *b, int64_t count) {
-    enum { LANES = 16 };
-    REAL lanes[LANES] = {0}, sum = 0;
-    int64_t i = 0;
-    for (; i + LANES <= count; i += LANES) {
-        for (int k = 0; k < LANES; k++) lanes[k] += a[i + k] * b[i + k];
+/* y (+)= R h: the rows of a matrix times a vector. Lanes are summed apart and then in order, so that the sum is the same
+ * whatever vectors the machine has; several rows at a time, so that they need not wait for each other. */
+typedef REAL NAME(lanes) __attribute__((vector_size(16 * sizeof(REAL)), may_alias));
+
+RT_CLONES static void NAME(multiply_vector)(REAL *y, const REAL *r, const REAL *h, int64_t rows, int64_t n,
+                                            bool add) {
+    enum { LANES = 16, ROWS = 8 };
+    for (int64_t row = 0; row < rows; row += ROWS) {
+        const int64_t count = rows - row < ROWS ? rows - row : ROWS;
+        NAME(lanes) lanes[ROWS] = {{0}};
+        REAL sums[ROWS] = {0};
+        const REAL *from = r + row * n;
+        int64_t i = 0;
+        for (; count == ROWS && i + LANES <= n; i += LANES) {
+            NAME(lanes) right, left;
+            memcpy(&right, h + i, sizeof right);
+            _Pragma("GCC unroll 8") for (int k = 0; k < ROWS; k++) {
+                memcpy(&left, from + k * n + i, sizeof left);
+                lanes[k] += left * right;
+            }
+        }
+        for (int64_t k = 0; k < count; k++) {
+            for (int64_t rest = i; rest < n; rest++) sums[k] += from[k * n + rest] * h[rest];
+            for (int l = 0; l < LANES; l++) sums[k] += lanes[k][l];
+            y[row + k] = add ? y[row + k] + sums[k] : sums[k];
+        }
     }
-    for (; i < count; i++) sum += a[i] * b[i];
-    for (int k = 0; k < LANES; k++) sum += lanes[k];
-    return sum;
 }
 
-static REAL NAME(activate)(const activation *f, REAL x) {
-    REAL alpha = (REAL)f->alpha, beta = (REAL)f->beta;
+RT_CLONES static void NAME(activate)(const activation *f, REAL *x, int64_t n) {
+    const REAL alpha = (REAL)f->alpha, beta = (REAL)f->beta;
     switch (f->kind) {
     case ACTIVATION_RELU:
-        return x > 0 ? x : 0;
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] : 0;
+        return;
     case ACTIVATION_TANH:
-        return TANH(x);
+        for (int64_t i = 0; i < n; i++) x[i] = TANH(x[i]);
+        return;
     case ACTIVATION_SIGMOID:
-        return 1 / (1 + EXP(-x));
+        for (int64_t i = 0; i < n; i++) x[i] = SIGMOID(x[i]);
+        return;
     case ACTIVATION_AFFINE:
-        return alpha * x + beta;
+        for (int64_t i = 0; i < n; i++) x[i] = alpha * x[i] + beta;
+        return;
     case ACTIVATION_LEAKY_RELU:
-        return x >= 0 ? x : alpha * x;
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] >= 0 ? x[i] : alpha * x[i];
+        return;
     case ACTIVATION_THRESHOLDED_RELU:
-        return x > alpha ? x : 0;
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] > alpha ? x[i] : 0;
+        return;
     case ACTIVATION_SCALED_TANH:
-        return alpha * TANH(beta * x);
-    case ACTIVATION_HARD_SIGMOID: {
-        REAL y = alpha * x + beta;
-        return y < 0 ? 0 : y > 1 ? 1 : y;
-    }
+        for (int64_t i = 0; i < n; i++) x[i] = alpha * TANH(beta * x[i]);
+        return;
+    case ACTIVATION_HARD_SIGMOID:
+        for (int64_t i = 0; i < n; i++) {
+            const REAL y = alpha * x[i] + beta;
+            x[i] = y < 0 ? 0 : y > 1 ? 1 : y;
+        }
+        return;
     case ACTIVATION_ELU:
-        return x >= 0 ? x : alpha * (EXP(x) - 1);
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] >= 0 ? x[i] : alpha * (EXP(x[i]) - 1);
+        return;
     case ACTIVATION_SOFTSIGN:
-        return x / (1 + ABS(x));
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] / (1 + ABS(x[i]));
+        return;
     case ACTIVATION_SOFTPLUS:
-        return x > 0 ? x + LOG(1 + EXP(-x)) : LOG(1 + EXP(x));
+        for (int64_t i = 0; i < n; i++) x[i] = x[i] > 0 ? x[i] + LOG(1 + EXP(-x[i])) : LOG(1 + EXP(x[i]));
+        return;
     }
-    return x;
 }
 
-static REAL NAME(limit)(const recurrent *k, REAL x) {
-    if (!k->has_clip) return x;
-    REAL clip = (REAL)k->clip;
-    return x > clip ? clip : x < -clip ? -clip : x;
+static void NAME(limit)(const recurrent *k, REAL *x, int64_t n) {
+    const REAL clip = (REAL)k->clip;
+    for (int64_t i = 0; k->has_clip && i < n; i++) x[i] = x[i] > clip ? clip : x[i] < -clip ? -clip : x[i];
 }
 
 /* One direction's tensors; a NULL weight is absent. */
@@ -61,83 +91,151 @@ typedef struct NAME(direction) {
     const activation *f; /* f, g, h */
     const REAL *w, *r, *wb, *rb, *p;
     const REAL *x;
-    REAL *projected; /* [sequence][batch][gates * hidden]: the inputs' part of the gates */
-    REAL *gates;     /* [gates * hidden] */
-    REAL *reset;     /* [hidden], GRU */
+    REAL *projected; /* a row of gates * hidden for each step and sequence, in the order of x */
+    REAL *bias;      /* [gates * hidden] */
+    REAL *spare;     /* [batch][hidden] */
     REAL *h, *c;     /* [batch][hidden] */
+    REAL *panels;    /* R as rt_tiles wants it, gate by gate; NULL: as it is */
+    void *scratch;
 } NAME(direction);
 
-/* Rows [begin, end) of projected: x W^T + Wb, and Rb where nothing multiplies it. */
-static void NAME(project)(void *context, int64_t begin, int64_t end) {
-    const NAME(direction) *d = context;
+/* The inputs' part of all gates: x W^T + Wb, and Rb where nothing multiplies it. */
+static void NAME(project)(const NAME(direction) * d, int threads) {
     const recurrent *k = d->k;
-    int64_t wide = k->gates * k->hidden;
-    for (int64_t row = begin; row < end; row++) {
-        int64_t t = row / k->batch, b = row % k->batch;
-        const REAL *x = d->x + (k->batch_first ? b * k->sequence + t : row) * k->input;
-        REAL *y = d->projected + row * wide;
-        for (int64_t g = 0; g < wide; g++) {
-            bool apart = k->code == OP_GRU && k->linear_before_reset && g >= 2 * k->hidden;
-            y[g] = NAME(dot)(x, d->w + g * k->input, k->input);
-            if (d->wb) y[g] += d->wb[g] + (apart ? 0 : d->rb[g]);
-        }
+    const int64_t wide = k->gates * k->hidden;
+    for (int64_t g = 0; g < wide && d->wb; g++) {
+        bool apart = k->code == OP_GRU && k->linear_before_reset && g >= 2 * k->hidden;
+        d->bias[g] = d->wb[g] + (apart ? 0 : d->rb[g]);
+    }
+    rt_product product = recurrent_projection(k, DTYPE, d->wb != NULL);
+    rt_product_run(&product, threads, d->x, d->w, d->bias, d->projected, d->scratch);
+}
+
+/* `count` gates from `first` on of `rows` sequences: c (+)= h R^T. */
+static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *h, int64_t first,
+                           int64_t count, REAL *c, int64_t c_row, bool add) {
+    const int64_t n = d->k->hidden;
+#ifdef TILED
+    for (int64_t g = 0; d->panels && g < count; g++) {
+        const rt_tiles tiles = {.rows = rows,
+                                .columns = n,
+                                .depth = n,
+                                .a = h,
+                                .a_row = n,
+                                .a_depth = 1,
+                                .panels = d->panels + (first + g) * d->k->panel_floats,
+                                .c = c + g * n,
+                                .c_row = c_row,
+                                .add = add};
+        rt_tiles_run(&tiles);
+    }
+    if (d->panels) return;
+#endif
+    for (int64_t row = 0; row < rows; row++)
+        NAME(multiply_vector)(c + row * c_row, d->r + first * n * n, h + row * n, count * n, n, add);
+}
+
+static void NAME(step_rnn)(const NAME(direction) * d, int64_t rows, REAL *x, int64_t x_row, REAL *h) {
+    const recurrent *k = d->k;
+    const int64_t n = k->hidden;
+    NAME(multiply)(d, rows, h, 0, 1, x, x_row, true);
+    for (int64_t row = 0; row < rows; row++, x += x_row, h += n) {
+        NAME(limit)(k, x, n);
+        NAME(activate)(&d->f[0], x, n);
+        memcpy(h, x, (size_t)n * sizeof *h);
     }
 }
 
-static void NAME(step_rnn)(const NAME(direction) * d, const REAL *x, REAL *h) {
+static void NAME(step_gru)(const NAME(direction) * d, int64_t rows, REAL *x, int64_t x_row, REAL *h) {
     const recurrent *k = d->k;
-    for (int64_t j = 0; j < k->hidden; j++) {
-        REAL sum = x[j] + NAME(dot)(h, d->r + j * k->hidden, k->hidden);
-        d->gates[j] = NAME(activate)(&d->f[0], NAME(limit)(k, sum));
-    }
-    memcpy(h, d->gates, (size_t)k->hidden * sizeof *h);
-}
-
-static void NAME(step_gru)(const NAME(direction) * d, const REAL *x, REAL *h) {
-    const recurrent *k = d->k;
-    int64_t n = k->hidden;
-    REAL *z = d->gates, *reset = d->gates + n, *fresh = d->gates + 2 * n;
-    for (int64_t j = 0; j < 2 * n; j++) {
-        REAL sum = x[j] + NAME(dot)(h, d->r + j * n, n);
-        d->gates[j] = NAME(activate)(&d->f[0], NAME(limit)(k, sum));
-    }
-    for (int64_t j = 0; j < n; j++) d->reset[j] = reset[j] * h[j];
-    for (int64_t j = 2 * n; j < 3 * n; j++) {
-        REAL sum = x[j];
-        if (k->linear_before_reset) {
-            sum += reset[j - 2 * n] * (NAME(dot)(h, d->r + j * n, n) + (d->rb ? d->rb[j] : 0));
+    const int64_t n = k->hidden;
+    NAME(multiply)(d, rows, h, 0, 2, x, x_row, true);
+    if (k->linear_before_reset) NAME(multiply)(d, rows, h, 2, 1, d->spare, n, false);
+    for (int64_t row = 0; row < rows; row++) {
+        REAL *z = x + row * x_row, *reset = z + n, *fresh = z + 2 * n, *spare = d->spare + row * n;
+        const REAL *state = h + row * n;
+        NAME(limit)(k, z, 2 * n);
+        NAME(activate)(&d->f[0], z, 2 * n);
+        if (!k->linear_before_reset) {
+            for (int64_t j = 0; j < n; j++) spare[j] = reset[j] * state[j];
+        } else if (d->rb) {
+            for (int64_t j = 0; j < n; j++) fresh[j] += reset[j] * (spare[j] + d->rb[2 * n + j]);
         } else {
-            sum += NAME(dot)(d->reset, d->r + j * n, n);
+            for (int64_t j = 0; j < n; j++) fresh[j] += reset[j] * spare[j];
         }
-        d->gates[j] = NAME(activate)(&d->f[1], NAME(limit)(k, sum));
     }
-    for (int64_t j = 0; j < n; j++) h[j] = (1 - z[j]) * fresh[j] + z[j] * h[j];
+    if (!k->linear_before_reset) NAME(multiply)(d, rows, d->spare, 2, 1, x + 2 * n, x_row, true);
+    for (int64_t row = 0; row < rows; row++, x += x_row, h += n) {
+        REAL *fresh = x + 2 * n;
+        NAME(limit)(k, fresh, n);
+        NAME(activate)(&d->f[1], fresh, n);
+        for (int64_t j = 0; j < n; j++) h[j] = (1 - x[j]) * fresh[j] + x[j] * h[j];
+    }
 }
 
-static void NAME(step_lstm)(const NAME(direction) * d, const REAL *x, REAL *h, REAL *c) {
+static void NAME(step_lstm)(const NAME(direction) * d, int64_t rows, REAL *x, int64_t x_row, REAL *h,
+                            REAL *c) {
     const recurrent *k = d->k;
-    int64_t n = k->hidden;
-    for (int64_t j = 0; j < 4 * n; j++) d->gates[j] = x[j] + NAME(dot)(h, d->r + j * n, n);
-    for (int64_t j = 0; j < n; j++) {
-        REAL i = d->gates[j], o = d->gates[n + j], f = d->gates[2 * n + j], fresh = d->gates[3 * n + j];
-        if (d->p) {
-            i += d->p[j] * c[j];
-            f += d->p[2 * n + j] * c[j];
+    const int64_t n = k->hidden;
+    NAME(multiply)(d, rows, h, 0, 4, x, x_row, true);
+    for (int64_t row = 0; row < rows; row++, x += x_row, h += n, c += n) {
+        REAL *i = x, *o = x + n, *f = x + 2 * n, *fresh = x + 3 * n;
+        for (int64_t j = 0; d->p && j < n; j++) {
+            i[j] += d->p[j] * c[j];
+            f[j] += d->p[2 * n + j] * c[j];
         }
-        i = NAME(activate)(&d->f[0], NAME(limit)(k, i));
-        f = k->input_forget ? 1 - i : NAME(activate)(&d->f[0], NAME(limit)(k, f));
-        fresh = NAME(activate)(&d->f[1], NAME(limit)(k, fresh));
-        c[j] = f * c[j] + i * fresh;
-        if (d->p) o += d->p[n + j] * c[j];
-        o = NAME(activate)(&d->f[0], NAME(limit)(k, o));
-        h[j] = o * NAME(activate)(&d->f[2], c[j]);
+        NAME(limit)(k, i, n);
+        NAME(activate)(&d->f[0], i, n);
+        if (k->input_forget) {
+            for (int64_t j = 0; j < n; j++) f[j] = 1 - i[j];
+        } else {
+            NAME(limit)(k, f, n);
+            NAME(activate)(&d->f[0], f, n);
+        }
+        NAME(limit)(k, fresh, n);
+        NAME(activate)(&d->f[1], fresh, n);
+        for (int64_t j = 0; j < n; j++) c[j] = f[j] * c[j] + i[j] * fresh[j];
+        for (int64_t j = 0; d->p && j < n; j++) o[j] += d->p[n + j] * c[j];
+        NAME(limit)(k, o, n);
+        NAME(activate)(&d->f[0], o, n);
+        memcpy(h, c, (size_t)n * sizeof *h);
+        NAME(activate)(&d->f[2], h, n);
+        for (int64_t j = 0; j < n; j++) h[j] *= o[j];
     }
+}
+
+static void NAME(step)(const NAME(direction) * d, int64_t first, int64_t rows, int64_t t) {
+    const recurrent *k = d->k;
+    const int64_t wide = k->gates * k->hidden, x_row = (k->batch_first ? k->sequence : 1) * wide;
+    REAL *x = d->projected + (k->batch_first ? first * k->sequence + t : t * k->batch + first) * wide;
+    REAL *h = d->h + first * k->hidden, *c = d->c + first * k->hidden;
+    if (k->code == OP_LSTM) NAME(step_lstm)(d, rows, x, x_row, h, c);
+    else if (k->code == OP_GRU) NAME(step_gru)(d, rows, x, x_row, h);
+    else NAME(step_rnn)(d, rows, x, x_row, h);
 }
 
 static const REAL *NAME(part)(const op_tensor *inputs, const recurrent *k, uint32_t input, int64_t direction,
                               int64_t elements) {
     if (input >= k->inputs || inputs[input].type.dtype == OP_NONE) return NULL;
     return (const REAL *)inputs[input].data + direction * elements;
+}
+
+/* Step i of all sequences: its results go to `all`, where that is wanted. */
+static void NAME(run_step)(const NAME(direction) * d, int64_t i, int64_t direction, bool backward,
+                           const int32_t *lengths, REAL *all) {
+    const recurrent *k = d->k;
+    const int64_t n = k->hidden;
+    if (!lengths) NAME(step)(d, 0, k->batch, backward ? k->sequence - 1 - i : i);
+    for (int64_t b = 0; b < k->batch && (lengths || all); b++) {
+        const int64_t length = lengths ? lengths[b] : k->sequence,
+                      t = i < length && backward ? length - 1 - i : i;
+        if (lengths && i < length) NAME(step)(d, b, 1, t);
+        if (!all) continue;
+        const int64_t row = k->batch_first ? (b * k->sequence + t) * k->directions + direction
+                                           : (t * k->directions + direction) * k->batch + b;
+        if (i < length) memcpy(all + row * n, d->h + b * n, (size_t)n * sizeof *all);
+        else memset(all + row * n, 0, (size_t)n * sizeof *all);
+    }
 }
 
 static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -151,12 +249,16 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
                              (int)lengths[b], (long long)b, (long long)k->sequence);
         }
     }
-    REAL *memory = scratch;
-    NAME(direction) d = {.k = k, .x = inputs[0].data, .projected = memory};
-    d.gates = d.projected + k->sequence * k->batch * wide;
-    d.reset = d.gates + wide;
-    d.h = d.reset + n;
+    NAME(direction) d = {.k = k, .x = inputs[0].data, .projected = scratch};
+    d.bias = d.projected + k->sequence * k->batch * wide;
+    d.spare = d.bias + wide;
+    d.h = d.spare + k->batch * n;
     d.c = d.h + k->batch * n;
+    char *behind = (char *)scratch + k->state_bytes;
+    d.scratch = behind + k->panel_bytes;
+#ifdef TILED
+    if (k->panel_bytes) d.panels = (REAL *)(void *)behind;
+#endif
     REAL *all = k->outputs > 0 && outputs[0].type.dtype != OP_NONE ? outputs[0].data : NULL;
     for (int64_t direction = 0; direction < k->directions; direction++) {
         bool backward = k->reverse || direction == 1;
@@ -166,33 +268,26 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
         d.wb = NAME(part)(inputs, k, 3, direction, 2 * wide);
         d.rb = d.wb ? d.wb + wide : NULL;
         d.p = NAME(part)(inputs, k, 7, direction, 3 * n);
-        rt_parallel(prepared->threads, k->sequence * k->batch, wide * k->input, NAME(project), &d);
+        NAME(project)(&d, prepared->threads);
+#ifdef TILED
+        if (d.panels) pack_panels(k, d.r, d.panels);
+#endif
+        const REAL *h0 = NAME(part)(inputs, k, 5, 0, 0), *c0 = NAME(part)(inputs, k, 6, 0, 0);
         for (int64_t b = 0; b < k->batch; b++) {
             int64_t state = (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
-            REAL *h = d.h + b * n, *c = d.c + b * n;
-            const REAL *h0 = NAME(part)(inputs, k, 5, 0, 0), *c0 = NAME(part)(inputs, k, 6, 0, 0);
-            if (h0) memcpy(h, h0 + state, (size_t)n * sizeof *h);
-            else memset(h, 0, (size_t)n * sizeof *h);
-            if (c0) memcpy(c, c0 + state, (size_t)n * sizeof *c);
-            else memset(c, 0, (size_t)n * sizeof *c);
-            int64_t length = lengths ? lengths[b] : k->sequence;
-            for (int64_t i = 0; i < k->sequence; i++) {
-                int64_t t = i < length && backward ? length - 1 - i : i;
-                const REAL *x = d.projected + (t * k->batch + b) * wide;
-                if (i < length) {
-                    if (k->code == OP_LSTM) NAME(step_lstm)(&d, x, h, c);
-                    else if (k->code == OP_GRU) NAME(step_gru)(&d, x, h);
-                    else NAME(step_rnn)(&d, x, h);
-                }
-                if (!all) continue;
-                int64_t row = k->batch_first ? (b * k->sequence + t) * k->directions + direction
-                                             : (t * k->directions + direction) * k->batch + b;
-                if (i < length) memcpy(all + row * n, h, (size_t)n * sizeof *h);
-                else memset(all + row * n, 0, (size_t)n * sizeof *h);
+            for (int64_t j = 0; j < n; j++) {
+                d.h[b * n + j] = h0 ? h0[state + j] : 0;
+                d.c[b * n + j] = c0 ? c0[state + j] : 0;
             }
-            for (uint32_t o = 1; o < k->outputs; o++) {
-                if (outputs[o].type.dtype == OP_NONE) continue;
-                memcpy((REAL *)outputs[o].data + state, o == 1 ? h : c, (size_t)n * sizeof *h);
+        }
+        for (int64_t i = 0; i < k->sequence; i++) NAME(run_step)(&d, i, direction, backward, lengths, all);
+        for (uint32_t o = 1; o < k->outputs; o++) {
+            if (outputs[o].type.dtype == OP_NONE) continue;
+            for (int64_t b = 0; b < k->batch; b++) {
+                int64_t state =
+                    (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
+                memcpy((REAL *)outputs[o].data + state, (o == 1 ? d.h : d.c) + b * n,
+                       (size_t)n * sizeof(REAL));
             }
         }
     }
