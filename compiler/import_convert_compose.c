@@ -6,6 +6,7 @@
  */
 #include "compiler/import_internal.h"
 
+#include <math.h>
 #include <string.h>
 
 static const op_attributes NONE = {0};
@@ -77,18 +78,32 @@ base_status import_convert_reduce_composed(import_node *n) {
     ir_value *x = n->inputs[0];
     if (strcmp(name, "ReduceL1") == 0)
         return finish(n, reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), count, axes, keep));
-    if (strcmp(name, "ReduceLogSum") == 0)
-        return finish(n, unary(n, OP_LOG, reduce(n, OP_REDUCE_SUM, x, count, axes, keep)));
+    if (strcmp(name, "ReduceSumSquare") == 0)
+        return finish(n, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+    /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
+    const op_dtype dtype = import_dtype_of(x);
+    const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
+                      dtype == OP_BFLOAT16;
+    if (!real) x = cast(n, x, OP_DOUBLE);
+    if (strcmp(name, "ReduceLogSum") == 0) {
+        ir_value *sum = unary(n, OP_LOG, reduce(n, OP_REDUCE_SUM, x, count, axes, keep));
+        return finish(n, real ? sum : cast(n, sum, dtype));
+    }
     if (strcmp(name, "ReduceLogSumExp") == 0) {
-        /* Less the largest, so that nothing overflows. */
+        /* Less the largest, so that nothing overflows; but not less infinity. */
         ir_value *largest = reduce(n, OP_REDUCE_MAX, x, count, axes, true);
+        largest = select(n, binary(n, OP_EQUAL, unary(n, OP_ABS, largest), number(n, x, INFINITY)),
+                         number(n, x, 0), largest);
         ir_value *sum =
             reduce(n, OP_REDUCE_SUM, unary(n, OP_EXP, binary(n, OP_SUB, x, largest)), count, axes, keep);
-        ir_value *back = keep ? largest : reduce(n, OP_REDUCE_MAX, x, count, axes, false);
-        return finish(n, binary(n, OP_ADD, unary(n, OP_LOG, sum), back));
+        ir_value *back = largest;
+        if (!keep && count) back = binary(n, OP_SQUEEZE, back, import_constant_integers(n, count, axes));
+        else if (!keep) back = unary(n, OP_SQUEEZE, back);
+        sum = binary(n, OP_ADD, unary(n, OP_LOG, sum), back);
+        return finish(n, real ? sum : cast(n, sum, dtype));
     }
-    ir_value *sum = reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep);
-    return finish(n, strcmp(name, "ReduceL2") == 0 ? unary(n, OP_SQRT, sum) : sum);
+    ir_value *root = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+    return finish(n, real ? root : cast(n, root, dtype));
 }
 
 /* ---- elementwise --------------------------------------------------------------------------------------- */

@@ -288,7 +288,8 @@ static void slice_resolve(int64_t extent, int64_t start, int64_t end, int64_t st
     if (start < 0) start += extent;
     if (end < 0) end += extent;
     int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? extent : extent - 1;
-    start = start < 0 ? (step > 0 ? 0 : lowest) : start > highest ? highest : start;
+    start = start < 0 ? 0 : start;
+    start = start > highest ? highest : start;
     end = end < lowest ? lowest : end > highest ? highest : end;
     *first = start;
     uint64_t distance = 0, stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;

@@ -17,6 +17,7 @@
  * Needs: types. Keeps: types. Guarantees: nothing more than that values stay what they were, up to rounding.
  */
 #include "passes/passes.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -273,8 +274,8 @@ static bool fuse_activation(fuser *f, ir_node *node) {
         alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
         break;
     case OP_CLIP:
-        if (!scalar_limit(ir_input(node, 1), -HUGE_VALF, &alpha) ||
-            !scalar_limit(ir_input(node, 2), HUGE_VALF, &beta)) {
+        if (!scalar_limit(ir_input(node, 1), -FLT_MAX, &alpha) ||
+            !scalar_limit(ir_input(node, 2), FLT_MAX, &beta)) {
             return false;
         }
         break;

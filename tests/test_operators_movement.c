@@ -387,7 +387,8 @@ static void check_transpose(op_code code, test_random *random) {
     }
 }
 
-/* The elements that Python's x[start:end:step] takes, by walking. */
+/* The elements that Python's x[start:end:step] takes, by walking; but a start before the first element is the first one
+ * backwards too, as the operator's text says. */
 static int64_t walk(int64_t extent, int64_t start, int64_t end, int64_t step, int64_t taken[]) {
     if (start < 0) start += extent;
     if (end < 0) end += extent;
@@ -396,6 +397,7 @@ static int64_t walk(int64_t extent, int64_t start, int64_t end, int64_t step, in
         if (start < 0) start = 0;
         for (int64_t i = start; i < end && i < extent; i += step) taken[count++] = i;
     } else {
+        if (start < 0) start = 0;
         if (start >= extent) start = extent - 1;
         for (int64_t i = start; i > end && i >= 0; i += step) taken[count++] = i;
     }

@@ -5,6 +5,7 @@
  */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/vector_math.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -244,10 +245,13 @@ static void read_limits(const op_tensor *inputs, uint32_t count, unary_parameter
         [OP_UINT32] = {0, 0, UINT32_MAX},       [OP_UINT64] = {0, 0, UINT64_MAX},
     };
     op_dtype dtype = inputs[0].type.dtype;
-    parameters->low = -INFINITY;
-    parameters->high = INFINITY;
-    parameters->low_double = -(double)INFINITY;
-    parameters->high_double = (double)INFINITY;
+    /* The largest finite number, so that infinities do not pass. */
+    parameters->high = dtype == OP_FLOAT16    ? rt_float_from_half(0x7bff)
+                       : dtype == OP_BFLOAT16 ? rt_float_from_brain(0x7f7f)
+                                              : FLT_MAX;
+    parameters->low = -parameters->high;
+    parameters->high_double = DBL_MAX;
+    parameters->low_double = -DBL_MAX;
     parameters->low_signed = ends[dtype].low;
     parameters->high_signed = ends[dtype].high;
     parameters->low_unsigned = 0;

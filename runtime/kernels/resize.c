@@ -60,7 +60,7 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
     const double to = state->sized ? (double)state->to[axis] : from * scale * (end - begin);
     switch (state->coordinates) {
     case PYTORCH_HALF_PIXEL:
-        return to > 1 ? (at + 0.5) / scale - 0.5 : 0;
+        return state->to[axis] > 1 ? (at + 0.5) / scale - 0.5 : 0;
     case ALIGN_CORNERS:
         return to != 1 ? at * (from - 1) / (to - 1) : 0;
     case ASYMMETRIC:

@@ -45,7 +45,9 @@ static base_status make_plan(const op_tensor *inputs, uint32_t count, const op_s
         int64_t lowest = step > 0 ? 0 : -1, highest = step > 0 ? extent : extent - 1;
         if (start < 0) start += extent;
         if (end < 0) end += extent;
-        start = start < 0 ? (step > 0 ? 0 : -1) : start > highest ? highest : start;
+        /* Where there is anything, a start before it is the first element, backwards too (Slice-13's text). */
+        start = start < 0 ? 0 : start;
+        start = start > highest ? highest : start;
         end = end < lowest ? lowest : end > highest ? highest : end;
         uint64_t distance = 0, stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
         if (step > 0 ? end > start : start > end) distance = (uint64_t)(step > 0 ? end - start : start - end);
