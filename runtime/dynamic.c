@@ -7,34 +7,13 @@
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-/* Four sizes to a power of two, from 64 bytes on: the class of the smallest size that holds `bytes`, its size
- * in *room. */
-static unsigned class_of(size_t bytes, size_t *room) {
-    unsigned power = 6;
-    while (power < 63 && ((size_t)1 << power) < bytes) power++;
-    size_t whole = (size_t)1 << power, quarter = whole / 8;
-    unsigned steps = 0; /* whole - steps * quarter, down to just above whole / 2 */
-    while (power > 6 && steps < 3 && whole - (steps + 1) * quarter >= bytes) steps++;
-    *room = whole - steps * quarter;
-    return (power - 6) * 4 + (3 - steps);
-}
-
 rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
-    size_t room, total;
-    if (bytes > SIZE_MAX / 4) return NULL;
-    unsigned class_index = class_of(bytes, &room);
-    rt_buffer *buffer = pool->free[class_index];
-    if (buffer) {
-        pool->free[class_index] = buffer->next;
-    } else {
-        if (!base_size_add(room, RT_ALIGNMENT, &total) || !base_size_align(total, RT_ALIGNMENT, &total))
-            return NULL;
-        buffer = aligned_alloc(RT_ALIGNMENT, total);
-        if (!buffer) return NULL;
-    }
+    size_t total;
+    rt_buffer *buffer =
+        base_size_add(bytes, RT_ALIGNMENT, &total) ? rt_allocator_take(pool->allocator, total) : NULL;
+    if (!buffer) return NULL;
     *buffer = (rt_buffer){.references = 1,
-                          .class_index = class_index,
-                          .capacity = room,
+                          .capacity = rt_allocator_room(pool->allocator, buffer) - RT_ALIGNMENT,
                           .used = bytes,
                           .data = (char *)buffer + RT_ALIGNMENT};
     return buffer;
@@ -47,18 +26,7 @@ void rt_buffer_retain(rt_buffer *buffer) {
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
     if (!buffer || --buffer->references || buffer->planned) return;
     if (buffer->is_list) rt_list_clear(pool, buffer);
-    buffer->next = pool->free[buffer->class_index];
-    pool->free[buffer->class_index] = buffer;
-}
-
-void rt_pool_free(rt_pool *pool) {
-    for (size_t i = 0; i < RT_POOL_CLASSES; i++) {
-        while (pool->free[i]) {
-            rt_buffer *buffer = pool->free[i];
-            pool->free[i] = buffer->next;
-            free(buffer);
-        }
-    }
+    rt_allocator_give(pool->allocator, buffer);
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #ifndef OURO_EXECUTOR_H
 #define OURO_EXECUTOR_H
 
+#include "runtime/allocator.h"
 #include "runtime/kernel.h"
 #include "runtime/session.h"
 
@@ -29,27 +30,22 @@ struct ouro_plan {
 /* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, behind the header. */
 typedef struct rt_buffer rt_buffer;
 struct rt_buffer {
-    rt_buffer *next; /* while it is free */
     size_t references;
-    unsigned class_index;
     bool planned; /* its bytes are a tensor's place in the plan: never freed, and gone after the loop */
     bool is_list; /* its bytes are rt_elements, whose buffers it refers to */
     size_t capacity, used; /* bytes; what lies behind `used` may be appended to the value that ends there */
     void *data;
 };
 
-/* Sizes come in classes of four to a power of two; each has a list of free buffers, kept until the session
- * goes. */
-enum { RT_POOL_CLASSES = 256 };
+/* The session's run-time memory. */
 typedef struct rt_pool {
-    rt_buffer *free[RT_POOL_CLASSES];
+    rt_allocator *allocator;
 } rt_pool;
 
 /* A buffer of at least `bytes`, with one reference; NULL when memory runs out. */
 rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes);
 void rt_buffer_retain(rt_buffer *buffer); /* NULL is allowed in both */
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer);
-void rt_pool_free(rt_pool *pool);
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 

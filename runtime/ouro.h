@@ -107,7 +107,20 @@ typedef struct ouro_session_options {
     int threads; /* 0: as many as the plan was compiled for */
     void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
     size_t arena_bytes; /* of it; at least ouro_plan_arena_bytes */
+    /* For what has no size before a run: "bfc" or "pool"; NULL: as the plan was compiled, where that names one of these,
+     * else bfc. */
+    const char *allocator;
 } ouro_session_options;
+
+/* The memory of a session, in bytes. */
+typedef struct ouro_memory {
+    size_t arena_bytes;             /* the plan's */
+    size_t shape_bytes;             /* planned for the shapes of the last run */
+    size_t run_time_bytes;          /* in use by values whose size only a run tells, now */
+    size_t run_time_peak_bytes;     /* the same, at most so far */
+    size_t run_time_reserved_bytes; /* taken from the system for them */
+    uint64_t run_time_allocations;  /* of such values so far */
+} ouro_memory;
 
 /* Prints "error: MESSAGE" to stderr and returns the status, so that main can return it. */
 int ouro_error_print(const ouro_error *error);
@@ -167,6 +180,7 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
  * next run, or until it is asked again. */
 ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
                                       ouro_error *error);
+void ouro_session_memory(const ouro_session *session, ouro_memory *memory);
 
 #ifdef __cplusplus
 }

@@ -444,6 +444,30 @@ static base_status make_all(ouro_session *session, const ouro_session_options *o
     return BASE_OK;
 }
 
+/* The allocator that is asked for; else the plan's, where that is one; else bfc. */
+static base_status make_pool(ouro_session *session, const ouro_session_options *options,
+                             base_report *report) {
+    const char *planned = session->of->texts + session->of->header->allocator,
+               *name = options && options->allocator  ? options->allocator
+                       : rt_allocator_exists(planned) ? planned
+                                                      : "bfc";
+    if (!rt_allocator_exists(name))
+        return base_fail(report, BASE_USAGE, "there is no run-time allocator '%s', expected bfc or pool",
+                         name);
+    session->pool.allocator = rt_allocator_new(name, NULL);
+    return session->pool.allocator ? BASE_OK : base_fail_memory(report);
+}
+
+void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
+    const rt_allocator_statistics statistics = rt_allocator_look(session->pool.allocator);
+    *memory = (ouro_memory){.arena_bytes = (size_t)session->of->header->arena_bytes,
+                            .shape_bytes = rt_shapes_bytes(session),
+                            .run_time_bytes = statistics.in_use,
+                            .run_time_peak_bytes = statistics.most_in_use,
+                            .run_time_reserved_bytes = statistics.reserved,
+                            .run_time_allocations = statistics.taken};
+}
+
 base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
                             ouro_session **made, base_report *report) {
     int threads = options && options->threads ? options->threads : (int)of->header->threads;
@@ -461,7 +485,8 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
                                             .portable_only = strcmp(of->header->machine, "portable") == 0};
     base_arena_init(&session->arena, NULL);
     base_arena_init(&session->texts, NULL);
-    base_status status = make_all(session, options, report);
+    base_status status = make_pool(session, options, report);
+    if (status == BASE_OK) status = make_all(session, options, report);
     if (status != BASE_OK) {
         ouro_session_free(session);
         return status;
@@ -500,7 +525,7 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->inputs && i < header->inputs.count; i++)
         base_arena_free(&session->inputs[i].lists);
-    rt_pool_free(&session->pool);
+    rt_allocator_free(session->pool.allocator);
     rt_shapes_free(session);
     free(session->own_memory);
     free(session->own_scratch);
