@@ -246,7 +246,8 @@ base_status import_convert_hardmax_flat(import_node *n) {
     base_status status = need_dtype(n, x);
     if (status != BASE_OK) return status;
     ir_value *flat = with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
-    return finish(n, binary(n, OP_RESHAPE, hardmax(n, flat, 1), unary(n, OP_SHAPE, x)));
+    ir_value *inputs[] = {hardmax(n, flat, 1), unary(n, OP_SHAPE, x)};
+    return finish(n, with_integer(n, OP_RESHAPE, "allowzero", 1, 2, inputs));
 }
 
 /* ---- losses -------------------------------------------------------------------------------------------- */

@@ -51,7 +51,10 @@ static ir_value *select(const import_node *n, ir_value *condition, ir_value *x, 
 
 /* Of the shape of `like`, whatever had been repeated or renamed. */
 static ir_value *reshaped_like(const import_node *n, ir_value *x, ir_value *like) {
-    return binary(n, OP_RESHAPE, x, unary(n, OP_SHAPE, like));
+    ir_value *inputs[] = {x, unary(n, OP_SHAPE, like)};
+    op_attributes exactly = NONE; /* extents of zero are meant */
+    if (!x || !inputs[1] || !import_attributes_add_integer(n, &exactly, "allowzero", 1)) return NULL;
+    return import_make(n, OP_RESHAPE, exactly, 2, inputs);
 }
 
 static ir_value *expanded_like(const import_node *n, ir_value *x, ir_value *like) {

@@ -54,8 +54,10 @@ base_status import_convert_softmax(import_node *n) {
     ir_value *matrix = import_make(n, OP_FLATTEN, flat, 1, &x);
     ir_value *inputs[2] = {matrix ? import_make(n, n->code, attributes, 1, &matrix) : NULL,
                            import_make(n, OP_SHAPE, NONE, 1, &x)};
-    if (!inputs[0] || !inputs[1]) return import_memory(n);
-    return import_finish(n, OP_RESHAPE, NONE, 2, inputs);
+    op_attributes exactly = NONE; /* extents of zero are meant */
+    if (!inputs[0] || !inputs[1] || !import_attributes_add_integer(n, &exactly, "allowzero", 1))
+        return import_memory(n);
+    return import_finish(n, OP_RESHAPE, exactly, 2, inputs);
 }
 
 /* Output `index` of the file's node is output `index` of the new one; reshaped where a shape is given. */

@@ -550,6 +550,153 @@ def variadic(types):
     return make
 
 
+def regions(d):
+    count, h, w = d.number(1, 4), d.number(4, 8), d.number(4, 8)
+    corners = np.sort(d.n.uniform(0, min(h, w), (count, 2, 2)), 1).reshape(count, 4).astype(np.float32)
+    images = d.number(1, 2)
+    attributes = {"output_height": d.number(1, 3), "output_width": d.number(1, 3), "mode": d.pick(["avg", "max"]), "sampling_ratio": d.number(1, 2), "spatial_scale": d.pick([0.5, 1.0])}
+    if attributes["mode"] == "max":
+        attributes["mode"] = "avg"  # ONNX Runtime 1.30 takes the maximum of weighted corners
+    return [d.tensor(np.float32, [images, 2, h, w], special=0), corners, d.n.randint(0, images, count).astype(np.int64)], attributes
+
+
+def pooled_regions(d):
+    count, size = d.number(1, 4), d.number(4, 8)
+    corners = np.sort(d.n.randint(0, size, (count, 2, 2)), 1).reshape(count, 4)
+    images = d.number(1, 2)
+    rows = np.concatenate([d.n.randint(0, images, (count, 1)), corners], 1).astype(np.float32)
+    return [d.tensor(np.float32, [images, 2, size, size], special=0), rows], {"pooled_shape": [d.number(1, 3), d.number(1, 3)], "spatial_scale": 1.0}
+
+
+def suppression(d):
+    batches, boxes, classes = d.number(1, 2), d.number(1, 6), d.number(1, 3)
+    corners = np.sort(d.n.uniform(0, 1, (batches, boxes, 2, 2)), 2).reshape(batches, boxes, 4).astype(np.float32)
+    return [corners, d.tensor(np.float32, [batches, classes, boxes], 0, 1, 0), np.array([d.number(0, 4)], np.int64), np.array([0.3], np.float32), np.array([0.2], np.float32)], {}
+
+
+def mean_variance(d):
+    return [d.tensor(np.float32, d.shape(4, 4, empty=0), special=0)], {"axes": d.pick([[0, 2, 3], [0, 1, 2, 3], [2, 3]])}
+
+
+def quantized_convolution(d):
+    kernel, attributes = window(d, 2)
+    channels, filters = d.number(1, 4), d.number(1, 4)
+    kind = d.pick([np.uint8, np.int8])
+    x = d.tensor(np.uint8, [1, channels, 6, 6], 0, 255)
+    w = d.tensor(kind, [filters, channels] + kernel, -100, 100)
+    scales = np.full(filters, 0.02, np.float32) if d.maybe() else np.array(0.02, np.float32)
+    zeros = np.zeros(scales.shape, kind)
+    inputs = [x, np.array(0.1, np.float32), np.array(120, np.uint8), w, scales, zeros, np.array(2.0, np.float32), np.array(100, np.uint8)]
+    if d.maybe():
+        inputs.append(d.tensor(np.int32, [filters], -100, 100))
+    return inputs, attributes
+
+
+def integer_convolution(d):
+    kernel, attributes = window(d, 2)
+    channels, filters = d.number(1, 4), d.number(1, 4)
+    return [d.tensor(np.uint8, [1, channels, 6, 6], 0, 255), d.tensor(np.uint8, [filters, channels] + kernel, 0, 255), np.array(3, np.uint8)], attributes
+
+
+def quantized_product(d):
+    m, k, n = d.number(1, 6), d.number(1, 6), d.number(1, 6)
+    kind = d.pick([np.uint8, np.int8])
+    return [d.tensor(np.uint8, [m, k], 0, 255), np.array(0.02, np.float32), np.array(110, np.uint8), d.tensor(kind, [k, n], -100, 100), np.array(0.03, np.float32), np.array(3, kind), np.array(0.5, np.float32), np.array(100, np.uint8)], {}
+
+
+def dynamic_quantizing(d):
+    return [d.tensor(np.float32, d.shape(1, 3, empty=0), special=0)], {}, 3
+
+
+def global_lp(d):
+    inputs, _ = image(d)
+    return inputs, {"p": d.number(1, 3)}
+
+
+def determinant(d):
+    n = d.number(1, 4)
+    return [d.tensor(np.float32, d.shape(0, 2, empty=0) + [n, n], special=0)], {}
+
+
+def eye(d):
+    return [d.tensor(d.pick([np.float32, np.int64]), d.shape(2, 2, empty=0))], {"k": d.number(-3, 3)}
+
+
+def filled(d):
+    return [np.array(d.shape(0, 3), np.int64)], {"value": numpy_helper.from_array(d.tensor(d.pick([np.float32, np.int64, np.int32]), [1], special=0), "value")}
+
+
+def fourier(d):
+    shape = [d.number(1, 2), d.number(2, 8), 1]
+    return [d.tensor(np.float32, shape, special=0)], {"axis": 1, "onesided": d.number(0, 1)}
+
+
+def dropout(d):
+    return [d.tensor(np.float32, d.shape()), np.array(0.3, np.float32)], {}, 2
+
+
+def likelihood(d):
+    n, c = d.number(1, 4), d.number(1, 4)
+    more = d.shape(0, 2, 3, 0)
+    inputs = [d.tensor(np.float32, [n, c] + more, special=0), d.n.randint(0, c, [n] + more).astype(np.int64)]
+    if d.maybe():
+        inputs.append(d.tensor(np.float32, [c], 0.1, 1, 0))
+    return inputs, {"reduction": d.pick(["none", "mean", "sum"])}
+
+
+def attribute_slice(d):
+    inputs, _ = slicing(d)
+    count = len(inputs[1])
+    axes = [int(a) for a in inputs[3]]
+    return [inputs[0]], {"starts": [int(v) for v in inputs[1]], "ends": [int(v) for v in inputs[2]], "axes": axes[:count]}
+
+
+def attribute_clip(d):
+    attributes = {"min": -1.0} if d.maybe() else {}
+    if d.maybe():
+        attributes["max"] = 1.5
+    return [d.tensor(np.float32, d.shape(), special=0)], attributes
+
+
+def attribute_pad(d):
+    shape = d.shape(2, 4, empty=0)
+    return [d.tensor(np.float32, shape)], {"mode": d.pick(["constant", "edge"]), "pads": [d.number(0, 2) for _ in range(2 * len(shape))], "value": 0.5}
+
+
+def attribute_axes(d):
+    shape = d.shape(1, 3, empty=0)
+    shape.insert(d.number(0, len(shape)), 1)
+    return [d.tensor(np.float32, shape)], {"axes": [shape.index(1)]}
+
+
+def attribute_split(d):
+    inputs, attributes, parts = splitting(d)
+    return [inputs[0]], {**attributes, "split": [max(0, int(n)) for n in inputs[1]]}, parts
+
+
+def upsample(d):
+    return [d.tensor(np.float32, [1, 2, d.number(1, 4), d.number(1, 4)], special=0), np.array([1, 1, d.pick([1.0, 2.0, 3.0]), 2.0], np.float32)], {"mode": d.pick(["nearest", "linear"])}
+
+
+def old_top_k(d):
+    shape = d.shape(1, 3, empty=0)
+    axis = d.number(0, len(shape) - 1)
+    return [d.tensor(np.float32, shape, special=0), np.array([d.number(1, shape[axis])], np.int64)], {"axis": axis}, 2
+
+
+def gru_cell(d):
+    return recurrent(3)(d)
+
+
+def cast_like(d):
+    to = d.pick([np.float32, np.int32, np.int64, np.float64])
+    return [d.tensor(d.pick([np.float32, np.int32]), d.shape(), special=0), d.tensor(to, [1], special=0)], {}
+
+
+def taper(d):
+    return [np.array(d.number(1, 12), np.int64)], {"periodic": d.number(0, 1)}
+
+
 def real(low, high):
     return lambda d: d.r.uniform(low, high)
 
@@ -590,7 +737,23 @@ OPERATORS = {
     "GRU": (14, recurrent(3)), "LSTM": (14, recurrent(4)), "Range": (11, range_of), "Trilu": (14, triangle), "ReverseSequence": (10, reverse_sequence),
     "Shape": (15, unary(ALL)), "Size": (13, unary(ALL)), "NonZero": (13, unary([np.float32, np.int32, np.bool_, np.int64])),
 }
-CONSTANTS = {"Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Pad", "Expand", "Tile", "ReduceSum", "TopK", "Resize", "Conv", "MatMul", "Gemm"}
+OPERATORS.update({
+    "RoiAlign": (16, regions), "MaxRoiPool": (1, pooled_regions), "NonMaxSuppression": (11, suppression), "MeanVarianceNormalization": (13, mean_variance),
+    "QLinearConv": (10, quantized_convolution), "ConvInteger": (10, integer_convolution), "QLinearMatMul": (10, quantized_product),
+    "DynamicQuantizeLinear": (11, dynamic_quantizing), "GlobalLpPool": (2, global_lp), "Det": (11, determinant), "EyeLike": (9, eye),
+    "ConstantOfShape": (9, filled), "DFT": (17, fourier), "Dropout": (13, dropout), "NegativeLogLikelihoodLoss": (13, likelihood),
+    "SoftmaxCrossEntropyLoss": (13, likelihood), "CastLike": (15, cast_like), "HannWindow": (17, taper), "HammingWindow": (17, taper), "BlackmanWindow": (17, taper),
+    # older forms, which are converted when a model is read
+    "Slice@9": (9, attribute_slice), "Clip@10": (10, attribute_clip), "Pad@10": (10, attribute_pad), "Squeeze@12": (12, attribute_axes),
+    "Unsqueeze@12": (12, attribute_axes), "Split@12": (12, attribute_split), "Softmax@12": (12, along_axis([np.float32])), "LogSoftmax@11": (11, along_axis([np.float32])),
+    "Hardmax@12": (12, along_axis([np.float32])), "Upsample@9": (9, upsample), "Resize@10": (10, upsample), "TopK@10": (10, old_top_k), "ReduceSum@12": (12, reduction(11)),
+    "BatchNormalization@9": (9, batch_normalization), "AveragePool@7": (7, pooling("average")), "MaxPool@8": (8, pooling("max")), "Add@7": (7, binary([np.float32, np.int64])),
+    "Gemm@7": (7, gemm), "Dropout@10": (10, unary([np.float32])), "PRelu@9": (9, prelu), "Cast@9": (9, casting), "Gather@11": (11, gathering), "Concat@4": (7, concatenation),
+    "Flatten@11": (11, flatten), "LSTM@7": (7, recurrent(4)), "GRU@7": (7, recurrent(3)), "ArgMax@12": (12, arg_reduce), "Scatter@9": (9, scatter_elements), "Max@8": (8, variadic([np.float32])),
+})
+# Attributes that a version does not have yet.
+OLD_ATTRIBUTES = {"MaxPool@8": {"ceil_mode", "dilations"}, "Scatter@9": {"reduction"}, "ArgMax@12": set(), "Concat@4": set()}
+CONSTANTS = {"Upsample@9", "Resize@10", "TopK@10", "RoiAlign", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Pad", "Expand", "Tile", "ReduceSum", "TopK", "Resize", "Conv", "MatMul", "Gemm"}
 
 
 def write_case(folder, name, seed):
@@ -615,7 +778,8 @@ def write_case(folder, name, seed):
             tensor = numpy_helper.from_array(value, f"x{i}")
             graph_inputs.append(helper.make_tensor_value_info(f"x{i}", tensor.data_type, value.shape))
             data.append((f"x{i}", value, tensor))
-    node = helper.make_node(name, names, [f"y{i}" for i in range(outputs)], **attributes)
+    attributes = {k: v for k, v in attributes.items() if name not in OLD_ATTRIBUTES or k not in OLD_ATTRIBUTES[name]}
+    node = helper.make_node(name.split("@")[0], names, [f"y{i}" for i in range(outputs)], **attributes)
     results = []
     for i in range(outputs):
         info = onnx.ValueInfoProto()
