@@ -2,6 +2,7 @@
  * small problems; problems and solutions as CSV. */
 #include "passes/planner.h"
 #include "support.h"
+#include "support_problems.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -205,6 +206,100 @@ static void nothing_beats_brute_force(void **unused) {
         base_arena_free(&arena);
     }
     assert_int_equal(exact_hits, problems);
+}
+
+/* Pinned buffers lie before the others are put. */
+static size_t brute_force_pinned(const planner_problem *problem, size_t *offsets) {
+    unsigned placed = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        if (problem->buffers[i].fixed == PLANNER_NOT_FIXED) continue;
+        offsets[i] = problem->buffers[i].fixed;
+        placed |= 1u << i;
+    }
+    return brute_force(problem, offsets, placed);
+}
+
+/* The search ends by itself on small problems, so that its answer must be the best, and known to be. */
+static void exact_proves_the_truth(void **unused) {
+    (void)unused;
+    static const unsigned extras[] = {0, ALIGNED, FIXED, ALIGNED | FIXED};
+    size_t above_live = 0, refused = 0;
+    for (uint64_t seed = 1; seed <= 1200; seed++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        planner_problem problem = random_problem(seed, 2 + seed % 6, extras[seed / 12 % 4], &arena);
+        planner_options options = {.seconds = seed % 3 == 0 ? 30 : 0};
+        planner_solution solution;
+        size_t offsets[7], live, best = brute_force_pinned(&problem, offsets);
+        assert_int_equal(planner_lower_bound(&problem, &arena, &live, &report), BASE_OK);
+        assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
+                         BASE_OK);
+        expect_valid(&problem, &solution);
+        if (solution.height != best || !solution.optimal) {
+            fail_msg("seed %" PRIu64 ": height %zu, %s, the best is %zu", seed, solution.height,
+                     solution.optimal ? "optimal" : "not proved", best);
+        }
+        above_live += best > live;
+        for (size_t less = 0; less <= 2 && less < best; less++) {
+            problem.capacity = best - less;
+            assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
+                             BASE_OK);
+            expect_valid(&problem, &solution);
+            if (less == 0) {
+                assert_int_equal(solution.height, best);
+                assert_true(solution.lower_bound <= best);
+            } else { /* proved not to fit, and no more than what is true */
+                assert_true(solution.lower_bound > problem.capacity);
+                assert_true(solution.lower_bound <= best);
+                refused++;
+            }
+        }
+        problem.capacity = best + seed % 5;
+        assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
+                         BASE_OK);
+        assert_true(solution.height <= problem.capacity);
+        base_arena_free(&arena);
+    }
+    /* The live sum alone would not have told. */
+    assert_true(above_live > 100 && refused > 1000);
+}
+
+/* Larger problems: never worse than a quick planner, the same at each run, within the time, and what a made
+ * problem is known to need is not proved impossible. */
+static void exact_on_made_problems(void **unused) {
+    (void)unused;
+    for (size_t k = 0; problems_kind(k); k++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        const char *kind = problems_kind(k);
+        planner_problem problem;
+        assert_true(problems_make(kind, 90, 5, &arena, &problem));
+        size_t quick = SIZE_MAX;
+        planner_solution solution, again;
+        for (size_t p = 0; planner_at(p); p++) {
+            planner_options options = {.seconds = 0};
+            if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
+            assert_int_equal(planner_run(planner_at(p), &problem, &options, &arena, &solution, &report),
+                             BASE_OK);
+            if (solution.height < quick) quick = solution.height;
+        }
+        for (int timed = 0; timed < 2; timed++) {
+            planner_options options = {.seconds = timed * 0.2};
+            assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
+                             BASE_OK);
+            expect_valid(&problem, &solution);
+            if (solution.height > quick) fail_msg("%s: %zu, quick %zu", kind, solution.height, quick);
+            if (problems_fit(kind)) assert_true(solution.lower_bound <= PROBLEMS_CAPACITY);
+            if (timed) continue;
+            assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &again, &report),
+                             BASE_OK);
+            assert_memory_equal(solution.offsets, again.offsets,
+                                problem.buffer_count * sizeof *again.offsets);
+        }
+        base_arena_free(&arena);
+    }
 }
 
 /* ---- the checker must object --------------------------------------------------------------------------- */
@@ -428,6 +523,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_planner_is_valid),
         cmocka_unit_test(nothing_beats_brute_force),
+        cmocka_unit_test(exact_proves_the_truth),
+        cmocka_unit_test(exact_on_made_problems),
         cmocka_unit_test(checker_objects),
         cmocka_unit_test(bad_problems_are_told),
         cmocka_unit_test(regions_are_handed_on_and_back),

@@ -2,31 +2,41 @@
  *
  * Partial solutions are skylines (skyline.h), built from the bottom up. Branching: in a valley (a run of
  * sections of equal floor between higher ones) take a section; the first buffer above it in the solution
- * either starts at the floor (then it is one of the few that lie inside the valley) or at the next level or
- * higher (skyline_next_level). The section with the fewest such alternatives is branched on, so that forced
- * moves come first. Every pushed-down solution is reached: running out of alternatives is a proof.
+ * either starts at the floor, carried by what is placed, or none does and each is lifted by another one. The
+ * section with the fewest such alternatives is branched on, so that forced moves come first. Every pushed-down
+ * solution with the smallest sum of offsets is reached: running out of alternatives is a proof.
  *
  * Between sections that no buffer still to come spans, the problem falls apart; the parts are solved one by
  * one, and a part that fails is not tried again with another solution of its neighbour. States (buffers to
- * come and floors of a part) that have failed are remembered. Equal buffers are placed in the order of their
- * numbers. The order of alternatives is a mixture of heuristics that changes at restarts; it depends on
+ * come, floors and tops of a part) that have failed are remembered. Equal buffers are placed in the order of
+ * their numbers. The order of alternatives is a mixture of heuristics that changes at restarts; it depends on
  * nothing but the problem.
  *
- * The height is found from both sides: first the lower bound is asked for, then ever less than the best
- * known, as long as the time allows; where no time is given, for a fixed number of nodes, so that the answer
- * does not depend on the machine. `optimal` is said only of a height that no smaller one was left to ask for.
+ * The search starts from the best that the quick planners find, and never ends with worse. The height is found
+ * from both sides: first the lower bound (or the capacity, where there is one) is asked for, then heights
+ * between it and the best known, as long as the time allows; where no time is given, for a fixed amount of
+ * work, so that the answer does not depend on the machine. A height that the tree does not settle is also tried
+ * by pulling overlaps apart (separate.h), which is better where there is slack. `optimal` is said only of a
+ * height that no smaller one was left to ask for, and the bound rises only when the tree has been searched.
  *
  * Source: our own. Skylines for this problem are described in "MiniMalloc: A Lightweight Memory Allocator for
  * Hardware-Accelerated Machine Learning" (ASPLOS 2023).
  */
 #include "passes/planners/quick.h"
+#include "passes/planners/separate.h"
 #include "passes/planners/skyline.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 32, LOCAL_ALTERNATIVES = 64, HEURISTICS = 4 };
-enum { RESTART_NODES = 4096, UNTIMED_NODES = 100000 };
+enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8, HEURISTICS = 4 };
+enum {
+    RESTART_NODES = 1024,
+    TARGET_WORK = 65536,   /* for the height that is asked for, at first */
+    UNTIMED_WORK = 60000, /* where no time is given */
+    DEEPEST = 8192,        /* decisions on a path: what the stack of a thread bears */
+    COVERS_OF_WORK = 4096, /* a node of a problem with so many buffers in all sections is one unit of work */
+};
 
 typedef enum outcome { SOLVED, FAILED, STOPPED } outcome;
 
@@ -36,7 +46,12 @@ typedef struct search {
     double weights[HEURISTICS];
     uint64_t random;
     uint64_t nodes, node_limit;
-    uint64_t budget; /* nodes left in all where no time is given */
+    uint64_t node_work;
+    uint64_t budget; /* work left in all where no time is given */
+    uint64_t clock;  /* work until the time is looked at */
+    uint32_t depth;
+    struct alternative *stack; /* those of all decisions on the path */
+    size_t stack_count, stack_capacity;
     bool timed;
     struct timespec deadline;
     bool out_of_time, out_of_nodes;
@@ -54,28 +69,38 @@ static double random_unit(search *s) {
     return (double)(s->random >> 11) / 9007199254740992.0;
 }
 
-static bool stopped(search *s) {
-    if (s->out_of_time || s->out_of_nodes || s->sky.out_of_memory) return true;
-    if (s->nodes++ >= s->node_limit) s->out_of_nodes = true;
+/* The time is over, or the work is done. */
+static bool spend(search *s, uint64_t work) {
+    if (s->out_of_time || s->sky.out_of_memory) return true;
     if (!s->timed) {
-        s->out_of_time = s->budget == 0;
-        s->budget -= s->budget > 0;
-    } else if (s->nodes % CLOCK_EVERY == 0) {
+        s->out_of_time = s->budget <= work;
+        s->budget -= s->out_of_time ? s->budget : work;
+    } else if (s->clock > work) {
+        s->clock -= work;
+    } else {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
+        s->clock = CLOCK_EVERY;
         s->out_of_time = now.tv_sec > s->deadline.tv_sec ||
                          (now.tv_sec == s->deadline.tv_sec && now.tv_nsec >= s->deadline.tv_nsec);
     }
-    return s->out_of_time || s->out_of_nodes;
+    return s->out_of_time;
 }
 
-/* The sections [first, last) with what is still to come there; the rest of the problem does not matter to
+static bool stopped(search *s) {
+    if (s->out_of_nodes || spend(s, s->node_work)) return true;
+    if (s->nodes++ >= s->node_limit || s->depth >= DEEPEST) s->out_of_nodes = true;
+    return s->out_of_nodes;
+}
+
+/* The sections [first, last) with what is still to come there and what it can stand on; the rest of the problem does not matter to
  * them. */
 static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
     uint64_t hash = mix(sky->capacity) ^ mix(((uint64_t)first << 32) | last);
     for (uint32_t k = first; k < last; k++) {
-        if (sky->left[k] > 0) hash = mix(hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) + sky->sets[k];
+        if (sky->left[k] > 0)
+            hash = mix(hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) + sky->sets[k] + mix(sky->top[k]);
     }
     return hash ? hash : 1;
 }
@@ -89,10 +114,9 @@ static uint32_t choose_section(search *s, uint32_t first, uint32_t last) {
     for (uint32_t k = first, end; k < last; k = end) {
         end = k + 1;
         if (sky->left[k] == 0) continue;
-        while (end < last && sky->left[end] > 0 && sky->floor[end] == sky->floor[k]) end++;
-        bool wall_left = k == first || sky->left[k - 1] == 0 || sky->floor[k - 1] > sky->floor[k];
-        bool wall_right = end == last || sky->left[end] == 0 || sky->floor[end] > sky->floor[k];
-        if (!wall_left || !wall_right) continue;
+        while (end < last && sky->spans[end] > 0 && sky->floor[end] == sky->floor[k]) end++;
+        if (k > first && sky->spans[k] > 0 && sky->floor[k - 1] < sky->floor[k]) continue;
+        if (end < last && sky->spans[end] > 0 && sky->floor[end] < sky->floor[k]) continue;
         for (uint32_t v = k; v < end; v++) {
             size_t slack = sky->capacity - sky->floor[v] - sky->to_come[v];
             uint32_t count = (slack > 0) + skyline_count_fits(sky, v);
@@ -117,22 +141,39 @@ static int compare_alternatives(const void *left, const void *right) {
     return (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
 
-/* What could come next in section k, best first; wasting room comes last. */
-static size_t list_alternatives(search *s, uint32_t k, alternative *alternatives) {
+/* What could come next in section k, best first, on top of the stack; wasting room comes last. */
+static size_t list_alternatives(search *s, uint32_t k) {
     const skyline *sky = &s->sky;
-    size_t count = 0;
+    size_t needed = s->stack_count + sky->left[k] + 1, count = 0;
+    if (needed > s->stack_capacity) {
+        alternative *grown = realloc(s->stack, 2 * needed * sizeof *grown);
+        if (!grown) {
+            s->sky.out_of_memory = true;
+            return 0;
+        }
+        s->stack = grown;
+        s->stack_capacity = 2 * needed;
+    }
+    alternative *alternatives = s->stack + s->stack_count;
     for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k] + sky->left[k]; c++) {
         uint32_t b = sky->covers[c];
         if (!skyline_fits(sky, b, k)) continue;
         double size = (double)sky->items[b].size / (double)sky->capacity;
         double life = (double)(sky->items[b].last - sky->items[b].first) / (double)sky->section_count;
-        alternatives[count].buffer = b;
-        alternatives[count++].score = s->weights[0] * size + s->weights[1] * life +
-                                      s->weights[2] * size * life + s->weights[3] * random_unit(s);
+        alternatives[count++] = (alternative){
+            .buffer = b, .score = s->weights[0] * size + s->weights[1] * life + s->weights[2] * size * life};
+    }
+    /* Chance belongs to the buffer and the node, not to the place in the row: that depends on the past. */
+    if (s->weights[3] > 0) {
+        for (size_t a = 0; a < count; a++) {
+            uint64_t chance = mix(s->random ^ sky->keys[alternatives[a].buffer] ^ s->nodes);
+            alternatives[a].score += s->weights[3] * ((double)(chance >> 11) / 9007199254740992.0);
+        }
     }
     qsort(alternatives, count, sizeof *alternatives, compare_alternatives);
     if (sky->capacity - sky->floor[k] > sky->to_come[k])
         alternatives[count++] = (alternative){.buffer = SKYLINE_NONE};
+    s->stack_count += count;
     return count;
 }
 
@@ -147,24 +188,20 @@ static outcome solve_part(search *s, uint32_t first, uint32_t last) {
     if (*slot == hash) return FAILED;
 
     uint32_t k = choose_section(s, first, last);
-    size_t width = (size_t)sky->left[k] + 1;
-    alternative local[LOCAL_ALTERNATIVES], *alternatives = local;
-    if (width > LOCAL_ALTERNATIVES && !(alternatives = malloc(width * sizeof *alternatives))) {
-        sky->out_of_memory = true;
-        return STOPPED;
-    }
-    size_t count = list_alternatives(s, k, alternatives);
+    size_t base = s->stack_count, count = list_alternatives(s, k);
     outcome result = FAILED;
+    s->depth++;
     for (size_t a = 0; a < count && result == FAILED; a++) {
         size_t mark = sky->trail_count;
-        uint32_t b = alternatives[a].buffer;
-        bool alive =
-            b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k, skyline_next_level(sky, k));
+        uint32_t b = s->stack[base + a].buffer;
+        bool alive = b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k);
         if (alive) result = solve_range(s, first, last);
         if (sky->out_of_memory) result = STOPPED;
         if (result != SOLVED) skyline_undo(sky, mark);
     }
-    if (alternatives != local) free(alternatives);
+    s->depth--;
+    s->stack_count = base;
+    if (sky->out_of_memory) result = STOPPED;
     if (result == FAILED) *slot = hash;
     return result;
 }
@@ -211,9 +248,11 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
     for (uint64_t restart = 1; spent < nodes; restart++) {
         s->nodes = 0;
-        s->node_limit = RESTART_NODES * luby(restart);
+        s->node_limit = (RESTART_NODES + 2 * (uint64_t)s->sky.item_count) * luby(restart);
         s->out_of_nodes = false;
         s->random = mix(restart);
+        s->depth = 0;
+        s->stack_count = 0;
         /* The first try is the plain heuristic, the later ones mixtures. */
         for (int w = 0; w < HEURISTICS; w++) s->weights[w] = restart == 1 ? w == 2 : random_unit(s);
         size_t mark = s->sky.trail_count;
@@ -253,7 +292,8 @@ static bool search_init(search *s, const planner_problem *problem, double second
     s->failed = BASE_ARRAY(arena, uint64_t, (size_t)1 << TABLE_BITS);
     if (!s->failed) return false;
     s->timed = seconds > 0;
-    s->budget = UNTIMED_NODES;
+    s->budget = UNTIMED_WORK;
+    s->node_work = 1 + s->sky.cover_starts[s->sky.section_count] / COVERS_OF_WORK;
     clock_gettime(CLOCK_MONOTONIC, &s->deadline);
     double whole = seconds < 1e9 ? seconds : 1e9;
     s->deadline.tv_sec += (time_t)whole;
@@ -265,33 +305,83 @@ static bool search_init(search *s, const planner_problem *problem, double second
     return true;
 }
 
-/* Narrows [solution->lower_bound, solution->height] until they meet or the time is over. `quantum` divides
- * all sizes and alignments, and so all heights. */
-static void improve(search *s, const planner_problem *problem, size_t quantum, planner_solution *solution) {
-    size_t enough = problem->capacity ? problem->capacity : 0;
-    size_t target = enough && enough > solution->lower_bound ? enough : solution->lower_bound;
-    uint64_t nodes = enough ? UINT64_MAX : 16 * RESTART_NODES;
+typedef struct separation_budget {
+    search *s;
+    uint64_t work;
+} separation_budget;
+
+static bool stop_separation(void *context, uint64_t cost) {
+    separation_budget *budget = context;
+    if (budget->work <= cost || spend(budget->s, cost)) return true;
+    budget->work -= cost;
+    return false;
+}
+
+typedef struct improver {
+    search *s;
+    const planner_problem *problem;
+    planner_solution *solution;
+    size_t quantum; /* divides all sizes, alignments and fixed offsets, and so all heights */
+    base_arena *arena;
+    separation *apart; /* made when first needed */
+    bool no_separation;
+    size_t *offsets;
+    uint64_t seed;
+} improver;
+
+static void take(improver *m, const size_t *offsets) {
+    memcpy(m->solution->offsets, offsets, m->problem->buffer_count * sizeof *offsets);
+    m->solution->height = height_of(m->problem, offsets);
+}
+
+static bool pull_apart(improver *m, size_t target, uint64_t work) {
+    if (!m->apart && !m->no_separation) {
+        m->apart = separation_new(&m->s->sky, m->quantum, m->arena);
+        m->offsets = BASE_ARRAY(m->arena, size_t, m->problem->buffer_count);
+        m->no_separation = !m->apart || !m->offsets;
+    }
+    if (m->no_separation) return false;
+    separation_budget budget = {m->s, work};
+    memcpy(m->offsets, m->solution->offsets, m->problem->buffer_count * sizeof *m->offsets);
+    if (!separation_run(m->apart, target, mix(m->seed++), stop_separation, &budget, m->offsets)) return false;
+    take(m, m->offsets);
+    return true;
+}
+
+/* Narrows [lower_bound, height] of the solution until they meet or the time is over. */
+static void improve(improver *m) {
+    planner_solution *solution = m->solution;
+    size_t enough = m->problem->capacity, quantum = m->quantum;
+    uint64_t work = m->s->timed ? TARGET_WORK * m->s->node_work : UNTIMED_WORK / 4;
+    /* What is asked for is asked most; a descent to the end takes a node for each buffer. */
+    uint64_t least = 4 * m->problem->buffer_count;
+    size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
+    size_t target = goal;
     while (solution->height > solution->lower_bound && solution->height > enough) {
-        outcome result = decide(s, target, nodes);
+        uint64_t nodes = work / (target == goal ? 1 : 16) / m->s->node_work;
+        outcome result = decide(m->s, target, nodes < least ? least : nodes);
+        if (m->s->sky.out_of_memory || (result == STOPPED && m->s->out_of_time)) return;
         if (result == SOLVED) {
-            memcpy(solution->offsets, s->sky.offsets, problem->buffer_count * sizeof *solution->offsets);
-            solution->height = height_of(problem, solution->offsets);
+            take(m, m->s->sky.offsets);
         } else if (result == FAILED) {
             size_t next = target - target % quantum;
-            if (!base_size_add(next, quantum, &solution->lower_bound)) return;
-            if (enough) return; /* it does not fit */
-        } else if (s->out_of_time || s->sky.out_of_memory) {
+            if (!base_size_add(next, quantum, &next)) return;
+            solution->lower_bound = next;
+            if (goal < next) goal = next;
+        } else if (pull_apart(m, target, work / (target == goal ? 4 : 8))) {
+            result = SOLVED;
+        } else if (m->s->out_of_time) {
             return;
         } else if (solution->height - target <= 2 * quantum) {
-            /* Every target up to the best known was too hard: again from the bound, with more patience. */
-            nodes = nodes < UINT64_MAX / 8 ? 8 * nodes : nodes;
-            target = solution->lower_bound;
+            /* Every target up to the best known was too hard: again from the goal, with more patience. */
+            work = work < UINT64_MAX / 8 ? 4 * work : work;
+            target = goal;
             continue;
         }
-        size_t from = result == STOPPED ? target : solution->lower_bound;
-        target = from + (solution->height - from) / 2;
+        size_t from = result == STOPPED ? target : goal;
+        target = from < solution->height ? from + (solution->height - from) / 2 : goal;
         target -= target % quantum;
-        if (target < solution->lower_bound) target = solution->lower_bound;
+        if (target < goal) target = goal;
     }
 }
 
@@ -314,9 +404,15 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
     if (!search_init(&s, problem, options->seconds, &memory)) {
         status = base_fail_memory(report);
     } else {
-        improve(&s, problem, quantum ? quantum : 1, solution);
+        improver m = {.s = &s,
+                      .problem = problem,
+                      .solution = solution,
+                      .quantum = quantum ? quantum : 1,
+                      .arena = &memory};
+        improve(&m);
         if (s.sky.out_of_memory) status = base_fail_memory(report);
     }
+    free(s.stack);
     skyline_free(&s.sky);
     base_arena_free(&memory);
     return status;

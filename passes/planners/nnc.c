@@ -170,7 +170,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
         offsets[order[k]] = (end - a->problem->buffers[order[k]].size) & ~(alignment_of(a, order[k]) - 1);
         planner_overlaps_add(&a->overlaps, order[k]);
     }
-    memcpy(a->offsets, offsets, a->problem->buffer_count * sizeof *offsets);
+    for (size_t k = 0; k < count; k++) a->offsets[order[k]] = offsets[order[k]]; /* of empty ones it stays */
     return true;
 }
 

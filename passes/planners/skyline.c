@@ -84,6 +84,9 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     uint32_t m = s->section_count;
     s->cover_starts = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->floor = BASE_ARRAY(arena, size_t, m);
+    s->top = BASE_ARRAY(arena, size_t, m);
+    s->lifts = BASE_ARRAY(arena, size_t, m);
+    s->levels = BASE_ARRAY(arena, size_t, n);
     s->to_come = BASE_ARRAY(arena, size_t, m);
     s->left = BASE_ARRAY(arena, uint32_t, m);
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
@@ -94,8 +97,9 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     s->sets = BASE_ARRAY(arena, uint64_t, m);
     s->keys = BASE_ARRAY(arena, uint64_t, n);
     s->slot_starts = BASE_ARRAY(arena, uint32_t, n);
-    if (!s->cover_starts || !s->floor || !s->to_come || !s->left || !s->spans || !s->queue || !s->queued ||
-        !s->fits || !s->known || !s->sets || !s->keys || !s->slot_starts)
+    if (!s->cover_starts || !s->floor || !s->top || !s->lifts || !s->levels || !s->to_come || !s->left ||
+        !s->spans || !s->queue || !s->queued || !s->fits || !s->known || !s->sets || !s->keys ||
+        !s->slot_starts)
         return false;
 
     size_t cover_count = 0;
@@ -202,14 +206,57 @@ static void take_back(skyline *s, uint32_t b) {
     }
 }
 
+void skyline_set_placed(skyline *s, uint32_t b, bool placed);
+void skyline_set_placed(skyline *s, uint32_t b, bool placed) {
+    if (placed) {
+        place(s, b);
+        return;
+    }
+    const skyline_item *i = &s->items[b];
+    uint32_t *slots = &s->slots[s->slot_starts[b]];
+    for (uint32_t k = i->first; k < i->last; k++) {
+        uint32_t last = s->cover_starts[k] + s->left[k], slot = slots[k - i->first], other = s->covers[last];
+        s->covers[slot] = other;
+        s->slots[s->slot_starts[other] + k - s->items[other].first] = slot;
+        s->covers[last] = b;
+        slots[k - i->first] = last;
+    }
+    take_back(s, b);
+}
+
 static void forget_fits(skyline *s, uint32_t b) {
     for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) s->known[k] = false;
+}
+
+/* The lowest offset from `offset` on at which b may lie. */
+static size_t settle(const skyline *s, uint32_t b, size_t offset) {
+    const skyline_item *i = &s->items[b];
+    if (i->fixed != PLANNER_NOT_FIXED) return offset <= i->fixed ? i->fixed : SIZE_MAX;
+    if (i->alignment == 1) return offset;
+    size_t aligned;
+    return base_size_align(offset, i->alignment, &aligned) ? aligned : SIZE_MAX;
+}
+
+/* b, put down on this top, lies at its start. */
+static bool carries(const skyline *s, size_t top, uint32_t b) {
+    return top <= s->start[b] && s->start[b] - top < s->items[b].alignment;
+}
+
+/* What the top of section k carries, or no longer carries. */
+static void forget_carried(skyline *s, uint32_t k) {
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    for (uint32_t c = 0; c < s->left[k]; c++) {
+        if (carries(s, s->top[k], covers[c])) forget_fits(s, covers[c]);
+    }
 }
 
 void skyline_undo(skyline *s, size_t mark) {
     while (s->trail_count > mark) {
         const skyline_change *c = &s->trail[--s->trail_count];
-        if (c->what == SKYLINE_FLOOR) {
+        if (c->what == SKYLINE_TOP) {
+            forget_carried(s, c->index);
+            s->top[c->index] = c->before;
+        } else if (c->what == SKYLINE_FLOOR) {
             s->floor[c->index] = c->before;
             s->known[c->index] = false;
         } else if (c->what == SKYLINE_START) {
@@ -223,12 +270,24 @@ void skyline_undo(skyline *s, size_t mark) {
 
 /* ---- inference ----------------------------------------------------------------------------------------- */
 
-/* The lowest offset from `offset` on at which b may lie. */
-static size_t settle(const skyline *s, uint32_t b, size_t offset) {
-    const skyline_item *i = &s->items[b];
-    if (i->fixed != PLANNER_NOT_FIXED) return offset <= i->fixed ? i->fixed : SIZE_MAX;
-    size_t aligned;
-    return base_size_align(offset, i->alignment, &aligned) ? aligned : SIZE_MAX;
+static bool died(skyline *s, uint32_t k) {
+    s->died = k;
+    return false;
+}
+
+static void clear_queue(skyline *s) {
+    while (s->queue_count > 0) s->queued[s->queue[--s->queue_count]] = false;
+}
+
+/* Sections whose floor this may raise are looked at again, but for `known`. */
+static bool set_start(skyline *s, uint32_t b, size_t start, uint32_t known) {
+    if (!remember(s, SKYLINE_START, b, s->start[b])) return false;
+    s->start[b] = start;
+    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
+        s->known[k] = false;
+        if (k != known && s->floor[k] < start) enqueue(s, k);
+    }
+    return true;
 }
 
 /* Starts follow the floor of section k; gives the least of them. False: no solution. */
@@ -241,12 +300,7 @@ static bool update_starts(skyline *s, uint32_t k, size_t *least) {
         if (s->start[b] < low) {
             size_t start = settle(s, b, low);
             if (start > s->capacity || s->items[b].size > s->capacity - start) return false;
-            if (!remember(s, SKYLINE_START, b, s->start[b])) return false;
-            s->start[b] = start;
-            for (uint32_t other = s->items[b].first; other < s->items[b].last; other++) {
-                s->known[other] = false;
-                if (other != k && s->floor[other] < start) enqueue(s, other);
-            }
+            if (!set_start(s, b, start, k)) return false;
         }
         if (s->start[b] < *least) *least = s->start[b];
     }
@@ -314,6 +368,145 @@ static bool raise(skyline *s, uint32_t k, size_t level) {
     return true;
 }
 
+static bool carried(const skyline *s, uint32_t b) {
+    size_t start = s->start[b];
+    if (start == 0 || s->items[b].fixed != PLANNER_NOT_FIXED) return true;
+    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
+        if (carries(s, s->top[k], b)) return true;
+    }
+    return false;
+}
+
+bool skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
+    return !s->placed[b] && s->start[b] == s->floor[k] &&
+           (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]) && carried(s, b);
+}
+
+uint32_t skyline_count_fits(skyline *s, uint32_t k) {
+    if (s->known[k]) return s->fits[k];
+    uint32_t count = 0;
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    for (uint32_t c = 0; c < s->left[k]; c++) count += skyline_fits(s, covers[c], k);
+    s->known[k] = true;
+    return s->fits[k] = count;
+}
+
+/* No buffer to come starts at the floor of section k, which lies in the valley [first, last): each that could
+ * is lifted by one that does not cover k, or by one that does and is lifted itself. */
+static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
+    size_t floor = s->floor[k];
+    for (int side = 0; side < 2; side++) {
+        size_t least = SIZE_MAX;
+        for (uint32_t j = k;;) {
+            if (side == 0 ? j == first : j + 1 == last) break;
+            j = side == 0 ? j - 1 : j + 1;
+            const uint32_t *covers = &s->covers[s->cover_starts[j]];
+            for (uint32_t c = 0; c < s->left[j]; c++) {
+                const skyline_item *i = &s->items[covers[c]];
+                if (i->first <= k && k < i->last) continue;
+                size_t top = s->start[covers[c]] + i->size;
+                if (top < least) least = top;
+            }
+            s->lifts[j] = least;
+        }
+    }
+    const uint32_t *covers = &s->covers[s->cover_starts[k]];
+    uint32_t count = s->left[k];
+    for (uint32_t c = 0; c < count; c++) {
+        uint32_t b = covers[c];
+        const skyline_item *i = &s->items[b];
+        s->levels[c] = s->start[b];
+        if (s->start[b] > floor) continue;
+        size_t least = SIZE_MAX;
+        if (i->first < k) least = s->lifts[i->first];
+        if (i->last > k + 1 && s->lifts[i->last - 1] < least) least = s->lifts[i->last - 1];
+        s->levels[c] = least == SIZE_MAX ? SIZE_MAX : settle(s, b, least);
+    }
+    /* The lowest ends among those that cover k; one may not lift itself. */
+    size_t lowest = SIZE_MAX, second = SIZE_MAX;
+    uint32_t lowest_at = SKYLINE_NONE;
+    for (uint32_t c = 0; c < count; c++) {
+        if (s->levels[c] > s->capacity) continue;
+        size_t top = s->levels[c] + s->items[covers[c]].size;
+        if (top < lowest) {
+            second = lowest;
+            lowest = top;
+            lowest_at = c;
+        } else if (top < second) {
+            second = top;
+        }
+    }
+    for (uint32_t c = 0; c < count; c++) {
+        uint32_t b = covers[c];
+        if (s->start[b] > floor) continue;
+        size_t by = c == lowest_at ? second : lowest;
+        size_t level = by > s->capacity ? SIZE_MAX : settle(s, b, by);
+        if (s->levels[c] < level) level = s->levels[c];
+        if (level > s->capacity || s->items[b].size > s->capacity - level) return died(s, k);
+        if (!set_start(s, b, level, SKYLINE_NONE)) return false;
+    }
+    enqueue(s, k);
+    return true;
+}
+
+/* The valley that section k lies in: equal floors that a buffer to come may span. */
+static void valley_of(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last) {
+    *first = k;
+    *last = k + 1;
+    while (*first > 0 && s->spans[*first] > 0 && s->floor[*first - 1] == s->floor[k]) --*first;
+    while (*last < s->section_count && s->spans[*last] > 0 && s->floor[*last] == s->floor[k]) ++*last;
+}
+
+/* A valley in which nothing can be put onto the floor fills up to its lower wall: the lowest buffer that comes
+ * into it would be carried by nothing, unless it reaches beyond. The same for a single section, as far as
+ * others could lift what comes there. */
+static bool fill_valley(skyline *s, uint32_t first, uint32_t last, bool *changed) {
+    uint32_t empty = SKYLINE_NONE, some = 0;
+    for (uint32_t k = first; k < last; k++) {
+        if (skyline_count_fits(s, k) > 0) some++;
+        else empty = k;
+    }
+    if (empty == SKYLINE_NONE) return true;
+    *changed = true;
+    if (some > 0) return lift(s, empty, first, last);
+    size_t level = SIZE_MAX;
+    if (first > 0 && s->spans[first] > 0) level = s->floor[first - 1];
+    if (last < s->section_count && s->spans[last] > 0 && s->floor[last] < level) level = s->floor[last];
+    for (uint32_t k = first; k < last; k++) {
+        const uint32_t *covers = &s->covers[s->cover_starts[k]];
+        for (uint32_t c = 0; c < s->left[k]; c++) {
+            uint32_t b = covers[c];
+            if (s->start[b] < level && s->start[b] > s->floor[k] && carried(s, b)) level = s->start[b];
+        }
+    }
+    if (level > s->capacity) return died(s, first);
+    for (uint32_t k = first; k < last; k++) {
+        if (!raise(s, k, level)) return false;
+    }
+    return true;
+}
+
+/* Inference until nothing changes. */
+static bool infer(skyline *s) {
+    bool changed = true;
+    while (changed) {
+        changed = false;
+        if (!propagate(s)) return false;
+        for (uint32_t k = 0, last; k < s->section_count && !changed; k = last) {
+            last = k + 1;
+            if (s->left[k] == 0) continue;
+            while (last < s->section_count && s->spans[last] > 0 && s->floor[last] == s->floor[k]) last++;
+            if (k > 0 && s->spans[k] > 0 && s->floor[k - 1] < s->floor[k]) continue;
+            if (last < s->section_count && s->spans[last] > 0 && s->floor[last] < s->floor[k]) continue;
+            if (!fill_valley(s, k, last, &changed)) {
+                clear_queue(s);
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
 bool skyline_begin(skyline *s, size_t capacity) {
     s->capacity = capacity;
     for (uint32_t b = 0; b < s->item_count; b++) {
@@ -324,57 +517,54 @@ bool skyline_begin(skyline *s, size_t capacity) {
         s->start[b] = start;
     }
     for (uint32_t k = 0; k < s->section_count; k++) enqueue(s, k);
-    return propagate(s);
+    return infer(s);
+}
+
+/* With b at its start a gap stays open below it in which another buffer has room. Moved there it would leave a
+ * solution whose offsets have a smaller sum: the one with the smallest is not lost. */
+static bool leaves_room(const skyline *s, uint32_t b) {
+    const skyline_item *i = &s->items[b];
+    size_t start = s->start[b];
+    for (uint32_t k = i->first; k < i->last; k++) {
+        if (s->top[k] == start) continue;
+        const uint32_t *covers = &s->covers[s->cover_starts[k]];
+        for (uint32_t c = 0; c < s->left[k]; c++) {
+            uint32_t other = covers[c];
+            const skyline_item *o = &s->items[other];
+            if (o->first != k || o->last > i->last || other == b || o->size > start - s->top[k] ||
+                o->fixed != PLANNER_NOT_FIXED)
+                continue;
+            size_t top = 0;
+            for (uint32_t j = o->first; j < o->last; j++) top = s->top[j] > top ? s->top[j] : top;
+            top = settle(s, other, top);
+            if (top <= start && o->size <= start - top) return true;
+        }
+    }
+    return false;
 }
 
 bool skyline_place(skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
+    if (leaves_room(s, b)) return false;
     if (!remember(s, SKYLINE_PLACED, b, 0)) return false;
     place(s, b);
     s->offsets[b] = s->start[b];
     for (uint32_t k = i->first; k < i->last; k++) {
-        if (!raise(s, k, s->start[b] + i->size)) return false;
+        size_t top = s->start[b] + i->size;
+        if (!remember(s, SKYLINE_TOP, k, s->top[k])) return false;
+        s->top[k] = top;
+        forget_carried(s, k);
+        if (!raise(s, k, top)) return false;
     }
-    return propagate(s);
+    return infer(s);
 }
 
-bool skyline_waste(skyline *s, uint32_t k, size_t level) {
-    if (level > s->capacity || s->to_come[k] > s->capacity - level) return false;
-    return raise(s, k, level) && propagate(s);
-}
-
-size_t skyline_next_level(const skyline *s, uint32_t k) {
-    size_t level = SIZE_MAX;
-    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k] + s->left[k]; c++) {
-        uint32_t b = s->covers[c];
-        if (s->start[b] > s->floor[k]) {
-            if (s->start[b] < level) level = s->start[b];
-            continue;
-        }
-        /* It would start at the floor: what lifts it does not cover k, or would be the lower one itself. */
-        for (uint32_t other = s->items[b].first; other < s->items[b].last; other++) {
-            if (other == k) continue;
-            for (uint32_t d = s->cover_starts[other]; d < s->cover_starts[other] + s->left[other]; d++) {
-                uint32_t lift = s->covers[d];
-                if (s->items[lift].first <= k && k < s->items[lift].last) continue;
-                size_t top = s->start[lift] + s->items[lift].size;
-                if (top < level) level = top;
-            }
-        }
+bool skyline_waste(skyline *s, uint32_t k) {
+    uint32_t first, last;
+    valley_of(s, k, &first, &last);
+    if (!lift(s, k, first, last)) {
+        clear_queue(s);
+        return false;
     }
-    return level;
-}
-
-bool skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
-    return !s->placed[b] && s->start[b] == s->floor[k] &&
-           (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]);
-}
-
-uint32_t skyline_count_fits(skyline *s, uint32_t k) {
-    if (s->known[k]) return s->fits[k];
-    uint32_t count = 0;
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    for (uint32_t c = 0; c < s->left[k]; c++) count += skyline_fits(s, covers[c], k);
-    s->known[k] = true;
-    return s->fits[k] = count;
+    return infer(s);
 }

@@ -26,7 +26,7 @@ typedef struct skyline_item {
 } skyline_item;
 
 typedef struct skyline_change {
-    enum { SKYLINE_FLOOR, SKYLINE_START, SKYLINE_PLACED } what;
+    enum { SKYLINE_TOP, SKYLINE_FLOOR, SKYLINE_START, SKYLINE_PLACED } what;
     uint32_t index;
     size_t before;
 } skyline_change;
@@ -43,6 +43,7 @@ typedef struct skyline {
     uint32_t *slots,
         *slot_starts; /* buffer b stands in section k at covers[slots[slot_starts[b] + k - first]] */
     size_t *floor, *start;
+    size_t *top;     /* by section: the end of the highest buffer placed */
     size_t *to_come; /* by section: the sum of the sizes of buffers still to come */
     uint32_t *left;  /* by section: their number */
     uint32_t *spans; /* by section: those that also cover the section before */
@@ -53,12 +54,13 @@ typedef struct skyline {
     uint32_t *queue; /* sections to look at again */
     bool *queued;
     size_t queue_count;
-    uint32_t *fits; /* by section: how many buffers fit (skyline_fits), where known */
-    bool *known;    /* by section: nothing that fits[] depends on has changed */
-    uint64_t *keys; /* of a buffer, for hashing sets */
-    uint64_t *sets; /* by section: the sum of the keys of those to come whose life begins there */
-    uint32_t died;  /* the section at which inference failed last */
-    size_t *above;  /* room for inference: sizes of buffers that start higher than their section's reach */
+    uint32_t *fits;         /* by section: how many buffers fit (skyline_fits), where known */
+    bool *known;            /* by section: nothing that fits[] depends on has changed */
+    uint64_t *keys;         /* of a buffer, for hashing sets */
+    uint64_t *sets;         /* by section: the sum of the keys of those to come whose life begins there */
+    uint32_t died;          /* the section at which inference failed last */
+    size_t *lifts, *levels; /* room for inference: by section, by buffer in a section */
+    size_t *above; /* room for inference: sizes of buffers that start higher than their section's reach */
     bool out_of_memory;
 } skyline;
 
@@ -71,17 +73,16 @@ void skyline_free(skyline *s);
 bool skyline_begin(skyline *s, size_t capacity);
 /* Places buffer b at its start and infers; false: no solution this way. */
 bool skyline_place(skyline *s, uint32_t b);
-/* Gives up the room of section k below `level` and infers; false: no solution this way. */
-bool skyline_waste(skyline *s, uint32_t k, size_t level);
+/* No buffer to come starts at the floor of section k of a valley; infers. False: no solution this way. */
+bool skyline_waste(skyline *s, uint32_t k);
 /* Takes back all changes since trail_count was `mark`. */
 void skyline_undo(skyline *s, size_t mark);
 
-/* The least offset above its floor at which a buffer may start in section k: a start that is higher already,
- * or the top of a buffer that could lift one whose start is the floor. SIZE_MAX: there is none. */
-size_t skyline_next_level(const skyline *s, uint32_t k);
 /* How many buffers fit in section k. */
+void skyline_set_placed(skyline *s, uint32_t b, bool placed);
 uint32_t skyline_count_fits(skyline *s, uint32_t k);
-/* b is still to come and starts exactly at the floor of section k. */
+/* b is still to come, starts exactly at the floor of section k, and something that is placed carries it
+ * there. */
 bool skyline_fits(const skyline *s, uint32_t b, uint32_t k);
 
 #endif

@@ -1,0 +1,29 @@
+/* separate.h: solutions found by pulling apart buffers that overlap.
+ *
+ * The other way round than a skyline: every buffer has a place below the capacity from the start, and overlaps
+ * are removed one after the other. It proves nothing, but where there is some slack it gets lower than planners
+ * that never take back what they did.
+ */
+#ifndef OURO_SEPARATE_H
+#define OURO_SEPARATE_H
+
+#include "passes/planners/skyline.h"
+
+/* Is asked before each step with what the step costs, in units of about a microsecond; true: give up. */
+typedef bool separate_stop(void *context, uint64_t cost);
+
+/* The pairs of buffers that interfere, with the weight of their overlaps. */
+typedef struct separation separation;
+
+/* From the sections of a skyline, which is not changed. NULL where memory runs out or where there are too many
+ * pairs for this to be of use. All memory is in `arena`. `quantum` divides all sizes, alignments and fixed
+ * offsets. */
+separation *separation_new(const skyline *sky, size_t quantum, base_arena *arena);
+
+/* Looks for a solution of at most `capacity`, a multiple of the quantum, starting from `offsets`; those that do
+ * not fit start anywhere. True: `offsets` is a solution. The same call gives the same answer: chance comes
+ * from the seed only. */
+bool separation_run(separation *s, size_t capacity, uint64_t seed, separate_stop *stop, void *context,
+                    size_t *offsets);
+
+#endif
