@@ -31,10 +31,12 @@
 
 enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8, HEURISTICS = 4 };
 enum {
-    RESTART_NODES = 1024,
-    TARGET_WORK = 65536,   /* for the height that is asked for, at first */
-    UNTIMED_WORK = 60000, /* where no time is given */
-    DEEPEST = 8192,        /* decisions on a path: what the stack of a thread bears */
+    SHORT_RESTART = 1024, /* nodes; short and long ones take turns, as each is better on some problems */
+    LONG_RESTART = 4096,
+    TARGET_WORK = 65536,  /* for the height that is asked for, at first */
+    UNTIMED_WORK = 80000, /* where no time is given */
+    DEEPEST = 8192,       /* decisions on a path: what the stack of a thread bears */
+    SEARCHED_BUFFERS = 1 << 16,
     COVERS_OF_WORK = 4096, /* a node of a problem with so many buffers in all sections is one unit of work */
 };
 
@@ -248,7 +250,8 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
     for (uint64_t restart = 1; spent < nodes; restart++) {
         s->nodes = 0;
-        s->node_limit = (RESTART_NODES + 2 * (uint64_t)s->sky.item_count) * luby(restart);
+        uint64_t unit = restart % 2 ? SHORT_RESTART : LONG_RESTART;
+        s->node_limit = (unit + 2 * (uint64_t)s->sky.item_count) * luby(restart);
         s->out_of_nodes = false;
         s->random = mix(restart);
         s->depth = 0;
@@ -352,7 +355,7 @@ static bool pull_apart(improver *m, size_t target, uint64_t work) {
 static void improve(improver *m) {
     planner_solution *solution = m->solution;
     size_t enough = m->problem->capacity, quantum = m->quantum;
-    uint64_t work = m->s->timed ? TARGET_WORK * m->s->node_work : UNTIMED_WORK / 4;
+    uint64_t work = m->s->timed ? TARGET_WORK * m->s->node_work : UNTIMED_WORK / 2;
     /* What is asked for is asked most; a descent to the end takes a node for each buffer. */
     uint64_t least = 4 * m->problem->buffer_count;
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
@@ -389,8 +392,9 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
                           planner_solution *solution, base_report *report) {
     base_status status = BASE_OK;
     if (solution->height <= solution->lower_bound || solution->height <= problem->capacity) return BASE_OK;
-    /* Interference that is listed has no sections; there the quick answer stands. */
-    if (problem->starts) return BASE_OK;
+    /* Interference that is listed has no sections, and no search gets anywhere on very many buffers; there the
+     * quick answer stands. */
+    if (problem->starts || problem->buffer_count > SEARCHED_BUFFERS) return BASE_OK;
 
     search s;
     base_arena memory;
@@ -402,7 +406,7 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
         if (problem->buffers[b].fixed != PLANNER_NOT_FIXED) quantum = gcd(quantum, problem->buffers[b].fixed);
     }
     if (!search_init(&s, problem, options->seconds, &memory)) {
-        status = base_fail_memory(report);
+        if (!s.sky.too_large) status = base_fail_memory(report);
     } else {
         improver m = {.s = &s,
                       .problem = problem,
@@ -420,10 +424,19 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
-    /* What the quick planners find is where the search starts from: it never returns anything worse. */
+    /* What the quick planners find is where the search starts from: it never returns anything worse. Their
+     * time counts. */
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
     base_status status = quick_best(problem, arena, solution, report);
     if (status != BASE_OK) return status;
-    return exact_improve(problem, options, arena, solution, report);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    planner_options rest = *options;
+    if (rest.seconds > 0) {
+        rest.seconds -= (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+        if (rest.seconds <= 0) return BASE_OK;
+    }
+    return exact_improve(problem, &rest, arena, solution, report);
 }
 
 const planner planner_exact = {

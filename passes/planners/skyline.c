@@ -127,7 +127,8 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
         if (cover_count <= UINT32_MAX) s->slot_starts[b] = (uint32_t)cover_count;
         cover_count += i->last - i->first;
     }
-    if (cover_count > UINT32_MAX / 2) return false;
+    s->too_large = cover_count > SKYLINE_COVERS;
+    if (s->too_large) return false;
     s->covers = BASE_ARRAY(arena, uint32_t, cover_count);
     s->slots = BASE_ARRAY(arena, uint32_t, cover_count);
     s->above = BASE_ARRAY(arena, size_t, 2 * (size_t)n);

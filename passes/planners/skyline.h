@@ -18,6 +18,7 @@
 #include "passes/planner.h"
 
 #define SKYLINE_NONE UINT32_MAX
+#define SKYLINE_COVERS ((size_t)1 << 26)
 
 typedef struct skyline_item {
     size_t size, alignment, fixed;
@@ -62,10 +63,12 @@ typedef struct skyline {
     size_t *lifts, *levels; /* room for inference: by section, by buffer in a section */
     size_t *above; /* room for inference: sizes of buffers that start higher than their section's reach */
     bool out_of_memory;
+    bool too_large; /* skyline_init refused: buffers times sections are beyond SKYLINE_COVERS */
 } skyline;
 
 /* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL).
- * Buffers of size 0 are placed already. False when memory runs out or the sum of sizes overflows. */
+ * Buffers of size 0 are placed already. False when memory runs out, the sum of sizes overflows, or the problem
+ * is too large. */
 bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena);
 void skyline_free(skyline *s);
 
