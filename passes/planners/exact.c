@@ -371,7 +371,7 @@ static void improve(improver *m) {
             if (!base_size_add(next, quantum, &next)) return;
             solution->lower_bound = next;
             if (goal < next) goal = next;
-        } else if (pull_apart(m, target, work / (target == goal ? 4 : 8))) {
+        } else if (pull_apart(m, target, work / (target == goal ? 4 : 2))) {
             result = SOLVED;
         } else if (m->s->out_of_time) {
             return;
