@@ -68,7 +68,9 @@ static base_status define_output(import_node *n, ir_node *node, uint32_t index, 
     if (!shape) return import_define(n, index, value);
     ir_value *pair[] = {value, shape};
     if (!import_infer(n->importer, node)) return import_memory(n);
-    value = import_make(n, OP_RESHAPE, NONE, 2, pair);
+    op_attributes literal = NONE;
+    if (!import_attributes_add_integer(n, &literal, "allowzero", 1)) return import_memory(n);
+    value = import_make(n, OP_RESHAPE, literal, 2, pair);
     return value ? import_define(n, index, value) : import_memory(n);
 }
 

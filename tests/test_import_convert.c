@@ -77,6 +77,8 @@ static const conversion conversions[] = {
     {"Softmax", 11, "x:1:2,3,4", "y", "axis i -1"},
     {"Softmax", 11, "x:1:2,3,4", "y", ""},
     {"LogSoftmax", 1, "x:1:-", "y", "axis i 2"},
+    {"Softmax", 11, "x:1:2,0,4", "y", ""},
+    {"Hardmax", 11, "x:1:2,3,0,4", "y", ""},
     {"Softmax", 13, "x:1:2,3,4", "y", ""},
     {"GRU", 3, "x:1:5,1,2;w:1:1,9,2;r:1:1,9,3", ",last", "hidden_size i 3;output_sequence i 0"},
     /* what does nothing when a model runs */

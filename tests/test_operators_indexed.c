@@ -308,6 +308,12 @@ static const indexed_case cases[] = {
      "",
      {{1, 0}},
      {1, 0, 1, 0}},
+    {"of a length that is an input",
+     "%x: float32[1,2,1], %n: int64[]",
+     "%y: float32[1,?,2] = DFT(%x, %n) {onesided = 1}",
+     "",
+     {{1, 0}, {5}},
+     {1, 0, 1, 0, 1, 0, END}},
     {"of no rows", "%x: float32[0,0]", "%y: float32[] = Det(%x)", "", {{0}}, {1}},
 };
 

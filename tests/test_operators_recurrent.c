@@ -1,5 +1,6 @@
 /* test_operators_recurrent.c: RNN, GRU and LSTM against the equations of their descriptions, written down
  * once more, plainly: one number at a time, in double. Random shapes and attributes; the seed is printed. */
+#include "runtime/kernels/kernels.h"
 #include "runtime/kernel.h"
 #include <math.h>
 #include <setjmp.h>
@@ -121,18 +122,23 @@ static op_tensor tensor(op_dtype dtype, void *data, int rank, int a, int b, int 
     return made;
 }
 
-static void check_case(recurrence *k, int threads, bool wide) {
+static void check_case(recurrence *k, int threads, op_dtype type) {
+    const bool wide = type == OP_DOUBLE, half = rt_is_half(type);
     int n = k->hidden, s0 = k->batch_first ? k->batch : k->directions,
         s1 = k->batch_first ? k->directions : k->batch;
     static double wide_data[8][LARGEST];
+    static uint16_t half_data[8][LARGEST];
     float *parts[8] = {k->x, k->w, k->r, k->b, NULL, k->h0, k->c0, k->p};
     void *data[8];
     for (int i = 0; i < 8; i++) {
         data[i] = parts[i];
         for (int e = 0; parts[i] && wide && e < LARGEST; e++) wide_data[i][e] = parts[i][e];
         if (parts[i] && wide) data[i] = wide_data[i];
+        if (parts[i] && half) {
+            rt_half_store(type, half_data[i], parts[i], LARGEST);
+            data[i] = half_data[i];
+        }
     }
-    op_dtype type = wide ? OP_DOUBLE : OP_FLOAT;
     op_tensor none = {.type = {.dtype = OP_NONE, .shape.rank = -1}};
     op_tensor inputs[8] = {
         k->batch_first ? tensor(type, data[0], 3, k->batch, k->sequence, k->input, 0)
@@ -171,13 +177,22 @@ static void check_case(recurrence *k, int threads, bool wide) {
         fail_msg("%s", report.text);
     }
     const double *expected[3] = {k->y, k->yh, k->yc};
-    double tolerance = wide ? 1e-12 : 2e-5;
+    double tolerance = wide ? 1e-12 : type == OP_FLOAT16 ? 1e-3 : type == OP_BFLOAT16 ? 8e-3 : 2e-5;
     for (uint32_t o = 0; o < call.output_count; o++) {
         int64_t count;
         assert_true(op_shape_elements(&outputs[o].type.shape, &count));
         for (int64_t i = 0; i < count; i++) {
-            double got = wide ? ((double *)outputs[o].data)[i] : (double)((float *)outputs[o].data)[i];
-            if (!(fabs(got - expected[o][i]) <= tolerance)) {
+            double got = 0;
+            float single;
+            if (wide) {
+                got = ((double *)outputs[o].data)[i];
+            } else if (half) {
+                rt_half_load(type, &single, (uint16_t *)outputs[o].data + i, 1);
+                got = (double)single;
+            } else {
+                got = (double)((float *)outputs[o].data)[i];
+            }
+            if (!(fabs(got - expected[o][i]) <= tolerance * (half ? 1 + fabs(expected[o][i]) : 1))) {
                 fail_msg("%s output %u element %lld: %g, expected %g", op_row_of(k->code)->name, o,
                          (long long)i, got, expected[o][i]);
             }
@@ -213,9 +228,18 @@ static void test_equations(void **unused) {
         k->clip = 0.5f;
         for (int b = 0; b < k->batch; b++) k->length[b] = (int32_t)random_number((uint64_t)k->sequence + 1);
         float *parts[7] = {k->x, k->w, k->r, k->b, k->p, k->h0, k->c0};
-        for (int p = 0; p < 7; p++) fill(parts[p]);
+        static const op_dtype types[6] = {OP_FLOAT, OP_FLOAT16, OP_FLOAT, OP_BFLOAT16, OP_DOUBLE, OP_FLOAT};
+        const op_dtype type = types[i / 3 % 6];
+        for (int p = 0; p < 7; p++) {
+            fill(parts[p]);
+            for (int e = 0; rt_is_half(type) && e < LARGEST; e++) {
+                uint16_t rounded;
+                rt_half_store(type, &rounded, parts[p] + e, 1);
+                rt_half_load(type, parts[p] + e, &rounded, 1);
+            }
+        }
         reference(k);
-        check_case(k, 1 + i % 2, i % 5 == 4);
+        check_case(k, 1 + i % 2, type);
     }
     free(k);
 }

@@ -1,4 +1,5 @@
-/* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double. */
+/* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double;
+ * 16-bit floats are computed on in float. */
 #include "runtime/kernels/kernels.h"
 #include "runtime/kernels/product.h"
 #include "runtime/kernels/vector_math.h"
@@ -55,6 +56,7 @@ typedef struct recurrent {
     /* Scratch: the gates and states; R in panels of RT_PANEL rows (0: it is read as it is); panels of the projection. */
     size_t state_bytes, panel_bytes;
     int64_t panel_floats; /* of one gate */
+    size_t inner_bytes;   /* 16-bit floats: the scratch of the computation in float, before its copies */
 } recurrent;
 
 /* [sequence * batch, input] times [input, gates * hidden]. */
@@ -121,7 +123,51 @@ static void pack_panels(const recurrent *k, const float *r, float *panels) {
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
-    return (dtype == OP_FLOAT || dtype == OP_DOUBLE) && rt_accepts_plain(call);
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_plain(call);
+}
+
+/* Bytes of a copy in float; false: too many. */
+static bool float_copy_bytes(const op_type *type, size_t *bytes) {
+    op_type copy = *type;
+    copy.dtype = OP_FLOAT;
+    return op_type_bytes(&copy, bytes) && base_size_align(*bytes, RT_ALIGNMENT, bytes);
+}
+
+/* The tensor's place among the copies in float; absent tensors have none. Extents were checked by prepare. */
+static op_tensor float_copy(const op_tensor *tensor, char **free, int64_t *count) {
+    op_tensor copy = *tensor;
+    size_t bytes = 0;
+    *count = 0;
+    op_shape_elements(&tensor->type.shape, count);
+    float_copy_bytes(&tensor->type, &bytes);
+    copy.type.dtype = OP_FLOAT;
+    copy.data = *free;
+    *free += bytes;
+    return copy;
+}
+
+static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                            void *scratch, base_report *report) {
+    const recurrent *k = prepared->state;
+    char *free = (char *)scratch + k->inner_bytes;
+    op_tensor in[8], out[3];
+    int64_t count, counts[3] = {0};
+    for (uint32_t i = 0; i < k->inputs; i++) {
+        in[i] = inputs[i];
+        if (!rt_is_half(inputs[i].type.dtype)) continue;
+        in[i] = float_copy(&inputs[i], &free, &count);
+        rt_half_load(inputs[i].type.dtype, in[i].data, inputs[i].data, count);
+    }
+    for (uint32_t o = 0; o < k->outputs; o++) {
+        out[o] = outputs[o];
+        if (rt_is_half(outputs[o].type.dtype)) out[o] = float_copy(&outputs[o], &free, &counts[o]);
+    }
+    base_status status = run_float(prepared, in, out, scratch, report);
+    for (uint32_t o = 0; status == BASE_OK && o < k->outputs; o++) {
+        if (rt_is_half(outputs[o].type.dtype))
+            rt_half_store(outputs[o].type.dtype, outputs[o].data, out[o].data, counts[o]);
+    }
+    return status;
 }
 
 static bool same_name(const op_string *text, const char *name) {
@@ -193,7 +239,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (status != BASE_OK) return status;
 
     /* Panels pay where several sequences share them, over several steps. */
-    const op_dtype dtype = call->inputs[0].type.dtype;
+    const bool half = rt_is_half(call->inputs[0].type.dtype);
+    const op_dtype dtype = half ? OP_FLOAT : call->inputs[0].type.dtype;
     const bool panels = dtype == OP_FLOAT && k->batch >= 2 && k->sequence >= 4;
     size_t wide, rows, elements, states, hidden = (size_t)k->hidden,
                                          padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
@@ -212,9 +259,21 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     fits = fits && base_size_add(k->state_bytes, k->panel_bytes, &elements) &&
            base_size_add(elements, rt_product_scratch(&projection, environment->threads),
                          &prepared->scratch_bytes);
+    if (half) {
+        size_t copy;
+        fits = fits && base_size_align(prepared->scratch_bytes, RT_ALIGNMENT, &prepared->scratch_bytes);
+        k->inner_bytes = prepared->scratch_bytes;
+        for (uint32_t i = 0; fits && i < call->input_count + call->output_count; i++) {
+            const op_type *type =
+                i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
+            if (rt_is_half(type->dtype))
+                fits = float_copy_bytes(type, &copy) &&
+                       base_size_add(prepared->scratch_bytes, copy, &prepared->scratch_bytes);
+        }
+    }
     if (!fits) return base_fail(report, BASE_INVALID, "the tensors are too large");
     prepared->state = k;
-    prepared->run = dtype == OP_FLOAT ? run_float : run_double;
+    prepared->run = half ? run_half : dtype == OP_FLOAT ? run_float : run_double;
     return BASE_OK;
 }
 

@@ -125,7 +125,8 @@ static base_status prepare_einsum(const op_call *call, const rt_environment *env
 /* ---- DFT, STFT ----------------------------------------------------------------------------------------- */
 
 typedef struct dft_state {
-    int64_t outer, extent, inner, length, bins, parts; /* parts: 1 real, 2 complex */
+    int64_t outer, extent, inner, bins, parts; /* parts: 1 real, 2 complex */
+    int64_t length;                            /* -1: input 1 holds it */
     bool inverse;
 } dft_state;
 
@@ -155,18 +156,30 @@ static void transform(op_dtype dtype, const void *line, int64_t first, int64_t s
     }
 }
 
+static int64_t scalar_at(const op_tensor *tensor) {
+    return tensor->type.dtype == OP_INT64 ? *(const int64_t *)tensor->data : *(const int32_t *)tensor->data;
+}
+
 static base_status run_dft(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                            void *scratch, base_report *report) {
     (void)scratch;
-    (void)report;
     const dft_state *s = prepared->state;
+    int64_t length = s->length;
+    if (length < 0) { /* a onesided transform whose length is computed: the shape told the bins alone */
+        length = scalar_at(&inputs[1]);
+        if (length < 1 || length / 2 + 1 != s->bins) {
+            return base_fail(report, BASE_INVALID,
+                             "a transform of length %" PRId64 " does not have %" PRId64 " bins", length,
+                             s->bins);
+        }
+    }
     for (int64_t o = 0; o < s->outer; o++) {
         for (int64_t i = 0; i < s->inner; i++) {
             for (int64_t k = 0; k < s->bins; k++) {
                 double real, imaginary;
                 int64_t to = ((o * s->bins + k) * s->inner + i) * 2;
                 transform(inputs[0].type.dtype, inputs[0].data, o * s->extent * s->inner + i, s->inner,
-                          s->parts, s->extent, NULL, s->length, s->inverse, k, &real, &imaginary);
+                          s->parts, s->extent, NULL, length, s->inverse, k, &real, &imaginary);
                 rt_element_store(outputs[0].type.dtype, outputs[0].data, to, real);
                 rt_element_store(outputs[0].type.dtype, outputs[0].data, to + 1, imaginary);
             }
@@ -194,16 +207,11 @@ static base_status prepare_dft(const op_call *call, const rt_environment *enviro
     if (op_attribute_integer(&call->attributes, "onesided", 0)) {
         /* Both lengths 2 b - 2 and 2 b - 1 have b bins: the signal's, or the one that is given, says which. */
         s->length = s->extent;
-        if (op_input_present(call, 1) && !op_input_integer(call, 1, 0, &s->length))
-            return base_fail_unsupported(report, "a onesided transform needs its length before it runs");
+        if (op_input_present(call, 1) && !op_input_integer(call, 1, 0, &s->length)) s->length = -1;
     }
     prepared->state = s;
     prepared->run = run_dft;
     return BASE_OK;
-}
-
-static int64_t scalar_at(const op_tensor *tensor) {
-    return tensor->type.dtype == OP_INT64 ? *(const int64_t *)tensor->data : *(const int32_t *)tensor->data;
 }
 
 static base_status run_stft(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,

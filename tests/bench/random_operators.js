@@ -41,13 +41,16 @@ async function run(folder) {
   const top = process.argv[2];
   for (const name of fs.readdirSync(top).sort()) {
     const folder = path.join(top, name);
-    if (!fs.existsSync(path.join(folder, 'case.json'))) continue;
+    const written = path.join(folder, 'result.json');
+    if (!fs.existsSync(path.join(folder, 'case.json')) || fs.existsSync(written)) continue;
+    // A case that ends the process has this answer, and the next process goes on behind it.
+    fs.writeFileSync(written, JSON.stringify({error: 'crashed'}));
     let result;
     try {
       result = await run(folder);
     } catch (error) {
       result = {error: String(error.message).slice(0, 300)};
     }
-    fs.writeFileSync(path.join(folder, 'result.json'), JSON.stringify(result));
+    fs.writeFileSync(written, JSON.stringify(result));
   }
 })();

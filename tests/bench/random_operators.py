@@ -1,7 +1,7 @@
 """random_operators.py generate FOLDER COUNT SEED [OPERATOR]: models of one operator each, with random shapes, types, attributes and
 inputs, as ONNX test folders without outputs; each with case.json and raw inputs for random_operators.js.
 random_operators.py collect FOLDER: the outputs that ONNX Runtime wrote become output_I.pb; cases that it refused are moved
-to FOLDER/refused. Run by random_operators.sh."""
+to FOLDER/refused, with outputs that nothing equals. Run by random_operators.sh."""
 import json
 import os
 import random
@@ -10,7 +10,9 @@ import sys
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
+
+from random_operators_wide import WIDE, change
 
 FLOATS = [np.float32, np.float32, np.float32, np.float64, np.float16]
 SIGNED = [np.int8, np.int16, np.int32, np.int64]
@@ -751,16 +753,58 @@ OPERATORS.update({
     "Gemm@7": (7, gemm), "Dropout@10": (10, unary([np.float32])), "PRelu@9": (9, prelu), "Cast@9": (9, casting), "Gather@11": (11, gathering), "Concat@4": (7, concatenation),
     "Flatten@11": (11, flatten), "LSTM@7": (7, recurrent(4)), "GRU@7": (7, recurrent(3)), "ArgMax@12": (12, arg_reduce), "Scatter@9": (9, scatter_elements), "Max@8": (8, variadic([np.float32])),
 })
+
+
+def either(one, other):
+    return lambda d: (one if d.maybe() else other)(d)
+
+
+for key, (version, row) in WIDE.items():
+    if key in OPERATORS and OPERATORS[key][0] == version:
+        row = either(OPERATORS[key][1], row)
+    elif key in OPERATORS:
+        key = f"{key}@{version}"
+    OPERATORS[key] = (version, row)
 # Attributes that a version does not have yet.
 OLD_ATTRIBUTES = {"MaxPool@8": {"ceil_mode", "dilations"}, "Scatter@9": {"reduction"}, "ArgMax@12": set(), "Concat@4": set()}
 CONSTANTS = {"Upsample@9", "Resize@10", "TopK@10", "RoiAlign", "Reshape", "Squeeze", "Unsqueeze", "Slice", "Split", "Pad", "Expand", "Tile", "ReduceSum", "TopK", "Resize", "Conv", "MatMul", "Gemm"}
+
+
+def dtype_of(inputs):
+    return int(numpy_helper.from_array(np.asarray(inputs[0])).data_type) if inputs and inputs[0] is not None else 1
+
+
+def output_types(name, opset, inputs, attributes, outputs):
+    """The types of the outputs, which ONNX Runtime wants to be told; where inference does not know, that of the values."""
+    names = ["" if x is None else f"x{i}" for i, x in enumerate(inputs)]
+    given = [helper.make_tensor_value_info(f"x{i}", dtype_of([x]), np.shape(x)) for i, x in enumerate(inputs) if x is not None]
+    results = []
+    for i in range(outputs):
+        info = onnx.ValueInfoProto()
+        info.name = f"y{i}"
+        results.append(info)
+    node = helper.make_node(name, names, [f"y{i}" for i in range(outputs)], **attributes)
+    model = helper.make_model(helper.make_graph([node], name, given, results), opset_imports=[helper.make_opsetid("", opset)])
+    try:
+        inferred = onnx.shape_inference.infer_shapes(model).graph.output
+    except RuntimeError:  # not a valid model
+        inferred = model.graph.output
+    same = dtype_of(inputs[2:]) if name == "OneHot" else dtype_of(inputs)
+    return [known.type.tensor_type.elem_type or same for known in inferred]
 
 
 def write_case(folder, name, seed):
     d = Draw(seed)
     opset, make = OPERATORS[name]
     made = make(d)
-    inputs, attributes, outputs = made[0], made[1], made[2] if len(made) > 2 else 1
+    outputs = made[2] if len(made) > 2 else 1
+    before, allowed = list(made[0]), {k: v for k, v in made[1].items() if k not in OLD_ATTRIBUTES.get(name, ())}
+    plain = name.split("@")[0]
+    inputs, attributes = change(d, name, before, allowed)
+    # ONNX's inference does not stand all that is changed.
+    types = output_types(plain, opset, before, allowed, outputs)
+    if dtype_of(before) != dtype_of(inputs):
+        types = [dtype_of(inputs) if known == dtype_of(before) else known for known in types]
     while inputs and inputs[-1] is None:
         inputs.pop()
     names, graph_inputs, initializers, data = [], [], [], []
@@ -778,8 +822,7 @@ def write_case(folder, name, seed):
             tensor = numpy_helper.from_array(value, f"x{i}")
             graph_inputs.append(helper.make_tensor_value_info(f"x{i}", tensor.data_type, value.shape))
             data.append((f"x{i}", value, tensor))
-    attributes = {k: v for k, v in attributes.items() if name not in OLD_ATTRIBUTES or k not in OLD_ATTRIBUTES[name]}
-    node = helper.make_node(name.split("@")[0], names, [f"y{i}" for i in range(outputs)], **attributes)
+    node = helper.make_node(plain, names, [f"y{i}" for i in range(outputs)], **attributes)
     results = []
     for i in range(outputs):
         info = onnx.ValueInfoProto()
@@ -787,16 +830,15 @@ def write_case(folder, name, seed):
         results.append(info)
     model = helper.make_model(helper.make_graph([node], name, graph_inputs, results, initializers), opset_imports=[helper.make_opsetid("", opset)])
     model.ir_version = 8
-    # ONNX Runtime wants the types of the outputs, which inference tells.
-    inferred = onnx.shape_inference.infer_shapes(model)
-    for info, known in zip(model.graph.output, inferred.graph.output):
-        info.type.CopyFrom(known.type)
-        info.type.tensor_type.ClearField("shape")
+    for info, known in zip(model.graph.output, types):
+        info.type.tensor_type.elem_type = known
     sets = os.path.join(folder, "test_data_set_0")
     os.makedirs(sets)
     with open(os.path.join(folder, "model.onnx"), "wb") as file:
         file.write(model.SerializeToString())
-    case = {"operator": name, "seed": seed, "inputs": [], "outputs": outputs}
+    given = ", ".join(f"{key}={attributes[key]}" for key in sorted(attributes)) + "; " + " ".join(
+        f"x{i}:{np.asarray(x).dtype}{list(np.shape(x))}" for i, x in enumerate(inputs) if x is not None)
+    case = {"operator": name, "seed": seed, "given": given, "inputs": [], "outputs": outputs}
     for i, (label, value, tensor) in enumerate(data):
         with open(os.path.join(sets, f"input_{i}.pb"), "wb") as file:
             file.write(tensor.SerializeToString())
@@ -822,7 +864,13 @@ def collect(folder):
             continue
         with open(os.path.join(path, "result.json")) as file:
             result = json.load(file)
+        with open(os.path.join(path, "case.json")) as file:
+            case = json.load(file)
         if "error" in result:
+            # ouro runs it too: an output that nothing equals tells what it takes from what it refuses.
+            for i in range(case["outputs"]):
+                with open(os.path.join(path, "test_data_set_0", f"output_{i}.pb"), "wb") as file:
+                    file.write(numpy_helper.from_array(np.zeros((11, 13, 17, 1, 1, 1, 1), np.complex64), f"y{i}").SerializeToString())
             shutil.move(path, os.path.join(refused, entry))
             continue
         for i, output in enumerate(result["outputs"]):

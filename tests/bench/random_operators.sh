@@ -1,21 +1,25 @@
 #!/usr/bin/env bash
-# random_operators.sh [-n CASES] [-s SEED] [-o OPERATOR] [-k FOLDER]: random models of one operator each, run by ouro and by ONNX Runtime,
-# with a table per operator: cases, how many agree, how many ONNX Runtime refuses, how many differ. Differences that
-# random_operators.txt explains are counted apart; each other one is printed with its case, which stays in FOLDER (default:
-# build/bench/random). Needs node, npm and python3-onnx.
+# random_operators.sh [-n CASES] [-s SEED] [-o OPERATOR] [-k FOLDER] [-b OURO]: random models of one operator each, run by ouro and
+# by ONNX Runtime, with a table per operator: cases, how many agree, how many both refuse, how many only ONNX Runtime refuses, how
+# many differ (refused by ouro alone among them). Differences that random_operators.txt explains are counted apart; each other one
+# is printed with its case, which stays in FOLDER (default: build/bench/random; refused ones in FOLDER.refused). Case NNNNN of a
+# run has the seed SEED + NNNNN. OURO: the program to test (build/ouro), a build with sanitizers, say. Needs node, npm and
+# python3-onnx.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 cases=5000
 seed=1
 bench=$root/build/bench
 folder=$bench/random
+ouro=$root/build/ouro
 operator=
-while getopts n:s:o:k: option; do
+while getopts n:s:o:k:b: option; do
     case $option in
     n) cases=$OPTARG ;;
     s) seed=$OPTARG ;;
     o) operator=$OPTARG ;;
     k) folder=$OPTARG ;;
+    b) ouro=$OPTARG ;;
     *) exit 2 ;;
     esac
 done
@@ -27,19 +31,26 @@ fi
 rm -rf "$folder"
 mkdir -p "$folder"
 /usr/bin/python3 "$root/tests/bench/random_operators.py" generate "$folder" "$cases" "$seed" $operator
-NODE_PATH=$bench/node_modules node "$root/tests/bench/random_operators.js" "$folder" 2>"$bench/random.log" || true
-/usr/bin/python3 "$root/tests/bench/random_operators.py" collect "$folder"
-mv "$folder/refused" "$bench/refused.$$"
-"$root/build/ouro" test "$folder" --json "$bench/random.json" >/dev/null || true
-# What ONNX Runtime does not take is run all the same: a message is fine, a crash is not.
-crashed=0
-for refused in "$bench/refused.$$"/*/; do
-    [ -e "$refused/model.onnx" ] || continue
-    status=0
-    "$root/build/ouro" run "$refused/model.onnx" --random 1 >/dev/null 2>&1 || status=$?
-    [ "$status" -le 3 ] || { echo "exit status $status: $refused"; crashed=$((crashed + 1)); }
+# A case that ends the process is recorded as one that ONNX Runtime does not take; the next process goes on behind it.
+for _ in $(seq 100); do
+    NODE_PATH=$bench/node_modules node "$root/tests/bench/random_operators.js" "$folder" 2>"$bench/random.log" && break
 done
-/usr/bin/python3 - "$bench/random.json" "$bench/refused.$$" "$root/tests/bench/random_operators.txt" "$crashed" <<'PYTHON'
+/usr/bin/python3 "$root/tests/bench/random_operators.py" collect "$folder"
+rm -rf "$folder.refused"
+mv "$folder/refused" "$folder.refused"
+# Exit status 1: some differ, or are refused. A crash, or a sanitizer's report, is none of these.
+crashed=0
+for set in "" .refused; do
+    status=0
+    rm -f "$bench/random$set.json"
+    "$ouro" test "$folder$set" --json "$bench/random$set.json" >/dev/null 2>"$bench/random$set.log" || status=$?
+    if [ "$status" -gt 1 ] || grep -q 'runtime error\|Sanitizer' "$bench/random$set.log"; then
+        echo "exit status $status on $folder$set:"
+        tail -n 20 "$bench/random$set.log"
+        crashed=1
+    fi
+done
+/usr/bin/python3 - "$bench/random.json" "$bench/random.refused.json" "$root/tests/bench/random_operators.txt" "$crashed" "$folder" <<'PYTHON'
 import json, os, re, sys
 from collections import Counter
 explained = []
@@ -49,30 +60,34 @@ for line in open(sys.argv[3]):
         explained.append((operator, re.compile(pattern), reason))
 counts = {}
 left = []
+def operator_of(name):
+    return name.split('_', 1)[1]
 def count(name, what):
-    counts.setdefault(name.split('_', 1)[1], Counter())[what] += 1
+    counts.setdefault(operator_of(name), Counter())[what] += 1
 for case in json.load(open(sys.argv[1]))['cases']:
-    name, reason = case['name'], case['reason']
+    name = case['name']
+    given = json.load(open(os.path.join(sys.argv[5], name, 'case.json')))['given']
+    reason = case['reason'][:300] + ' | ' + given
     if case['status'] == 'passed':
         count(name, 'agree')
-    elif any(o == name.split('_', 1)[1] and p.search(reason) for o, p, _ in explained):
+    elif any(o in ('*', operator_of(name), operator_of(name).split('@')[0]) and p.search(reason) for o, p, _ in explained):
         count(name, 'explained')
     else:
         count(name, 'differ')
         left.append((name, reason))
-for name in os.listdir(sys.argv[2]):
-    count(name, 'refused')
-print(f"{'operator':26}{'cases':>7}{'agree':>7}{'refused':>9}{'explained':>11}{'differ':>8}")
+for case in json.load(open(sys.argv[2]))['cases']:
+    # Outputs are compared after a run; all that is said before is a refusal.
+    count(case['name'], 'theirs' if re.match(r"output \d", case['reason']) else 'both')
+print(f"{'operator':26}{'cases':>7}{'agree':>7}{'refused by both':>17}{'by ORT alone':>14}{'explained':>11}{'differ':>8}")
 total = Counter()
 for operator in sorted(counts):
     c = counts[operator]
     total.update(c)
-    print(f"{operator:26}{sum(c.values()):7}{c['agree']:7}{c['refused']:9}{c['explained']:11}{c['differ']:8}")
-print(f"{'all':26}{sum(total.values()):7}{total['agree']:7}{total['refused']:9}{total['explained']:11}{total['differ']:8}")
+    print(f"{operator:26}{sum(c.values()):7}{c['agree']:7}{c['both']:17}{c['theirs']:14}{c['explained']:11}{c['differ']:8}")
+print(f"{'all':26}{sum(total.values()):7}{total['agree']:7}{total['both']:17}{total['theirs']:14}{total['explained']:11}{total['differ']:8}")
 for name, reason in left:
-    print(f"{name}: {reason[:300]}")
+    print(f"{name}: {reason}")
 sys.exit(1 if left or int(sys.argv[4]) else 0)
 PYTHON
 status=$?
-rm -rf "$bench/refused.$$"
 exit $status
