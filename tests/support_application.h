@@ -15,7 +15,7 @@
 
 #include "runtime/kernel.h"
 
-enum { APPLICATION_INPUTS = 8, APPLICATION_OUTPUTS = 2, APPLICATION_ATTRIBUTES = 16 };
+enum { APPLICATION_INPUTS = 8, APPLICATION_OUTPUTS = 3, APPLICATION_ATTRIBUTES = 16 };
 
 typedef struct application {
     op_call call;

@@ -60,9 +60,8 @@ static void *read_only(const void *data, size_t bytes) {
 static bool check(application *app, const char *onednn, const char *portable, const trial *how) {
     const rt_environment environment = {.threads = how->threads};
     application_run(app, portable, how->threads);
-    op_tensor expected = app->outputs[0];
-    int64_t count;
-    assert_true(op_shape_elements(&expected.type.shape, &count));
+    op_tensor expected[APPLICATION_OUTPUTS];
+    memcpy(expected, app->outputs, sizeof expected);
     const rt_kernel *kernel = rt_kernel_find(onednn);
     assert_non_null(kernel);
     op_tensor saved[APPLICATION_INPUTS];
@@ -72,7 +71,8 @@ static bool check(application *app, const char *onednn, const char *portable, co
     if (app->call.code == OP_CONV) preference.inputs[3] = how->layout;
     if (how->preferred && (!kernel->prefer || !kernel->prefer(&app->call, &environment, &preference)))
         return false;
-    app->outputs[0] = (op_tensor){.type = expected.type};
+    for (uint32_t o = 0; o < app->call.output_count; o++)
+        app->outputs[o] = (op_tensor){.type = expected[o].type};
     app->outputs[0].type.layout = preference.output;
     void *mappings[APPLICATION_INPUTS] = {0};
     for (uint32_t i = 0; i < app->call.input_count; i++) {
@@ -96,14 +96,17 @@ static bool check(application *app, const char *onednn, const char *portable, co
     if (!kernel->accepts(&app->call, &environment)) {
         if (how->preferred) fail_msg("seed %" PRIu64 ": prefers what it does not accept", how->seed);
         memcpy(app->inputs, saved, sizeof saved);
-        app->outputs[0] = expected;
+        memcpy(app->outputs, expected, sizeof expected);
         return false;
     }
-    op_tensor *output = &app->outputs[0];
-    assert_true(op_type_bytes(&output->type, &output->bytes));
-    if (how->in_place) output->data = app->inputs[3].data;
-    else output->data = application_memory(app, output->bytes);
-    if (!how->in_place) memset(output->data, 0x7f, output->bytes);
+    for (uint32_t o = 0; o < app->call.output_count; o++) {
+        op_tensor *output = &app->outputs[o];
+        if (output->type.dtype == OP_NONE) continue;
+        assert_true(op_type_bytes(&output->type, &output->bytes));
+        if (how->in_place) output->data = app->inputs[3].data;
+        else output->data = application_memory(app, output->bytes);
+        if (!how->in_place) memset(output->data, 0x7f, output->bytes);
+    }
 
     rt_prepared prepared;
     if (rt_kernel_prepare(kernel, &app->call, &environment, &app->arena, &prepared, &app->report) !=
@@ -128,22 +131,31 @@ static bool check(application *app, const char *onednn, const char *portable, co
     rt_kernel_release(&prepared);
 
     /* The padding is zeros, the elements are near. */
-    const op_tensor plain = reordered(app, output, OP_LAYOUT_PLAIN);
-    const op_tensor again = reordered(app, &plain, output->type.layout);
-    const float *want = expected.data, *got = plain.data;
-    for (int64_t i = 0; i < count; i++) {
-        if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i])))) {
-            fail_msg("seed %" PRIu64 ", %d threads, %s: element %" PRId64 " is %.9g, expected %.9g",
-                     how->seed, how->threads, how->preferred ? op_layout_name(output->type.layout) : "plain",
-                     i, (double)got[i], (double)want[i]);
+    for (uint32_t o = 0; o < app->call.output_count; o++) {
+        const op_tensor *output = &app->outputs[o];
+        if (output->type.dtype == OP_NONE) continue;
+        const op_tensor plain = reordered(app, output, OP_LAYOUT_PLAIN);
+        const op_tensor again = reordered(app, &plain, output->type.layout);
+        const float *want = expected[o].data, *got = plain.data;
+        int64_t count;
+        assert_true(op_shape_elements(&expected[o].type.shape, &count));
+        for (int64_t i = 0; i < count; i++) {
+            if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i])))) {
+                fail_msg("seed %" PRIu64 ", %d threads, %s: element %" PRId64 " of output %" PRIu32
+                         " is %.9g, expected %.9g",
+                         how->seed, how->threads,
+                         how->preferred ? op_layout_name(output->type.layout) : "plain", i, o, (double)got[i],
+                         (double)want[i]);
+            }
         }
+        if (output->type.layout != OP_LAYOUT_PLAIN)
+            assert_memory_equal(again.data, output->data, output->bytes);
     }
-    if (output->type.layout != OP_LAYOUT_PLAIN) assert_memory_equal(again.data, output->data, output->bytes);
     for (uint32_t i = 0; i < app->call.input_count; i++) {
         if (mappings[i]) munmap(mappings[i], app->inputs[i].bytes);
     }
     memcpy(app->inputs, saved, sizeof saved);
-    app->outputs[0] = expected;
+    memcpy(app->outputs, expected, sizeof expected);
     return true;
 }
 
@@ -466,6 +478,102 @@ static void test_gemm(void **state) {
     if (taken < 100) fail_msg("only %d of 320 were taken", taken);
 }
 
+/* ---- recurrences --------------------------------------------------------------------------------------- */
+
+static void application_texts(application *app, const char *name, size_t count, const char *const *values) {
+    op_string *texts = BASE_ARRAY(&app->arena, op_string, count);
+    assert_non_null(texts);
+    for (size_t i = 0; i < count; i++) texts[i] = (op_string){values[i], strlen(values[i])};
+    application_integer(app, name, 0);
+    op_attribute *attribute = &app->attributes[app->call.attributes.count - 1];
+    attribute->kind = OP_ATTRIBUTE_STRINGS;
+    attribute->count = count;
+    attribute->as.texts = texts;
+}
+
+static void test_recurrent(void **state) {
+    (void)state;
+    static const char *const directions[] = {"forward", "reverse", "bidirectional"};
+    static const char *const activations[] = {"Tanh", "Relu", "sigmoid"};
+    static const char *const lstm_activations[] = {"Sigmoid", "tanh", "Tanh", "sigmoid", "Tanh", "Tanh"};
+    int taken = 0;
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 7919;
+        const bool lstm = round % 3 != 0;
+        const int64_t gates = lstm ? 4 : 1, both = round % 4 == 3 ? 2 : 1,
+                      hidden = random_range(&seed, 24, round % 10 ? 80 : 300);
+        const int64_t steps = random_range(&seed, 1, 9), batch = random_range(&seed, 1, 9),
+                      input = random_range(&seed, 1, 70);
+        application app;
+        application_init(&app, lstm ? OP_LSTM : OP_RNN);
+        application_random(&app, OP_FLOAT, 3, DIMS(steps, batch, input), &seed);
+        float *w = application_random(&app, OP_FLOAT, 3, DIMS(both, gates * hidden, input), &seed);
+        float *r = application_random(&app, OP_FLOAT, 3, DIMS(both, gates * hidden, hidden), &seed);
+        for (int64_t i = 0; i < both * gates * hidden * input; i++) w[i] *= 0.2f;
+        for (int64_t i = 0; i < both * gates * hidden * hidden; i++) r[i] *= 0.2f;
+        if (round % 5) application_random(&app, OP_FLOAT, 2, DIMS(both, 2 * gates * hidden), &seed);
+        else application_absent(&app);
+        if (round % 7 == 0) {
+            int32_t *lengths = application_input(&app, OP_INT32, 1, &batch);
+            for (int64_t b = 0; b < batch; b++) lengths[b] = (int32_t)steps;
+        } else {
+            application_absent(&app);
+        }
+        for (int i = 0; i < (lstm ? 2 : 1); i++) {
+            if (round % 2) application_random(&app, OP_FLOAT, 3, DIMS(both, batch, hidden), &seed);
+            else application_absent(&app);
+        }
+        if (lstm && round % 4 > 1) application_random(&app, OP_FLOAT, 2, DIMS(both, 3 * hidden), &seed);
+        application_integer(&app, "hidden_size", hidden);
+        application_text(&app, "direction", directions[both == 2 ? 2 : round % 2]);
+        if (lstm && round % 6 == 1)
+            application_texts(&app, "activations", 3 * (size_t)both, lstm_activations);
+        if (!lstm && round % 2) {
+            const char *names[] = {activations[round % 9 / 3], activations[round % 9 / 3]};
+            application_texts(&app, "activations", (size_t)both, names);
+        }
+        app.call.output_count = lstm ? 3 : 2;
+        if (application_infer(&app) != BASE_OK) fail_msg("%s", app.report.text);
+        if (round % 8 < 3) app.outputs[1] = (op_tensor){.type = {.dtype = OP_NONE}};
+        if (lstm && round % 8 > 0 && round % 8 < 5) app.outputs[2] = (op_tensor){.type = {.dtype = OP_NONE}};
+        taken += check_threads(&app, "onednn.recurrent", "portable.recurrent", round, true, OP_LAYOUT_PLAIN);
+        application_free(&app);
+    }
+    /* oneDNN has these primitives on some machines only; there it takes nearly all. */
+    if (strstr(rt_machine_describe(false, (char[64]){0}, 64), "avx512") && taken < 180)
+        fail_msg("only %d of 240 were taken", taken);
+}
+
+/* What the primitive is not for stays with the portable kernel. */
+static void test_recurrent_refused(void **state) {
+    (void)state;
+    for (int form = 0; form < 7; form++) {
+        uint64_t seed = 3;
+        application app;
+        application_init(&app, OP_LSTM);
+        application_random(&app, OP_FLOAT, 3, DIMS(3, 4, 64), &seed);
+        application_random(&app, OP_FLOAT, 3, DIMS(1, 256, 64), &seed);
+        application_random(&app, OP_FLOAT, 3, DIMS(1, 256, 64), &seed);
+        application_absent(&app);
+        int32_t *lengths = application_input(&app, OP_INT32, 1, DIMS(4));
+        for (int b = 0; b < 4; b++) lengths[b] = 3;
+        if (form == 0) application_real(&app, "clip", 1);
+        if (form == 1) application_integer(&app, "input_forget", 1);
+        if (form == 2) lengths[2] = 2;
+        if (form == 3) app.inputs[4].data = NULL;
+        if (form == 4) application_random(&app, OP_FLOAT, 3, DIMS(1, 4, 64), &seed);
+        if (form == 5) application_texts(&app, "activations", 3, (const char *[]){"Sigmoid", "Relu", "Tanh"});
+        if (form == 6) app.inputs[2].data = NULL;
+        if (application_infer(&app) != BASE_OK) fail_msg("%s", app.report.text);
+        rt_preference preference = {0};
+        const rt_environment environment = {.threads = 1};
+        const rt_kernel *kernel = rt_kernel_find("onednn.recurrent");
+        assert_false(kernel->prefer(&app.call, &environment, &preference));
+        assert_false(kernel->accepts(&app.call, &environment));
+        application_free(&app);
+    }
+}
+
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 /* Several threads at once, each with a kernel of its own: nothing of theirs is shared, the pool of arguments
@@ -530,7 +638,9 @@ int main(void) {
                                        cmocka_unit_test(test_normalization),
                                        cmocka_unit_test(test_reorder),
                                        cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_gemm)};
+                                       cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_recurrent),
+                                       cmocka_unit_test(test_recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -17,6 +17,9 @@
  * sees no difference, except that its allocations, too, pass through the functions here to malloc (new
  * handlers and std::bad_alloc work as usual).
  *
+ * Objects of a slot are a stack: the place of the newest is given back when it goes, along with those below it that have
+ * gone before (primitives of recurrent networks make and free a few in every step).
+ *
  * An object that outlives the execution that made it (a lazily filled cache, say) is safe: a slot counts its
  * objects and is used again only when the last of them has gone.
  */
@@ -32,6 +35,12 @@ typedef struct pool_slot {
     _Alignas(64) unsigned char bytes[SLOT_BYTES];
 } pool_slot;
 
+/* Before each object of a slot. */
+typedef struct pool_object {
+    _Alignas(SLOT_ALIGNMENT) uint32_t below; /* where the header of the object below begins */
+    uint32_t gone;
+} pool_object;
+
 /* The one place of mutable memory that is shared by all sessions of a process: operator new has no argument
  * through which a session could be reached. holders[i]: 0 where slot i is free; else 1 for the thread that is
  * inside, plus one for each object in it. */
@@ -41,7 +50,8 @@ static atomic_uint holders[SLOTS];
 /* The slot of the calling thread, where it is inside: its number plus one. */
 static _Thread_local unsigned inside;
 static _Thread_local size_t used;
-static _Thread_local unsigned last; /* the slot it had last time: mostly still free, and warm */
+static _Thread_local uint32_t newest; /* where the header of the newest object begins, if any is there */
+static _Thread_local unsigned last;   /* the slot it had last time: mostly still free, and warm */
 
 void rt_argument_pool_enter(void) {
     for (unsigned i = 0; i < SLOTS; i++) {
@@ -52,7 +62,7 @@ void rt_argument_pool_enter(void) {
                                                     memory_order_relaxed)) {
             last = slot;
             inside = slot + 1;
-            used = 0;
+            used = newest = 0;
             return;
         }
     }
@@ -64,15 +74,21 @@ void rt_argument_pool_leave(void) {
     inside = 0;
 }
 
+static pool_object *object_at(size_t slot, size_t at) {
+    return (pool_object *)(void *)(slots[slot].bytes + at);
+}
+
 static void *allocate(size_t bytes) {
     if (inside && bytes <= SLOT_BYTES) {
         const size_t rounded = (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
-        const size_t needed = rounded ? rounded : SLOT_ALIGNMENT;
+        const size_t needed = sizeof(pool_object) + (rounded ? rounded : SLOT_ALIGNMENT);
         if (SLOT_BYTES - used >= needed) {
-            void *object = slots[inside - 1].bytes + used;
+            pool_object *object = object_at(inside - 1, used);
+            *object = (pool_object){.below = newest};
+            newest = (uint32_t)used;
             used += needed;
             atomic_fetch_add_explicit(&holders[inside - 1], 1, memory_order_relaxed);
-            return object;
+            return object + 1;
         }
     }
     for (;;) {
@@ -93,7 +109,15 @@ static void *allocate(size_t bytes) {
 static void release(void *object) {
     const uintptr_t address = (uintptr_t)object, first = (uintptr_t)slots;
     if (address >= first && address < first + sizeof slots) {
-        atomic_fetch_sub_explicit(&holders[(address - first) / sizeof *slots], 1, memory_order_release);
+        const size_t slot = (address - first) / sizeof *slots;
+        if (inside == slot + 1) {
+            ((pool_object *)object - 1)->gone = 1;
+            while (used && object_at(slot, newest)->gone) {
+                used = newest;
+                newest = object_at(slot, newest)->below;
+            }
+        }
+        atomic_fetch_sub_explicit(&holders[slot], 1, memory_order_release);
         return;
     }
     free(object);

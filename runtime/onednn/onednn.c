@@ -23,6 +23,9 @@ const rt_kernel *rt_onednn_kernel(op_code code) {
         return &rt_onednn_gemm;
     case OP_REORDER:
         return &rt_onednn_reorder;
+    case OP_RNN:
+    case OP_LSTM:
+        return &rt_onednn_recurrent;
     default:
         return NULL;
     }

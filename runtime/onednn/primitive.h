@@ -11,7 +11,7 @@
 #include "runtime/kernels/activation.h"
 #include <dnnl.h>
 
-enum { RT_PRIMITIVE_ARGUMENTS = 8 };
+enum { RT_PRIMITIVE_ARGUMENTS = 12 };
 
 typedef struct rt_primitive {
     dnnl_engine_t engine;
@@ -98,5 +98,6 @@ extern const rt_kernel rt_onednn_lrn;
 extern const rt_kernel rt_onednn_matmul;
 extern const rt_kernel rt_onednn_gemm;
 extern const rt_kernel rt_onednn_reorder;
+extern const rt_kernel rt_onednn_recurrent;
 
 #endif
