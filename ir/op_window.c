@@ -3,6 +3,8 @@
  * Formulas are those of ONNX's Conv-11, MaxPool-12 and AveragePool-11: with e = (kernel - 1) * dilation + 1
  * the output has floor((input + before + after - e) / stride) + 1 positions, rounded up under ceil_mode but
  * without windows that would begin in the padding behind; SAME_* has ceil(input / stride) and pads as needed.
+ * They hold for an image of no elements too, whose padding is convolved; where no window fits there, the output is
+ * empty as well.
  */
 #include "ir/op_window.h"
 #include <inttypes.h>
@@ -78,7 +80,7 @@ static base_status place(const op_call *call, bool same_upper, bool same_lower, 
         return BASE_OK;
     }
     int64_t free = input + window->before[i] + window->after[i] - extent;
-    if (input == 0) { /* an empty tensor stays one */
+    if (input == 0 && free < 0) { /* an empty image, of which there is nothing to see */
         window->output[i] = 0;
         return BASE_OK;
     }

@@ -65,6 +65,14 @@ static geometry random_geometry(uint64_t *seed) {
     return shape;
 }
 
+/* An image without elements along one axis, and enough padding for the window. */
+static void make_empty(geometry *shape, int axis) {
+    const int64_t extent = (shape->kernel[axis] - 1) * shape->dilation[axis] + 1;
+    shape->input[axis] = 0;
+    shape->before[axis] = extent - 1;
+    shape->after[axis] = extent;
+}
+
 static void add_geometry(application *app, const geometry *shape) {
     int64_t pads[6];
     for (int i = 0; i < shape->rank; i++) {
@@ -139,8 +147,9 @@ static void test_convolution(void **state) {
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
     for (uint64_t round = 1; round <= 90; round++) {
         uint64_t seed = round * 7919;
-        const geometry shape = random_geometry(&seed);
+        geometry shape = random_geometry(&seed);
         const op_dtype dtype = dtypes[round % 6];
+        if (round % 7 == 3) make_empty(&shape, (int)(round % (uint64_t)shape.rank));
         application app;
         add_convolution(&app, dtype, &shape, round % 2, &seed);
         application_run(&app, "portable.convolution", 1 + (int)(round % 2));
@@ -383,6 +392,34 @@ static void test_pool_shapes(void **state) {
     application_integers(&app, "kernel_shape", 2, DIMS(2, 2));
     application_integers(&app, "pads", 4, DIMS(2, 0, 0, 0));
     expect_failure(&app, "the padding is 2 in spatial dimension 0, expected less than 2");
+}
+
+/* Windows that see nothing: what padding is. */
+static void test_pool_of_nothing(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_INT8, OP_UINT8};
+    static const double lowest[] = {-INFINITY, -INFINITY, -INFINITY, -128, 0};
+    for (int form = 0; form < 15; form++) {
+        const int kind = form % 3; /* maximum, average, average with padding */
+        application app;
+        if (kind && form / 3 > 2) continue;
+        application_init(&app, kind ? OP_AVERAGE_POOL : OP_MAX_POOL);
+        application_input(&app, dtypes[form / 3], 4, DIMS(1, 2, 0, 3));
+        application_integers(&app, "kernel_shape", 2, DIMS(2, 2));
+        application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
+        if (kind == 2) application_integer(&app, "count_include_pad", 1);
+        application_run(&app, "portable.pool", 1);
+        const op_shape *y = &app.outputs[0].type.shape;
+        assert_true(y->dims[1] == 2 && y->dims[2] == 1 && y->dims[3] == 4);
+        for (int64_t i = 0; i < 8; i++)
+            assert_true(application_element(&app.outputs[0], i) == (kind ? 0 : lowest[form / 3]));
+        application_free(&app);
+    }
+    application app;
+    application_init(&app, OP_MAX_POOL); /* where no window fits, nothing is */
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 0, 3));
+    application_integers(&app, "kernel_shape", 2, DIMS(2, 2));
+    expect_shape(&app, 4, DIMS(1, 2, 0, 2));
 }
 
 static void test_global_pool(void **state) {
@@ -782,6 +819,7 @@ int main(void) {
                                        cmocka_unit_test(test_convolution_auto_pad),
                                        cmocka_unit_test(test_pool),
                                        cmocka_unit_test(test_pool_shapes),
+                                       cmocka_unit_test(test_pool_of_nothing),
                                        cmocka_unit_test(test_global_pool),
                                        cmocka_unit_test(test_batch_normalization),
                                        cmocka_unit_test(test_batch_normalization_training),

@@ -337,6 +337,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->output_size *= shape->output[i];
         shape->kernel_size *= shape->kernel[i];
     }
+    if (shape->input_size == 0) shape->channels = 0; /* nothing but padding is to be seen */
     rt_activation_read(&call->attributes, &shape->activation);
     prepared->state = shape;
     prepared->run = run;

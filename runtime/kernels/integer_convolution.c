@@ -331,6 +331,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                                    .scale_each = quantized && has_each(call, 4)};
     shape->filters = w->dims[0] / shape->group;
     for (int32_t i = 0; i < window.rank; i++) {
+        if (window.input[i] == 0) shape->channels = 0; /* nothing but padding is to be seen */
+    }
+    for (int32_t i = 0; i < window.rank; i++) {
         shape->output_size *= window.output[i];
         if (shape->channels == 0) { /* the window does not matter, whatever its extent */
             shape->window.kernel[i] = 1;

@@ -1,7 +1,8 @@
 /* pool.c: MaxPool (with indices), AveragePool and the global pools in portable C.
  *
  * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never
- * those that ceil_mode puts behind it.
+ * those that ceil_mode puts behind it. Windows that see nothing, as over an image of no elements, have the maximum that
+ * padding has, the lowest number, or the average 0.
  */
 #include "ir/op_window.h"
 #include "runtime/kernels/product.h"
@@ -67,6 +68,7 @@ static void find_window(const pool *shape, int64_t position, pool_window *window
         window->count *=
             shape->include_padding ? taps_padded(shape, i, at[i]) : window->high[i] - window->low[i];
     }
+    if (window->count == 0) window->count = 1;
 }
 
 /* A loop over the input elements of a window in order; `index` is the element within its map. */
