@@ -185,35 +185,88 @@ static bool overlap(const planner_problem *problem, const size_t *offsets, size_
            offsets[b] < offsets[a] + problem->buffers[a].size;
 }
 
-/* The live buffers stand in a row by offset. As long as none overlap, a new one can only meet the one before
- * it and the one behind it. */
+/* A set of numbers in which neighbours are found at once: a bit for each, and levels above with a bit for each
+ * word that is not zero. */
+typedef struct rank_set {
+    uint64_t *levels[11]; /* 64 to the power of 11 is more than there are */
+    unsigned depth;
+} rank_set;
+
+static bool rank_set_init(rank_set *set, size_t count, base_arena *arena) {
+    *set = (rank_set){0};
+    do {
+        count = count / 64 + 1;
+        set->levels[set->depth] = BASE_ARRAY(arena, uint64_t, count);
+        if (!set->levels[set->depth++]) return false;
+    } while (count > 1);
+    return true;
+}
+
+static void rank_set_add(rank_set *set, size_t number) {
+    for (unsigned level = 0; level < set->depth; level++, number /= 64)
+        set->levels[level][number / 64] |= (uint64_t)1 << number % 64;
+}
+
+static void rank_set_remove(rank_set *set, size_t number) {
+    for (unsigned level = 0; level < set->depth; level++, number /= 64) {
+        set->levels[level][number / 64] &= ~((uint64_t)1 << number % 64);
+        if (set->levels[level][number / 64]) break;
+    }
+}
+
+/* The nearest member above the number, or below it; SIZE_MAX: there is none. */
+static size_t rank_set_next(const rank_set *set, size_t number, bool above) {
+    for (unsigned level = 0; level < set->depth; level++, number /= 64) {
+        uint64_t word = set->levels[level][number / 64], bit = (uint64_t)1 << number % 64;
+        word &= above ? ~(bit | (bit - 1)) : bit - 1;
+        if (!word) continue;
+        number = number / 64 * 64 + (size_t)(above ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+        while (level-- > 0) {
+            word = set->levels[level][number];
+            number = number * 64 + (size_t)(above ? __builtin_ctzll(word) : 63 - __builtin_clzll(word));
+        }
+        return number;
+    }
+    return SIZE_MAX;
+}
+
+typedef struct placed {
+    size_t offset, buffer;
+} placed;
+
+static int compare_placed(const void *left, const void *right) {
+    const placed *a = left, *b = right;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
+}
+
+/* All buffers have ranks by their offsets. As long as no live ones overlap, a new one can only meet the next live one
+ * below it and the next above. */
 static base_status check_ranges(const planner_problem *problem, const size_t *offsets, bool fixed_only,
                                 base_arena *arena, base_report *report) {
-    size_t count, live = 0;
+    size_t count, n = problem->buffer_count;
     event *events = events_of(problem, fixed_only, arena, &count);
-    size_t *row = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
-    if (!events || !row) return base_fail_memory(report);
+    placed *order = BASE_ARRAY(arena, placed, n + 1);
+    size_t *ranks = BASE_ARRAY(arena, size_t, n + 1);
+    rank_set live;
+    if (!events || !order || !ranks || !rank_set_init(&live, n, arena)) return base_fail_memory(report);
+    for (size_t i = 0; i < n; i++) order[i] = (placed){offsets[i], i};
+    qsort(order, n, sizeof *order, compare_placed);
+    for (size_t i = 0; i < n; i++) ranks[order[i].buffer] = i;
     for (size_t i = 0; i < count; i++) {
-        size_t buffer = events[i].buffer, low = 0, high = live;
-        while (low < high) {
-            size_t middle = low + (high - low) / 2;
-            if (offsets[row[middle]] < offsets[buffer]) low = middle + 1;
-            else high = middle;
-        }
+        size_t buffer = events[i].buffer, rank = ranks[buffer];
         if (!events[i].begins) {
-            memmove(row + low, row + low + 1, (live - low - 1) * sizeof *row);
-            live--;
+            rank_set_remove(&live, rank);
             continue;
         }
-        if (low < live && overlap(problem, offsets, buffer, row[low])) {
-            return fail_overlap(problem, offsets, row[low], buffer, report);
+        size_t above = rank_set_next(&live, rank, true), under = rank_set_next(&live, rank, false);
+        if (above != SIZE_MAX && overlap(problem, offsets, buffer, order[above].buffer)) {
+            return fail_overlap(problem, offsets, order[above].buffer, buffer, report);
         }
-        if (low > 0 && overlap(problem, offsets, buffer, row[low - 1])) {
-            return fail_overlap(problem, offsets, row[low - 1], buffer, report);
+        if (under != SIZE_MAX && overlap(problem, offsets, buffer, order[under].buffer)) {
+            return fail_overlap(problem, offsets, order[under].buffer, buffer, report);
         }
-        memmove(row + low + 1, row + low, (live - low) * sizeof *row);
-        row[low] = buffer;
-        live++;
+        rank_set_add(&live, rank);
     }
     return BASE_OK;
 }

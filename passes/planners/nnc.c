@@ -11,7 +11,7 @@
  * The graph needs no edges stored: with offsets known, the edge that covers an address between two steps goes
  * from the last holder of the address before to the first one after. "An edge whose ends do not interfere
  * with the buffer, with enough weight" is a range that no interfering placed buffer holds, and that is how it
- * is looked for: overlaps.h finds the interfering ones, and the ranges between them are the candidates.
+ * is looked for: occupancy.h finds it without looking at every one of them.
  *
  *   1. Buffers in the order of size (largest first), then number of interferences (most first), then number.
  *   2. A buffer for which a range below the present height is free takes it: its upper end if the range is
@@ -36,18 +36,20 @@
  *
  * Source: "The NNC Tensor Allocation Algorithm" of the libnnc documentation.
  */
+#include "passes/planners/occupancy.h"
 #include "passes/planners/overlaps.h"
 #include <string.h>
 
 enum {
-    COMPANIONS = 2,       /* with the first one a tuple of three */
-    COMPANION_SCAN = 4096 /* how far down the order companions are looked for */
+    COMPANIONS = 2,      /* with the first one a tuple of three */
+    COMPANION_SCAN = 512 /* how far down the order companions are looked for */
 };
 
 typedef struct allocation {
     const planner_problem *problem;
-    planner_overlaps overlaps;
-    const uint32_t *degrees;
+    occupancy taken;
+    bool *placed;
+    planner_key *keys, *room; /* for sorting */
     size_t *offsets;
     size_t height;
 } allocation;
@@ -57,72 +59,19 @@ static size_t alignment_of(const allocation *a, uint32_t buffer) {
     return alignment ? alignment : 1;
 }
 
-static size_t align_up(size_t value, size_t alignment) {
-    return (value + alignment - 1) & ~(alignment - 1);
-}
-
 static size_t end_of(const allocation *a, uint32_t buffer) {
     return a->offsets[buffer] + a->problem->buffers[buffer].size;
 }
 
-static void place(allocation *a, uint32_t buffer, size_t offset) {
+static bool place(allocation *a, uint32_t buffer, size_t offset) {
     a->offsets[buffer] = offset;
-    planner_overlaps_add(&a->overlaps, buffer);
+    a->placed[buffer] = true;
     if (end_of(a, buffer) > a->height) a->height = end_of(a, buffer);
-}
-
-/* Restores the heap of keys, the highest end at its root, below `at`. */
-static void sink(planner_key *heap, size_t count, size_t at) {
-    planner_key key = heap[at];
-    for (size_t child; (child = 2 * at + 1) < count; at = child) {
-        if (child + 1 < count && heap[child].offset < heap[child + 1].offset) child++;
-        if (heap[child].offset <= key.offset) break;
-        heap[at] = heap[child];
-    }
-    heap[at] = key;
-}
-
-/* The upper end of the highest free range below the height; false: there is none, and *offset is on top of
- * all. Ranges are looked for from the top, where most are found: the buffers in the way come off a heap in the
- * order of their ends, and are rarely all wanted. */
-static bool find_edge(allocation *a, uint32_t buffer, size_t *offset) {
-    size_t size = a->problem->buffers[buffer].size, alignment = alignment_of(a, buffer), low = a->height;
-    size_t count = planner_overlaps_find(&a->overlaps, buffer);
-    planner_key *heap = a->overlaps.keys;
-    for (size_t k = 0; k < count; k++)
-        heap[k] = (planner_key){end_of(a, a->overlaps.found[k]), a->overlaps.found[k]};
-    for (size_t k = count / 2; k-- > 0;) sink(heap, count, k);
-    size_t top = count ? heap[0].offset : 0;
-    for (;;) { /* what lies above `low` is taken, or too short */
-        size_t end = count ? heap[0].offset : 0;
-        if (low >= end && low - end >= size) {
-            size_t at = (low - size) & ~(alignment - 1);
-            if (at >= end) {
-                *offset = at;
-                return true;
-            }
-        }
-        if (!count) break;
-        if (a->offsets[heap[0].buffer] < low) low = a->offsets[heap[0].buffer];
-        heap[0] = heap[--count];
-        if (count) sink(heap, count, 0);
-    }
-    *offset = align_up(top, alignment);
-    return false;
-}
-
-static bool is_free(allocation *a, uint32_t buffer, size_t offset) {
-    size_t end = offset + a->problem->buffers[buffer].size,
-           count = planner_overlaps_find(&a->overlaps, buffer);
-    for (size_t k = 0; k < count; k++) {
-        uint32_t other = a->overlaps.found[k];
-        if (a->offsets[other] < end && offset < end_of(a, other)) return false;
-    }
-    return true;
+    return occupancy_add(&a->taken, buffer, offset);
 }
 
 /* Fills the range just made for order[at] with buffers that can follow or precede it there. */
-static void place_companions(allocation *a, const uint32_t *order, size_t count, size_t at) {
+static bool place_companions(allocation *a, const uint32_t *order, size_t count, size_t at) {
     const planner_buffer *buffers = a->problem->buffers;
     uint32_t tuple[1 + COMPANIONS] = {order[at]};
     size_t members = 1, offset = a->offsets[order[at]];
@@ -130,64 +79,110 @@ static void place_companions(allocation *a, const uint32_t *order, size_t count,
     for (size_t k = at + 1; k < limit && members <= COMPANIONS; k++) {
         uint32_t other = order[k];
         if (buffers[other].size < buffers[order[at]].size / 2 + buffers[order[at]].size % 2) break;
-        if (a->overlaps.placed[other] || offset & (alignment_of(a, other) - 1)) continue;
+        if (a->placed[other] || offset & (alignment_of(a, other) - 1)) continue;
         size_t m = 0;
         while (m < members && !planner_interfere(a->problem, tuple[m], other)) m++;
-        if (m < members || !is_free(a, other, offset)) continue;
-        place(a, other, offset);
+        if (m < members || !occupancy_is_free(&a->taken, other, offset)) continue;
+        if (!place(a, other, offset)) return false;
         tuple[members++] = other;
     }
+    return true;
 }
 
-static bool before(const void *user, uint32_t x, uint32_t y) {
-    const allocation *a = user;
-    size_t size_x = a->problem->buffers[x].size, size_y = a->problem->buffers[y].size;
-    if (size_x != size_y) return size_x > size_y;
-    return a->degrees[x] > a->degrees[y];
+/* Sorts by the keys that stand at the numbers of the order. */
+static void sort(allocation *a, uint32_t *order, size_t count) {
+    for (size_t k = 0; k < count; k++) a->keys[k].buffer = order[k];
+    planner_sort_keys(a->keys, count, a->room);
+    for (size_t k = 0; k < count; k++) order[k] = a->keys[k].buffer;
 }
 
-static bool ends_higher(const void *user, uint32_t x, uint32_t y) {
-    const allocation *a = user;
-    return end_of(a, x) > end_of(a, y);
+/* Size, largest first; interferences, most first; number. */
+static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
+    const uint32_t *degrees = occupancy_degrees(&a->taken);
+    if (!degrees) return false;
+    for (size_t k = 0; k < count; k++) a->keys[k].offset = UINT32_MAX - degrees[order[k]];
+    sort(a, order, count);
+    for (size_t k = 0; k < count; k++) a->keys[k].offset = SIZE_MAX - a->problem->buffers[order[k]].size;
+    sort(a, order, count);
+    return true;
 }
 
-static bool starts_lower(const void *user, uint32_t x, uint32_t y) {
-    const allocation *a = user;
-    return a->offsets[x] < a->offsets[y];
+/* The lowest offset among the buffers that hang already and interfere with one. */
+typedef struct hanging {
+    const planner_problem *problem;
+    const occupancy *tree;
+    size_t *offsets; /* SIZE_MAX: does not hang yet */
+    /* By node of the tree: the lowest anywhere in it, and of those that cover it; and by position. */
+    size_t *any, *all, *positions;
+} hanging;
+
+static size_t lowest_above(const hanging *h, uint32_t buffer) {
+    size_t lowest = SIZE_MAX;
+    if (h->problem->starts) {
+        for (size_t k = h->problem->starts[buffer]; k < h->problem->starts[buffer + 1]; k++) {
+            size_t offset = h->offsets[h->problem->neighbours[k]];
+            if (offset < lowest) lowest = offset;
+        }
+        return lowest;
+    }
+    occupancy_span span;
+    occupancy_find_span(h->tree, buffer, &span);
+    for (unsigned i = 0; i < span.within_count; i++)
+        if (h->any[span.within[i]] < lowest) lowest = h->any[span.within[i]];
+    for (unsigned i = 0; i < span.above_count; i++)
+        if (h->all[span.above[i]] < lowest) lowest = h->all[span.above[i]];
+    for (unsigned i = 0; i < span.edge_count; i++) {
+        for (size_t k = span.edges[i].begin; k < span.edges[i].end; k++)
+            if (h->positions[k] < lowest) lowest = h->positions[k];
+    }
+    return lowest;
+}
+
+/* A buffer hangs below all that it interferes with and that hangs already: its offset is the lowest everywhere. */
+static void hang_at(hanging *h, uint32_t buffer, size_t offset) {
+    h->offsets[buffer] = offset;
+    if (h->problem->starts) return;
+    occupancy_span span;
+    occupancy_find_span(h->tree, buffer, &span);
+    for (unsigned i = 0; i < span.within_count; i++) h->any[span.within[i]] = h->all[span.within[i]] = offset;
+    for (unsigned i = 0; i < span.above_count; i++)
+        if (offset < h->any[span.above[i]]) h->any[span.above[i]] = offset;
+    for (unsigned i = 0; i < span.edge_count; i++) {
+        for (size_t k = span.edges[i].begin; k < span.edges[i].end; k++) h->positions[k] = offset;
+    }
 }
 
 /* Every buffer as high as the height allows, without passing another one that it interferes with. */
 static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena) {
-    size_t *offsets = BASE_ARRAY(arena, size_t, a->problem->buffer_count + 1);
-    if (!offsets || !planner_sort(order, count, ends_higher, a, arena)) return false;
-    for (size_t k = 0; k < count; k++) planner_overlaps_remove(&a->overlaps, order[k]);
+    size_t buffers = a->problem->buffer_count, nodes = 2 * a->taken.leaves;
+    hanging h = {.problem = a->problem,
+                 .tree = &a->taken,
+                 .offsets = BASE_ARRAY(arena, size_t, buffers + 1),
+                 .any = BASE_ARRAY(arena, size_t, nodes),
+                 .all = BASE_ARRAY(arena, size_t, nodes),
+                 .positions = BASE_ARRAY(arena, size_t, buffers + 1)};
+    if (!h.offsets || !h.any || !h.all || !h.positions) return false;
+    for (size_t k = 0; k < count; k++) a->keys[k].offset = SIZE_MAX - end_of(a, order[k]);
+    sort(a, order, count);
+    for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = SIZE_MAX;
+    for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = SIZE_MAX;
     for (size_t k = 0; k < count; k++) {
-        size_t end = a->height, found = planner_overlaps_find(&a->overlaps, order[k]);
-        for (size_t i = 0; i < found; i++) {
-            if (offsets[a->overlaps.found[i]] < end) end = offsets[a->overlaps.found[i]];
-        }
+        size_t end = lowest_above(&h, order[k]);
+        if (end > a->height) end = a->height;
         /* There is room at least down to where it lay: those above it have only risen. */
-        offsets[order[k]] = (end - a->problem->buffers[order[k]].size) & ~(alignment_of(a, order[k]) - 1);
-        planner_overlaps_add(&a->overlaps, order[k]);
+        hang_at(&h, order[k], (end - a->problem->buffers[order[k]].size) & ~(alignment_of(a, order[k]) - 1));
     }
-    for (size_t k = 0; k < count; k++) a->offsets[order[k]] = offsets[order[k]]; /* of empty ones it stays */
+    for (size_t k = 0; k < count; k++)
+        a->offsets[order[k]] = h.offsets[order[k]]; /* of empty ones it stays */
     return true;
 }
 
-/* Every buffer to the lowest free range, in the order of offsets. */
-static bool fall(allocation *a, uint32_t *order, size_t count, base_arena *arena) {
-    if (!planner_sort(order, count, starts_lower, a, arena)) return false;
-    for (size_t k = 0; k < count; k++) planner_overlaps_remove(&a->overlaps, order[k]);
+/* Every buffer to the lowest free range, in the order of offsets, among what is taken already. */
+static bool fall(allocation *a, uint32_t *order, size_t count) {
+    for (size_t k = 0; k < count; k++) a->keys[k].offset = a->offsets[order[k]];
+    sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
-        uint32_t buffer = order[k];
-        size_t size = a->problem->buffers[buffer].size, alignment = alignment_of(a, buffer), offset = 0;
-        size_t found = planner_overlaps_sorted(&a->overlaps, buffer, a->offsets);
-        for (size_t i = 0; i < found; i++) {
-            uint32_t other = a->overlaps.found[i];
-            if (a->offsets[other] >= offset && a->offsets[other] - offset >= size) break;
-            if (end_of(a, other) > offset) offset = align_up(end_of(a, other), alignment);
-        }
-        place(a, buffer, offset);
+        if (!place(a, order[k], occupancy_lowest(&a->taken, order[k]))) return false;
     }
     return true;
 }
@@ -200,11 +195,14 @@ static bool settle(allocation *a, uint32_t *order, size_t count, bool pinned, ba
     memcpy(kept, a->offsets, a->problem->buffer_count * sizeof *kept);
     if (!pinned && !hang(a, order, count, arena)) return false;
     a->height = 0;
-    if (!fall(a, order, count, arena)) return false;
-    for (size_t i = 0; i < a->problem->buffer_count; i++) {
-        if (a->problem->buffers[i].size > 0 && end_of(a, (uint32_t)i) > a->height)
-            a->height = end_of(a, (uint32_t)i);
+    occupancy_clear(&a->taken);
+    for (uint32_t i = 0; pinned && i < a->problem->buffer_count; i++) {
+        if (a->problem->buffers[i].fixed != PLANNER_NOT_FIXED && a->problem->buffers[i].size > 0 &&
+            !place(a, i, a->problem->buffers[i].fixed)) {
+            return false;
+        }
     }
+    if (!fall(a, order, count)) return false;
     if (a->height > before_height) {
         memcpy(a->offsets, kept, a->problem->buffer_count * sizeof *kept);
         a->height = before_height;
@@ -217,8 +215,10 @@ static base_status run(const planner_problem *problem, const planner_options *op
     (void)options;
     allocation a = {.problem = problem, .offsets = solution->offsets};
     uint32_t *order = BASE_ARRAY(arena, uint32_t, problem->buffer_count + 1);
-    a.degrees = planner_overlaps_degrees(problem, arena);
-    if (!order || !a.degrees || !planner_overlaps_init(&a.overlaps, problem, arena))
+    a.placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
+    a.keys = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
+    a.room = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
+    if (!order || !a.placed || !a.keys || !a.room || !occupancy_init(&a.taken, problem, arena))
         return base_fail_memory(report);
     size_t count = 0;
     bool pinned = false;
@@ -229,17 +229,17 @@ static base_status run(const planner_problem *problem, const planner_options *op
         if (buffer->fixed == PLANNER_NOT_FIXED) {
             order[count++] = i;
         } else {
-            place(&a, i, buffer->fixed);
+            if (!place(&a, i, buffer->fixed)) return base_fail_memory(report);
             pinned = true;
         }
     }
-    if (!planner_sort(order, count, before, &a, arena)) return base_fail_memory(report);
+    if (!sort_by_size(&a, order, count)) return base_fail_memory(report);
     for (size_t k = 0; k < count; k++) {
         size_t offset;
-        if (a.overlaps.placed[order[k]]) continue;
-        bool found = find_edge(&a, order[k], &offset);
-        place(&a, order[k], offset);
-        if (!found) place_companions(&a, order, count, k);
+        if (a.placed[order[k]]) continue;
+        bool found = occupancy_highest(&a.taken, order[k], a.height, &offset);
+        if (!place(&a, order[k], offset) || (!found && !place_companions(&a, order, count, k)))
+            return base_fail_memory(report);
     }
     if (a.height > solution->lower_bound && !settle(&a, order, count, pinned, arena))
         return base_fail_memory(report);

@@ -23,6 +23,27 @@ bool planner_sort(uint32_t *order, size_t count, planner_less *less, const void 
     return true;
 }
 
+void planner_sort_keys(planner_key *keys, size_t count, planner_key *room) {
+    size_t differ = 0;
+    bool sorted = true;
+    for (size_t i = 1; i < count; i++) {
+        differ |= keys[i].offset ^ keys[i - 1].offset;
+        sorted &= keys[i].offset >= keys[i - 1].offset;
+    }
+    planner_key *from = keys, *to = room;
+    for (unsigned shift = 0; !sorted && shift < sizeof(size_t) * 8; shift += 8) {
+        size_t starts[257] = {0};
+        if (!(differ >> shift & 255)) continue;
+        for (size_t i = 0; i < count; i++) starts[(from[i].offset >> shift & 255) + 1]++;
+        for (size_t b = 0; b < 256; b++) starts[b + 1] += starts[b];
+        for (size_t i = 0; i < count; i++) to[starts[from[i].offset >> shift & 255]++] = from[i];
+        planner_key *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != keys) memcpy(keys, from, count * sizeof *keys);
+}
+
 static bool earlier(const void *user, uint32_t a, uint32_t b) {
     const planner_buffer *buffers = user;
     return buffers[a].first < buffers[b].first;
@@ -238,40 +259,4 @@ bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b) {
         else high = middle;
     }
     return low < problem->starts[a + 1] && problem->neighbours[low] == b;
-}
-
-static bool ends_earlier(const void *user, uint32_t a, uint32_t b) {
-    const planner_buffer *buffers = user;
-    return buffers[a].last < buffers[b].last;
-}
-
-uint32_t *planner_overlaps_degrees(const planner_problem *problem, base_arena *arena) {
-    size_t count = problem->buffer_count;
-    uint32_t *degrees = BASE_ARRAY(arena, uint32_t, count + 1);
-    if (!degrees) return NULL;
-    if (problem->starts) {
-        for (size_t i = 0; i < count; i++)
-            degrees[i] = (uint32_t)(problem->starts[i + 1] - problem->starts[i]);
-        return degrees;
-    }
-    /* All buffers, without those that end before this one begins or begin after it ends. */
-    uint32_t *by_first = BASE_ARRAY(arena, uint32_t, count + 1),
-             *by_last = BASE_ARRAY(arena, uint32_t, count + 1);
-    if (!by_first || !by_last) return NULL;
-    for (size_t i = 0; i < count; i++) by_first[i] = by_last[i] = (uint32_t)i;
-    if (!planner_sort(by_first, count, earlier, problem->buffers, arena) ||
-        !planner_sort(by_last, count, ends_earlier, problem->buffers, arena)) {
-        return NULL;
-    }
-    for (size_t i = 0, ended = 0; i < count; i++) {
-        const planner_buffer *buffer = &problem->buffers[by_first[i]];
-        while (ended < count && problem->buffers[by_last[ended]].last <= buffer->first) ended++;
-        degrees[by_first[i]] = (uint32_t)(count - 1 - ended);
-    }
-    for (size_t i = 0, begun = 0; i < count; i++) {
-        const planner_buffer *buffer = &problem->buffers[by_last[i]];
-        while (begun < count && problem->buffers[by_first[begun]].first < buffer->last) begun++;
-        degrees[by_last[i]] -= (uint32_t)(count - begun);
-    }
-    return degrees;
 }

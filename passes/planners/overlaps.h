@@ -47,12 +47,13 @@ size_t planner_overlaps_sorted(planner_overlaps *overlaps, uint32_t buffer, cons
 /* Do two buffers interfere? */
 bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b);
 
-/* How many buffers each one interferes with; in O(n log n) for live ranges. NULL when memory runs out. */
-uint32_t *planner_overlaps_degrees(const planner_problem *problem, base_arena *arena);
-
 /* Sorts `order` (buffer numbers) by less; stable, O(n log n), no recursion on bad input. False when memory
  * runs out. */
 typedef bool planner_less(const void *user, uint32_t a, uint32_t b);
 bool planner_sort(uint32_t *order, size_t count, planner_less *less, const void *user, base_arena *arena);
+
+/* Sorts `keys` by their offsets (any number does); stable, in time proportional to the count and to the bytes in which
+ * the numbers differ. `room` is for as many keys. */
+void planner_sort_keys(planner_key *keys, size_t count, planner_key *room);
 
 #endif

@@ -1,0 +1,142 @@
+/* test_occupancy.c: free ranges and interferences from the tree, against plain loops over all buffers. */
+#include "passes/planners/occupancy.h"
+#include "support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { MOST = 320 };
+
+typedef struct bench {
+    planner_problem problem;
+    size_t offsets[MOST];
+    bool placed[MOST];
+} bench;
+
+static size_t below(uint64_t *state, size_t limit) {
+    return (size_t)(support_random(state) % limit);
+}
+
+static bool meet(const planner_problem *problem, size_t a, size_t b) {
+    const planner_buffer *x = &problem->buffers[a], *y = &problem->buffers[b];
+    if (!problem->starts) return a != b && x->first < y->last && y->first < x->last;
+    for (size_t k = problem->starts[a]; k < problem->starts[a + 1]; k++)
+        if (problem->neighbours[k] == b) return true;
+    return false;
+}
+
+static bool is_free(const bench *b, size_t buffer, size_t offset) {
+    size_t end = offset + b->problem.buffers[buffer].size;
+    for (size_t i = 0; i < b->problem.buffer_count; i++) {
+        size_t size = b->problem.buffers[i].size;
+        if (!b->placed[i] || !size || !meet(&b->problem, buffer, i)) continue;
+        if (b->offsets[i] < end && offset < b->offsets[i] + size) return false;
+    }
+    return true;
+}
+
+/* Lives of several kinds: one after the other, long ones, many that begin or end together. */
+static void random_life(uint64_t *state, size_t kind, size_t count, planner_buffer *buffer) {
+    size_t steps = kind == 0 ? 2 * count : kind == 1 ? 12 : count, length = 1 + below(state, 30);
+    if (kind == 2) length = 1 + below(state, count);
+    buffer->first = (int64_t)below(state, steps) - 7;
+    buffer->last = buffer->first + (int64_t)length;
+    if (kind == 3) buffer->last = (buffer->first / 40 + 2) * 40; /* many end together */
+    if (kind == 4) buffer->first = 0;
+    if (kind == 4 && buffer->last <= 0) buffer->last = 1;
+}
+
+static void make(bench *b, uint64_t *state, size_t kind, size_t count, bool listed, base_arena *arena) {
+    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, count);
+    memset(b, 0, sizeof *b);
+    b->problem = (planner_problem){.buffers = buffers, .buffer_count = count};
+    for (size_t i = 0; i < count; i++) {
+        buffers[i] = (planner_buffer){.size = below(state, 40), .fixed = PLANNER_NOT_FIXED};
+        if (below(state, 3) == 0) buffers[i].alignment = (size_t)1 << below(state, 5);
+        random_life(state, kind, count, &buffers[i]);
+    }
+    if (!listed) return;
+    size_t *starts = BASE_ARRAY(arena, size_t, count + 1), found = 0;
+    uint32_t *neighbours = BASE_ARRAY(arena, uint32_t, count * count);
+    for (size_t i = 0; i < count; i++) {
+        for (size_t k = 0; k < count; k++)
+            if (meet(&b->problem, i, k)) neighbours[found++] = (uint32_t)k;
+        starts[i + 1] = found;
+    }
+    b->problem.starts = starts;
+    b->problem.neighbours = neighbours;
+}
+
+/* One question of each kind, answered by trying all offsets. */
+static void compare(bench *b, occupancy *o, uint32_t buffer, size_t height, uint64_t seed) {
+    const planner_buffer *asked = &b->problem.buffers[buffer];
+    size_t step = asked->alignment ? asked->alignment : 1, lowest = 0, highest = 0, top = 0, offset;
+    while (!is_free(b, buffer, lowest)) lowest += step;
+    if (occupancy_lowest(o, buffer) != lowest)
+        fail_msg("seed %" PRIu64 ": lowest %zu, not %zu", seed, occupancy_lowest(o, buffer), lowest);
+    bool there = height >= asked->size;
+    highest = there ? (height - asked->size) & ~(step - 1) : 0;
+    while (there && !is_free(b, buffer, highest)) {
+        if (highest < step) there = false;
+        else highest -= step;
+    }
+    for (size_t i = 0; i < b->problem.buffer_count; i++) {
+        size_t end = b->offsets[i] + b->problem.buffers[i].size;
+        if (b->placed[i] && b->problem.buffers[i].size && meet(&b->problem, buffer, i) && end > top)
+            top = end;
+    }
+    if (!there) highest = (top + step - 1) & ~(step - 1);
+    if (occupancy_highest(o, buffer, height, &offset) != there || offset != highest)
+        fail_msg("seed %" PRIu64 ": highest %zu, not %zu", seed, offset, highest);
+    for (size_t at = lowest > 20 ? lowest - 20 : 0; at < lowest + 20; at++)
+        assert_int_equal(occupancy_is_free(o, buffer, at), is_free(b, buffer, at));
+}
+
+static void answers_are_those_of_plain_loops(void **unused) {
+    (void)unused;
+    static bench b;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        base_arena arena;
+        occupancy o;
+        uint64_t state = seed;
+        base_arena_init(&arena, NULL);
+        size_t count = seed % 10 == 0 ? MOST : 1 + below(&state, 120), height = 0;
+        make(&b, &state, seed % 5, count, seed % 4 == 0, &arena);
+        assert_true(occupancy_init(&o, &b.problem, &arena));
+        uint32_t *degrees = occupancy_degrees(&o);
+        for (uint32_t i = 0; i < count; i++) {
+            size_t degree = 0;
+            for (size_t k = 0; k < count; k++) degree += meet(&b.problem, i, k);
+            assert_int_equal(degrees[i], degree);
+        }
+        for (unsigned round = 0; round < 2; round++) { /* and once more after all is forgotten */
+            for (uint32_t i = 0; i < count; i++) {
+                const planner_buffer *buffer = &b.problem.buffers[i];
+                size_t offset = below(&state, 600), step = buffer->alignment ? buffer->alignment : 1;
+                if (!buffer->size) continue;
+                if (i % 3 == 0 || count < MOST) compare(&b, &o, i, height, seed);
+                if (i % 2) offset = occupancy_lowest(&o, i);
+                else if (i % 4) (void)occupancy_highest(&o, i, height, &offset);
+                offset &= ~(step - 1);
+                if (below(&state, 50) == 0) continue;
+                assert_true(occupancy_add(&o, i, offset));
+                b.offsets[i] = offset;
+                b.placed[i] = true;
+                if (offset + buffer->size > height) height = offset + buffer->size;
+            }
+            occupancy_clear(&o);
+            memset(b.placed, 0, sizeof b.placed);
+            height = 0;
+        }
+        base_arena_free(&arena);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_those_of_plain_loops)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
