@@ -165,9 +165,13 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
     emit_moved moved = {0};
     uint32_t output = form->outputs[index];
     /* What grows in the place of its output is put there once, as far as it is there at first. */
-    if (output != PLAN_ABSENT && of->tensors[output].address.place != PLAN_PLACE_DYNAMIC &&
+    plan_address room;
+    if (output != PLAN_ABSENT &&
+        (of->tensors[output].address.place != PLAN_PLACE_DYNAMIC || plan_tensor_room(of, output, &room)) &&
         plan_loop_grows(of, form, index, NULL)) {
-        moved.entered = of->tensors[form->initial[index]].bytes;
+        const plan_tensor *initial = &of->tensors[form->initial[index]];
+        if (!plan_tensor_room(of, output, &room)) room = of->tensors[output].address;
+        moved.entered = same_address(&initial->address, &room) ? 0 : initial->bytes;
         return moved;
     }
     /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where

@@ -255,9 +255,15 @@ static bool write_tensors(plan_writer *w) {
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
         plan_address address;
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
-        if (!address_of(w, value, &address) ||
-            !write_tensor(w, value->name, &value->type, graph, address, &w->slot_of[i])) {
-            return false;
+        size_t bytes;
+        if (!address_of(w, value, &address)) return false;
+        bool room = address.place == PLAN_PLACE_ARENA && !op_type_bytes(&value->type, &bytes);
+        if (room) address.place = PLAN_PLACE_DYNAMIC;
+        if (!write_tensor(w, value->name, &value->type, graph, address, &w->slot_of[i])) return false;
+        if (room) {
+            pass_location at = pass_memory_location(w->memory, value);
+            ((plan_tensor *)w->tensors.items)[w->slot_of[i]].bytes =
+                pass_memory_storage(w->memory, at.storage)->bytes;
         }
     }
     return true;

@@ -261,7 +261,8 @@ model *model_growing_cache(void) {
 }
 
 model *model_greedy_decoding(void) {
-    /* The most likely token is embedded, and decides with the state about the next, until token 0 comes. */
+    /* The most likely token is embedded, and decides with the state about the next, until token 0 comes; at most 32
+     * of them. */
     static const int64_t table[2] = {VOCABULARY, WIDTH}, state[2] = {1, WIDTH},
                          output[2] = {WIDTH, VOCABULARY}, one[1] = {1}, token_list[1] = {-1};
     model *m = model_new("greedy_decoding", 16);
@@ -270,6 +271,7 @@ model *model_greedy_decoding(void) {
     graph_input(g, "state", MODEL_FLOAT, 2, state);
     integers(g, "trips", 0, NULL, (int64_t[]){32});
     integers(g, "end", 1, one, (int64_t[]){0});
+    integers(g, "none", 1, (int64_t[]){0}, NULL);
     boolean(g, "begin", 1);
     weight(g, "embedding", 2, table, WIDTH / 4);
     weight(g, "w", 2, square, WIDTH / 2);
@@ -298,7 +300,7 @@ model *model_greedy_decoding(void) {
     graph_output(body, "next_tokens", MODEL_INT64, 1, token_list);
     graph_output(body, "next_token", MODEL_INT64, 1, one);
     graph_output(body, "next_h", MODEL_FLOAT, 2, state);
-    node_outputs(g, "Loop", "decode", 5, (const char *[]){"trips", "begin", "first", "first", "state"}, 3,
+    node_outputs(g, "Loop", "decode", 5, (const char *[]){"trips", "begin", "none", "first", "state"}, 3,
                  (const char *[]){"decoded", "last_token", "last"});
     attribute_graph(g, "body", body);
     node_outputs(g, "Relu", "", 1, (const char *[]){"last"}, 1, (const char *[]){"last_state"});

@@ -199,18 +199,22 @@ static int64_t list_entry(const ir_node *node, const char *name, uint32_t index)
 static bool stack_of(const analysis *a, uint32_t index, pass_location *base, int64_t *stride) {
     const ir_value *whole = a->loop->outputs[a->carried_count + index];
     const ir_value *slice = a->body->results[1 + a->carried_count + index]->value;
-    if (!whole || !is_static(whole) || !is_static(slice) ||
-        list_entry(a->loop, "ouro.scan_output_axes", index) != 0)
-        return false;
+    if (!whole || !is_static(slice) || list_entry(a->loop, "ouro.scan_output_axes", index) != 0) return false;
+    if (!is_static(whole) &&
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, whole).storage)->place !=
+            PASS_PLACE_ARENA)
+        return false; /* it has no room either */
     pass_location at = pass_memory_location(a->memory, slice);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-    int64_t bytes = (int64_t)bytes_of(slice), count = whole->type.shape.dims[0];
+    int64_t bytes = (int64_t)bytes_of(slice),
+            count = is_static(whole) ? whole->type.shape.dims[0] : INT64_MAX;
+    bool backwards = list_entry(a->loop, "ouro.scan_output_directions", index) == 1;
     if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset ||
         storage->bytes != (size_t)bytes || slice->kind != IR_RESULT_OF_NODE ||
-        whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0) {
+        whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0 ||
+        (backwards && !is_static(whole))) {
         return false;
     }
-    bool backwards = list_entry(a->loop, "ouro.scan_output_directions", index) == 1;
     *base = pass_memory_location(a->memory, whole);
     if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
     if (backwards) base->offset += (size_t)(bytes * (count - 1));

@@ -6,7 +6,7 @@
  *
  * Order (see pipeline.c for the contract of each):
  *   infer-shapes, fold-constants, eliminate-dead-code, hoist-invariants, fuse, select-layouts,
- *   carry-layouts, select-kernels, limit-unrolling, prepare-results, analyse-views, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
+ *   carry-layouts, select-kernels, limit-unrolling, prepare-results, analyse-views, reserve-growth, schedule, choose-in-place, analyse-loops, analyse-liveness, allocate,
  * (plan is written and verified)
  *
  * Words:
@@ -65,7 +65,8 @@ typedef struct pass_storage {
     ir_node *carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL
                             otherwise */
     bool carried_again;  /* and those of another loop */
-    size_t bytes;        /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before */
+    size_t bytes;        /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before. In the arena without a
+                            size in the value's type: room (reserve-growth) */
     int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset; /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
     /* A storage that has become part of another is no longer one of its own: it lies `part_offset` bytes into
@@ -149,6 +150,7 @@ base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c 
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */
 base_status pass_prepare_results(pass_context *context);     /* prepare_results.c */
 base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
+base_status pass_reserve_growth(pass_context *context);      /* reserve_growth.c */
 base_status pass_schedule(pass_context *context);            /* schedule.c */
 base_status pass_choose_in_place(pass_context *context);     /* choose_in_place.c */
 base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c */

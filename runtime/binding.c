@@ -228,7 +228,7 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
     if (made->type.kind != OP_KIND_TENSOR)
         return rt_list_keep(session, made, &binding->held, &binding->result.data);
     rt_buffer *buffer = session->buffers[binding->slot];
-    if (buffer) {
+    if (buffer && !(buffer->room && !session->own_memory)) {
         rt_buffer_retain(buffer);
     } else { /* bytes of the caller's or of a constant, which may go before the output is read */
         buffer = rt_pool_take(&session->pool, made->bytes);

@@ -226,10 +226,22 @@ static void copy_slice(char *whole, char *slice, size_t outer, size_t inner, int
     }
 }
 
+/* The room that the plan has for an output of a loop; without data where it has none. */
+static rt_buffer room_of(const ouro_session *session, uint32_t output) {
+    plan_address at;
+    rt_buffer room = {.references = 1, .planned = true, .room = true};
+    if (session->is_mirror || output == PLAN_ABSENT || !plan_tensor_room(session->of, output, &at))
+        return room;
+    room.capacity = (size_t)session->of->tensors[output].bytes;
+    room.data = session->memory + at.offset;
+    return room;
+}
+
 static bool make_scan(ouro_session *session, rt_scan *scan, uint32_t whole, uint32_t slice, int64_t axis,
                       bool backwards) {
     *scan = (rt_scan){.whole = whole, .slice = slice, .axis = axis, .backwards = backwards};
     scan->fixed = !session->dynamic[whole] && !session->dynamic[slice];
+    scan->room = room_of(session, whole);
     return !scan->fixed ||
            measure(&session->tensors[whole].type, axis, &scan->extent, &scan->outer, &scan->inner);
 }
@@ -291,6 +303,11 @@ static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t i
     if (!base_size_add(used, scan->slice_bytes, &needed)) {
         return base_fail(&session->report, BASE_INVALID, "a stacked output is too large");
     }
+    if (!scan->collected && needed <= scan->room.capacity) {
+        scan->room.references = 1;
+        scan->collected = &scan->room;
+        scan->capacity = scan->room.capacity;
+    }
     if (!scan->collected || needed > scan->capacity) {
         size_t capacity = needed < SIZE_MAX / 8 ? (iteration ? 2 * needed : 8 * needed) : needed;
         rt_buffer *larger = rt_pool_take(&session->pool, capacity);
@@ -300,7 +317,8 @@ static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t i
         scan->collected = larger;
         scan->capacity = capacity;
     }
-    if (slice->bytes) memcpy((char *)scan->collected->data + used, slice->data, slice->bytes);
+    char *to = (char *)scan->collected->data + used;
+    if (slice->bytes && to != slice->data) memcpy(to, slice->data, slice->bytes); /* or it was made there */
     return BASE_OK;
 }
 
@@ -407,9 +425,13 @@ static bool make_growths(ouro_session *session, const plan_loop_form *form, rt_s
     for (uint32_t i = 0; i < form->carried && !session->is_mirror; i++) {
         if (!plan_loop_grows(session->of, form, i, NULL)) continue;
         uint32_t output = form->outputs[i];
-        if (output == PLAN_ABSENT || session->dynamic[output] || !is_wanted(session, output)) continue;
-        loop->growths[loop->growth_count++] =
-            (rt_growth){.initial = form->initial[i], .parameter = form->parameters[2 + i], .output = output};
+        rt_buffer room = room_of(session, output);
+        if (output == PLAN_ABSENT || !is_wanted(session, output)) continue;
+        if (session->dynamic[output] && !room.data) continue; /* it grows in run-time memory */
+        loop->growths[loop->growth_count++] = (rt_growth){.initial = form->initial[i],
+                                                          .parameter = form->parameters[2 + i],
+                                                          .output = output,
+                                                          .room = room};
     }
     return true;
 }
@@ -419,17 +441,40 @@ static void begin_growths(ouro_session *session, rt_step_loop *loop) {
     for (uint32_t i = 0; i < loop->growth_count; i++) {
         rt_growth *growth = &loop->growths[i];
         const op_tensor *initial = &session->tensors[growth->initial],
-                        *place = &session->tensors[growth->output];
-        if (initial->bytes > place->bytes || !place->data) continue;
-        growth->place = (rt_buffer){.references = 1,
-                                    .planned = true,
-                                    .capacity = place->bytes,
-                                    .used = initial->bytes,
-                                    .data = place->data};
-        if (initial->bytes) memmove(place->data, initial->data, initial->bytes);
+                        *output = &session->tensors[growth->output];
+        growth->place = (rt_buffer){.references = 1, .planned = true, .used = initial->bytes};
+        growth->place.capacity = growth->room.data ? growth->room.capacity : output->bytes;
+        growth->place.data = growth->room.data ? growth->room.data : output->data;
+        if (initial->bytes > growth->place.capacity || !growth->place.data) continue;
+        if (initial->bytes && growth->place.data != initial->data)
+            memmove(growth->place.data, initial->data, initial->bytes);
         op_type type = initial->type;
-        rt_value_set(session, growth->parameter, &type, place->data, initial->bytes, &growth->place);
+        rt_value_set(session, growth->parameter, &type, growth->place.data, initial->bytes, &growth->place);
     }
+}
+
+/* What grew in the room of an output is the output. */
+static base_status end_growths(ouro_session *session, rt_step_loop *loop) {
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < loop->growth_count && status == BASE_OK; i++) {
+        rt_growth *growth = &loop->growths[i];
+        const op_tensor *grown = &session->tensors[growth->parameter];
+        if (!growth->room.data) continue;
+        if (session->buffers[growth->parameter] != &growth->place) { /* it was too large for its room */
+            status = rt_value_move(session, &(rt_move){.from = growth->parameter, .to = growth->output});
+            continue;
+        }
+        growth->room.references = 1;
+        op_type type = grown->type;
+        rt_value_set(session, growth->output, &type, grown->data, grown->bytes, &growth->room);
+    }
+    return status;
+}
+
+static bool grows_in_room(const rt_step_loop *loop, uint32_t output) {
+    for (uint32_t i = 0; i < loop->growth_count; i++)
+        if (loop->growths[i].output == output && loop->growths[i].room.data) return true;
+    return false;
 }
 
 static bool make_loop(ouro_session *session, const plan_node *node, rt_step *step) {
@@ -462,7 +507,8 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
             if (loop->next.count > before) loop->next.items[before].within = true;
         }
         if (!stage_last_move(session, &loop->next)) return false;
-        if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i])) {
+        if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i]) &&
+            !grows_in_room(loop, form.outputs[i])) {
             add_move(session, &loop->exit, parameter, form.outputs[i]);
         }
     }
@@ -524,11 +570,16 @@ static base_status begin_iteration(ouro_session *session, const rt_step_loop *lo
 static base_status check_slices(ouro_session *session, const rt_step_loop *loop, int64_t trips) {
     for (uint32_t i = 0; i < loop->output_count; i++) {
         const rt_scan *scan = &loop->outputs[i];
-        bool in_place = session->of->tensors[scan->slice].address.place == PLAN_PLACE_VIEW;
-        if (!in_place || !scan->fixed || trips <= scan->extent) continue;
+        const plan_address *address = &session->of->tensors[scan->slice].address;
+        bool in_place = address->place == PLAN_PLACE_VIEW && session->of->views[address->index].stride != 0;
+        size_t bytes = session->tensors[scan->slice].bytes;
+        int64_t most = scan->fixed                    ? scan->extent
+                       : bytes && scan->room.capacity ? (int64_t)(scan->room.capacity / bytes)
+                                                      : INT64_MAX;
+        if (!in_place || trips <= most) continue;
         return base_fail(&session->report, BASE_INVALID,
                          "it would run %" PRId64 " times, a stacked output has %" PRId64 " slices", trips,
-                         scan->extent);
+                         most);
     }
     return BASE_OK;
 }
@@ -545,6 +596,7 @@ static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int6
 
 static base_status end_loop(ouro_session *session, rt_step_loop *loop, int64_t count) {
     base_status status = run_moves(session, &loop->exit);
+    if (status == BASE_OK) status = end_growths(session, loop);
     for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
         status = finish_scan(session, &loop->outputs[i], count);
     }

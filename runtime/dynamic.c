@@ -99,7 +99,7 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
         return BASE_OK;
     }
     const rt_buffer *held = session->buffers[move->from];
-    if (held && held->planned && !move->within) held = NULL; /* its place goes with the loop */
+    if (held && held->planned && (!move->within || held->room)) held = NULL; /* its place goes with the loop */
     if (held || rt_value_is_lasting(session, move->from)) {
         op_type type = from->type;
         rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
@@ -218,6 +218,7 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
     if (op_row_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
+    if (session->buffers[from] && session->buffers[from]->room) return false; /* it goes with its reader */
     if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
         call->inputs[0].type.layout != OP_LAYOUT_PLAIN || call->inputs[0].bytes != call->outputs[0].bytes) {
         return false;

@@ -32,6 +32,7 @@ typedef struct rt_buffer rt_buffer;
 struct rt_buffer {
     size_t references;
     bool planned; /* its bytes are a tensor's place in the plan: never freed, and gone after the loop */
+    bool room;    /* and they are the room of a loop's output, which nothing else may share behind the loop */
     bool is_list; /* its bytes are rt_elements, whose buffers it refers to */
     size_t capacity, used; /* bytes; what lies behind `used` may be appended to the value that ends there */
     void *data;
@@ -116,16 +117,19 @@ typedef struct rt_scan {
     bool fixed;          /* both are static */
     int64_t extent;      /* of the axis; fixed ones only */
     size_t outer, inner; /* slices before the axis, bytes of one behind it; fixed ones only */
-    /* What a stacked output of unknown extent has collected. */
+    /* What a stacked output of unknown extent has collected: in the output's room, where that suffices. */
     rt_buffer *collected;
+    rt_buffer room;
     size_t slice_bytes, capacity;
     op_type slice_type;
 } rt_scan;
 
-/* A carried value that grows (plan_loop_grows). Where its output has a size, it grows in the output's place. */
+/* A carried value that grows (plan_loop_grows) in the place of the loop's output, or in the room of one whose size is
+ * known when the loop has ended. */
 typedef struct rt_growth {
-    uint32_t initial, parameter, output; /* output PLAN_ABSENT: it grows in run-time memory */
+    uint32_t initial, parameter, output;
     rt_buffer place;
+    rt_buffer room; /* what the output is then; `data` and `capacity` are set from the beginning */
 } rt_growth;
 
 /* A view of the loop: its table, resolved when the loop is entered. */

@@ -13,8 +13,9 @@
  *   view v                   + offset, a table of addresses: entry t of the prologue while t <
  * prologue_count, then entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the
  * body of the view's loop t is the number of the iteration, behind the loop the number of iterations that
- * have run. An entry is an address again, of an enclosing loop's view maybe dynamic                  size
- * known at run time only: the session's run-time allocator
+ * have run. An entry is an address again, of an enclosing loop's view maybe.
+ *   dynamic                  size known at run time only: the session's run-time allocator; but for what grows in a
+ *                            loop and has room: that is at the arena + offset
  *
  * Constants are mapped read-only: a kernel never writes to one, not even zeros into its padding (whoever
  * packs a constant zeroes it).
@@ -36,7 +37,7 @@
 #include "ir/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 2, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 3, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
 
@@ -99,7 +100,7 @@ typedef struct plan_tensor {
     int32_t rank;
     uint32_t graph; /* where it is defined; constants: 0 */
     uint64_t dims;  /* index of the first of `rank` integers; as in op_shape */
-    uint64_t bytes; /* 0 for dynamic ones */
+    uint64_t bytes; /* of dynamic ones: room in the arena, of a loop's output that grows there; 0: none */
     plan_address address;
 } plan_tensor;
 
@@ -207,6 +208,9 @@ void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
 bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena,
                           op_attributes *attributes);
 
+/* A dynamic tensor that has room: where in the arena. False: it has none. */
+bool plan_tensor_room(const plan *of, uint32_t slot, plan_address *room);
+
 /* The attribute with this name, or NULL. */
 const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name);
 /* The operator of a node; OP_CODE_NONE where this build does not know it (never after plan_open). */
@@ -238,7 +242,7 @@ bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index
 /* Carried value `index` grows: it is replaced by Concat(parameter, ...) along an axis before which every extent
  * is 1, so that what is appended lies behind what is there. Its size is not known before the run. *concat, which
  * may be NULL, is the node. The executor appends in place (control.c, dynamic.c); in the loop's output itself,
- * where that has a size. */
+ * where that has a size or room. */
 bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat);
 
 /* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may

@@ -63,11 +63,13 @@ bool replay_in_map(const plan_address *address) {
     return address->place == PLAN_PLACE_ARENA || address->place == PLAN_PLACE_OUTPUT;
 }
 
-/* Not known before the run: made by the run-time allocator, or bound with dimensions. */
+/* Not known before the run: made by the run-time allocator, or bound with dimensions. What has room is all of it. */
 bool replay_is_dynamic(const replay *r, uint32_t slot) {
     const plan_tensor *tensor = &r->of->tensors[slot];
+    plan_address room;
     op_type type;
     size_t bytes;
+    if (plan_tensor_room(r->of, slot, &room)) return false;
     if (tensor->address.place == PLAN_PLACE_DYNAMIC || tensor->kind != OP_KIND_TENSOR) return true;
     plan_tensor_type(r->of, slot, &type);
     return !op_type_bytes(&type, &bytes);
@@ -190,7 +192,7 @@ static bool add_view_bounds(replay *r, bound_list *list, plan_address address, u
 
 static void place_span(replay *r, uint32_t slot) {
     const plan_tensor *tensor = &r->of->tensors[slot];
-    r->where[slot] = follow(r, tensor->address);
+    if (!plan_tensor_room(r->of, slot, &r->where[slot])) r->where[slot] = follow(r, tensor->address);
     r->spans[slot] = (span){0, 0, 0};
     if (!replay_in_map(&r->where[slot]) || !tensor->bytes) return;
     r->spans[slot].address = map_address(r, &r->where[slot]);
@@ -221,7 +223,9 @@ static bool map_spans(replay *r) {
     if (!r->spans || !r->where || !r->views || !r->counters || !r->scratches) return replay_fail_memory(r);
     for (size_t i = 0; i < tensors; i++) {
         if (of->tensors[i].address.place == PLAN_PLACE_VIEW) r->views[r->view_count++] = (uint32_t)i;
-        if (!add_view_bounds(r, &list, of->tensors[i].address, of->tensors[i].bytes)) return false;
+        plan_address address;
+        if (!plan_tensor_room(of, (uint32_t)i, &address)) address = of->tensors[i].address;
+        if (!add_view_bounds(r, &list, address, of->tensors[i].bytes)) return false;
     }
     for (size_t i = 0; i < nodes; i++) {
         const plan_node *node = &of->nodes[i];

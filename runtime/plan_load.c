@@ -348,6 +348,13 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
            read_list(of, node, "ouro.scan_output_directions", form->scan_outputs, &form->directions[1]);
 }
 
+bool plan_tensor_room(const plan *of, uint32_t slot, plan_address *room) {
+    const plan_tensor *tensor = &of->tensors[slot];
+    if (tensor->address.place != PLAN_PLACE_DYNAMIC || !tensor->bytes) return false;
+    *room = (plan_address){PLAN_PLACE_ARENA, 0, tensor->address.offset};
+    return true;
+}
+
 bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat) {
     uint32_t parameter = form->parameters[2 + index], result = form->results[1 + index];
     const plan_tensor *grown = &of->tensors[result];

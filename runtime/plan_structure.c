@@ -101,8 +101,13 @@ static bool check_place(checker *c, uint32_t slot, bool sized) {
     const char *name = text_of(c, tensor->name);
     uint64_t whole;
     switch (address->place) {
-    case PLAN_PLACE_NONE:
     case PLAN_PLACE_DYNAMIC:
+        if (!sized && tensor->bytes) { /* room */
+            whole = of->header->arena_bytes;
+            break;
+        }
+        /* fall through */
+    case PLAN_PLACE_NONE:
         if (address->index || address->offset)
             return fail(c, "tensor \"%s\" has an offset in no place", name);
         return true;
@@ -131,7 +136,7 @@ static bool check_place(checker *c, uint32_t slot, bool sized) {
     if (address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_OUTPUT && address->index) {
         return fail(c, "tensor \"%s\" has an index in a place without", name);
     }
-    if (!sized && address->place != PLAN_PLACE_INPUT) {
+    if (!sized && address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_DYNAMIC) {
         return fail(c, "tensor \"%s\" of no known size has an address", name);
     }
     if (!within(address->offset, tensor->bytes, whole)) {
@@ -189,7 +194,8 @@ static bool check_tensor(checker *c, uint32_t slot) {
     if (type.layout == OP_LAYOUT_PACKED && tensor->address.place != PLAN_PLACE_CONSTANT) {
         return fail(c, "tensor \"%s\" is packed but no constant", name);
     }
-    if (tensor->bytes != (sized ? bytes : 0)) {
+    bool room = !sized && type.kind == OP_KIND_TENSOR && tensor->address.place == PLAN_PLACE_DYNAMIC;
+    if (!room && tensor->bytes != (sized ? bytes : 0)) {
         return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
     }
     if (!check_place(c, slot, sized)) return false;

@@ -162,6 +162,7 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
         tensor->bytes = (size_t)record->bytes;
         session->dynamic[slot] = is_dynamic(of, slot);
         session->has_dynamic = session->has_dynamic || session->dynamic[slot];
+        if (session->dynamic[slot]) tensor->bytes = 0; /* what the plan has is room */
     }
     /* In a mirror what views hand on within inputs and constants is copied out. */
     for (uint64_t n = 0; session->is_mirror && n < of->header->nodes.count; n++) {

@@ -1,0 +1,123 @@
+/* reserve_growth.c: what grows in a loop that may end early gets room for as much as it can become.
+ *
+ *     loop(most 64, %go) { %x <= Concat(%x, %y)   yield %again, %x, %z }
+ *
+ *     after at most 64 iterations %x has the bytes of its initial value and 64 times those of %y, and the stack
+ *     of %z those of 64 slices: so many bytes of the arena are theirs, however many are used in the end
+ *
+ * The types of such outputs are known at run time only, when the loop has ended. What is appended or stacked is
+ * made in its place all the same, and moves no more.
+ *
+ * Whether the size is certain or bounded, the initial value is made where it will grow, where it can be.
+ *
+ * A bound is a constant trip count. Room beyond MOST_ROOM is not reserved (models that write the largest integer
+ * where they mean "until the condition fails"): such a value grows in run-time memory.
+ *
+ * Needs: views. Makes: room, which is a storage in the arena for a value whose type has no size.
+ */
+#include "passes/passes.h"
+
+static const size_t MOST_ROOM = (size_t)1 << 28;
+
+/* The most iterations of the loop, or -1 where its trip count does not say. */
+static int64_t most_trips(const ir_node *loop) {
+    const ir_value *trips = ir_input(loop, 0);
+    int64_t most;
+    op_call call = {.input_count = 1};
+    if (!trips || !trips->constant) return -1;
+    call.inputs = &trips->constant->tensor;
+    if (!op_input_integer(&call, 0, 0, &most)) return -1;
+    return most < 0 ? 0 : most;
+}
+
+static int64_t list_entry(const ir_node *node, const char *name, uint32_t index) {
+    size_t count;
+    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
+    return index < count ? list[index] : 0;
+}
+
+/* `begin` bytes and `trips` times `more`. */
+static bool bytes_after(size_t begin, size_t more, int64_t trips, size_t *bytes) {
+    size_t grown;
+    return base_size_multiply(more, (size_t)trips, &grown) && base_size_add(begin, grown, bytes);
+}
+
+/* What carried value `index` is at most, if it is only appended to. */
+static bool grown_bytes(const ir_node *loop, uint32_t index, int64_t trips, size_t *bytes) {
+    const ir_graph *body = loop->graphs[0];
+    const ir_value *parameter = body->parameters[2 + index], *initial = ir_input(loop, 2 + index);
+    const ir_node *concat = body->results[1 + index]->value->node;
+    const op_shape *shape = &parameter->type.shape;
+    size_t begin, appended = 0;
+    int32_t axis;
+    if (!concat || concat->code != OP_CONCAT || concat->graph != body || ir_input(concat, 0) != parameter ||
+        !op_type_bytes(&initial->type, &begin) || shape->rank < 1 ||
+        !op_axis(op_attribute_integer(&concat->attributes, "axis", 0), shape->rank, &axis))
+        return false;
+    for (int32_t d = 0; d < axis; d++)
+        if (shape->dims[d] != 1) return false;
+    for (uint32_t i = 1; i < concat->input_count; i++) {
+        size_t part;
+        if (!op_type_bytes(&ir_input(concat, i)->type, &part) || !base_size_add(appended, part, &appended))
+            return false;
+    }
+    return bytes_after(begin, appended, trips, bytes);
+}
+
+/* What stacked output `index` is at most, if its slices lie one behind the other. */
+static bool stacked_bytes(const ir_node *loop, uint32_t index, uint32_t carried, int64_t trips,
+                          size_t *bytes) {
+    const ir_value *slice = loop->graphs[0]->results[1 + carried + index]->value;
+    size_t each;
+    return list_entry(loop, "ouro.scan_output_axes", index) == 0 &&
+           list_entry(loop, "ouro.scan_output_directions", index) == 0 &&
+           slice->type.kind == OP_KIND_TENSOR && slice->type.layout == OP_LAYOUT_PLAIN &&
+           op_type_bytes(&slice->type, &each) && bytes_after(0, each, trips, bytes);
+}
+
+/* The initial value of what grows is made where it will grow, if nobody else reads it. */
+static void begin_there(pass_memory *memory, const ir_node *loop, uint32_t index) {
+    const ir_value *initial = ir_input(loop, 2 + index);
+    pass_location from = pass_memory_location(memory, initial),
+                  to = pass_memory_location(memory, loop->outputs[index]);
+    const pass_storage *storage = pass_memory_storage(memory, from.storage),
+                       *place = pass_memory_storage(memory, to.storage);
+    size_t bytes;
+    bool made = initial->kind == IR_RESULT_OF_NODE && initial->graph == loop->graph && initial->uses &&
+                !initial->uses->next;
+    bool alone = storage->place == PASS_PLACE_ARENA && storage->graph == loop->graph && !from.offset &&
+                 storage->values.index == initial->id.index && !memory->siblings[initial->id.index].index &&
+                 op_type_bytes(&initial->type, &bytes) && storage->bytes == bytes;
+    bool planned = (place->place == PASS_PLACE_ARENA || place->place == PASS_PLACE_OUTPUT) &&
+                   place->graph == loop->graph && place->bytes >= to.offset + storage->bytes;
+    if (made && alone && planned && from.storage.index != to.storage.index)
+        pass_memory_join(memory, to.storage, from.storage, to.offset);
+}
+
+static void reserve(pass_memory *memory, const ir_node *loop) {
+    const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0),
+                   carried = loop->input_count - 2 - scanned;
+    const int64_t trips = most_trips(loop);
+    for (uint32_t i = 0; i < loop->output_count && trips >= 0; i++) {
+        const ir_value *output = loop->outputs[i];
+        size_t bytes;
+        if (!output || output->type.kind != OP_KIND_TENSOR || output->type.dtype == OP_STRING) continue;
+        pass_location at = pass_memory_location(memory, output);
+        pass_storage *storage = pass_memory_storage(memory, at.storage);
+        bool known = i < carried ? grown_bytes(loop, i, trips, &bytes)
+                                 : stacked_bytes(loop, i - carried, carried, trips, &bytes);
+        if (known && storage->place == PASS_PLACE_DYNAMIC && !at.offset && bytes && bytes <= MOST_ROOM) {
+            storage->place = PASS_PLACE_ARENA;
+            storage->bytes = bytes;
+        }
+        if (known && i < carried) begin_there(memory, loop, i);
+    }
+}
+
+base_status pass_reserve_growth(pass_context *context) {
+    for (size_t n = 1; n < context->module->node_count; n++) {
+        const ir_node *node = context->module->nodes[n];
+        if (node && node->code == OP_LOOP) reserve(context->memory, node);
+    }
+    return BASE_OK;
+}
