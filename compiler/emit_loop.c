@@ -190,8 +190,9 @@ uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t 
     uint32_t at = output ? index - form->scan_inputs : index;
     uint32_t slot = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
     if (output && form->outputs[form->carried + at] == PLAN_ABSENT) return PLAN_ABSENT;
-    /* A slice that lies inside of what is scanned or stacked moves nothing: its address then is a view. */
-    return of->tensors[slot].address.place == PLAN_PLACE_VIEW ? PLAN_ABSENT : slot;
+    /* A slice that lies inside of what is scanned or stacked moves nothing: its address moves with each iteration. */
+    const plan_view *view = emit_loop_view(of, slot, loop->node);
+    return view && view->stride ? PLAN_ABSENT : slot;
 }
 
 bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {

@@ -119,6 +119,12 @@ static void take_over_initials(loop_analysis *a) {
     for (uint32_t i = 0; i < a->carried_count; i++) {
         loop_carried *c = &a->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY || !may_take_over(a, c->initial)) continue;
+        bool anywhere;
+        if (!loop_leaves_anywhere(a->context, a->numbers, a->arena, c->initial, &anywhere)) {
+            a->out_of_memory = true;
+            return;
+        }
+        if (anywhere) continue;
         uint32_t index = a->member_of[c->origin.storage.index];
         /* Two parameters of one depth whose origins share bytes: only one initial value can be the instance
          * before the first. */
@@ -254,18 +260,36 @@ int64_t pass_known_trips(const ir_node *loop) {
     return count == INT64_MAX ? -1 : count < 0 ? 0 : count;
 }
 
-/* The output can be resolved when the loop is left: nothing else shares its storage, and only operators read
- * it, not control nodes or the graph's owner. */
-static bool is_plainly_read(const loop_analysis *a, const ir_value *output) {
-    const pass_storage *storage =
-        pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
-    if (storage->place != PASS_PLACE_ARENA || storage->values.index != output->id.index ||
-        a->memory->siblings[output->id.index].index) {
-        return false;
-    }
-    for (const ir_use *use = output->uses; use; use = use->next) {
-        if (!use->node || (op_row_of(use->node->code)->flags & OP_FLAG_GRAPHS)) return false;
+/* A loop that begins with the value reads it where it lies: as a carried value of static size. */
+static bool begins_with(const ir_use *use) {
+    const ir_node *loop = use->node;
+    if (loop->code != OP_LOOP || use->index < 2) return false;
+    uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    return use->index < loop->input_count - scanned && pass_carried_is_static(loop, use->index - 2);
+}
+
+/* Only operators, and loops that begin with it, read the value, not the graph's owner. */
+static bool is_read_anywhere(const loop_analysis *a, const ir_value *value) {
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (!use->node) return false;
+        if ((op_row_of(use->node->code)->flags & OP_FLAG_GRAPHS) && !begins_with(use)) return false;
         if (a->memory->executions[use->node->id.index] != PASS_RUN) return false;
+    }
+    return true;
+}
+
+/* The output can be resolved when the loop is left: nothing else shares its storage but parameters of later loops, which
+ * hand it on, and what such loops leave unchanged. */
+static bool is_plainly_read(const loop_analysis *a, const ir_value *output) {
+    pass_location at = pass_memory_location(a->memory, output);
+    const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+    if (storage->place != PASS_PLACE_ARENA || at.offset || storage->carried_by) return false;
+    for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
+        const ir_value *value = a->module->values[v.index];
+        if (!value) continue;
+        if (loop_bytes_of(value) != storage->bytes) return false;
+        if (value->kind == IR_PARAMETER) continue;
+        if (!value->node || value->node->code != OP_LOOP || !is_read_anywhere(a, value)) return false;
     }
     return true;
 }
@@ -288,7 +312,8 @@ static bool is_left_alone(const loop_analysis *a, const pass_view *view, size_t 
         for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
             const ir_value *value = a->module->values[v.index];
             if (!value) continue;
-            if (value->graph != a->loop->graph || !value->node) return false;
+            if (value->graph != a->loop->graph) return false;
+            if (value->kind == IR_PARAMETER) continue; /* of an enclosing loop, which counts the readers */
             if (a->numbers[value->node->id.index] > a->numbers[a->loop->id.index]) return false;
         }
     }
@@ -364,8 +389,8 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
             view.stride = 0;
         }
         bool resolved = !one && !certain && view.stride == 0 &&
-                        (trips >= 0 || view.prologue + view.period > 1) && is_plainly_read(a, c->output) &&
-                        is_left_alone(a, &view, loop_bytes_of(c->output));
+                        (trips >= 0 || view.prologue + view.period > 1 || c->kind != LOOP_ORIGIN_BODY) &&
+                        is_plainly_read(a, c->output) && is_left_alone(a, &view, loop_bytes_of(c->output));
         return !resolved || put_storage(a, at.storage, &view);
     }
     if (!one && !certain) return true;
@@ -416,6 +441,7 @@ bool pass_carried_is_static(const ir_node *loop, uint32_t index) {
 static bool analyse_loop(loop_analysis *a) {
     if (!loop_find_periods(a) || !make_buffers(a)) return false;
     take_over_initials(a);
+    if (a->out_of_memory) return false;
     int64_t trips = pass_known_trips(a->loop);
     /* First those that have one place: what is written there later decides whether views can stay. */
     for (uint32_t i = 0; i < 2 * a->carried_count; i++) {

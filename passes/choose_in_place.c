@@ -19,6 +19,8 @@
 #include "passes/passes.h"
 #include <string.h>
 
+enum { LONGEST_CHAIN = 5 };
+
 typedef struct chooser {
     const ir_module *module;
     pass_memory *memory;
@@ -118,6 +120,38 @@ static bool lies_anywhere(const ir_value *value) {
     return results > 1;
 }
 
+/* The last step in which what loops of this graph, which may end after any iteration, leave of the value is read: that may
+ * be the very bytes that they began with. Long chains of loops are not followed to the end. */
+static int64_t last_left(const chooser *c, const ir_value *value, const ir_graph *graph, int depth) {
+    int64_t last = -1;
+    if (depth == 0) return INT64_MAX;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        const ir_node *loop = use->node;
+        if (!loop || loop->code != OP_LOOP || loop->graph != graph || use->index < 2 ||
+            pass_known_trips(loop) >= 0)
+            continue;
+        for (uint32_t i = 0; i < loop->output_count; i++) {
+            if (!loop->outputs[i]) continue;
+            int64_t read = last_read(c, loop->outputs[i]),
+                    later = last_left(c, loop->outputs[i], graph, depth - 1);
+            if (read > last) last = read;
+            if (later > last) last = later;
+        }
+    }
+    return last;
+}
+
+/* Bytes of this storage may be what a loop leaves, and are read as such in this step or later. */
+static bool may_be_left(const chooser *c, pass_storage_id storage, const ir_node *node) {
+    for (ir_value_id v = pass_memory_storage(c->memory, storage)->values; v.index;
+         v = c->memory->siblings[v.index]) {
+        const ir_value *value = c->module->values[v.index];
+        if (value && last_left(c, value, node->graph, LONGEST_CHAIN) >= c->numbers[node->id.index])
+            return true;
+    }
+    return false;
+}
+
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
@@ -140,7 +174,7 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph &&
                       place->bytes == bytes && (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
     if (!output_free && !input_free) return false;
-    return dies_here(c, input, node);
+    return dies_here(c, input, node) && !may_be_left(c, from.storage, node);
 }
 
 /* Joins storages here and in the lists of this pass. */

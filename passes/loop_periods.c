@@ -27,6 +27,45 @@ static int64_t use_step(const loop_analysis *a, const ir_use *use) {
     return use->graph == a->body ? a->steps : pass_step_in(a->body, use->graph->owner, a->numbers);
 }
 
+/* One of the places of the view is in this storage, through views of other loops, too. */
+static bool reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id) {
+    for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+        pass_storage_id at = pass_memory_resolve(memory, view->entries[i]).storage;
+        const pass_storage *storage = &memory->storages[at.index];
+        if (at.index == id.index) return true;
+        if (storage->place == PASS_PLACE_VIEW && reaches(memory, &memory->views[storage->index], id))
+            return true;
+    }
+    return false;
+}
+
+/* What inner loops leave may lie in this storage, which they began with. Calls `visit` for each such value. */
+static bool visit_left(const loop_analysis *a, pass_storage_id id,
+                       bool (*visit)(const loop_analysis *a, const ir_value *value, void *user), void *user) {
+    const pass_memory *memory = a->memory;
+    for (size_t v = 1; v < memory->view_count; v++) {
+        const pass_view *view = &memory->views[v];
+        if (view->loop->graph != a->body || !reaches(memory, view, id)) continue;
+        for (uint32_t i = 0; i < view->loop->output_count; i++) {
+            const ir_value *output = view->loop->outputs[i];
+            if (!output) continue;
+            const pass_storage *storage =
+                pass_memory_storage(memory, pass_memory_location(memory, output).storage);
+            if (storage->place == PASS_PLACE_VIEW && storage->index == v && !visit(a, output, user))
+                return false;
+        }
+    }
+    return true;
+}
+
+static bool find_last_read(const loop_analysis *a, const ir_value *value, void *last) {
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        int64_t step = use_step(a, use);
+        if (step < a->steps && step > *(int64_t *)last) *(int64_t *)last = step;
+    }
+    return true;
+}
+
 /* The first and last step of the body that touches a storage within one iteration; being a result does not
  * count. */
 static void touched_steps(const loop_analysis *a, pass_storage_id id, int64_t *first, int64_t *last) {
@@ -46,6 +85,7 @@ static void touched_steps(const loop_analysis *a, pass_storage_id id, int64_t *f
             if (step < a->steps && step > *last) *last = step;
         }
     }
+    (void)visit_left(a, id, find_last_read, last);
 }
 
 /* ---- origins ------------------------------------------------------------------------------------------- */
@@ -294,7 +334,23 @@ static void join_classes(loop_analysis *a, uint32_t of, uint32_t over, int64_t d
     a->members[from].shift = shift;
 }
 
-/* The node reads the parameter's bytes exactly, as this input, and nothing else reads them in its step. */
+/* In the node's step the value is read by it alone, where it may write over what it reads. */
+static bool reads_in_place(const loop_analysis *a, const ir_value *value, void *user) {
+    const ir_node *node = user;
+    const op_type *made = &node->outputs[0]->type;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (use_step(a, use) != a->numbers[node->id.index]) continue;
+        if (use->node != node || use->index >= 32 ||
+            !(op_row_of(node->code)->in_place & OP_IN_PLACE(use->index)) ||
+            !op_shape_equal(&value->type.shape, &made->shape) || value->type.layout != made->layout ||
+            op_dtype_bytes(value->type.dtype) != op_dtype_bytes(made->dtype))
+            return false;
+    }
+    return true;
+}
+
+/* The node reads the parameter's bytes exactly, as this input, and nothing else reads them in its step; but what an inner
+ * loop leaves may be these very bytes. */
 static bool reads_only(const loop_analysis *a, const ir_node *node, uint32_t input, pass_storage_id storage) {
     for (ir_value_id v = pass_memory_storage(a->memory, storage)->values; v.index;
          v = a->memory->siblings[v.index]) {
@@ -304,7 +360,7 @@ static bool reads_only(const loop_analysis *a, const ir_node *node, uint32_t inp
             if (use->node != node || value != ir_input(node, input)) return false;
         }
     }
-    return true;
+    return visit_left(a, storage, reads_in_place, (void *)(uintptr_t)node);
 }
 
 /* Another parameter holds the same instance, and the node reads it. */
@@ -429,4 +485,29 @@ bool loop_find_periods(loop_analysis *a) {
         if (a->members[c].class == c) a->members[c].period = (uint32_t)find_period(a, c);
     }
     return !a->out_of_memory;
+}
+
+bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena,
+                          const ir_value *value, bool *anywhere) {
+    ir_node *loop = value->node;
+    *anywhere = false;
+    if (!loop || loop->code != OP_LOOP) return true;
+    loop_analysis a = {.context = context,
+                       .module = context->module,
+                       .memory = context->memory,
+                       .arena = arena,
+                       .numbers = numbers,
+                       .loop = loop,
+                       .body = loop->graphs[0]};
+    if (!loop_find_periods(&a)) return false;
+    for (uint32_t i = 0; i < a.carried_count; i++) {
+        const loop_carried *c = &a.carried[i];
+        int64_t shift;
+        if (c->output != value || c->kind == LOOP_ORIGIN_COPY) continue;
+        if (c->kind != LOOP_ORIGIN_BODY) *anywhere = true;
+        else if (pass_known_trips(loop) < 0)
+            *anywhere =
+                a.members[loop_find_class(&a, a.member_of[c->origin.storage.index], &shift)].period > 1;
+    }
+    return true;
 }

@@ -71,6 +71,11 @@ bool loop_stack_of(const loop_analysis *a, uint32_t index, pass_location *base, 
 /* Where slice 0 of a scanned input lies, and the way to the next; false where slices are copied. */
 bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, int64_t *stride);
 
+/* The value is what a loop carried, and that loop leaves it in one of several places, or in one that is not its own: it
+ * is best read where it is. An estimate where inner loops are not analysed yet. False when memory runs out. */
+bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena, const ir_value *value,
+                          bool *anywhere);
+
 bool loop_same_location(pass_location a, pass_location b);
 /* The value has a size that is known now: so many bytes, 0 where it has none. */
 bool loop_is_static(const ir_value *value);

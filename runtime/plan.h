@@ -13,7 +13,7 @@
  *   view v                   + offset, a table of addresses: entry t of the prologue while t <
  * prologue_count, then entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the
  * body of the view's loop t is the number of the iteration, behind the loop the number of iterations that
- * have run. An entry is an address again, of an enclosing loop's view maybe.
+ * have run. An entry is an address again, maybe of the view of an enclosing loop, or of one that has ended before.
  *   dynamic                  size known at run time only: the session's run-time allocator; but for what grows in a
  *                            loop and has room: that is at the arena + offset
  *

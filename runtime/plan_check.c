@@ -111,6 +111,18 @@ static plan_address follow(const replay *r, plan_address address) {
     return address;
 }
 
+plan_address replay_source(const replay *r, uint32_t slot) {
+    plan_address address;
+    if (plan_tensor_room(r->of, slot, &address)) return address;
+    address = r->of->tensors[slot].address;
+    while (address.place == PLAN_PLACE_VIEW && r->running[r->of->views[address.index].loop]) {
+        uint64_t offset = address.offset;
+        address = plan_view_entry(r->of, address.index, r->counters[r->of->views[address.index].loop]);
+        address.offset += offset;
+    }
+    return address;
+}
+
 /* Within the arena or its output: what is not has no bounds in the map, and cannot be read or written. */
 static bool in_space(const replay *r, const plan_address *address, uint64_t bytes) {
     uint64_t size = address->place == PLAN_PLACE_ARENA
@@ -218,9 +230,11 @@ static bool map_spans(replay *r) {
     r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
     r->views = BASE_ARRAY(&r->arena, uint32_t, tensors);
     r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes);
+    r->running = BASE_ARRAY(&r->arena, bool, nodes);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
     bound_list list = {0};
-    if (!r->spans || !r->where || !r->views || !r->counters || !r->scratches) return replay_fail_memory(r);
+    if (!r->spans || !r->where || !r->views || !r->counters || !r->running || !r->scratches)
+        return replay_fail_memory(r);
     for (size_t i = 0; i < tensors; i++) {
         if (of->tensors[i].address.place == PLAN_PLACE_VIEW) r->views[r->view_count++] = (uint32_t)i;
         plan_address address;
@@ -256,6 +270,7 @@ content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length) {
 
 void replay_define(replay *r, uint32_t slot, content is) {
     r->contents[slot] = is;
+    r->phases[slot].count = 0;
     r->defined[slot] = r->epochs[r->of->tensors[slot].graph];
 }
 
@@ -445,7 +460,8 @@ bool replay_is_same_address(const plan_address *x, const plan_address *y) {
 }
 
 bool replay_is_same_place(const replay *r, uint32_t a, uint32_t b) {
-    return replay_is_same_address(&r->where[a], &r->where[b]);
+    plan_address x = replay_source(r, a), y = replay_source(r, b);
+    return replay_is_same_address(&x, &y);
 }
 
 bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b) {
@@ -460,13 +476,21 @@ bool replay_move(replay *r, uint32_t from, uint32_t to) {
     if (!replay_verify(r, from)) return false;
     if (!replay_is_dynamic(r, from) && !replay_is_dynamic(r, to) && replay_is_same_place(r, from, to)) {
         content is = r->contents[from];
+        const phase_list phases = r->phases[from]; /* it may be moved to itself */
         if (is_constant(r, from)) {
             is = replay_content_of(constants_identity(), r->where[from].offset, r->of->tensors[from].bytes);
         }
         replay_define(r, to, is);
+        r->phases[to] = phases;
         return true;
     }
-    if (replay_do_overlap(r, from, to)) {
+    bool overlap = !r->phases[from].count && replay_do_overlap(r, from, to);
+    for (uint64_t i = 0; i < r->phases[from].count && !overlap; i++) {
+        if (!r->phases[from].items[i].seen) continue;
+        enter_phase(r, from, &r->phases[from].items[i]);
+        overlap = replay_do_overlap(r, from, to);
+    }
+    if (overlap) {
         return replay_fail(r, "tensor \"%s\" is copied to tensor \"%s\", which overlaps it",
                            replay_name_of(r, from), replay_name_of(r, to));
     }
@@ -497,6 +521,18 @@ bool replay_was_written(const replay *r, size_t since, size_t until, const span 
     return false;
 }
 
+/* The output is in one of several places, in which it was seen at every end, and nothing was written there since. */
+static bool check_phases(replay *r, uint32_t slot, size_t since, size_t until) {
+    for (uint64_t i = 0; i < r->phases[slot].count; i++) {
+        const phase *place = &r->phases[slot].items[i];
+        if (!place->seen || !replay_in_map(&place->where)) continue;
+        if (replay_was_written(r, since, until, &place->at))
+            return replay_fail(r, "output \"%s\" is written where it was left before",
+                               replay_name_of(r, slot));
+    }
+    return true;
+}
+
 /* Nothing was written where this output lies: it is what was there before, and was seen to be so at every end. */
 static bool is_untouched(const replay *r, uint32_t slot, size_t since, size_t until) {
     const plan_address *at = &r->where[slot];
@@ -520,6 +556,10 @@ bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
     for (uint64_t i = 0; i < count; i++) {
         containers[i] = i;
         if (outputs[i] == PLAN_ABSENT) continue;
+        if (r->phases[outputs[i]].count) {
+            if (!check_phases(r, outputs[i], since, until)) return false;
+            continue;
+        }
         if (replay_in_map(&r->where[outputs[i]]) && !replay_is_dynamic(r, outputs[i]) &&
             r->of->tensors[outputs[i]].bytes)
             containers[i] = container_of(r, outputs, count, i);
@@ -566,17 +606,9 @@ static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
     }
 }
 
-static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
+/* The output, where it lies over the input as that lies now, may do so: exactly, and element by element. */
+static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
     uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
-    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return true;
-    for (uint64_t i = 0; i < r->phases[from].count; i++) {
-        if (!r->phases[from].items[i].seen) continue;
-        enter_phase(r, from, &r->phases[from].items[i]);
-        if (replay_do_overlap(r, from, to)) {
-            return replay_fail(r, "its output \"%s\" lies over a place of its input \"%s\"",
-                               replay_name_of(r, to), replay_name_of(r, from));
-        }
-    }
     if (!replay_do_overlap(r, from, to)) return true;
     char place[128];
     place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
@@ -590,6 +622,18 @@ static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uin
                            replay_name_of(r, to), place, replay_name_of(r, from));
     }
     return true;
+}
+
+static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
+    uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return true;
+    const phase_list *phases = &r->phases[from];
+    for (uint64_t i = 0; i < phases->count; i++) {
+        if (!phases->items[i].seen) continue;
+        enter_phase(r, from, &phases->items[i]);
+        if (!check_overlap(r, node, input, output)) return false;
+    }
+    return phases->count || check_overlap(r, node, input, output);
 }
 
 static bool check_scratch(replay *r, const plan_node *node) {
@@ -659,6 +703,7 @@ static bool replay_concat(replay *r, const plan_node *node) {
         content is;
         if (!plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) return fail_view(r);
         if (!replay_content_of_slot(r, part, &is)) return false;
+        if (r->phases[part].count) return fail_view(r); /* it cannot be everywhere */
         if (r->of->tensors[part].bytes && offset != end) return fail_view(r);
         end += r->of->tensors[part].bytes;
         if (!content_append(r, &joined, &capacity, &is)) return false;
@@ -668,23 +713,44 @@ static bool replay_concat(replay *r, const plan_node *node) {
     return replay_verify(r, whole);
 }
 
+bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slot) {
+    content outer, inner;
+    const uint64_t bytes = r->of->tensors[slot].bytes;
+    const phase_list from = r->phases[whole];
+    if (!replay_content_of_slot(r, whole, &outer) || !replay_content_part(r, &outer, offset, bytes, &inner))
+        return false;
+    replay_define(r, slot, inner);
+    if (!from.count || !bytes) return true;
+    phase *items = BASE_ARRAY(&r->arena, phase, (size_t)from.count);
+    if (!items || !replay_spend(r, from.count)) return replay_fail_memory(r);
+    for (uint64_t i = 0; i < from.count; i++) {
+        phase *part = &items[i];
+        *part = from.items[i];
+        if (!part->seen) continue;
+        part->where.offset += offset;
+        if (!replay_content_part(r, &from.items[i].is, offset, bytes, &part->is)) return false;
+        if (!replay_in_map(&part->where)) continue;
+        part->at.address = map_address(r, &part->where);
+        part->at.first = part->at.last = SIZE_MAX;
+        if (!in_space(r, &part->where, bytes)) continue;
+        part->at.first = plan_bytes_bound(&r->bytes, part->at.address);
+        part->at.last = plan_bytes_bound(&r->bytes, part->at.address + bytes);
+    }
+    r->phases[slot] = (phase_list){.items = items, .count = from.count, .capacity = (size_t)from.count};
+    return true;
+}
+
 static bool replay_view(replay *r, const plan_node *node) {
     if (op_row_of(plan_node_code(r->of, node))->view == OP_VIEW_CONCAT) return replay_concat(r, node);
     int64_t cursor = 0;
     for (uint64_t i = 0; i < node->output_count; i++) {
         uint32_t whole, part;
         uint64_t offset;
-        content outer, inner;
         if (r->of->slots[node->outputs + i] == PLAN_ABSENT ||
             !plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) {
             return fail_view(r);
         }
-        if (!replay_content_of_slot(r, whole, &outer) ||
-            !replay_content_part(r, &outer, offset, r->of->tensors[part].bytes, &inner)) {
-            return false;
-        }
-        replay_define(r, part, inner);
-        if (!replay_verify(r, part)) return false;
+        if (!replay_define_part(r, whole, offset, part) || !replay_verify(r, part)) return false;
     }
     return true;
 }

@@ -45,6 +45,23 @@ static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t in
            plan_loop_grows(r->of, form, index, NULL);
 }
 
+/* The output is there, if the loop ends so. */
+static bool put_end(replay *r, phase_list *ends, const phase *end) {
+    /* Mostly they come in the table's order. */
+    uint64_t at = end->entry < ends->count && ends->items[end->entry].entry == end->entry ? end->entry : 0;
+    if (!replay_spend(r, 1)) return false;
+    while (at < ends->count && (ends->items[at].entry != end->entry || ends->items[at].of != end->of)) at++;
+    if (at == ends->count) {
+        phase *items =
+            base_arena_grow(&r->arena, ends->items, &ends->capacity, (size_t)ends->count + 1, sizeof *items);
+        if (!items) return replay_fail_memory(r);
+        ends->items = items;
+        ends->count++;
+    }
+    ends->items[at] = *end;
+    return true;
+}
+
 /* The loop ends here: its outputs must be what the parameters are. */
 static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *form) {
     size_t mark = plan_bytes_mark(&r->bytes);
@@ -69,7 +86,14 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
         uint64_t k = r->counters[node - r->of->nodes];
         uint64_t which =
             k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
-        r->ends[i].items[which] = (phase){r->where[output], r->spans[output], r->contents[output], true};
+        const phase_list *phases = &r->phases[output];
+        phase here = {which, 0, r->where[output], r->spans[output], r->contents[output], true};
+        if (!phases->count) valid = put_end(r, &r->ends[i], &here);
+        for (uint64_t j = 0; j < phases->count && valid; j++) {
+            const phase *from = &phases->items[j];
+            here = (phase){which, j + 1, from->where, from->at, from->is, from->seen};
+            if (from->seen) valid = put_end(r, &r->ends[i], &here);
+        }
     }
     return valid;
 }
@@ -82,10 +106,6 @@ static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *fo
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
         r->phases[output].count = 0;
-        const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
-        (*ends)[i].count = (uint64_t)view->prologue_count + view->period;
-        (*ends)[i].items = BASE_ARRAY(&r->arena, phase, (size_t)(*ends)[i].count);
-        if (!(*ends)[i].items || !replay_spend(r, (*ends)[i].count)) return replay_fail_memory(r);
     }
     return true;
 }
@@ -136,8 +156,8 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
                                    (plan_bytes_tag){identity, end->at.address}))
                 return false;
         }
-        r->phases[output] = ends[i];
         replay_define(r, output, r->contents[output]);
+        r->phases[output] = ends[i];
     }
     return true;
 }
@@ -158,16 +178,17 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
         r->of->tensors[slice].layout != OP_LAYOUT_PLAIN) {
         return false;
     }
-    plan_address at = r->where[whole];
+    plan_address at = replay_source(r, whole), of_slice = replay_source(r, slice);
     at.offset += slice_offset(r, form, output, index, whole, slice, t);
-    return replay_is_same_address(&at, &r->where[slice]);
+    return replay_is_same_address(&at, &of_slice);
 }
 
 /* At the end of iteration t the replacements become the parameters of the next. */
 static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
     content *held = BASE_ARRAY(&r->arena, content, form->carried);
+    phase_list *phases = BASE_ARRAY(&r->arena, phase_list, form->carried);
     plan_address *places = BASE_ARRAY(&r->arena, plan_address, form->carried);
-    if (!held || !places) return replay_fail_memory(r);
+    if (!held || !phases || !places) return replay_fail_memory(r);
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) {
@@ -175,18 +196,21 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
             continue;
         }
         if (!replay_verify(r, result) || !replay_content_of_slot(r, result, &held[i])) return false;
-        places[i] = r->where[result];
+        places[i] = replay_source(r, result);
+        phases[i] = r->phases[result];
     }
     if (!replay_set_counter(r, node, t + 1)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) continue;
-        if (!replay_is_same_address(&places[i], &r->where[parameter])) {
+        plan_address at = replay_source(r, parameter);
+        if (!replay_is_same_address(&places[i], &at)) {
             return replay_fail(
                 r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
                 replay_name_of(r, parameter), t);
         }
         replay_define(r, parameter, held[i]);
+        r->phases[parameter] = phases[i];
     }
     return true;
 }
@@ -222,19 +246,14 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
     }
     for (uint32_t i = 0; i < form->scan_inputs; i++) {
         uint32_t whole = form->initial[form->carried + i], slice = form->parameters[2 + form->carried + i];
-        content all, part;
         if (!replay_verify(r, whole)) return false;
         if (!lies_in_whole(r, form, false, i, whole, slice, t)) {
             if (!replay_write(r, slice)) return false;
             continue;
         }
-        if (!replay_content_of_slot(r, whole, &all) ||
-            !replay_content_part(r, &all, slice_offset(r, form, false, i, whole, slice, t),
-                                 r->of->tensors[slice].bytes, &part)) {
+        if (!replay_define_part(r, whole, slice_offset(r, form, false, i, whole, slice, t), slice) ||
+            !replay_verify(r, slice))
             return false;
-        }
-        replay_define(r, slice, part);
-        if (!replay_verify(r, slice)) return false;
     }
     if (!replay_graph(r, form->body)) return false;
     r->node = node;
@@ -335,6 +354,7 @@ bool replay_loop(replay *r, const plan_node *node) {
         return false;
     }
     r->epochs[form.body] = ++r->epoch;
+    r->running[node - r->of->nodes] = true;
     if (!replay_set_counter(r, node, 0)) return false;
     for (uint32_t i = 0; i < form.carried; i++) {
         if (!replay_move(r, form.initial[i], form.parameters[2 + i])) return false;
@@ -366,7 +386,7 @@ bool replay_loop(replay *r, const plan_node *node) {
         r->epochs[form.body] = ++r->epoch;
         for (uint32_t i = 0; i < form.carried; i++) {
             uint32_t parameter = form.parameters[2 + i];
-            if (r->defined[parameter]) replay_define(r, parameter, r->contents[parameter]);
+            if (r->defined[parameter]) r->defined[parameter] = r->epochs[form.body];
         }
         if (!replay_iteration(r, node, &form, t)) return false;
         r->ends = ends; /* an inner loop had its own */
@@ -375,6 +395,7 @@ bool replay_loop(replay *r, const plan_node *node) {
         if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
     }
     r->ends = outer_ends;
+    r->running[node - r->of->nodes] = false;
     uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
     if (!fixed) return replay_fail_memory(r);
     for (uint64_t i = 0; i < node->output_count; i++) {

@@ -33,8 +33,10 @@ typedef struct span {
 } span;
 
 /* An output of a loop that may lie in several places, depending on the number of iterations: what it is in
- * each. */
+ * each. What later loops begin with it, or is a part of it, has phases as well. */
 typedef struct phase {
+    uint64_t entry,
+        of; /* of the view's table; the phase of what lies there, from 1, if that has phases, too */
     plan_address where;
     span at;
     content is;
@@ -44,6 +46,7 @@ typedef struct phase {
 typedef struct phase_list {
     phase *items;
     uint64_t count; /* 0: it has one place */
+    size_t capacity;
 } phase_list;
 
 typedef struct written_span {
@@ -57,6 +60,7 @@ typedef struct replay {
     plan_bytes bytes;
     plan_address *where; /* by slot: its address now, views followed */
     uint64_t *counters;  /* by node: the iteration of a loop */
+    bool *running;       /* by node: the loop has begun and not ended */
     uint32_t *views;     /* slots of tensors whose address is a view */
     size_t view_count;
     span *spans;        /* by slot: of tensors in the arena and in outputs; where they lie now */
@@ -106,7 +110,7 @@ bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *tr
 bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t);
 /* `length` bytes of one identity. */
 content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length);
-/* From now on the tensor is this. */
+/* From now on the tensor is this, where it lies now. */
 void replay_define(replay *r, uint32_t slot, content is);
 /* Bytes [offset, offset + length) of some content. */
 bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part);
@@ -118,6 +122,10 @@ bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag)
 bool replay_write(replay *r, uint32_t slot);
 bool replay_is_same_address(const plan_address *x, const plan_address *y);
 bool replay_is_same_place(const replay *r, uint32_t a, uint32_t b);
+/* The address of a tensor, followed through views of loops that run; a view of a loop that has ended stays one. */
+plan_address replay_source(const replay *r, uint32_t slot);
+/* From now on the tensor is bytes [offset, ...) of another one, in whichever places that is. */
+bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slot);
 /* Their bytes overlap. */
 bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b);
 /* A value is handed over, as the executor does between graphs (plan.h). */

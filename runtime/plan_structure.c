@@ -710,8 +710,32 @@ static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
     return false;
 }
 
+/* Loop `first` runs, and has ended, before loop `then` begins: in the same graph, or in one that encloses it. */
+static bool ends_before(const checker *c, uint32_t first, uint32_t then) {
+    const plan *of = c->of;
+    while (of->nodes[then].graph != of->nodes[first].graph) {
+        if (!of->nodes[then].graph) return false;
+        then = of->graphs[of->nodes[then].graph].owner;
+    }
+    return first < then;
+}
+
+/* The tensor may lie where the loop leaves what it carries: it is its output, or in its body, or belongs to a loop that
+ * runs later. */
+static bool may_lie_behind(const checker *c, uint32_t loop, uint32_t slot) {
+    const plan *of = c->of;
+    uint32_t graph = of->tensors[slot].graph;
+    if (is_inside(c, loop, graph) || is_output_of(c, loop, slot)) return true;
+    if (graph && ends_before(c, loop, of->graphs[graph].owner)) return true;
+    for (uint32_t n = loop + 1; n < of->header->nodes.count; n++) {
+        if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, slot))
+            return ends_before(c, loop, n);
+    }
+    return false;
+}
+
 /* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries
- * that are views to enclosing loops, so that following them ends. Whether addresses lie within their places
+ * that are views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their places
  * is found when the plan is replayed. */
 static bool check_view_loops(checker *c) {
     const plan *of = c->of;
@@ -726,16 +750,16 @@ static bool check_view_loops(checker *c) {
             const plan_address *entry = &of->addresses[view->first + i];
             if (entry->place != PLAN_PLACE_VIEW) continue;
             if (of->views[entry->index].loop >= of->header->nodes.count ||
-                !is_inside(c, of->views[entry->index].loop, of->nodes[view->loop].graph)) {
-                return fail(c, "view %" PRIu64 " refers to a view of no enclosing loop", v);
+                (!is_inside(c, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
+                 !ends_before(c, of->views[entry->index].loop, view->loop))) {
+                return fail(c, "view %" PRIu64 " refers to a view of no enclosing or earlier loop", v);
             }
         }
     }
     for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
         const plan_tensor *tensor = &of->tensors[slot];
         if (tensor->address.place == PLAN_PLACE_VIEW &&
-            !is_inside(c, of->views[tensor->address.index].loop, tensor->graph) &&
-            !is_output_of(c, of->views[tensor->address.index].loop, (uint32_t)slot)) {
+            !may_lie_behind(c, of->views[tensor->address.index].loop, (uint32_t)slot)) {
             return fail(c, "tensor \"%s\" lies in a view outside of its loop", text_of(c, tensor->name));
         }
     }

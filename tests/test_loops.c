@@ -5,6 +5,8 @@
  * plan_check, which every plan has passed when it is opened. C is MatMul, which cannot run in place; E is
  * Relu, which can.
  */
+#include "compiler/compiler.h"
+#include "compiler/emit_loop.h"
 #include "runtime/executor.h"
 #include "tests/support.h"
 #include "tests/support_plan.h"
@@ -233,6 +235,56 @@ static const loop_case cases[] = {
      "%r: " T " = Neg(%p0) yield %r",
      {{"x", 0, 2}, {"y", 0, 2}},
      2},
+    {"25: a loop begins with what another one leaves",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = MatMul(%x, %m) yield %k, %y",
+     "%q: " T " = Loop(%n, _, %p0) { graph later(%j: int64[], %l: bool[], %z: " T ") { %w: " T
+     " = MatMul(%z, %m) yield %l, %w } } %r: " T " = Neg(%q) yield %r",
+     {{"x", 0, 2}, {"y", 0, 2}, {"z", 1, 2}, {"w", 0, 2}},
+     5},
+    {"26: the same in place: one buffer for both",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%y: " T " = Relu(%x) yield %k, %y",
+     "%q: " T " = Loop(%n, _, %p0) { graph later(%j: int64[], %l: bool[], %z: " T ") { %w: " T
+     " = Neg(%z) yield %l, %w } } %r: " T " = Neg(%q) yield %r",
+     {{"x", 0, 0}, {"z", 0, 0}, {"w", 0, 0}},
+     1},
+    {"27: three loops: what the first leaves waits in the second, and may be all that comes to the third",
+     "%c1: bool[] = Greater(%n, %three)",
+     2,
+     "%a0, %b0",
+     ", %x: " T ", %v: " T,
+     "%y: " T " = MatMul(%x, %v) yield %k, %v, %y",
+     "%q: " T ", %s: " T " = Loop(%n, %c1, %p0, %p1) { graph second(%j: int64[], %l: bool[], %z: " T
+     ", %u: " T ") { %o: float32[2,8] = Reshape(%z, %flat) %t: float32[2,8] = Neg(%o) %f: " T
+     " = Reshape(%t, %square) %w: " T " = MatMul(%f, %u) yield %l, %u, %w } }\n"
+     " %g: " T " = Loop(%n, %c1, %s) { graph third(%j3: int64[], %l3: bool[], %h: " T ") { %e1: " T
+     " = MatMul(%h, %m) yield %l3, %e1 } }\n"
+     " %r0: " T " = Add(%g, %q) %r: " T " = Sub(%r0, %p1) yield %r",
+     {{"x", 0, 3}, {"z", 2, 2}, {"u", 1, 2}, {"h", 1, 2}},
+     0},
+    {"28: within another loop, through one that does nothing",
+     "",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%q: " T " = Loop(%n, %k, %x) { graph first(%j: int64[], %l: bool[], %z: " T ") { %w: " T
+     " = MatMul(%z, %m) yield %l, %w } }\n"
+     " %s: " T " = Loop(%n, %k, %q) { graph idle(%j2: int64[], %l2: bool[], %u: " T
+     ") { %o: bool[] = Not(%l2) "
+     "yield %o, %u } }\n"
+     " %g: " T " = Loop(%n, %k, %s) { graph last(%j3: int64[], %l3: bool[], %h: " T ") { %e1: " T
+     " = MatMul(%h, %m) yield %l3, %e1 } }\n"
+     " %y: " T " = MatMul(%g, %s) yield %k, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"z", 1, 2}, {"h", 1, 2}},
+     0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 
@@ -249,7 +301,8 @@ static void write_module(const loop_case *of, char *text, size_t capacity) {
     int written =
         snprintf(text, capacity,
                  "module \"case\" {\n constant %%m: " T " = {%s}\n"
-                 " constant %%limit: float32[] = {0.45}\n"
+                 " constant %%limit: float32[] = {0.45} constant %%three: int64[] = {3}\n"
+                 " constant %%flat: int64[2] = {2, 8} constant %%square: int64[2] = {4, 4}\n"
                  " graph main(%%n: int64[], %%a: " T ", %%b: " T ", %%c: " T ", %%d: " T ", %%e: " T ") {\n"
                  " %%a0: " T " = Neg(%%a) %%b0: " T " = Neg(%%b) %%c0: " T " = Neg(%%c)\n"
                  " %%d0: " T " = Neg(%%d) %%e0: " T " = Neg(%%e)\n %s\n"
@@ -313,12 +366,17 @@ static uint64_t check_views(const plan *of, const loop_case *expected) {
     return longest;
 }
 
-/* No carried parameter is ever copied to from its replacement. */
+/* No carried parameter is ever copied to from its replacement, nor is anything when loops are entered or left. */
 static void check_no_copies(const plan *of, const char *name) {
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {
         plan_loop_form form;
         if (plan_node_code(of, &of->nodes[n]) == OP_COPY) fail_msg("%s: something is copied", name);
         if (plan_node_code(of, &of->nodes[n]) != OP_LOOP) continue;
+        emit_loop loop;
+        assert_true(emit_loop_measure(of, (uint32_t)n, &loop));
+        if (loop.entry_bytes || loop.iteration_bytes)
+            fail_msg("%s: %llu bytes are copied when a loop is entered or left, %llu in each iteration", name,
+                     (unsigned long long)loop.entry_bytes, (unsigned long long)loop.iteration_bytes);
         assert_true(plan_loop_form_read(of, &of->nodes[n], &form));
         for (uint32_t i = 0; i < form.carried; i++) {
             const plan_address *from = &of->tensors[form.results[1 + i]].address,
@@ -409,7 +467,7 @@ static void test_stacked_and_carried(void **state) {
         "ouro.scan_output_axes = [0]} {\n"
         "   graph body(%i: int64[], %k: bool[], %u: float32[1,2]) { %w: float32[1,2] = MatMul(%u, %m) yield "
         "%k, %w, %w } }\n"
-        "  yield %p, %y } }\n",
+        "  %r: float32[1,2] = Neg(%p) yield %r, %y } }\n",
         1);
     const plan *of = rt_plan_of(on.plan);
     const plan_tensor *u = find_tensor(of, "u"), *w = find_tensor(of, "w");
@@ -423,8 +481,8 @@ static void test_stacked_and_carried(void **state) {
     support_run(&on);
     const float *y = support_output(&on, 1, 24), *p = support_output(&on, 0, 8);
     /* (a, b) becomes (2 b, a). */
-    assert_true(y[0] == 4 && y[1] == 1 && y[2] == 2 && y[3] == 4 && y[4] == 8 && y[5] == 2 && p[0] == 8 &&
-                p[1] == 2);
+    assert_true(y[0] == 4 && y[1] == 1 && y[2] == 2 && y[3] == 4 && y[4] == 8 && y[5] == 2 && p[0] == -8 &&
+                p[1] == -2);
     support_session_close(&on);
 }
 

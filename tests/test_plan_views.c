@@ -44,6 +44,12 @@ static const view_case cases[] = {
                        ") { %q: " T " = Loop(%n, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T
                        ") { %w: " T " = MatMul(%s, %m) yield %l, %w } } %z: " T
                        " = Add(%x, %q) yield %k, %z } } %r: " T " = Neg(%p) yield %r")},
+    {"one loop after another",
+     PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
+             " = MatMul(%x, %m) yield %k, %y } }\n %q: " T ", %s: " T
+             " = Loop(%n, _, %p, %p) { graph next(%j: int64[], %l: bool[], %u: " T ", %v: " T ") { %w: " T
+             " = MatMul(%u, %m) yield %l, %w, %v } } %t: " T " = Add(%p, %s) %r: " T
+             " = Sub(%q, %t) yield %r")},
     {"slices and stacks",
      "module \"slices\" { constant %four: int64[] = {4}\n graph main(%n: int64[], %a: " T ", %b: " T
      ") { %a0: " T " = Neg(%a)\n %s: " T
