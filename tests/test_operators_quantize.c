@@ -343,7 +343,7 @@ static geometry random_geometry(test_random *random, bool large) {
     geometry g = {.rank = 1 + (int32_t)test_random_below(random, large ? 2 : 5),
                   .batch = test_random_below(random, 3),
                   .group = 1 + test_random_below(random, 3),
-                  .channels = 1 + test_random_below(random, large ? 40 : 3),
+                  .channels = 1 + test_random_below(random, large ? 90 : 3),
                   .filters = 1 + test_random_below(random, large ? 150 : 4)};
     for (int32_t i = 0; i < g.rank; i++) {
         g.kernel[i] = 1 + test_random_below(random, 3);

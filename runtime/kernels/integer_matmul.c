@@ -29,7 +29,7 @@ typedef struct integer_matmul {
 
 typedef struct integer_matmul_job {
     const integer_matmul *shape;
-    const char *a, *b;
+    const char *a, *b, *b_end;
     const void *a_zero, *b_zero, *y_zero; /* a_zero and b_zero: NULL where there is none */
     const float *a_scale, *b_scale, *y_scale;
     char *y;
@@ -43,19 +43,21 @@ static int64_t line_at(lines_kind kind, int64_t matrix, int64_t line, int64_t ex
     return kind == LINES_ONE ? 0 : kind == LINES_VECTOR ? line % extent : matrix * extent + line;
 }
 
+/* A block of columns of B. */
 typedef struct line_context {
-    op_dtype dtype;
-    const char *b; /* the first column of the block */
+    const uint8_t *b, *end; /* the first row's part; behind B's last element */
     int64_t b_depth, columns;
-    bool each;
-    int16_t zeros[RT_INTEGER_COLUMNS];
 } line_context;
 
-static void load_line(const void *user, int64_t k, int16_t *to) {
+static void find_lines(const void *user, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare) {
     const line_context *context = user;
-    const char *from = context->b + k * context->b_depth;
-    if (context->each) rt_bytes_load_each(context->dtype, to, from, context->columns, context->zeros);
-    else rt_bytes_load(context->dtype, to, from, 1, context->columns, context->zeros[0]);
+    const int64_t wide = (context->columns + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL;
+    for (int64_t i = 0; i < count; i++, spare += RT_INTEGER_COLUMNS) {
+        to[i] = context->b + (k + i) * context->b_depth;
+        if (context->end - to[i] >= wide) continue;
+        memcpy(spare, to[i], (size_t)context->columns);
+        to[i] = spare;
+    }
 }
 
 /* Offsets of a matrix of the result's stack in the stacks of A and B, which broadcast. */
@@ -102,25 +104,31 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
         const int64_t at = line_at(shape->a_zero, a_matrix, row + i, shape->rows);
         a_zeros[i] = (int16_t)rt_byte_load(shape->a_dtype, job->a_zero, at);
     }
-    line_context line = {.dtype = shape->b_dtype,
-                         .b = job->b + stack_at(product, batch, product->b_batch) + column,
-                         .b_depth = product->b_depth,
-                         .columns = columns,
-                         .each = job->b_zero && shape->b_zero != LINES_ONE};
-    for (int64_t j = 0; j < (line.each ? columns : 1) && job->b_zero; j++) {
+    const bool each = job->b_zero && shape->b_zero != LINES_ONE;
+    int16_t b_zeros[RT_INTEGER_COLUMNS];
+    b_zeros[0] = 0;
+    for (int64_t j = 0; j < (each ? columns : 1) && job->b_zero; j++) {
         const int64_t at = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
-        line.zeros[j] = (int16_t)rt_byte_load(shape->b_dtype, job->b_zero, at);
+        b_zeros[j] = (int16_t)rt_byte_load(shape->b_dtype, job->b_zero, at);
     }
+    const line_context lines = {.b = (const uint8_t *)job->b + stack_at(product, batch, product->b_batch) +
+                                     column,
+                                .end = (const uint8_t *)job->b_end,
+                                .b_depth = product->b_depth,
+                                .columns = columns};
     const rt_integer_block block = {.rows = rows,
                                     .columns = columns,
                                     .depth = product->depth,
-                                    .dtype = shape->a_dtype,
+                                    .a_dtype = shape->a_dtype,
+                                    .b_dtype = shape->b_dtype,
                                     .a = job->a + stack_at(product, batch, product->a_batch) +
                                          row * product->a_row,
                                     .a_row = product->a_row,
                                     .a_zeros = a_zeros,
-                                    .line = load_line,
-                                    .context = &line};
+                                    .b_zeros = b_zeros,
+                                    .b_each = each,
+                                    .lines = find_lines,
+                                    .context = &lines};
     int64_t pitch;
     const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
     for (int64_t i = 0; i < rows; i++, sums += pitch) finish_row(job, batch, row + i, column, columns, sums);
@@ -199,11 +207,19 @@ static void run_member(void *context, int member, int members) {
     }
 }
 
+/* Of a block. */
+static int64_t columns_of(const rt_product *product) {
+    if (product->rows < THIN_ROWS) return THIN_COLUMNS;
+    return rt_integer_columns(product->rows, product->depth);
+}
+
 /* Of one thread. */
 static size_t scratch_of(const rt_product *product) {
-    if (product->rows >= THIN_ROWS)
-        return rt_integer_scratch(product->rows, product->columns, product->depth);
-    const int64_t columns = product->columns < THIN_COLUMNS ? product->columns : THIN_COLUMNS;
+    const int64_t each = columns_of(product), columns = product->columns < each ? product->columns : each;
+    if (product->rows >= THIN_ROWS) {
+        const int64_t rows = product->rows < RT_INTEGER_ROWS ? product->rows : RT_INTEGER_ROWS;
+        return rt_integer_scratch(rows, columns, product->depth);
+    }
     return ((size_t)columns * sizeof(uint32_t) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
 }
 
@@ -226,8 +242,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         job.a_zero = prepared->input_count > 2 ? inputs[2].data : NULL;
         job.b_zero = prepared->input_count > 3 ? inputs[3].data : NULL;
     }
+    int64_t elements = 0;
+    op_shape_elements(&inputs[shape->quantized ? 3 : 1].type.shape, &elements);
+    job.b_end = job.b + elements;
     job.scratch_each = scratch_of(product);
-    job.columns_each = product->rows < THIN_ROWS ? THIN_COLUMNS : RT_INTEGER_COLUMNS;
+    job.columns_each = columns_of(product);
     job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
     /* Smaller blocks where there would be too few for the threads. */
     const int64_t parts = job.column_parts * product->batches;
