@@ -99,6 +99,15 @@ static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
     return true;
 }
 
+/* The shapes are equal in every run: extents are known, or the same symbols. */
+static bool is_same_shape(const op_shape *a, const op_shape *b) {
+    if (a->rank < 0 || !op_shape_equal(a, b)) return false;
+    for (int32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i] == OP_DIM_UNKNOWN) return false;
+    }
+    return true;
+}
+
 /* What the node does to its input number *data, if that is to scale and shift channels by constants. */
 static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *result) {
     *data = 0;
@@ -108,7 +117,8 @@ static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *r
     if (!commutes && node->code != OP_SUB && node->code != OP_DIV) return false;
     const op_shape *shape = &node->outputs[0]->type.shape;
     if (commutes && ir_input(node, 0)->constant) *data = 1;
-    if (!op_shape_known(shape) || !op_shape_equal(shape, &ir_input(node, *data)->type.shape)) return false;
+    if (!is_same_shape(shape, &ir_input(node, *data)->type.shape) || shape->rank < 2 || shape->dims[1] < 0)
+        return false;
     const double *numbers = channel_numbers(f, ir_input(node, 1 - *data), shape);
     if (!numbers || !affine_new(f, shape->dims[1], result)) return false;
     for (int64_t c = 0; c < result->channels; c++) {
@@ -211,8 +221,8 @@ static bool fuse_residual(fuser *f, ir_node *node) {
         ir_node *convolution = only_producer(ir_input(node, i), OP_CONV, node->graph);
         const ir_value *residual = ir_input(node, 1 - i);
         if (!convolution || !is_bare(convolution) || ir_input(convolution, 3) || residual->constant) continue;
-        if (!op_shape_known(&type->shape) || !op_shape_equal(&residual->type.shape, &type->shape) ||
-            !op_shape_equal(&ir_input(node, i)->type.shape, &type->shape) || type->dtype != OP_FLOAT) {
+        if (!is_same_shape(&residual->type.shape, &type->shape) ||
+            !is_same_shape(&ir_input(node, i)->type.shape, &type->shape) || type->dtype != OP_FLOAT) {
             continue;
         }
         if (chosen && stands_before(convolution, chosen)) continue;
@@ -235,9 +245,7 @@ static bool fuse_bias(fuser *f, ir_node *node) {
         if (!product || ir_input(product, 2) || !is_bare(product) ||
             product->outputs[0]->type.dtype != OP_FLOAT)
             continue;
-        if (!op_shape_known(shape) || !op_shape_equal(shape, &ir_input(node, i)->type.shape) ||
-            shape->rank < 1)
-            continue;
+        if (!is_same_shape(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
         /* One number a column, or one in all. */
         const op_shape *b = &bias->type.shape;
         bool fits = bias->constant && b->rank >= 0 && b->rank <= shape->rank;

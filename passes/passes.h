@@ -65,7 +65,7 @@ typedef struct pass_storage {
     ir_node *carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL
                             otherwise */
     bool carried_again;  /* and those of another loop */
-    size_t bytes;        /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before. In the arena without a
+    size_t bytes; /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before. In the arena without a
                             size in the value's type: room (reserve-growth) */
     int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset; /* set by allocate: within the buffer of `graph` (the main graph: within the arena) */
@@ -136,6 +136,10 @@ typedef struct pass_context {
 
 typedef base_status pass_function(pass_context *context);
 
+/* Gives an application of which only the number of images is open, the first extent of tensors of rank 3 or more, some number of
+ * them, to ask kernels about. False: it is none such (or memory ran out), and stays as it is. (select_layouts.c) */
+bool pass_number_images(op_call *call, base_arena *arena);
+
 /* ---- the passes, one a file ---------------------------------------------------------------------------- */
 
 base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
@@ -144,7 +148,7 @@ base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_c
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
-base_status pass_lower_einsum(pass_context *context);         /* lower_einsum.c */
+base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */

@@ -2,13 +2,14 @@
  *
  * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it
  * is prepared once to learn its scratch. Nodes whose shapes are not known before the run get the first kernel
- * that accepts any shape; their scratch is known when they run. So is that of nodes whose result has a size that
+ * that accepts any shape, or any number of images; their scratch is known when they run. So is that of nodes whose result has a size that
  * depends on data.
  *
  * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
  * nodes and those on sequences and optionals has a kernel.
  */
 #include "passes/passes.h"
+#include <string.h>
 
 static bool shapes_known(const op_call *call) {
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -29,6 +30,15 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     if (!ir_node_call(node, arena, &call)) return base_fail_memory(report);
     ir_node_context(node, report);
     const rt_kernel *kernel = rt_kernel_select(&call, environment);
+    if (!kernel) {
+        /* What lies in blocks has a kernel for every number of images. */
+        op_call numbered = call;
+        op_tensor *outputs = BASE_ARRAY(arena, op_tensor, call.output_count);
+        if (!outputs) return base_fail_memory(report);
+        if (call.output_count) memcpy(outputs, call.outputs, call.output_count * sizeof *outputs);
+        numbered.outputs = outputs;
+        if (pass_number_images(&numbered, arena)) kernel = rt_kernel_select(&numbered, environment);
+    }
     if (!kernel) {
         char text[128] = "nothing";
         if (call.input_count) op_type_print(&call.inputs[0].type, text, sizeof text);

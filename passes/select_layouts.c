@@ -14,6 +14,10 @@
  * place: a layout that pads a tensor to more than 5/4 of its plain size is not used, since the arena is what
  * this compiler is about.
  *
+ * An open first extent (the number of images) is no obstacle: what a kernel accepts in these layouts follows from the
+ * others. Kernels are asked about some number of images; convolutions pack their weights for one image, and convolve each
+ * by itself.
+ *
  * Interface values stay plain: parameters, results of all graphs, inputs of control nodes.
  *
  * Needs: types. Makes: layouts of all values. Keeps: shapes.
@@ -98,6 +102,65 @@ static bool shapes_known(const ir_node *node) {
     return true;
 }
 
+/* ---- open numbers of images ----------------------------------------------------------------------------- */
+
+/* All extents are known but for the first of images, which is the same symbol for all of them. */
+static bool only_images_open(const op_call *call, int64_t *symbol) {
+    *symbol = 0;
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const op_tensor *tensor =
+            i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
+        op_shape shape = tensor->type.shape;
+        if (tensor->type.dtype == OP_NONE || op_shape_known(&shape)) continue;
+        if (tensor->type.kind != OP_KIND_TENSOR || shape.rank < 3 || shape.dims[0] == OP_DIM_UNKNOWN)
+            return false;
+        if (*symbol && shape.dims[0] != *symbol) return false;
+        if (shape.dims[0] < 0) *symbol = shape.dims[0];
+        shape.dims[0] = 1;
+        if (!op_shape_known(&shape)) return false;
+    }
+    return *symbol != 0;
+}
+
+bool pass_number_images(op_call *call, base_arena *arena) {
+    int64_t symbol, number = 2;
+    if (!only_images_open(call, &symbol)) return false;
+    op_tensor *inputs = BASE_ARRAY(arena, op_tensor, call->input_count);
+    if (!inputs) return false;
+    if (call->input_count) memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
+    /* One that no other tensor has: what broadcasts must be seen to. */
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (inputs[i].type.dtype == OP_NONE || inputs[i].type.shape.dims[0] != number) continue;
+        number++;
+        i = UINT32_MAX; /* once more, from the first on */
+    }
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (inputs[i].type.dtype != OP_NONE && inputs[i].type.shape.dims[0] == symbol)
+            inputs[i].type.shape.dims[0] = number;
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (call->outputs[i].type.dtype != OP_NONE && call->outputs[i].type.shape.dims[0] == symbol)
+            call->outputs[i].type.shape.dims[0] = number;
+    }
+    call->inputs = inputs;
+    return true;
+}
+
+static bool images_are_open(layouter *l, const ir_node *node) {
+    op_call call;
+    int64_t symbol;
+    return ir_node_call(node, &l->arena, &call) && only_images_open(&call, &symbol);
+}
+
+/* The node's attributes, with the one that lets its kernel work on each image by itself; false where it cannot. */
+static bool separate_images(layouter *l, const ir_node *node, op_attributes *attributes) {
+    const op_attribute attribute = {
+        .name = "ouro.each_image", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+    *attributes = node->attributes;
+    return strstr(op_row_of(node->code)->attributes, "ouro.each_image:") &&
+           ir_attribute_set(l->module, attributes, &attribute);
+}
+
 /* ---- packed constants ---------------------------------------------------------------------------------- */
 
 static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, const op_call *call,
@@ -133,7 +196,7 @@ static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) 
 }
 
 /* The wish of the node's best kernel, if it can be granted. */
-static base_status grant_wish(layouter *l, ir_node *node, bool *granted) {
+static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     const rt_environment *environment = &l->context->options->environment;
     op_call plain, call;
     rt_preference wish = {0};
@@ -159,6 +222,17 @@ static base_status grant_wish(layouter *l, ir_node *node, bool *granted) {
     return status;
 }
 
+static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *granted) {
+    const op_attributes before = node->attributes;
+    if (open && !separate_images(l, node, &node->attributes)) {
+        node->attributes = before;
+        return BASE_OK;
+    }
+    base_status status = try_wish(l, node, granted);
+    if (!*granted) node->attributes = before;
+    return status;
+}
+
 /* Takes over the layout of an input, where a kernel accepts that. */
 static base_status follow(layouter *l, ir_node *node, bool *followed) {
     const rt_environment *environment = &l->context->options->environment;
@@ -178,6 +252,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
         op_call call;
         if (!ir_node_call(node, &l->arena, &call)) return base_fail_memory(l->context->report);
         call.outputs[0].type.layout = layout;
+        pass_number_images(&call, &l->arena);
         if (!rt_kernel_select(&call, environment)) return BASE_OK;
         node->outputs[0]->type.layout = layout;
         *followed = true;
@@ -194,6 +269,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     }
     op_call call;
     if (!relaid_call(l, node, &wish, &call)) return base_fail_memory(l->context->report);
+    pass_number_images(&call, &l->arena);
     if (!rt_kernel_select(&call, environment)) return BASE_OK;
     *followed = true;
     return apply(l, node, &wish);
@@ -205,8 +281,9 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
         bool done = false;
         if (node->code == OP_REORDER) continue;
         bool control = op_row_of(node->code)->flags & OP_FLAG_GRAPHS;
-        if (!control && node->output_count && shapes_known(node)) {
-            status = grant_wish(l, node, &done);
+        const bool open = !control && !shapes_known(node) && images_are_open(l, node);
+        if (!control && node->output_count && (open || shapes_known(node))) {
+            status = grant_wish(l, node, open, &done);
             if (status == BASE_OK && !done) status = follow(l, node, &done);
         }
         if (status == BASE_OK && !done) status = apply(l, node, NULL);

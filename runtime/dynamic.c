@@ -99,7 +99,8 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
         return BASE_OK;
     }
     const rt_buffer *held = session->buffers[move->from];
-    if (held && held->planned && (!move->within || held->room)) held = NULL; /* its place goes with the loop */
+    if (held && held->planned && (!move->within || held->room))
+        held = NULL; /* its place goes with the loop */
     if (held || rt_value_is_lasting(session, move->from)) {
         op_type type = from->type;
         rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
@@ -162,18 +163,6 @@ static bool is_prepared(const rt_dynamic *detail) {
     return true;
 }
 
-/* The kernel that the plan names where it accepts these types, else the first that does. */
-static const rt_kernel *choose_kernel(const ouro_session *session, const plan_node *node,
-                                      const op_call *call) {
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
-        if (strcmp(kernel->name, session->of->texts + node->kernel) != 0) continue;
-        return kernel->accepts(call, &session->environment) ? kernel
-                                                            : rt_kernel_select(call, &session->environment);
-    }
-    return rt_kernel_select(call, &session->environment);
-}
-
 static base_status prepare(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_dynamic *detail = step->detail;
@@ -193,7 +182,8 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
         }
     }
     call.inputs = inputs;
-    const rt_kernel *kernel = choose_kernel(session, node, &call);
+    /* The best for what shapes turn out to be: the plan names one that takes any. */
+    const rt_kernel *kernel = rt_kernel_select(&call, &session->environment);
     if (!kernel) {
         char text[256];
         return base_fail_unsupported(&session->report, "no kernel accepts %s",
@@ -349,6 +339,16 @@ static base_status take_outputs(ouro_session *session, const rt_step *step) {
     return BASE_OK;
 }
 
+/* There is nothing to compute. Kernels that want blocks do not take empty tensors. */
+static bool is_empty(const rt_step *step) {
+    const op_call *call = &((const rt_dynamic *)step->detail)->call;
+    if (op_row_of(call->code)->flags & (OP_FLAG_CHECKED | OP_FLAG_EFFECT)) return false;
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (step->outputs[i].type.dtype != OP_NONE && step->outputs[i].bytes) return false;
+    }
+    return true;
+}
+
 /* The kernel says what dimensions its outputs have; only then they get memory. */
 static base_status measure(ouro_session *session, const rt_step *step, void *scratch) {
     const rt_prepared *prepared = &step->prepared;
@@ -369,6 +369,7 @@ base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
         if (detail->grows) status = append(session, step, &done);
         if (done) return status;
         if (status == BASE_OK) status = take_outputs(session, step);
+        if (status != BASE_OK || is_empty(step)) return status;
     }
     if (status == BASE_OK && !is_prepared(detail)) status = prepare(session, step);
     if (status != BASE_OK) return status;

@@ -31,10 +31,14 @@ void support_plan_seal(unsigned char *bytes, size_t size) {
 }
 
 void support_session_open(support_session *opened, const char *text, int threads) {
+    support_session_open_on(opened, text, true, threads);
+}
+
+void support_session_open_on(support_session *opened, const char *text, bool portable, int threads) {
     size_t size;
     ouro_error error;
     ouro_session_options options = {.threads = threads};
-    *opened = (support_session){.bytes = support_plan(text, true, &size)};
+    *opened = (support_session){.bytes = support_plan(text, portable, &size)};
     if (ouro_plan_open(opened->bytes, size, &opened->plan, &error) != OURO_OK ||
         ouro_session_new(opened->plan, &options, &opened->session, &error) != OURO_OK) {
         fail_msg("%s", error.message);

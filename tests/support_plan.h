@@ -19,6 +19,8 @@ typedef struct support_session {
 } support_session;
 /* On portable kernels and `threads` threads. Fails the test where that is impossible. */
 void support_session_open(support_session *opened, const char *text, int threads);
+/* The same on any kernels, or portable ones only. */
+void support_session_open_on(support_session *opened, const char *text, bool portable, int threads);
 void support_session_close(support_session *opened);
 /* Binds input `index` (bytes as many as the data has). */
 void support_bind(const support_session *on, size_t index, const void *data, size_t bytes);

@@ -4,6 +4,7 @@
 #include "tests/support.h"
 #include "tests/support_allocations.h"
 #include "tests/support_plan.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -180,12 +181,142 @@ static void loops_and_branches_keep_what_they_need(void **state) {
     support_session_close(&on);
 }
 
+/* ---- open numbers of images ---------------------------------------------------------------------------- */
+
+enum { CHANNELS = 32, EXTENT = 9, IMAGE = CHANNELS * EXTENT * EXTENT };
+
+static size_t append(char *text, size_t used, size_t capacity, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int length = vsnprintf(text + used, capacity - used, format, list);
+    va_end(list);
+    assert_true(length >= 0 && (size_t)length < capacity - used);
+    return used + (size_t)length;
+}
+
+static size_t append_constant(char *text, size_t used, size_t capacity, const char *name, const char *dims,
+                              int count, int step) {
+    used = append(text, used, capacity, "  constant %%%s: float32[%s] = {", name, dims);
+    for (int i = 0; i < count; i++)
+        used = append(text, used, capacity, "%s%.3f", i ? ", " : "", 0.01 * ((i * step) % 19 - 9));
+    return append(text, used, capacity, "}\n");
+}
+
+/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants plain tensors, on `n` images. */
+static char *images_text(const char *n) {
+    enum { CAPACITY = 300000 };
+    static char text[CAPACITY];
+    size_t used = append(text, 0, CAPACITY, "module \"images\" {\n%s", *n == 'N' ? "  symbol N\n" : "");
+    used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
+    used = append_constant(text, used, CAPACITY, "v", "32,32,1,1", CHANNELS * CHANNELS, 5);
+    used = append_constant(text, used, CAPACITY, "k", "32,32,2,2", CHANNELS * CHANNELS * 4, 17);
+    used = append_constant(text, used, CAPACITY, "b", "32", CHANNELS, 3);
+    used = append_constant(text, used, CAPACITY, "s", "64", 64, 11);
+    used = append_constant(text, used, CAPACITY, "one", "1,32,1,1", CHANNELS, 13);
+    used = append(text, used, CAPACITY, "  constant %%var: float32[64] = {");
+    for (int i = 0; i < 64; i++)
+        used = append(text, used, CAPACITY, "%s%.1f", i ? ", " : "", 1 + 0.1 * (i % 5));
+    static const char *const lines[][3] = {
+        {"a", "32,9,9", "Conv(%x, %w, %b) {pads = [1, 1, 1, 1]}"},
+        {"c", "32,9,9", "Relu(%a)"},
+        {"d", "32,9,9", "Conv(%c, %w, %b) {pads = [1, 1, 1, 1]}"},
+        {"e", "32,9,9", "Add(%d, %c)"},
+        {"f", "32,9,9", "Mul(%e, %one)"},
+        {"g", "32,9,9", "Conv(%f, %v)"},
+        {"h", "32,9,9", "Add(%g, %x)"},
+        {"p", "32,4,4", "MaxPool(%h) {kernel_shape = [2, 2], strides = [2, 2]}"},
+        {"q", "32,4,4", "AveragePool(%e) {kernel_shape = [3, 3], strides = [2, 2]}"},
+        {"r", "64,4,4", "Concat(%p, %q) {axis = 1}"},
+        {"t", "64,4,4", "BatchNormalization(%r, %s, %s, %s, %var)"},
+        {"u", "64,4,4", "Softmax(%t) {axis = 3}"},
+        {"y", "64,1,1", "GlobalAveragePool(%t)"},
+        {"z", "32,10,10", "ConvTranspose(%h, %k, %b)"},
+    };
+    used = append(text, used, CAPACITY, "}\n  graph main(%%x: float32[%s,32,9,9]) {\n", n);
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        used = append(text, used, CAPACITY, "    %%%s: float32[%s,%s] = %s\n", lines[i][0], n, lines[i][1],
+                      lines[i][2]);
+    }
+    append(text, used, CAPACITY, "    yield %%u, %%y, %%h, %%z\n  }\n}\n");
+    return text;
+}
+
+/* Convolutions in blocks, as with a number of images that is known: the plan has one module for all of them. */
+static void images_may_be_any_number(void **state) {
+    (void)state;
+    static const size_t sizes[4] = {64 * 16, 64, IMAGE, CHANNELS * 100}; /* of each output */
+    static float x[5 * IMAGE];
+    for (int i = 0; i < 5 * IMAGE; i++) x[i] = 0.1f * (float)((i * 31) % 41 - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session open;
+        support_session_open_on(&open, images_text("N"), form % 2, 1 + form / 2);
+        for (int round = 0; round < 8; round++) {
+            const int n = (round * 3 + 1) % 6; /* none, too */
+            char number[8];
+            support_session fixed;
+            snprintf(number, sizeof number, "%d", n);
+            support_session_open(&fixed, images_text(number), 1);
+            bind(&open, 0, x, (size_t)n * IMAGE * 4, 4, n, CHANNELS, EXTENT, EXTENT);
+            support_bind(&fixed, 0, x, (size_t)n * IMAGE * 4);
+            support_run(&open);
+            support_run(&fixed);
+            for (size_t o = 0; o < 4; o++) {
+                const float *got = output(&open, o, (size_t)n * sizes[o]),
+                            *want = output(&fixed, o, (size_t)n * sizes[o]);
+                for (size_t i = 0; i < (size_t)n * sizes[o]; i++) {
+                    if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i]))))
+                        fail_msg("%d images: element %zu of output %zu is %g, expected %g", n, i, o,
+                                 (double)got[i], (double)want[i]);
+                }
+            }
+            support_session_close(&fixed);
+        }
+        if (allocations_are_counted()) {
+            bind(&open, 0, x, (size_t)3 * IMAGE * 4, 4, 3, CHANNELS, EXTENT, EXTENT);
+            assert_int_equal(ouro_session_run(open.session, NULL), OURO_OK);
+            const size_t before = allocations_count();
+            assert_int_equal(ouro_session_run(open.session, NULL), OURO_OK);
+            assert_int_equal(allocations_count() - before, 0);
+        }
+        support_session_close(&open);
+    }
+}
+
+/* How many convolutions give blocks. */
+static int count_blocked(const char *text) {
+    size_t size;
+    plan of;
+    base_report report = {0};
+    unsigned char *bytes = support_plan(text, false, &size);
+    if (plan_open(bytes, size, "images", true, NULL, NULL, &of, &report) != BASE_OK)
+        fail_msg("%s", report.text);
+    int blocked = 0;
+    for (uint64_t n = 0; n < of.header->nodes.count; n++) {
+        const plan_node *node = &of.nodes[n];
+        const op_code code = plan_node_code(&of, node);
+        if (code == OP_CONV || code == OP_CONV_TRANSPOSE)
+            blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_PLAIN;
+    }
+    plan_close(&of);
+    free(bytes);
+    return blocked;
+}
+
+/* As many as for a number of images that is known. */
+static void images_lie_in_blocks(void **state) {
+    (void)state;
+    const int known = count_blocked(images_text("3"));
+    assert_int_equal(count_blocked(images_text("N")), known);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_share_what_the_shapes_allow),
         cmocka_unit_test(known_shapes_allocate_nothing),
         cmocka_unit_test(many_shapes_come_and_go),
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
+        cmocka_unit_test(images_may_be_any_number),
+        cmocka_unit_test(images_lie_in_blocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,8 @@
  *
  * Constant weights are packed at compile time into the form that oneDNN likes for the layouts of source and
  * destination. Which form that is follows from the application, the machine and the number of threads; it is
- * asked for again when a session is made, and the sizes must agree.
+ * asked for again when a session is made, and the sizes must agree. Where the number of images is open when the weights
+ * are packed, they are packed for one image, and images are convolved one at a time (ouro.each_image).
  */
 #include "runtime/onednn/primitive.h"
 #include <string.h>
@@ -12,12 +13,35 @@ enum { IMAGE_CHANNELS = 4 }; /* at most, of an input that is best read plain */
 
 typedef struct convolution {
     rt_primitive primitive;
+    /* How often the primitive runs: once, or for each image, which take this many bytes. */
+    int64_t times;
+    size_t x_bytes, y_bytes;
     bool bias, residual;
-    size_t residual_bytes;
     bool transposed; /* the bias is added afterwards, to: */
     op_layout layout;
-    int64_t images, channels, points; /* the output; points of one channel */
+    int64_t images, channels, points; /* the output of one run; points of one channel */
 } convolution;
+
+/* The application as the primitive sees it: with ouro.each_image, it has one image. */
+typedef struct single {
+    op_call call;
+    op_tensor inputs[4], output;
+} single;
+
+static const op_call *one_image(const op_call *call, single *to) {
+    const op_shape *y = &call->outputs[0].type.shape;
+    if (!op_attribute_integer(&call->attributes, "ouro.each_image", 0) || call->input_count > 4 ||
+        y->rank < 3 || call->inputs[0].type.shape.rank < 3)
+        return call;
+    to->call = *call;
+    memcpy(to->inputs, call->inputs, call->input_count * sizeof *to->inputs);
+    to->output = call->outputs[0];
+    to->inputs[0].type.shape.dims[0] = to->output.type.shape.dims[0] = 1;
+    if (op_input_present(call, 3)) to->inputs[3].type.shape.dims[0] = 1;
+    to->call.inputs = to->inputs;
+    to->call.outputs = &to->output;
+    return &to->call;
+}
 
 /* The description of the weights in ONNX's order, with the group as a dimension of its own. */
 static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *description) {
@@ -111,7 +135,9 @@ static bool is_packed(const op_call *call) {
     return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
+static bool accepts(const op_call *given, const rt_environment *environment) {
+    single one;
+    const op_call *call = one_image(given, &one);
     rt_descriptor open;
     if (!rt_floats_known(call)) return false;
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
@@ -132,7 +158,9 @@ static bool is_cheap(op_layout layout, int64_t channels) {
  * from a plain image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
  * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
-static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
+    single one;
+    const op_call *call = one_image(given, &one);
     static const struct {
         op_layout from, to;
     } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},  {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
@@ -175,8 +203,10 @@ static base_status check_packed(const op_call *call, const rt_descriptor *open, 
                      call->inputs[1].type.packed_bytes, bytes);
 }
 
-static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *plain, void *packed, base_report *report) {
+    single one;
+    const op_call *call = one_image(given, &one);
     rt_descriptor open;
     dnnl_memory_desc_t from;
     if (input != 1 || !describe_weights(call, false, &from) || !make_given(call, environment, &open)) {
@@ -211,16 +241,18 @@ static void add_bias(const convolution *state, const float *bias, float *y) {
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     convolution *state = prepared->state;
-    void *data[4] = {inputs[0].data, inputs[1].data, outputs[0].data, NULL};
-    if (state->bias) data[3] = inputs[2].data;
-    /* The sum adds to what is there already. */
-    if (state->residual && inputs[3].data != outputs[0].data) {
-        memcpy(outputs[0].data, inputs[3].data, state->residual_bytes);
+    const bool add = state->transposed && prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE;
+    base_status status = BASE_OK;
+    for (int64_t i = 0; i < state->times && status == BASE_OK; i++) {
+        char *y = (char *)outputs[0].data + (size_t)i * state->y_bytes;
+        void *data[4] = {(char *)inputs[0].data + (size_t)i * state->x_bytes, inputs[1].data, y, NULL};
+        if (state->bias) data[3] = inputs[2].data;
+        /* The sum adds to what is there already. */
+        if (state->residual && inputs[3].data != outputs[0].data)
+            memcpy(y, (const char *)inputs[3].data + (size_t)i * state->y_bytes, state->y_bytes);
+        status = rt_primitive_run(&state->primitive, data, scratch, report);
+        if (status == BASE_OK && add) add_bias(state, inputs[2].data, (float *)(void *)y);
     }
-    base_status status = rt_primitive_run(&state->primitive, data, scratch, report);
-    if (status == BASE_OK && state->transposed && prepared->input_count > 2 &&
-        inputs[2].type.dtype != OP_NONE)
-        add_bias(state, inputs[2].data, outputs[0].data);
     return status;
 }
 
@@ -229,8 +261,10 @@ static void release(rt_prepared *prepared) {
     if (state) rt_primitive_close(&state->primitive);
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+static base_status prepare(const op_call *given, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
+    single one;
+    const op_call *call = one_image(given, &one);
     convolution *state = BASE_NEW(arena, convolution);
     rt_descriptor open;
     if (!state) return base_fail_memory(report);
@@ -249,7 +283,12 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->points = 1;
     for (int32_t d = 2; d < y->rank; d++) state->points *= y->dims[d];
     const bool back = state->transposed;
-    if (!op_type_bytes(&call->outputs[0].type, &state->residual_bytes)) state->residual_bytes = 0;
+    state->times = call == given ? 1 : given->outputs[0].type.shape.dims[0];
+    if (!op_type_bytes(&call->inputs[0].type, &state->x_bytes) ||
+        !op_type_bytes(&call->outputs[0].type, &state->y_bytes)) {
+        rt_descriptor_close(&open);
+        return base_fail(report, BASE_INVALID, "the tensors are too large");
+    }
     base_status status = is_packed(call) ? check_packed(call, &open, report) : BASE_OK;
     rt_primitive *primitive = &state->primitive;
     if (status == BASE_OK) status = rt_primitive_make(primitive, &open, report);
