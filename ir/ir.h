@@ -189,6 +189,8 @@ void ir_graph_set_result(ir_graph *graph, uint32_t index, ir_value *value);
 void ir_value_replace(ir_value *from, ir_value *to); /* in all uses */
 /* Removes a node whose outputs have no uses, with the graphs that it owns. */
 void ir_node_remove(ir_node *node);
+/* An output without uses becomes absent. */
+void ir_node_drop_output(ir_node *node, uint32_t index);
 /* Removes a constant without uses and releases its data. */
 void ir_constant_remove(ir_module *module, ir_value *value);
 /* Takes a node, with what it owns, out of its graph and puts it into another (of the same module), before

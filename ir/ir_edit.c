@@ -112,6 +112,12 @@ void ir_node_remove(ir_node *node) {
     module->nodes[node->id.index] = NULL;
 }
 
+void ir_node_drop_output(ir_node *node, uint32_t index) {
+    assert(!node->outputs[index]->uses);
+    value_erase(node->graph->module, node->outputs[index]);
+    node->outputs[index] = NULL;
+}
+
 void ir_constant_remove(ir_module *module, ir_value *value) {
     assert(value->kind == IR_CONSTANT && !value->uses);
     ir_constant *constant = value->constant;

@@ -2,6 +2,8 @@
  *
  *     %a = Relu(%x)  %b = Exp(%x)  yield %b      =>      %b = Exp(%x)  yield %b
  *
+ * Outputs of loops and branches that nobody wants become absent: they need no place then, and nothing is handed to them.
+ *
  * Needs: nothing. Keeps: types. Guarantees: every output of a node that remains has a use, or is one of
  * several, or the node has an effect; every constant has a use.
  */
@@ -22,6 +24,9 @@ static void sweep(ir_graph *graph) {
         if (is_dead(node)) {
             ir_node_remove(node);
             continue;
+        }
+        for (uint32_t i = 0; i < node->output_count && node->graph_count; i++) {
+            if (node->outputs[i] && !node->outputs[i]->uses) ir_node_drop_output(node, i);
         }
         for (uint32_t i = 0; i < node->graph_count; i++) sweep(node->graphs[i]);
     }

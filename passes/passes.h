@@ -24,10 +24,18 @@
 
 /* ---- options of a compile ------------------------------------------------------------------------------ */
 
+/* What becomes of RNN, GRU and LSTM where they can be loops (lower_recurrent.c). */
+typedef enum pass_recurrent {
+    PASS_RECURRENT_BEST = 0,
+    PASS_RECURRENT_LOOPS,
+    PASS_RECURRENT_KERNELS
+} pass_recurrent;
+
 typedef struct pass_options {
-    const char *allocator;      /* name of a planner; NULL: auto, or what stands for it */
-    double seconds;             /* for searching planners */
-    int max_unroll;             /* the longest period of a view (limit_unrolling.c); 0: 16 */
+    const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;        /* for searching planners */
+    int max_unroll;        /* the longest period of a view (limit_unrolling.c); 0: 16 */
+    pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */
     FILE *dump_file;            /* where to; NULL: stderr */
@@ -149,6 +157,7 @@ base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
 base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
+base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */

@@ -7,15 +7,19 @@
 #include <cmocka.h>
 
 unsigned char *support_plan(const char *text, bool portable, size_t *size) {
+    const pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
+    return support_plan_with(text, &options, size);
+}
+
+unsigned char *support_plan_with(const char *text, const pass_options *options, size_t *size) {
     ir_module *module = support_module(text, true);
-    pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
     base_arena arena;
     base_report report = {0};
     pass_memory *memory;
     void *bytes = NULL;
     base_arena_init(&arena, NULL);
-    if (pass_pipeline_run(module, &options, &arena, &memory, &report) != BASE_OK ||
-        plan_write(module, memory, &options, &bytes, size, &report) != BASE_OK) {
+    if (pass_pipeline_run(module, options, &arena, &memory, &report) != BASE_OK ||
+        plan_write(module, memory, options, &bytes, size, &report) != BASE_OK) {
         fail_msg("%s", report.text);
     }
     base_arena_free(&arena);
@@ -30,19 +34,30 @@ void support_plan_seal(unsigned char *bytes, size_t size) {
     memcpy(bytes, &header, sizeof header);
 }
 
+static void open_session(support_session *opened, size_t size, int threads) {
+    ouro_error error;
+    ouro_session_options options = {.threads = threads};
+    if (ouro_plan_open(opened->bytes, size, &opened->plan, &error) != OURO_OK ||
+        ouro_session_new(opened->plan, &options, &opened->session, &error) != OURO_OK) {
+        fail_msg("%s", error.message);
+    }
+}
+
 void support_session_open(support_session *opened, const char *text, int threads) {
     support_session_open_on(opened, text, true, threads);
 }
 
 void support_session_open_on(support_session *opened, const char *text, bool portable, int threads) {
+    const pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
     size_t size;
-    ouro_error error;
-    ouro_session_options options = {.threads = threads};
-    *opened = (support_session){.bytes = support_plan(text, portable, &size)};
-    if (ouro_plan_open(opened->bytes, size, &opened->plan, &error) != OURO_OK ||
-        ouro_session_new(opened->plan, &options, &opened->session, &error) != OURO_OK) {
-        fail_msg("%s", error.message);
-    }
+    *opened = (support_session){.bytes = support_plan_with(text, &options, &size)};
+    open_session(opened, size, threads);
+}
+
+void support_session_open_with(support_session *opened, const char *text, const pass_options *options) {
+    size_t size;
+    *opened = (support_session){.bytes = support_plan_with(text, options, &size)};
+    open_session(opened, size, options->environment.threads);
 }
 
 void support_session_close(support_session *opened) {

@@ -8,6 +8,8 @@
 /* The bytes of the plan of a module, after all passes; to be freed. Fails the test where it does not compile.
  * `portable`: on portable kernels only. */
 unsigned char *support_plan(const char *text, bool portable, size_t *size);
+/* The same with other options. */
+unsigned char *support_plan_with(const char *text, const pass_options *options, size_t *size);
 /* The checksum becomes right again. */
 void support_plan_seal(unsigned char *bytes, size_t size);
 
@@ -21,6 +23,8 @@ typedef struct support_session {
 void support_session_open(support_session *opened, const char *text, int threads);
 /* The same on any kernels, or portable ones only. */
 void support_session_open_on(support_session *opened, const char *text, bool portable, int threads);
+/* The same with other options. */
+void support_session_open_with(support_session *opened, const char *text, const pass_options *options);
 void support_session_close(support_session *opened);
 /* Binds input `index` (bytes as many as the data has). */
 void support_bind(const support_session *on, size_t index, const void *data, size_t bytes);
