@@ -8,6 +8,7 @@ typedef struct alloc_options {
     const char *allocator, *output, *json, *memory_map;
     int64_t capacity;
     double seconds;
+    bool preserve_all, persistent_apart;
 } alloc_options;
 
 static const command_option alloc_table[] = {
@@ -17,6 +18,12 @@ static const command_option alloc_table[] = {
      offsetof(alloc_options, capacity)},
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
      offsetof(alloc_options, seconds)},
+    {"--preserve-all", NULL, COMMAND_FLAG, NULL,
+     "no byte is used again: what every buffer held is there at the end",
+     offsetof(alloc_options, preserve_all)},
+    {"--persistent-apart", NULL, COMMAND_FLAG, NULL,
+     "buffers that live as long as the whole problem in an arena of their own",
+     offsetof(alloc_options, persistent_apart)},
     {"--output", "-o", COMMAND_TEXT, "SOLUTION.csv", "write the lowest solution (one problem only)",
      offsetof(alloc_options, output)},
     {"--json", NULL, COMMAND_TEXT, "FILE", "the table as JSON", offsetof(alloc_options, json)},
@@ -45,14 +52,22 @@ static void tell_result(emit_buffer *json, const planner *with, base_status stat
     emit_json_real(json, "seconds", seconds);
     emit_json_bool(json, "optimal", solved && solution->optimal);
     emit_json_bool(json, "valid", solved);
+    if (solved && solution->apart) {
+        emit_json_integer(json, "shared_low", solution->shared_low);
+        emit_json_integer(json, "shared_high", solution->shared_high);
+    }
     if (options->capacity) {
         emit_json_bool(json, "fits", fits);
         emit_json_bool(json, "proved_not_to_fit", solved && too_small);
     }
     emit_json_close(json, '}');
     if (solved) {
-        printf("  %-18s %14zu %8.4f %9.3f s  %s%s%s\n", with->name, solution->height,
-               bound ? (double)solution->height / (double)bound : 1.0, seconds,
+        char apart[64] = "";
+        if (solution->apart)
+            snprintf(apart, sizeof apart, "shared [%zu, %zu)%s", solution->shared_low, solution->shared_high,
+                     solution->optimal || !fits ? ", " : "");
+        printf("  %-18s %14zu %8.4f %9.3f s  %s%s%s%s\n", with->name, solution->height,
+               bound ? (double)solution->height / (double)bound : 1.0, seconds, apart,
                solution->optimal ? "optimal" : "", solution->optimal && !fits ? ", " : "",
                fits        ? ""
                : too_small ? "over the capacity: proved not to fit"
@@ -85,7 +100,9 @@ static int solve_all(const alloc_options *options, const char *path, const plann
     for (size_t i = 0; planner_at(i); i++) {
         const planner *with = planner_at(i);
         if (!all && strcmp(with->name, name) != 0) continue;
-        planner_options limits = {.seconds = options->seconds};
+        planner_options limits = {.seconds = options->seconds,
+                                  .preserve_all = options->preserve_all,
+                                  .persistent_apart = options->persistent_apart};
         planner_solution solution = {0};
         base_report failure = {0};
         command_progress_say(progress, "%s: %s", path, with->name);

@@ -1,5 +1,6 @@
 /* planner.c: the table of planners, what all of them are given and what becomes of their answers. */
 #include "passes/planner.h"
+#include "passes/planner_modes.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -288,6 +289,50 @@ static base_status check_listed(const planner_problem *problem, const size_t *of
     return BASE_OK;
 }
 
+/* No two buffers share a byte, whenever they are live. */
+static base_status check_preserved(const planner_problem *problem, const size_t *offsets, base_arena *arena,
+                                   base_report *report) {
+    size_t n = problem->buffer_count, count = 0;
+    placed *order = BASE_ARRAY(arena, placed, n + 1);
+    if (!order) return base_fail_memory(report);
+    for (size_t i = 0; i < n; i++) {
+        if (problem->buffers[i].size > 0) order[count++] = (placed){offsets[i], i};
+    }
+    qsort(order, count, sizeof *order, compare_placed);
+    for (size_t i = 1; i < count; i++) {
+        if (overlap(problem, offsets, order[i - 1].buffer, order[i].buffer)) {
+            return base_fail(report, BASE_INVALID,
+                             "buffers %zu and %zu share bytes, but all are to be preserved",
+                             order[i - 1].buffer, order[i].buffer);
+        }
+    }
+    return BASE_OK;
+}
+
+/* What is live all the time lies outside of the shared part, everything else in it. */
+static base_status check_apart(const planner_problem *problem, const planner_solution *solution,
+                               base_report *report) {
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        if (problem->buffers[i].first < first) first = problem->buffers[i].first;
+        if (problem->buffers[i].last > last) last = problem->buffers[i].last;
+    }
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        size_t offset = solution->offsets[i], end = offset + b->size;
+        bool persistent = b->first == first && b->last == last;
+        bool inside = offset >= solution->shared_low && end <= solution->shared_high;
+        bool outside = end <= solution->shared_low || offset >= solution->shared_high;
+        if (b->size > 0 && !(persistent ? outside : inside)) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %zu (offset %zu, size %zu) lies %s the shared part [%zu, %zu)", i,
+                             offset, b->size, persistent ? "in" : "outside of", solution->shared_low,
+                             solution->shared_high);
+        }
+    }
+    return BASE_OK;
+}
+
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report) {
     for (size_t i = 0; i < problem->buffer_count; i++) {
@@ -308,6 +353,10 @@ base_status planner_check(const planner_problem *problem, const planner_solution
                              b->size, solution->height);
         }
     }
+    base_status status = BASE_OK;
+    if (solution->preserved) status = check_preserved(problem, solution->offsets, arena, report);
+    if (status == BASE_OK && solution->apart) status = check_apart(problem, solution, report);
+    if (status != BASE_OK) return status;
     if (problem->starts) return check_listed(problem, solution->offsets, false, report);
     return check_ranges(problem, solution->offsets, false, arena, report);
 }
@@ -327,6 +376,29 @@ static base_status check_fixed(const planner_problem *problem, base_arena *arena
     return check_ranges(problem, offsets, true, arena, report);
 }
 
+/* The planner, on the problem as the options want it. */
+static base_status run_modes(const planner *chosen, const planner_problem *problem,
+                             const planner_options *options, base_arena *arena, planner_solution *solution,
+                             base_report *report) {
+    planner_problem changed = *problem;
+    const bool *persistent = NULL;
+    if ((options->preserve_all && !planner_preserve(problem, arena, &changed)) ||
+        (options->persistent_apart && !(persistent = planner_persistent(problem, arena)))) {
+        return base_fail_memory(report);
+    }
+    base_status status = check_fixed(&changed, arena, report);
+    if (status == BASE_OK) status = planner_lower_bound(&changed, arena, &solution->lower_bound, report);
+    if (status != BASE_OK) return status;
+    size_t bound = solution->lower_bound;
+    if (persistent)
+        status = planner_run_apart(chosen, &changed, persistent, options, arena, solution, report);
+    else status = chosen->run(&changed, options, arena, solution, report);
+    if (solution->lower_bound < bound) solution->lower_bound = bound;
+    solution->preserved = options->preserve_all;
+    solution->apart = options->persistent_apart;
+    return status;
+}
+
 base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
                         base_arena *arena, planner_solution *solution, base_report *report) {
     *solution = (planner_solution){0};
@@ -339,18 +411,13 @@ base_status planner_run(const planner *chosen, const planner_problem *problem, c
     }
     if (status == BASE_OK) status = check_buffers(problem, report);
     if (status == BASE_OK) status = check_lists(problem, report);
-    if (status == BASE_OK) status = check_fixed(problem, &scratch, report);
-    size_t bound = 0;
-    if (status == BASE_OK) status = planner_lower_bound(problem, &scratch, &bound, report);
-    solution->lower_bound = bound;
-    if (status == BASE_OK) status = chosen->run(problem, options, &scratch, solution, report);
+    if (status == BASE_OK) status = run_modes(chosen, problem, options, &scratch, solution, report);
     if (status == BASE_OK) {
         solution->height = 0;
         for (size_t i = 0; i < problem->buffer_count; i++) {
             size_t end = solution->offsets[i] + problem->buffers[i].size;
             if (problem->buffers[i].size > 0 && end > solution->height) solution->height = end;
         }
-        if (solution->lower_bound < bound) solution->lower_bound = bound;
         solution->optimal = solution->height <= solution->lower_bound;
         status = planner_check(problem, solution, &scratch, report);
     }

@@ -42,6 +42,11 @@ typedef struct planner_problem {
 
 typedef struct planner_options {
     double seconds; /* how long `exact` may search; 0: a fixed number of steps, the same on every machine */
+    /* Nothing is used again: every buffer keeps its bytes to the end, for those who want to look at them. */
+    bool preserve_all;
+    /* Buffers that are live from the first step to the last (state, inputs, outputs) get an arena of their own, below
+     * or above that of all others, which can be given back between two runs. */
+    bool persistent_apart;
 } planner_options;
 
 typedef struct planner_solution {
@@ -49,6 +54,10 @@ typedef struct planner_solution {
     size_t height;
     size_t lower_bound; /* what planner_lower_bound gives, or better where the planner proved better */
     bool optimal;       /* proved: height == lower_bound */
+    /* As the options asked. With `apart`, [shared_low, shared_high) holds all buffers that are not live from the first
+     * step to the last, and nothing of the others. */
+    bool preserved, apart;
+    size_t shared_low, shared_high;
 } planner_solution;
 
 /* Fills solution->offsets, which are there and zero; planner_run does the rest. The problem has been checked,
@@ -82,7 +91,7 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
                                 base_report *report);
 
 /* The independent checker: no two interfering buffers overlap, alignments and fixed offsets hold, nothing
- * lies above the height. Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending
+ * lies above the height, and the solution keeps what it says of itself (`preserved`, `apart`). Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending
  * pair. */
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report);

@@ -525,6 +525,16 @@ static void test_alloc(void **state) {
     assert_memory_equal(solution, "id,lower,upper,size,offset\na,0,2,10,", 36);
     free(json);
     free(solution);
+    static const char state_problem[] = "id,lower,upper,size\na,0,2,10\nb,0,4,20\nc,2,4,10\n";
+    command_file_put(FOLDER, "state.csv", state_problem, sizeof state_problem - 1);
+    out = expect_success(RUN("alloc", "state.csv", "--allocator", "greedy-by-size", "--persistent-apart"));
+    assert_non_null(strstr(out, "shared [20, 30), optimal\n"));
+    free(out);
+    out = expect_success(RUN("alloc", "state.csv", "--preserve-all", "--json", "p.json"));
+    free(out);
+    json = command_file(FOLDER, "p.json", NULL);
+    assert_non_null(strstr(json, "\"height\": 40"));
+    free(json);
     expect_line(RUN("alloc", "none.csv"), 1, "none.csv");
     expect_line(RUN("alloc", "p.csv", "--allocator", "best"), 2,
                 "unknown allocator 'best', expected one of: all, ");

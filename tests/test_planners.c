@@ -391,6 +391,155 @@ static void regions_are_handed_on_and_back(void **unused) {
     base_arena_free(&arena);
 }
 
+/* ---- modes --------------------------------------------------------------------------------------------- */
+
+static void expect_preserved(const planner_problem *problem, const planner_solution *solution) {
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        for (size_t k = 0; k < i; k++) {
+            size_t end_i = solution->offsets[i] + problem->buffers[i].size;
+            size_t end_k = solution->offsets[k] + problem->buffers[k].size;
+            if (!problem->buffers[i].size || !problem->buffers[k].size) continue;
+            assert_true(end_i <= solution->offsets[k] || end_k <= solution->offsets[i]);
+        }
+    }
+}
+
+static void expect_apart(const planner_problem *problem, const planner_solution *solution) {
+    int64_t first = problem->buffers[0].first, last = problem->buffers[0].last;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        first = problem->buffers[i].first < first ? problem->buffers[i].first : first;
+        last = problem->buffers[i].last > last ? problem->buffers[i].last : last;
+    }
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        size_t offset = solution->offsets[i];
+        if (!b->size) continue;
+        if (b->first == first && b->last == last) {
+            assert_true(offset + b->size <= solution->shared_low || offset >= solution->shared_high);
+        } else {
+            assert_true(offset >= solution->shared_low && offset + b->size <= solution->shared_high);
+        }
+    }
+}
+
+/* Every planner has both modes, with pins, alignments and lists; pins may make either impossible. */
+static void modes_keep_their_promises(void **unused) {
+    (void)unused;
+    size_t solved = 0, refused = 0;
+    for (uint64_t seed = 1; seed <= 192; seed++) {
+        base_arena arena;
+        uint64_t state = seed * 77;
+        base_arena_init(&arena, NULL);
+        size_t count = 2 + seed % 16;
+        planner_problem problem = random_problem(seed, count, (unsigned)(seed / 12 % 8), &arena);
+        planner_buffer *buffers = (planner_buffer *)problem.buffers;
+        for (size_t i = 0; i < count && !problem.starts; i++) { /* some live all the time */
+            if (below(&state, 4)) continue;
+            buffers[i].first = -1000;
+            buffers[i].last = 1000;
+        }
+        for (unsigned modes = 1; modes < 4; modes++) {
+            for (size_t p = 0; planner_at(p); p++) {
+                planner_options options = {.preserve_all = modes & 1, .persistent_apart = modes & 2};
+                planner_solution solution;
+                base_report report = {0};
+                bool searches = planner_at(p) == &planner_exact || planner_at(p) == &planner_auto;
+                if (searches && count > 7) continue;
+                if (planner_run(planner_at(p), &problem, &options, &arena, &solution, &report) != BASE_OK) {
+                    assert_true(seed / 12 % 8 & FIXED);
+                    assert_non_null(strstr(report.text, "pinned offsets do not let"));
+                    refused++;
+                    continue;
+                }
+                expect_valid(&problem, &solution);
+                assert_int_equal(solution.preserved, modes & 1);
+                assert_int_equal(solution.apart, modes >> 1);
+                if (solution.preserved) expect_preserved(&problem, &solution);
+                if (solution.apart) expect_apart(&problem, &solution);
+                solved++;
+            }
+        }
+        base_arena_free(&arena);
+    }
+    assert_true(solved > 2000 && refused > 0);
+}
+
+/* As the arena planner does it: state below, at its own size; the rest above, used again as without it. */
+static void persistent_buffers_lie_apart(void **unused) {
+    (void)unused;
+    base_arena arena;
+    base_report report = {0};
+    planner_solution solution;
+    base_arena_init(&arena, NULL);
+    planner_buffer buffers[] = {{100, 4, 0, 2, PLANNER_NOT_FIXED},
+                                {10, 4, 0, 6, PLANNER_NOT_FIXED},
+                                {60, 4, 1, 4, PLANNER_NOT_FIXED},
+                                {30, 64, 3, 6, PLANNER_NOT_FIXED},
+                                {20, 4, 0, 6, PLANNER_NOT_FIXED}};
+    planner_problem problem = {.buffers = buffers, .buffer_count = 5};
+    planner_options options = {.persistent_apart = true};
+    assert_int_equal(planner_run(&planner_greedy_by_size, &problem, &options, &arena, &solution, &report),
+                     BASE_OK);
+    assert_int_equal(solution.offsets[1], 0);
+    assert_int_equal(solution.offsets[4], 12);
+    assert_int_equal(solution.shared_low, 64); /* the largest alignment of what is shared */
+    assert_int_equal(solution.offsets[0], 64);
+    assert_int_equal(solution.offsets[2], 164);
+    assert_int_equal(solution.offsets[3], 64);
+    assert_int_equal(solution.shared_high, 224);
+    buffers[0].fixed = 0; /* what is shared is pinned to the bottom: the state goes on top */
+    assert_int_equal(planner_run(&planner_greedy_by_size, &problem, &options, &arena, &solution, &report),
+                     BASE_OK);
+    assert_int_equal(solution.shared_low, 0);
+    assert_int_equal(solution.shared_high, 160);
+    assert_int_equal(solution.offsets[1], 160);
+    buffers[1].fixed = 100; /* state amid it */
+    assert_int_equal(planner_run(&planner_greedy_by_size, &problem, &options, &arena, &solution, &report),
+                     BASE_INVALID);
+    assert_string_equal(report.text,
+                        "pinned offsets do not let the buffers that live as long as the whole problem "
+                        "lie apart\n");
+    base_arena_free(&arena);
+}
+
+static void checker_knows_the_modes(void **unused) {
+    (void)unused;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const planner_buffer buffers[] = {
+        {8, 4, 0, 9, PLANNER_NOT_FIXED}, {8, 4, 0, 3, PLANNER_NOT_FIXED}, {8, 4, 3, 9, PLANNER_NOT_FIXED}};
+    const planner_problem problem = {.buffers = buffers, .buffer_count = 3};
+    static const struct {
+        planner_solution solution;
+        size_t offsets[3];
+        const char *message;
+    } cases[] = {
+        {{.height = 16}, {0, 8, 8}, NULL},
+        {{.height = 16, .preserved = true},
+         {0, 8, 8},
+         "buffers 1 and 2 share bytes, but all are to be preserved\n"},
+        {{.height = 24, .preserved = true}, {0, 8, 16}, NULL},
+        {{.height = 16, .apart = true, .shared_low = 8, .shared_high = 16}, {0, 8, 8}, NULL},
+        {{.height = 16, .apart = true, .shared_low = 4, .shared_high = 16},
+         {0, 8, 8},
+         "buffer 0 (offset 0, size 8) lies in the shared part [4, 16)\n"},
+        {{.height = 24, .apart = true, .shared_low = 16, .shared_high = 24},
+         {8, 16, 0},
+         "buffer 2 (offset 0, size 8) lies outside of the shared part [16, 24)\n"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        planner_solution solution = cases[i].solution;
+        size_t offsets[3];
+        base_report report = {0};
+        memcpy(offsets, cases[i].offsets, sizeof offsets);
+        solution.offsets = offsets;
+        assert_int_equal(planner_check(&problem, &solution, &arena, &report),
+                         cases[i].message ? BASE_INVALID : BASE_OK);
+        if (cases[i].message) assert_string_equal(report.text, cases[i].message);
+    }
+    base_arena_free(&arena);
+}
+
 /* ---- CSV ----------------------------------------------------------------------------------------------- */
 
 static const char *write_file(const char *text) {
@@ -500,20 +649,20 @@ static void running_out_of_memory_is_told(void **unused) {
     base_arena_init(&problem_arena, NULL);
     planner_problem problem = random_problem(8, 40, 0, &problem_arena);
     for (size_t p = 0; planner_at(p); p++) {
-        for (size_t at = 1;; at++) {
+        for (size_t at = 1, modes = 0; modes < 4; at++) {
             support_allocator failing;
             support_allocator_init(&failing);
             failing.fail_at = at;
             base_arena arena;
             base_report report = {0};
             planner_solution solution;
-            planner_options options = {0};
+            planner_options options = {.preserve_all = modes & 1, .persistent_apart = modes >> 1};
             base_arena_init(&arena, &failing.allocator);
             base_status status = planner_run(planner_at(p), &problem, &options, &arena, &solution, &report);
             base_arena_free(&arena);
             assert_int_equal(failing.live, 0);
-            if (status == BASE_OK) break;
-            assert_int_equal(status, BASE_MACHINE);
+            assert_int_equal(status, status == BASE_OK ? BASE_OK : BASE_MACHINE);
+            if (status == BASE_OK) modes++, at = 0;
         }
     }
     base_arena_free(&problem_arena);
@@ -528,6 +677,9 @@ int main(void) {
         cmocka_unit_test(checker_objects),
         cmocka_unit_test(bad_problems_are_told),
         cmocka_unit_test(regions_are_handed_on_and_back),
+        cmocka_unit_test(modes_keep_their_promises),
+        cmocka_unit_test(persistent_buffers_lie_apart),
+        cmocka_unit_test(checker_knows_the_modes),
         cmocka_unit_test(csv_comes_back),
         cmocka_unit_test(csv_columns_in_any_order),
         cmocka_unit_test(malformed_csv_is_told),
