@@ -247,9 +247,41 @@ base_status import_convert_scan(import_node *n) {
     return finish_control(n, node, body, 1, outputs, NULL);
 }
 
+/* The first elements of the outermost axis, up to `end`. */
+static ir_value *outermost(const import_node *n, ir_value *value, ir_value *end) {
+    const int64_t zero = 0;
+    ir_value *first = import_constant_integers(n, 1, &zero);
+    ir_value *inputs[] = {value, first, end, first};
+    return first && value && end ? import_make(n, OP_SLICE, NONE, 4, inputs) : NULL;
+}
+
+/* Extents [start, end) of a value, as a tensor of rank 1; end 0: to the last. */
+static ir_value *extents(const import_node *n, ir_value *value, int64_t start, int64_t end) {
+    op_attributes range = NONE;
+    if (!import_attributes_add_integer(n, &range, "start", start) ||
+        (end && !import_attributes_add_integer(n, &range, "end", end)))
+        return NULL;
+    return import_make(n, OP_SHAPE, range, 1, &value);
+}
+
+/* The value with zeros behind it along the outermost axis, until that has the wanted extent. */
+static ir_value *fill_up(const import_node *n, ir_value *value, ir_value *wanted) {
+    op_attributes axis = NONE;
+    ir_value *difference[] = {wanted, extents(n, value, 0, 1)}, *parts[2], *zeros[2];
+    if (!difference[1] || !import_attributes_add_integer(n, &axis, "axis", 0)) return NULL;
+    parts[0] = import_make(n, OP_SUB, NONE, 2, difference);
+    parts[1] = extents(n, value, 1, 0);
+    zeros[0] = import_constant_real(n, value->type.dtype, 0);
+    zeros[1] = parts[0] && parts[1] ? import_make(n, OP_CONCAT, axis, 2, parts) : NULL;
+    if (!zeros[0] || !zeros[1]) return NULL;
+    ir_value *both[] = {value, import_make(n, OP_EXPAND, NONE, 2, zeros)};
+    return both[1] ? import_make(n, OP_CONCAT, axis, 2, both) : NULL;
+}
+
 /* Opset 8: axis 0 of all inputs and outputs is a batch, axis 1 of the scanned ones is scanned. It becomes a Loop
  * over the batch, which scans the states, too, and stacks what comes out; in its body is the Loop over axis 1,
- * then the first of each slice. */
+ * then the first of each slice. Sequences of their own lengths are cut off before that, and what is stacked is filled up
+ * with zeros behind it. */
 base_status import_convert_scan_batched(import_node *n) {
     import_state *importer = n->importer;
     int64_t scanned = import_integer(n, "num_scan_inputs", 0);
@@ -257,13 +289,12 @@ base_status import_convert_scan_batched(import_node *n) {
         return base_fail(importer->report, BASE_INVALID, "num_scan_inputs is %lld, the node has %u inputs",
                          (long long)scanned, n->input_count);
     }
-    if (n->inputs[0]) {
-        return base_fail_unsupported(importer->report,
-                                     "Scan of opset 8 with sequence_lens is not supported: sequences of one "
-                                     "length, or opset 9 and later, are");
-    }
+    ir_value *lengths = n->inputs[0];
+    if (lengths && lengths->type.dtype != OP_NONE && lengths->type.dtype != OP_INT64)
+        return base_fail(importer->report, BASE_INVALID, "input 0 (sequence_lens) is %s, expected int64",
+                         op_dtype_name(lengths->type.dtype));
     uint32_t scans = (uint32_t)scanned, given = n->input_count - 1, carried = given - scans;
-    ir_value **inputs = BASE_ARRAY(&importer->arena, ir_value *, (size_t)given + 2);
+    ir_value **inputs = BASE_ARRAY(&importer->arena, ir_value *, (size_t)given + 3);
     op_type *types = BASE_ARRAY(&importer->arena, op_type, given);
     static const op_type iteration = {.dtype = OP_INT64}, condition = {.dtype = OP_BOOL};
     if (!inputs || !types) return import_memory(n);
@@ -273,7 +304,9 @@ base_status import_convert_scan_batched(import_node *n) {
             return base_fail(importer->report, BASE_INVALID, "input %u is absent, it is needed", i + 1);
     }
     inputs[0] = scan_extent(n, inputs[2 + carried], 0);
-    ir_node *batch = inputs[0] ? import_begin(n, OP_LOOP, NONE, given + 2, inputs) : NULL;
+    inputs[2 + given] = lengths;
+    const uint32_t sliced = lengths ? given + 1 : given; /* what the loop over the batch scans */
+    ir_node *batch = inputs[0] ? import_begin(n, OP_LOOP, NONE, sliced + 2, inputs) : NULL;
     ir_graph *each = ir_graph_new(importer->module, "batch");
     import_scope scope;
     if (!batch || !each || !ir_node_add_graph(batch, each) ||
@@ -292,6 +325,20 @@ base_status import_convert_scan_batched(import_node *n) {
     import_node within = *n;
     op_attributes attributes = NONE;
     within.scope = &scope;
+    ir_value *longest = NULL;
+    if (lengths) {
+        const int64_t zero = 0;
+        const op_type type = {.dtype = OP_INT64};
+        ir_value *length[] = {ir_graph_add_parameter(each, "batch.length", &type),
+                              import_constant_integers(&within, 1, &zero)};
+        longest = extents(&within, inputs[2 + carried], 0, 1);
+        ir_value *end = length[0] && length[1] ? import_make(&within, OP_UNSQUEEZE, NONE, 2, length) : NULL;
+        for (uint32_t i = carried; i < given; i++) {
+            inputs[2 + i] = outermost(&within, inputs[2 + i], end);
+            if (!inputs[2 + i]) return import_memory(n);
+        }
+        if (!longest) return import_memory(n);
+    }
     base_status status = copy_list(n, &attributes, "directions", "ouro.scan_input_directions", scans);
     if (status != BASE_OK) return status;
     inputs[0] = scan_extent(&within, inputs[2 + carried], 0);
@@ -311,7 +358,7 @@ base_status import_convert_scan_batched(import_node *n) {
     if (status != BASE_OK) return status;
     if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_inputs", scans) ||
         !import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried) ||
-        !import_attributes_add_integer(n, &batch->attributes, "ouro.scan_inputs", given) ||
+        !import_attributes_add_integer(n, &batch->attributes, "ouro.scan_inputs", sliced) ||
         !import_attributes_add_integer(n, &batch->attributes, "ouro.scan_outputs", outputs) ||
         !ir_graph_add_result(each, each->parameters[1])) {
         return import_memory(n);
@@ -319,6 +366,7 @@ base_status import_convert_scan_batched(import_node *n) {
     for (uint32_t i = 0; i < outputs; i++) {
         op_type type = loose_type(body->results[1 + i]->value);
         ir_value *value = ir_node_add_output(node, "batch.output", &type);
+        if (value && lengths && i >= carried) value = fill_up(&within, value, longest);
         if (!value || !ir_graph_add_result(each, value)) return import_memory(n);
     }
     return finish_control(n, batch, each, 1, outputs, NULL);
