@@ -61,7 +61,9 @@ struct statement {
     int whole[SLICES], slices[SLICES];
     int scan_axis[SLICES], stack_axis[SLICES];
     bool scan_back[SLICES], stack_back[SLICES];
-    bool counted; /* the number of iterations is certain: 4 */
+    bool grown[SLICES];     /* the stack is a carried value to which rows are appended */
+    int grown_from[SLICES]; /* the row that it begins with; 0: none */
+    bool counted;           /* the number of iterations is certain: 4 */
     block blocks[2];
 };
 
@@ -176,6 +178,8 @@ static void make_loop(scope *s, statement *loop) {
         body->results[loop->carried + i] = pick(&inner, ROW);
         loop->stack_axis[i] = loop->counted && below(of, 4) == 0;
         loop->stack_back[i] = loop->counted && below(of, 2);
+        loop->grown[i] = below(of, 3) == 0 && !loop->stack_axis[i] && !loop->stack_back[i];
+        if (loop->grown[i] && !loop->counted && below(of, 2)) loop->grown_from[i] = pick(s, ROW);
     }
     body->result_count = loop->carried + loop->stacks;
     body->again = loop->counted || below(of, 2) ? 0 : pick(&inner, FLAG);
@@ -354,9 +358,11 @@ static void write_head(const program *of, FILE *file) {
     for (int i = 0; i <= 4; i++) fprintf(file, "constant %%k%d: int64[1] = {%d}\n", i, i);
     for (int i = 0; i <= 30; i += i < 10 ? 1 : 10) fprintf(file, "constant %%n%d: float32[] = {%d}\n", i, i);
     for (int i = 0; i < 6; i++) fprintf(file, "constant %%trips%d: int64[] = {%d}\n", i, i);
-    fprintf(file, "constant %%minus1: int64[1] = {-1}\nconstant %%minus9: int64[1] = {-9223372036854775807}\n");
+    fprintf(file,
+            "constant %%minus1: int64[1] = {-1}\nconstant %%minus9: int64[1] = {-9223372036854775807}\n");
     fprintf(file, "constant %%as_row: int64[1] = {-1}\nconstant %%as_matrix: int64[2] = {1, -1}\n");
     fprintf(file, "constant %%halves: int64[2] = {2, 2}\n");
+    fprintf(file, "constant %%none: float32[0,4] = {}\n");
     for (int v = WEIGHT; v <= BIAS; v++) {
         fprintf(file, "constant %%v%d: %s = {", v, type_text(of->kinds[v]));
         write_numbers(file, of->data[v], elements_of(of, v));
@@ -375,16 +381,30 @@ static void write_list(FILE *file, const char *name, const int *numbers, int cou
     fprintf(file, "]");
 }
 
+/* Stacks that are stacked, of all that the loop has. */
+static int true_stacks(const statement *s, int numbers[SLICES]) {
+    int count = 0;
+    for (int i = 0; i < s->stacks; i++)
+        if (!s->grown[i]) numbers[count++] = i;
+    return count;
+}
+
 static void write_loop(const program *of, const statement *s, FILE *file) {
     const char *between = "";
-    int backwards[SLICES];
+    int backwards[SLICES], axes[SLICES], stacked[SLICES], stacks = true_stacks(s, stacked);
+    for (int i = 0; i < s->stacks; i++) {
+        if (s->grown_from[i])
+            fprintf(file, "%%v%d.i: float32[1,4] = Reshape(%%v%d, %%as_matrix)\n", s->outputs[s->carried + i],
+                    value_of(of, s->grown_from[i]));
+    }
     for (int i = 0; i < s->carried; i++) {
         if (s->dropped[i]) continue;
         fprintf(file, "%s%%v%d: %s", between, s->outputs[i], type_text(of->kinds[s->outputs[i]]));
         between = ", ";
     }
-    for (int i = 0; i < s->stacks; i++) {
-        int output = s->outputs[s->carried + i];
+    for (int k = 0; k < 2 * s->stacks; k++) { /* carried values come first */
+        int i = k % s->stacks, output = s->outputs[s->carried + i];
+        if (s->grown[i] != (k < s->stacks)) continue;
         fprintf(file, s->counted ? "%s%%v%d: float32[4,4]" : "%s%%v%d.d: float32[?,4]", between, output);
         between = ", ";
     }
@@ -394,30 +414,51 @@ static void write_loop(const program *of, const statement *s, FILE *file) {
     else fprintf(file, ", _");
     for (int i = 0; i < s->carried; i++)
         if (!s->dropped[i]) fprintf(file, ", %%v%d", value_of(of, s->initial[i]));
+    for (int i = 0; i < s->stacks; i++) {
+        if (s->grown_from[i]) fprintf(file, ", %%v%d.i", s->outputs[s->carried + i]);
+        else if (s->grown[i]) fprintf(file, ", %%none");
+    }
     for (int i = 0; i < s->scans; i++) fprintf(file, ", %%v%d", value_of(of, s->whole[i]));
-    fprintf(file, ") {ouro.scan_inputs = %d, ouro.scan_outputs = %d", s->scans, s->stacks);
+    fprintf(file, ") {ouro.scan_inputs = %d, ouro.scan_outputs = %d", s->scans, stacks);
     if (s->scans) {
         for (int i = 0; i < s->scans; i++) backwards[i] = s->scan_back[i];
         write_list(file, "ouro.scan_input_axes", s->scan_axis, s->scans);
         write_list(file, "ouro.scan_input_directions", backwards, s->scans);
     }
-    if (s->stacks) {
-        for (int i = 0; i < s->stacks; i++) backwards[i] = s->stack_back[i];
-        write_list(file, "ouro.scan_output_axes", s->stack_axis, s->stacks);
-        write_list(file, "ouro.scan_output_directions", backwards, s->stacks);
+    if (stacks) {
+        for (int i = 0; i < stacks; i++) {
+            axes[i] = s->stack_axis[stacked[i]];
+            backwards[i] = s->stack_back[stacked[i]];
+        }
+        write_list(file, "ouro.scan_output_axes", axes, stacks);
+        write_list(file, "ouro.scan_output_directions", backwards, stacks);
     }
     fprintf(file, "} {\ngraph body%d(%%i%d: int64[], %%again%d: bool[]", s->number, s->number, s->number);
     for (int i = 0; i < s->carried; i++)
         if (!s->dropped[i])
             fprintf(file, ", %%v%d: %s", s->parameters[i], type_text(of->kinds[s->parameters[i]]));
+    for (int i = 0; i < s->stacks; i++)
+        if (s->grown[i]) fprintf(file, ", %%v%d.c: float32[?,4]", s->outputs[s->carried + i]);
     for (int i = 0; i < s->scans; i++) fprintf(file, ", %%v%d: float32[4]", s->slices[i]);
     fprintf(file, ") {\n");
     write_block(of, &s->blocks[0], file);
     const block *body = &s->blocks[0];
+    for (int i = 0; i < s->stacks; i++) {
+        int output = s->outputs[s->carried + i];
+        if (!s->grown[i]) continue;
+        fprintf(file, "%%v%d.e: float32[1,4] = Reshape(%%v%d, %%as_matrix)\n", output,
+                value_of(of, body->results[s->carried + i]));
+        fprintf(file, "%%v%d.g: float32[?,4] = Concat(%%v%d.c, %%v%d.e) {axis = 0}\n", output, output,
+                output);
+    }
     if (body->again) fprintf(file, "yield %%v%d", value_of(of, body->again));
     else fprintf(file, "yield %%again%d", s->number);
-    for (int i = 0; i < body->result_count; i++)
-        if (i >= s->carried || !s->dropped[i]) fprintf(file, ", %%v%d", value_of(of, body->results[i]));
+    for (int i = 0; i < s->carried; i++)
+        if (!s->dropped[i]) fprintf(file, ", %%v%d", value_of(of, body->results[i]));
+    for (int i = 0; i < s->stacks; i++)
+        if (s->grown[i]) fprintf(file, ", %%v%d.g", s->outputs[s->carried + i]);
+    for (int i = 0; i < stacks; i++)
+        fprintf(file, ", %%v%d", value_of(of, body->results[s->carried + stacked[i]]));
     fprintf(file, "\n} }\n");
     for (int i = 0; i < s->stacks && !s->counted; i++) {
         int output = s->outputs[s->carried + i];
@@ -649,8 +690,13 @@ static bool run_loop(machine *m, const statement *s) {
     const block *body = &s->blocks[0];
     int64_t trips = s->trips >= 0 ? s->trips : m->trips;
     bool again = s->begins ? m->values[value_of(of, s->begins)].flag : true;
-    live state[CARRIED], stacked[SLICES][8];
+    live state[CARRIED], stacked[SLICES][8 + 1];
     int64_t t = 0;
+    int before[SLICES]; /* rows that are there before the first iteration */
+    for (int i = 0; i < s->stacks; i++) {
+        before[i] = s->grown_from[i] != 0;
+        if (before[i]) stacked[i][0] = m->values[value_of(of, s->grown_from[i])];
+    }
     for (int i = 0; i < s->carried; i++)
         if (!s->dropped[i]) state[i] = m->values[value_of(of, s->initial[i])];
     for (; t < trips && again; t++) {
@@ -666,7 +712,7 @@ static bool run_loop(machine *m, const statement *s) {
         for (int i = 0; i < s->carried; i++)
             if (!s->dropped[i]) state[i] = m->values[value_of(of, body->results[i])];
         for (int i = 0; i < s->stacks; i++)
-            stacked[i][t] = m->values[value_of(of, body->results[s->carried + i])];
+            stacked[i][before[i] + t] = m->values[value_of(of, body->results[s->carried + i])];
         if (body->again) again = m->values[value_of(of, body->again)].flag;
     }
     for (int i = 0; i < s->carried; i++)
@@ -674,7 +720,7 @@ static bool run_loop(machine *m, const statement *s) {
     for (int i = 0; i < s->stacks; i++) {
         live *output = &m->values[s->outputs[s->carried + i]];
         if (s->counted) put_stack(m, stacked[i], s->stack_axis[i], s->stack_back[i], output);
-        else put_sum(m, stacked[i], (int)t, output);
+        else put_sum(m, stacked[i], before[i] + (int)t, output);
     }
     return true;
 }
