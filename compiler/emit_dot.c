@@ -146,6 +146,8 @@ static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
         emit_format(writer->out, "@%" PRIu64 " + %s", address->offset, size);
     } else if (address->place == PLAN_PLACE_VIEW) {
         emit_table(writer, address, size);
+    } else if (address->place == PLAN_PLACE_DYNAMIC && tensor->bytes) {
+        emit_format(writer->out, "room @%" PRIu64 " + %s", address->offset, size);
     } else if (address->place == PLAN_PLACE_DYNAMIC || address->place == PLAN_PLACE_NONE) {
         emit_text(writer->out, places[address->place]);
     } else if (address->place <= PLAN_PLACE_DYNAMIC) {
