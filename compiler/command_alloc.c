@@ -207,11 +207,14 @@ const command command_alloc = {
     .summary = "solve static allocation problems with one planner, or compare all",
     .details = "A problem is a CSV file with the header id,lower,upper,size (upper exclusive); a solution "
                "has the column\n"
-               "offset as well. Allocators: auto, nnc, greedy-by-size, chunk-simulation, bfc, pool, exact; "
-               "`all` runs\n"
-               "every one of them. The ratio is that of the height to the lower bound: the largest sum of "
-               "sizes live at\n"
-               "one step. `optimal` means proved.",
+               "offset as well. Optional columns: alignment; fixed, an offset; overwrites, the id of a "
+               "buffer that dies as\n"
+               "this one begins, and at, the byte of it from which on this one may be written over it. "
+               "Allocators: auto,\n"
+               "nnc, greedy-by-size, chunk-simulation, bfc, pool, exact; `all` runs every one of them. The "
+               "ratio is that\n"
+               "of the height to the lower bound: the largest sum of sizes live at one step. `optimal` means "
+               "proved.",
     .options = alloc_table,
     .operand_minimum = 1,
     .operand_maximum = SIZE_MAX,

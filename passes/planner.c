@@ -101,6 +101,47 @@ static base_status check_lists(const planner_problem *problem, base_report *repo
     return BASE_OK;
 }
 
+static const planner_overwrite *overwrite_of(const planner_problem *problem, size_t buffer) {
+    size_t low = 0, high = problem->overwrite_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (problem->overwrites[middle].buffer < buffer) low = middle + 1;
+        else high = middle;
+    }
+    return low < problem->overwrite_count && problem->overwrites[low].buffer == buffer
+               ? &problem->overwrites[low]
+               : NULL;
+}
+
+static base_status check_overwrites(const planner_problem *problem, base_report *report) {
+    for (size_t i = 0; i < problem->overwrite_count; i++) {
+        const planner_overwrite *over = &problem->overwrites[i];
+        if (over->buffer >= problem->buffer_count || over->target >= problem->buffer_count) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %" PRIu32 " is said to overwrite buffer %" PRIu32 ": there are %zu",
+                             over->buffer, over->target, problem->buffer_count);
+        }
+        if (i > 0 && problem->overwrites[i - 1].buffer >= over->buffer) {
+            return base_fail(report, BASE_INVALID, "the overwrites are not in the order of their buffers");
+        }
+        const planner_buffer *b = &problem->buffers[over->buffer], *target = &problem->buffers[over->target];
+        if (over->at > target->size || b->size > target->size - over->at) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %" PRIu32 " (size %zu) is said to overwrite buffer %" PRIu32
+                             " (size %zu) from byte %zu on: that is more than it has",
+                             over->buffer, b->size, over->target, target->size, over->at);
+        }
+        if (target->first >= b->first || (target->last != b->first && target->last - 1 != b->first)) {
+            return base_fail(report, BASE_INVALID,
+                             "buffer %" PRIu32 " is said to overwrite buffer %" PRIu32 " at step %" PRId64
+                             ", but that is live from step %" PRId64 " to before step %" PRId64
+                             ": it must begin before, and end there or one step later",
+                             over->buffer, over->target, b->first, target->first, target->last);
+        }
+    }
+    return BASE_OK;
+}
+
 /* ---- events: the one way in which this file looks at live ranges --------------------------------------- */
 
 typedef struct event {
@@ -116,14 +157,30 @@ static int compare_events(const void *left, const void *right) {
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
-static event *events_of(const planner_problem *problem, bool fixed_only, base_arena *arena, size_t *count) {
+/* Does this overwrite need the permission, and does the solution use it? Then its target holds its bytes during its
+ * first step. Without offsets: could it? */
+static bool is_within_target(const planner_problem *problem, const planner_overwrite *over,
+                             const size_t *offsets) {
+    if (!problem->starts && problem->buffers[over->target].last == problem->buffers[over->buffer].first)
+        return false;
+    if (!offsets) return true;
+    return offsets[over->target] != PLANNER_NOT_FIXED && offsets[over->buffer] >= over->at &&
+           offsets[over->buffer] - over->at == offsets[over->target];
+}
+
+static event *events_of(const planner_problem *problem, const size_t *offsets, bool fixed_only,
+                        base_arena *arena, size_t *count) {
     event *events = BASE_ARRAY(arena, event, 2 * problem->buffer_count + 1);
+    const planner_overwrite *over = problem->overwrites, *end = over + problem->overwrite_count;
     *count = 0;
     if (!events) return NULL;
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
+        const planner_overwrite *own = over < end && over->buffer == i ? over++ : NULL;
         if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
-        events[(*count)++] = (event){b->first, true, i};
+        int64_t first = b->first;
+        if (own && is_within_target(problem, own, offsets) && ++first == b->last) continue;
+        events[(*count)++] = (event){first, true, i};
         events[(*count)++] = (event){b->last, false, i};
     }
     qsort(events, *count, sizeof *events, compare_events);
@@ -139,12 +196,13 @@ static size_t bound_of_lists(const planner_problem *problem) {
     enum { MEMBERS = 64 };
     size_t bound = 0;
     for (size_t i = 0; i < problem->buffer_count; i++) {
+        if (overwrite_of(problem, i)) continue; /* it may lie in another one */
         size_t members[MEMBERS], count = 0, sum = problem->buffers[i].size;
         members[count++] = i;
         for (size_t k = problem->starts[i]; k < problem->starts[i + 1] && count < MEMBERS; k++) {
             size_t other = problem->neighbours[k], m = 0;
             while (m < count && listed(problem, members[m], other)) m++;
-            if (m < count) continue;
+            if (m < count || overwrite_of(problem, other)) continue;
             members[count++] = other;
             sum += problem->buffers[other].size;
         }
@@ -161,7 +219,7 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
         *bound = bound_of_lists(problem);
         return BASE_OK;
     }
-    event *events = events_of(problem, false, arena, &count);
+    event *events = events_of(problem, NULL, false, arena, &count);
     if (!events) return base_fail_memory(report);
     for (size_t i = 0; i < count; i++) {
         size_t size = problem->buffers[events[i].buffer].size;
@@ -241,16 +299,52 @@ static int compare_placed(const void *left, const void *right) {
     return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
 }
 
+/* Buffers that lie in their targets during their first step (is_within_target), and there have to keep off each other
+ * only: whatever else is live keeps off the targets. */
+typedef struct overwriting {
+    size_t target, offset, buffer;
+} overwriting;
+
+static int compare_overwritings(const void *left, const void *right) {
+    const overwriting *a = left, *b = right;
+    if (a->target != b->target) return a->target < b->target ? -1 : 1;
+    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
+    return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
+}
+
+static base_status check_within_targets(const planner_problem *problem, const size_t *offsets,
+                                        bool fixed_only, base_arena *arena, base_report *report) {
+    size_t count = 0;
+    if (problem->overwrite_count == 0) return BASE_OK;
+    overwriting *all = BASE_ARRAY(arena, overwriting, problem->overwrite_count);
+    if (!all) return base_fail_memory(report);
+    for (size_t i = 0; i < problem->overwrite_count; i++) {
+        const planner_overwrite *over = &problem->overwrites[i];
+        const planner_buffer *b = &problem->buffers[over->buffer];
+        if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
+        if (!is_within_target(problem, over, offsets)) continue;
+        all[count++] = (overwriting){over->target, offsets[over->buffer], over->buffer};
+    }
+    if (count) qsort(all, count, sizeof *all, compare_overwritings);
+    for (size_t i = 1; i < count; i++) {
+        if (all[i].target == all[i - 1].target && overlap(problem, offsets, all[i].buffer, all[i - 1].buffer))
+            return fail_overlap(problem, offsets, all[i - 1].buffer, all[i].buffer, report);
+    }
+    return BASE_OK;
+}
+
 /* All buffers have ranks by their offsets. As long as no live ones overlap, a new one can only meet the next live one
  * below it and the next above. */
 static base_status check_ranges(const planner_problem *problem, const size_t *offsets, bool fixed_only,
                                 base_arena *arena, base_report *report) {
     size_t count, n = problem->buffer_count;
-    event *events = events_of(problem, fixed_only, arena, &count);
+    event *events = events_of(problem, offsets, fixed_only, arena, &count);
     placed *order = BASE_ARRAY(arena, placed, n + 1);
     size_t *ranks = BASE_ARRAY(arena, size_t, n + 1);
     rank_set live;
     if (!events || !order || !ranks || !rank_set_init(&live, n, arena)) return base_fail_memory(report);
+    base_status status = check_within_targets(problem, offsets, fixed_only, arena, report);
+    if (status != BASE_OK) return status;
     for (size_t i = 0; i < n; i++) order[i] = (placed){offsets[i], i};
     qsort(order, n, sizeof *order, compare_placed);
     for (size_t i = 0; i < n; i++) ranks[order[i].buffer] = i;
@@ -283,6 +377,9 @@ static base_status check_listed(const planner_problem *problem, const size_t *of
                 (fixed_only && problem->buffers[other].fixed == PLANNER_NOT_FIXED)) {
                 continue;
             }
+            const planner_overwrite *over = overwrite_of(problem, i), *back = overwrite_of(problem, other);
+            if (over && over->target == other && is_within_target(problem, over, offsets)) continue;
+            if (back && back->target == i && is_within_target(problem, back, offsets)) continue;
             if (overlap(problem, offsets, i, other)) return fail_overlap(problem, offsets, i, other, report);
         }
     }
@@ -376,6 +473,30 @@ static base_status check_fixed(const planner_problem *problem, base_arena *arena
     return check_ranges(problem, offsets, true, arena, report);
 }
 
+/* The same problem for those who do not know overwrites. Where both buffers are pinned, and the one lies in the other
+ * during its first step, it begins one step later, or takes no room at all. */
+static bool forget_overwrites(const planner_problem *problem, base_arena *arena, planner_problem *plain) {
+    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, problem->buffer_count + 1);
+    size_t *fixed = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
+    if (!buffers || !fixed) return false;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        buffers[i] = problem->buffers[i];
+        fixed[i] = buffers[i].fixed;
+    }
+    for (size_t i = 0; i < problem->overwrite_count; i++) {
+        planner_buffer *b = &buffers[problem->overwrites[i].buffer];
+        if (problem->starts || b->fixed == PLANNER_NOT_FIXED) continue;
+        if (!is_within_target(problem, &problem->overwrites[i], fixed)) continue;
+        if (b->first + 1 < b->last) b->first++;
+        else b->size = 0;
+    }
+    *plain = *problem;
+    plain->buffers = buffers;
+    plain->overwrites = NULL;
+    plain->overwrite_count = 0;
+    return true;
+}
+
 /* The planner, on the problem as the options want it. */
 static base_status run_modes(const planner *chosen, const planner_problem *problem,
                              const planner_options *options, base_arena *arena, planner_solution *solution,
@@ -390,10 +511,13 @@ static base_status run_modes(const planner *chosen, const planner_problem *probl
     if (status == BASE_OK) status = planner_lower_bound(&changed, arena, &solution->lower_bound, report);
     if (status != BASE_OK) return status;
     size_t bound = solution->lower_bound;
+    bool plain = changed.overwrite_count > 0 && !chosen->knows_overwrites;
+    if (plain && !forget_overwrites(&changed, arena, &changed)) return base_fail_memory(report);
     if (persistent)
         status = planner_run_apart(chosen, &changed, persistent, options, arena, solution, report);
     else status = chosen->run(&changed, options, arena, solution, report);
-    if (solution->lower_bound < bound) solution->lower_bound = bound;
+    if (solution->lower_bound < bound || plain)
+        solution->lower_bound = bound; /* what it proved was for less freedom */
     solution->preserved = options->preserve_all;
     solution->apart = options->persistent_apart;
     return status;
@@ -411,6 +535,7 @@ base_status planner_run(const planner *chosen, const planner_problem *problem, c
     }
     if (status == BASE_OK) status = check_buffers(problem, report);
     if (status == BASE_OK) status = check_lists(problem, report);
+    if (status == BASE_OK) status = check_overwrites(problem, report);
     if (status == BASE_OK) status = run_modes(chosen, problem, options, &scratch, solution, report);
     if (status == BASE_OK) {
         solution->height = 0;

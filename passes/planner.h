@@ -29,6 +29,14 @@ typedef struct planner_buffer {
     size_t fixed;     /* the offset that the user pinned it to, or PLANNER_NOT_FIXED */
 } planner_buffer;
 
+/* An operator writes `buffer` over bytes [at, at + size) of `target`, which it reads for the last time: although both
+ * are live at that step, they may overlap, exactly so. That is a permission; a solution need not use it. `target` is live
+ * before `buffer` is, and ends when that begins, or one step later. */
+typedef struct planner_overwrite {
+    uint32_t buffer, target;
+    size_t at;
+} planner_overwrite;
+
 /* Where live ranges do not say it all (loops, branches), `neighbours` lists, for every buffer, those that it
  * interferes with: neighbours[starts[i] .. starts[i + 1]), sorted, symmetric, without itself. It then
  * replaces the live ranges as the judge of interference; ranges still give the order of access. */
@@ -37,7 +45,9 @@ typedef struct planner_problem {
     size_t buffer_count;
     const size_t *starts; /* NULL: live ranges decide */
     const uint32_t *neighbours;
-    size_t capacity; /* 0: none asked for */
+    size_t capacity;                     /* 0: none asked for */
+    const planner_overwrite *overwrites; /* in the order of `buffer`, at most one for each */
+    size_t overwrite_count;
 } planner_problem;
 
 typedef struct planner_options {
@@ -70,6 +80,7 @@ typedef struct planner {
     const char *name;        /* as in --allocator */
     const char *description; /* one line */
     planner_function *run;
+    bool knows_overwrites; /* others are given problems without them */
 } planner;
 
 /* ---- planner.c -------------------------------------------------------------------------------------------
@@ -84,13 +95,14 @@ const planner *planner_at(size_t index);       /* NULL behind the last */
 base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
                         base_arena *arena, planner_solution *solution, base_report *report);
 
-/* The largest sum of sizes live at one step (where interference is listed: of a set of buffers that all
+/* The largest sum of sizes live at one step, where a buffer that may overwrite another one counts from the step after
+ * (where interference is listed: of a set of buffers that all
  * interfere with each other). What alignment costs is not in it: callers round sizes up beforehand. In O(n
  * log n). */
 base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
                                 base_report *report);
 
-/* The independent checker: no two interfering buffers overlap, alignments and fixed offsets hold, nothing
+/* The independent checker: no two interfering buffers overlap (but for overwrites, just so), alignments and fixed offsets hold, nothing
  * lies above the height, and the solution keeps what it says of itself (`preserved`, `apart`). Slow and obvious is allowed up to O(n log n + overlaps). Names the first offending
  * pair. */
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,

@@ -6,7 +6,8 @@
  *     conv1,0,3,802816
  *
  * `upper` is exclusive. Also read: `alignment` and `fixed` (an offset; empty: free). `offset`, as solutions
- * have it, is passed over. A field may stand in double quotes, with "" for a quote inside.
+ * have it, is passed over. `overwrites` is the id of a buffer that this one may be written over, and `at` the byte
+ * at which it begins in that (empty: 0). A field may stand in double quotes, with "" for a quote inside.
  */
 #include "passes/planner.h"
 #include <errno.h>
@@ -15,14 +16,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum column { ID, LOWER, UPPER, SIZE, ALIGNMENT, FIXED, OFFSET, COLUMNS } column;
-static const char *const column_names[COLUMNS] = {"id",        "lower", "upper", "size",
-                                                  "alignment", "fixed", "offset"};
+typedef enum column { ID, LOWER, UPPER, SIZE, ALIGNMENT, FIXED, OVERWRITES, AT, OFFSET, COLUMNS } column;
+static const char *const column_names[COLUMNS] = {"id",    "lower",      "upper", "size",  "alignment",
+                                                  "fixed", "overwrites", "at",    "offset"};
 enum { FIELDS = 16 };
+
+/* An overwrite, before it is known who has the id. */
+typedef struct named_overwrite {
+    const char *target;
+    size_t buffer, at, line;
+} named_overwrite;
 
 typedef struct reader {
     const char *path;
     size_t line;
+    named_overwrite *overwrites;
+    size_t overwrite_count, overwrite_capacity;
     base_arena *arena;
     base_report *report;
 } reader;
@@ -74,7 +83,7 @@ static base_status read_header(const reader *at, char *line, column *columns, si
             return base_fail(
                 at->report, BASE_INVALID,
                 "%s:%zu: unknown column \"%s\": the columns are id, lower, upper, size and, optional, "
-                "alignment, fixed, offset",
+                "alignment, fixed, overwrites, at, offset",
                 at->path, at->line, fields[i]);
         }
         if (seen & 1u << c) return fail_at(at, "twice the column", column_names[c]);
@@ -104,8 +113,19 @@ static base_status read_number(const reader *at, const char *field, column of, i
     return BASE_OK;
 }
 
-static base_status read_buffer(const reader *at, char *line, const column *columns, size_t column_count,
-                               planner_buffer *buffer, const char **id) {
+static base_status add_overwrite(reader *at, size_t buffer, const char *target, int64_t from) {
+    named_overwrite *grown = base_arena_grow(at->arena, at->overwrites, &at->overwrite_capacity,
+                                             at->overwrite_count + 1, sizeof *grown);
+    if (!grown) return base_fail_memory(at->report);
+    at->overwrites = grown;
+    grown += at->overwrite_count++;
+    *grown =
+        (named_overwrite){base_arena_text(at->arena, target, strlen(target)), buffer, (size_t)from, at->line};
+    return grown->target ? BASE_OK : base_fail_memory(at->report);
+}
+
+static base_status read_buffer(reader *at, char *line, const column *columns, size_t column_count,
+                               size_t number, planner_buffer *buffer, const char **id) {
     char *fields[FIELDS];
     size_t count;
     base_status status = split_line(at, line, fields, &count);
@@ -115,6 +135,8 @@ static base_status read_buffer(const reader *at, char *line, const column *colum
                          at->path, at->line, count, column_count);
     }
     *buffer = (planner_buffer){.alignment = 1, .fixed = PLANNER_NOT_FIXED};
+    const char *target = "";
+    int64_t from = 0;
     for (size_t i = 0; i < count; i++) {
         int64_t value = 0;
         if (columns[i] == ID) {
@@ -122,7 +144,9 @@ static base_status read_buffer(const reader *at, char *line, const column *colum
             if (!*id) return base_fail_memory(at->report);
             continue;
         }
-        if (columns[i] == OFFSET || (columns[i] == FIXED && !fields[i][0])) continue;
+        if (columns[i] == OVERWRITES) target = fields[i];
+        if (columns[i] == OFFSET || columns[i] == OVERWRITES) continue;
+        if ((columns[i] == FIXED || columns[i] == AT) && !fields[i][0]) continue;
         status = read_number(at, fields[i], columns[i], &value);
         if (status != BASE_OK) return status;
         if (columns[i] == LOWER) buffer->first = value;
@@ -130,6 +154,7 @@ static base_status read_buffer(const reader *at, char *line, const column *colum
         if (columns[i] == SIZE) buffer->size = (size_t)value;
         if (columns[i] == ALIGNMENT) buffer->alignment = (size_t)value;
         if (columns[i] == FIXED) buffer->fixed = (size_t)value;
+        if (columns[i] == AT) from = value;
     }
     if (buffer->first >= buffer->last) {
         return base_fail(at->report, BASE_INVALID,
@@ -140,6 +165,33 @@ static base_status read_buffer(const reader *at, char *line, const column *colum
         return base_fail(at->report, BASE_INVALID, "%s:%zu: alignment is %zu: a power of two is needed",
                          at->path, at->line, buffer->alignment);
     }
+    return target[0] ? add_overwrite(at, number, target, from) : BASE_OK;
+}
+
+/* Buffers for ids. Every id that is overwritten must be that of one buffer. */
+static base_status find_targets(reader *at, planner_problem *problem, const char *const *names) {
+    if (at->overwrite_count == 0) return BASE_OK;
+    base_map map = {.arena = at->arena};
+    planner_overwrite *overwrites = BASE_ARRAY(at->arena, planner_overwrite, at->overwrite_count);
+    uint32_t *known = BASE_ARRAY(at->arena, uint32_t, problem->buffer_count + 1);
+    if (!overwrites || !known) return base_fail_memory(at->report);
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        uint32_t *before = base_map_get(&map, names[i]);
+        known[i] = before ? UINT32_MAX : (uint32_t)i;
+        if (before) *before = UINT32_MAX;
+        else if (!base_map_put(&map, names[i], &known[i])) return base_fail_memory(at->report);
+    }
+    for (size_t i = 0; i < at->overwrite_count; i++) {
+        const named_overwrite *over = &at->overwrites[i];
+        const uint32_t *target = base_map_get(&map, over->target);
+        at->line = over->line;
+        if (!target) return fail_at(at, "there is no buffer to overwrite with the id", over->target);
+        if (*target == UINT32_MAX)
+            return fail_at(at, "more than one buffer has the id to overwrite", over->target);
+        overwrites[i] = (planner_overwrite){(uint32_t)over->buffer, *target, over->at};
+    }
+    problem->overwrites = overwrites;
+    problem->overwrite_count = at->overwrite_count;
     return BASE_OK;
 }
 
@@ -171,7 +223,11 @@ static base_status read_lines(FILE *file, reader *at, planner_problem *problem, 
             status = base_fail_memory(at->report);
             break;
         }
-        status = read_buffer(at, line, columns, column_count, &buffers[count], &names[count]);
+        if (count == UINT32_MAX - 1) {
+            status = fail_at(at, "more buffers than are supported", "");
+            break;
+        }
+        status = read_buffer(at, line, columns, column_count, count, &buffers[count], &names[count]);
         count++;
     }
     free(line);
@@ -184,6 +240,7 @@ static base_status read_lines(FILE *file, reader *at, planner_problem *problem, 
     }
     *problem = (planner_problem){.buffers = buffers, .buffer_count = count};
     if (ids) *ids = (const char *const *)names;
+    if (status == BASE_OK) status = find_targets(at, problem, names);
     return status;
 }
 
@@ -222,8 +279,9 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
     }
     FILE *file = fopen(path, "w");
     if (!file) return base_fail(report, BASE_MACHINE, "%s: %s", path, strerror(errno));
-    fprintf(file, "id,lower,upper,size%s%s%s\n", alignment ? ",alignment" : "", fixed ? ",fixed" : "",
-            solution ? ",offset" : "");
+    const planner_overwrite *over = problem->overwrites, *end = over + problem->overwrite_count;
+    fprintf(file, "id,lower,upper,size%s%s%s%s\n", alignment ? ",alignment" : "", fixed ? ",fixed" : "",
+            over < end ? ",overwrites,at" : "", solution ? ",offset" : "");
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
         if (ids) write_id(file, ids[i]);
@@ -232,6 +290,15 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
         if (alignment) fprintf(file, ",%zu", b->alignment ? b->alignment : 1);
         if (fixed && b->fixed == PLANNER_NOT_FIXED) fputc(',', file);
         else if (fixed) fprintf(file, ",%zu", b->fixed);
+        if (problem->overwrite_count > 0 && (over == end || over->buffer != i)) {
+            fputs(",,", file);
+        } else if (problem->overwrite_count > 0) {
+            fputc(',', file);
+            if (ids) write_id(file, ids[over->target]);
+            else fprintf(file, "%" PRIu32, over->target);
+            fprintf(file, ",%zu", over->at);
+            over++;
+        }
         if (solution) fprintf(file, ",%zu", solution->offsets[i]);
         fputc('\n', file);
     }

@@ -69,6 +69,23 @@ static bool part_lists(part *p, const planner_problem *problem, base_arena *aren
     return true;
 }
 
+/* Overwrites between two members; the others are left unused. */
+static bool part_overwrites(part *p, const planner_problem *problem, base_arena *arena) {
+    uint32_t *numbers = BASE_ARRAY(arena, uint32_t, problem->buffer_count + 1);
+    planner_overwrite *overwrites = BASE_ARRAY(arena, planner_overwrite, problem->overwrite_count);
+    if (!numbers || !overwrites) return false;
+    for (size_t i = 0; i < problem->buffer_count; i++) numbers[i] = UINT32_MAX;
+    for (size_t i = 0; i < p->problem.buffer_count; i++) numbers[p->members[i]] = (uint32_t)i;
+    p->problem.overwrites = overwrites;
+    for (size_t i = 0; i < problem->overwrite_count; i++) {
+        const planner_overwrite *over = &problem->overwrites[i];
+        uint32_t buffer = numbers[over->buffer], target = numbers[over->target];
+        if (buffer != UINT32_MAX && target != UINT32_MAX)
+            overwrites[p->problem.overwrite_count++] = (planner_overwrite){buffer, target, over->at};
+    }
+    return true;
+}
+
 static bool part_init(part *p, const planner_problem *problem, const bool *persistent, bool wanted,
                       base_arena *arena) {
     size_t count = 0;
@@ -83,7 +100,8 @@ static bool part_init(part *p, const planner_problem *problem, const bool *persi
         p->members[count++] = (uint32_t)i;
     }
     p->problem = (planner_problem){.buffers = p->buffers, .buffer_count = count};
-    return !problem->starts || part_lists(p, problem, arena);
+    return (!problem->starts || part_lists(p, problem, arena)) &&
+           (problem->overwrite_count == 0 || part_overwrites(p, problem, arena));
 }
 
 /* Runs the planner on a part that begins at `base`. *fits is false, and nothing is done, where one of its buffers is

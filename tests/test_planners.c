@@ -608,7 +608,7 @@ static void malformed_csv_is_told(void **unused) {
         {"id,lower,upper,size,id\n", "test_planners.csv:1: twice the column id\n"},
         {"id,lower,upper,bytes\n", "test_planners.csv:1: unknown column \"bytes\": the columns are id, "
                                    "lower, upper, size and, optional, alignment, "
-                                   "fixed, offset\n"},
+                                   "fixed, overwrites, at, offset\n"},
         {"id,lower,upper,size\n1,2,3\n", "test_planners.csv:2: 3 fields, but the header has 4 columns\n"},
         {"id,lower,upper,size\n1,2,x,4\n",
          "test_planners.csv:2: upper is \"x\": a whole number of 64 bits is needed\n"},

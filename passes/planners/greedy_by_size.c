@@ -79,4 +79,4 @@ static base_status run(const planner_problem *problem, const planner_options *op
 }
 
 const planner planner_greedy_by_size = {"greedy-by-size",
-                                        "largest first, into the smallest gap that holds it", run};
+                                        "largest first, into the smallest gap that holds it", run, false};

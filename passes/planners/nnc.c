@@ -247,4 +247,4 @@ static base_status run(const planner_problem *problem, const planner_options *op
 }
 
 const planner planner_nnc = {
-    "nnc", "regions handed on through a weighted allocation graph, largest tensors first", run};
+    "nnc", "regions handed on through a weighted allocation graph, largest tensors first", run, false};
