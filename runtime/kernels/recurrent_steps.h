@@ -9,17 +9,19 @@
  * GRU z r h.
  */
 
-/* y (+)= R h: the rows of a matrix times a vector. Lanes are summed apart and then in order, so that the sum is the same
- * whatever vectors the machine has; several rows at a time, so that they need not wait for each other. */
+/* y (+)= R h: the rows of a matrix times a vector. Lanes are summed apart and then in halves, so that the sum is the same
+ * whatever vectors the machine has; several rows at a time, so that they need not wait for each other. From the last rows to
+ * the first, if so asked: one that goes through a matrix to and fro finds what it has just read in the cache. */
 typedef REAL NAME(lanes) __attribute__((vector_size(16 * sizeof(REAL)), may_alias));
 
 RT_CLONES static void NAME(multiply_vector)(REAL *y, const REAL *r, const REAL *h, int64_t rows, int64_t n,
-                                            bool add) {
+                                            bool add, bool back) {
     enum { LANES = 16, ROWS = 8 };
-    for (int64_t row = 0; row < rows; row += ROWS) {
+    for (int64_t done = 0; done < rows; done += ROWS) {
+        const int64_t row = back ? (rows - 1 - done) / ROWS * ROWS : done;
         const int64_t count = rows - row < ROWS ? rows - row : ROWS;
         NAME(lanes) lanes[ROWS] = {{0}};
-        REAL sums[ROWS] = {0};
+        REAL parts[ROWS][LANES];
         const REAL *from = r + row * n;
         int64_t i = 0;
         for (; count == ROWS && i + LANES <= n; i += LANES) {
@@ -30,10 +32,16 @@ RT_CLONES static void NAME(multiply_vector)(REAL *y, const REAL *r, const REAL *
                 lanes[k] += left * right;
             }
         }
+        memcpy(parts, lanes, sizeof parts);
+        _Pragma("GCC unroll 8") for (int k = 0; k < ROWS; k++) {
+            for (int l = 0; l < 8; l++) parts[k][l] += parts[k][l + 8];
+            for (int l = 0; l < 4; l++) parts[k][l] += parts[k][l + 4];
+            parts[k][0] = (parts[k][0] + parts[k][2]) + (parts[k][1] + parts[k][3]);
+        }
         for (int64_t k = 0; k < count; k++) {
-            for (int64_t rest = i; rest < n; rest++) sums[k] += from[k * n + rest] * h[rest];
-            for (int l = 0; l < LANES; l++) sums[k] += lanes[k][l];
-            y[row + k] = add ? y[row + k] + sums[k] : sums[k];
+            REAL sum = parts[k][0];
+            for (int64_t rest = i; rest < n; rest++) sum += from[k * n + rest] * h[rest];
+            y[row + k] = add ? y[row + k] + sum : sum;
         }
     }
 }
@@ -95,6 +103,7 @@ typedef struct NAME(direction) {
     REAL *bias;      /* [gates * hidden] */
     REAL *spare;     /* [batch][hidden] */
     REAL *h, *c;     /* [batch][hidden] */
+    bool back;       /* this step goes through R from behind */
     REAL *panels;    /* R as rt_tiles wants it, gate by gate; NULL: as it is */
     void *scratch;
 } NAME(direction);
@@ -131,8 +140,8 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
     }
     if (d->panels) return;
 #endif
-    for (int64_t row = 0; row < rows; row++)
-        NAME(multiply_vector)(c + row * c_row, d->r + first * n * n, h + row * n, count * n, n, add);
+    for (int64_t row = 0; row < rows; row++) NAME(multiply_vector)
+    (c + row * c_row, d->r + first * n * n, h + row * n, count * n, n, add, (row % 2 != 0) != d->back);
 }
 
 static void NAME(step_rnn)(const NAME(direction) * d, int64_t rows, REAL *x, int64_t x_row, REAL *h) {
@@ -280,7 +289,10 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
                 d.c[b * n + j] = c0 ? c0[state + j] : 0;
             }
         }
-        for (int64_t i = 0; i < k->sequence; i++) NAME(run_step)(&d, i, direction, backward, lengths, all);
+        for (int64_t i = 0; i < k->sequence; i++) {
+            d.back = i % 2;
+            NAME(run_step)(&d, i, direction, backward, lengths, all);
+        }
         for (uint32_t o = 1; o < k->outputs; o++) {
             if (outputs[o].type.dtype == OP_NONE) continue;
             for (int64_t b = 0; b < k->batch; b++) {

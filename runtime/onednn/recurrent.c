@@ -14,8 +14,8 @@ enum {
     STEP_WORK_RNN =
         8192, /* multiplications of a step, below which the way into a primitive costs what it gains */
     STEP_WORK_LSTM = 4096,
-    CACHED_WEIGHTS =
-        1 << 17 /* floats a thread, of which one sequence alone makes good use: beyond, reading is all */
+    STEP_WORK_THREADS = 1 << 19, /* below which threads do not pay for meeting in every step */
+    CACHED_WEIGHTS = 1 << 17 /* floats of which one sequence alone makes good use: beyond, reading is all */
 };
 
 typedef enum recurrent_input {
@@ -148,9 +148,9 @@ static double step_work(const cell *k) {
 }
 
 /* The primitive is faster than the portable kernel. */
-static bool wins(const cell *k, int threads) {
+static bool wins(const cell *k) {
     if (step_work(k) < (k->lstm ? STEP_WORK_LSTM : STEP_WORK_RNN)) return false;
-    return k->batch > 1 || step_work(k) <= (double)CACHED_WEIGHTS * threads;
+    return k->batch > 1 || step_work(k) <= CACHED_WEIGHTS;
 }
 
 /* ---- descriptors --------------------------------------------------------------------------------------- */
@@ -194,8 +194,8 @@ static bool make_descriptor(const cell *k, const rt_environment *environment, rt
                                                     0, 0);
     }
     if (status != dnnl_success || !rt_descriptor_open(open, 0, &none)) return false;
-    /* Threads meet in every step. */
-    if (rt_descriptor_make(open, &operation, rt_threads_for(step_work(k), environment))) return true;
+    if (rt_descriptor_make(open, &operation, step_work(k) < STEP_WORK_THREADS ? 1 : environment->threads))
+        return true;
     rt_descriptor_close(open);
     return false;
 }
@@ -231,7 +231,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     cell k;
     rt_descriptor open;
-    if (!read_cell(call, &k) || !wins(&k, environment->threads)) return false;
+    if (!read_cell(call, &k) || !wins(&k)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (op_input_present(call, i) && is_weight(i) && !call->inputs[i].data) return false;
     }
