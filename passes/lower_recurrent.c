@@ -542,13 +542,14 @@ static bool packs_products(const pass_context *context, const recurrence *k) {
  * docs/OPERATORS.md has the figures. */
 static bool has_better(const pass_context *context, const ir_node *node, const recurrence *k,
                        base_arena *arena, bool *better) {
-    enum { SMALL_STEP = 16384 }; /* multiplications */
+    enum { SMALL_STEP = 16384, SMALL_SINGLE = 1 << 18 }; /* multiplications; of a single sequence */
     op_call call;
     *better = context->options->recurrent == PASS_RECURRENT_KERNELS;
     if (context->options->recurrent != PASS_RECURRENT_BEST) return true;
     if (!ir_node_call(node, arena, &call)) return false;
     const double step = (double)k->batch * (double)k->gates * (double)k->hidden * (double)k->hidden;
-    *better = step < SMALL_STEP || (is_primitive(context, &call) && (k->code != OP_RNN || k->batch == 1)) ||
+    *better = step < (k->batch > 1 ? SMALL_STEP : SMALL_SINGLE) ||
+              (is_primitive(context, &call) && (k->code != OP_RNN || k->batch == 1)) ||
               (k->batch > 1 && !packs_products(context, k));
     return true;
 }

@@ -255,11 +255,11 @@ static void nothing_is_copied(void **state) {
     for (int reverse = 0; reverse < 2; reverse++) {
         char text[1024] = "";
         append(text, sizeof text,
-               "module \"one\" { graph main(%%x: float32[9,1,20], %%w: float32[1,320,20], %%r: "
-               "float32[1,320,80]) {\n"
-               " %%y: float32[9,1,1,80], %%h: float32[1,1,80], %%c: float32[1,1,80] = LSTM(%%x, %%w, %%r) "
+               "module \"one\" { graph main(%%x: float32[9,1,20], %%w: float32[1,1040,20], %%r: "
+               "float32[1,1040,260]) {\n"
+               " %%y: float32[9,1,1,260], %%h: float32[1,1,260], %%c: float32[1,1,260] = LSTM(%%x, %%w, %%r) "
                "{direction = "
-               "\"%s\", hidden_size = 80}\n yield %%y } }\n",
+               "\"%s\", hidden_size = 260}\n yield %%y } }\n",
                reverse ? "reverse" : "forward");
         size_t size, loops = 0;
         ouro_plan *opened;
@@ -285,15 +285,15 @@ static void some_stay_with_the_kernel(void **state) {
     (void)state;
     static const char *const types[][4] = {
         {"float32[9,1,4]", "float32[1,24,4]", "float32[1,24,6]", "float32[1,1,6]"},
-        {"float16[9,1,20]", "float16[1,320,20]", "float16[1,320,80]", "float16[1,1,80]"},
-        {"float32[?,1,20]", "float32[1,320,20]", "float32[1,320,80]", "float32[1,1,80]"},
-        {"float32[1,1,20]", "float32[1,320,20]", "float32[1,320,80]", "float32[1,1,80]"}};
+        {"float16[9,1,20]", "float16[1,1040,20]", "float16[1,1040,260]", "float16[1,1,260]"},
+        {"float32[?,1,20]", "float32[1,1040,20]", "float32[1,1040,260]", "float32[1,1,260]"},
+        {"float32[1,1,20]", "float32[1,1040,20]", "float32[1,1040,260]", "float32[1,1,260]"}};
     for (int i = 0; i < 4; i++) {
         char text[1024] = "";
         append(text, sizeof text,
                "module \"stays\" { graph main(%%x: %s, %%w: %s, %%r: %s) {\n"
                " _, %%h: %s = LSTM(%%x, %%w, %%r) {hidden_size = %d}\n yield %%h } }\n",
-               types[i][0], types[i][1], types[i][2], types[i][3], i ? 80 : 6);
+               types[i][0], types[i][1], types[i][2], types[i][3], i ? 260 : 6);
         size_t size;
         ouro_plan *opened;
         unsigned char *bytes = support_plan(text, true, &size);
