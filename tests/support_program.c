@@ -3,91 +3,13 @@
  * Deleting for shrinking never moves anything: a statement is marked, and its values are replaced by inputs of
  * the same kind. So every edit can be taken back.
  */
-#include "tests/support_program.h"
+#include "tests/support_program_parts.h"
 #include "tests/support.h"
 #include <setjmp.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
-
-enum { VALUES = 2048, OPERANDS = 4, CARRIED = 4, SLICES = 2, DEPTH = 3, LONGEST = 3000, NAME = 40 };
-
-typedef enum kind { ROW, MATRIX, FLAG } kind;
-
-typedef enum operation {
-    RELU,
-    NEGATE,
-    MAXIMUM,
-    MINIMUM,
-    SUM,
-    DIFFERENCE,
-    PRODUCT,    /* of a row or matrix and a matrix */
-    REVERSE,    /* a row backwards; a matrix transposed */
-    ROW_OF,     /* row `amount` of a matrix */
-    STACK_ROWS, /* four rows become a matrix */
-    HALVES,     /* the lower half above the upper one */
-    IDENTITY,
-    ITERATION, /* adds the number of the iteration */
-    ABOVE,     /* is the largest element greater than `amount`? */
-    BRANCH,
-    LOOP
-} operation;
-
-typedef struct statement statement;
-
-typedef struct block {
-    statement **items;
-    int count;
-    int results[CARRIED + SLICES];
-    int result_count;
-    int again; /* of a loop's body: the flag that says whether to go on; 0: the one that came in */
-} block;
-
-struct statement {
-    operation operation;
-    bool deleted;
-    int inputs[OPERANDS], outputs[CARRIED + SLICES];
-    int amount;
-    statement *loop; /* of ITERATION: whose */
-    /* BRANCH: inputs[0] is the flag, outputs are the results. LOOP: */
-    int number; /* for names */
-    int trips;  /* -1: the caller's */
-    int begins; /* a flag, or 0: always */
-    int carried, scans, stacks;
-    int initial[CARRIED], parameters[CARRIED];
-    bool dropped[CARRIED];
-    int whole[SLICES], slices[SLICES];
-    int scan_axis[SLICES], stack_axis[SLICES];
-    bool scan_back[SLICES], stack_back[SLICES];
-    bool grown[SLICES];     /* the stack is a carried value to which rows are appended */
-    int grown_from[SLICES]; /* the row that it begins with; 0: none */
-    bool counted;           /* the number of iterations is certain: 4 */
-    block blocks[2];
-};
-
-struct program {
-    uint64_t random;
-    kind kinds[VALUES];
-    int same_as[VALUES]; /* not 0: the value stands for another one */
-    int value_count, loop_count;
-    block main;
-    float data[VALUES][PROGRAM_ELEMENTS]; /* of inputs and constants */
-    int first_made;                       /* values below are inputs and constants */
-    void **blocks_of_memory;
-    size_t memory_count;
-};
-
-/* Value 1 and 2 are the flags yes and no; then matrices, rows, and two constants. */
-enum {
-    YES = 1,
-    NO = 2,
-    MATRIX_0 = 3,
-    ROW_0 = MATRIX_0 + PROGRAM_MATRICES,
-    WEIGHT = ROW_0 + PROGRAM_ROWS,
-    BIAS
-};
 
 /* ---- making -------------------------------------------------------------------------------------------- */
 
@@ -267,18 +189,18 @@ void program_free(program *of) {
     free(of);
 }
 
-static int value_of(const program *of, int value) {
+int program_value_of(const program *of, int value) {
     while (of->same_as[value]) value = of->same_as[value];
     return value;
 }
 
-static int elements_of(const program *of, int value) {
+int program_elements_of(const program *of, int value) {
     return of->kinds[value] == MATRIX ? PROGRAM_ELEMENTS : PROGRAM_SIDE;
 }
 
 const float *program_input(const program *of, int index, int *elements) {
     int value = MATRIX_0 + index - 3;
-    *elements = elements_of(of, value);
+    *elements = program_elements_of(of, value);
     return of->data[value];
 }
 
@@ -289,8 +211,8 @@ static const char *type_text(kind what) {
 }
 
 /* One operation on values of these names; `count` is the name of the iteration's number as a real. */
-static void write_operation(FILE *file, const statement *s, kind what, kind of_input, const char *out,
-                            const char (*in)[NAME], const char *count) {
+void program_write_operation(FILE *file, const statement *s, kind what, kind of_input, const char *out,
+                             const char (*in)[NAME], const char *count) {
     const char *type = type_text(what);
     switch (s->operation) {
     case RELU:
@@ -352,7 +274,7 @@ static void write_numbers(FILE *file, const float *data, int count) {
     for (int i = 0; i < count; i++) fprintf(file, "%s%g", i ? ", " : "", (double)data[i]);
 }
 
-static void write_head(const program *of, FILE *file) {
+void program_write_head(const program *of, FILE *file) {
     fprintf(file,
             "module \"program\" {\nconstant %%low: float32[] = {-99}\nconstant %%high: float32[] = {99}\n");
     for (int i = 0; i <= 4; i++) fprintf(file, "constant %%k%d: int64[1] = {%d}\n", i, i);
@@ -365,7 +287,7 @@ static void write_head(const program *of, FILE *file) {
     fprintf(file, "constant %%none: float32[0,4] = {}\n");
     for (int v = WEIGHT; v <= BIAS; v++) {
         fprintf(file, "constant %%v%d: %s = {", v, type_text(of->kinds[v]));
-        write_numbers(file, of->data[v], elements_of(of, v));
+        write_numbers(file, of->data[v], program_elements_of(of, v));
         fprintf(file, "}\n");
     }
     fprintf(file, "graph main(%%trips: int64[], %%v1: bool[], %%v2: bool[]");
@@ -395,7 +317,7 @@ static void write_loop(const program *of, const statement *s, FILE *file) {
     for (int i = 0; i < s->stacks; i++) {
         if (s->grown_from[i])
             fprintf(file, "%%v%d.i: float32[1,4] = Reshape(%%v%d, %%as_matrix)\n", s->outputs[s->carried + i],
-                    value_of(of, s->grown_from[i]));
+                    program_value_of(of, s->grown_from[i]));
     }
     for (int i = 0; i < s->carried; i++) {
         if (s->dropped[i]) continue;
@@ -410,15 +332,15 @@ static void write_loop(const program *of, const statement *s, FILE *file) {
     }
     if (s->trips >= 0) fprintf(file, " = Loop(%%trips%d", s->trips);
     else fprintf(file, " = Loop(%%trips");
-    if (s->begins) fprintf(file, ", %%v%d", value_of(of, s->begins));
+    if (s->begins) fprintf(file, ", %%v%d", program_value_of(of, s->begins));
     else fprintf(file, ", _");
     for (int i = 0; i < s->carried; i++)
-        if (!s->dropped[i]) fprintf(file, ", %%v%d", value_of(of, s->initial[i]));
+        if (!s->dropped[i]) fprintf(file, ", %%v%d", program_value_of(of, s->initial[i]));
     for (int i = 0; i < s->stacks; i++) {
         if (s->grown_from[i]) fprintf(file, ", %%v%d.i", s->outputs[s->carried + i]);
         else if (s->grown[i]) fprintf(file, ", %%none");
     }
-    for (int i = 0; i < s->scans; i++) fprintf(file, ", %%v%d", value_of(of, s->whole[i]));
+    for (int i = 0; i < s->scans; i++) fprintf(file, ", %%v%d", program_value_of(of, s->whole[i]));
     fprintf(file, ") {ouro.scan_inputs = %d, ouro.scan_outputs = %d", s->scans, stacks);
     if (s->scans) {
         for (int i = 0; i < s->scans; i++) backwards[i] = s->scan_back[i];
@@ -447,18 +369,18 @@ static void write_loop(const program *of, const statement *s, FILE *file) {
         int output = s->outputs[s->carried + i];
         if (!s->grown[i]) continue;
         fprintf(file, "%%v%d.e: float32[1,4] = Reshape(%%v%d, %%as_matrix)\n", output,
-                value_of(of, body->results[s->carried + i]));
+                program_value_of(of, body->results[s->carried + i]));
         fprintf(file, "%%v%d.g: float32[?,4] = Concat(%%v%d.c, %%v%d.e) {axis = 0}\n", output, output,
                 output);
     }
-    if (body->again) fprintf(file, "yield %%v%d", value_of(of, body->again));
+    if (body->again) fprintf(file, "yield %%v%d", program_value_of(of, body->again));
     else fprintf(file, "yield %%again%d", s->number);
     for (int i = 0; i < s->carried; i++)
-        if (!s->dropped[i]) fprintf(file, ", %%v%d", value_of(of, body->results[i]));
+        if (!s->dropped[i]) fprintf(file, ", %%v%d", program_value_of(of, body->results[i]));
     for (int i = 0; i < s->stacks; i++)
         if (s->grown[i]) fprintf(file, ", %%v%d.g", s->outputs[s->carried + i]);
     for (int i = 0; i < stacks; i++)
-        fprintf(file, ", %%v%d", value_of(of, body->results[s->carried + stacked[i]]));
+        fprintf(file, ", %%v%d", program_value_of(of, body->results[s->carried + stacked[i]]));
     fprintf(file, "\n} }\n");
     for (int i = 0; i < s->stacks && !s->counted; i++) {
         int output = s->outputs[s->carried + i];
@@ -470,12 +392,12 @@ static void write_loop(const program *of, const statement *s, FILE *file) {
 static void write_branch(const program *of, const statement *s, FILE *file) {
     for (int i = 0; i < s->blocks[0].result_count; i++)
         fprintf(file, "%s%%v%d: %s", i ? ", " : "", s->outputs[i], type_text(of->kinds[s->outputs[i]]));
-    fprintf(file, " = If(%%v%d) {\n", value_of(of, s->inputs[0]));
+    fprintf(file, " = If(%%v%d) {\n", program_value_of(of, s->inputs[0]));
     for (int b = 0; b < 2; b++) {
         fprintf(file, "graph branch() {\n");
         write_block(of, &s->blocks[b], file);
         for (int i = 0; i < s->blocks[b].result_count; i++)
-            fprintf(file, "%s%%v%d", i ? ", " : "yield ", value_of(of, s->blocks[b].results[i]));
+            fprintf(file, "%s%%v%d", i ? ", " : "yield ", program_value_of(of, s->blocks[b].results[i]));
         fprintf(file, "\n}\n");
     }
     fprintf(file, "}\n");
@@ -495,13 +417,13 @@ static void write_block(const program *of, const block *b, FILE *file) {
             continue;
         }
         snprintf(out, sizeof out, "v%d", s->outputs[0]);
-        for (int i = 0; i < OPERANDS; i++) snprintf(in[i], NAME, "v%d", value_of(of, s->inputs[i]));
+        for (int i = 0; i < OPERANDS; i++) snprintf(in[i], NAME, "v%d", program_value_of(of, s->inputs[i]));
         if (s->operation == ITERATION) {
             snprintf(count, sizeof count, "v%d.c", s->outputs[0]);
             fprintf(file, "%%%s: float32[] = Cast(%%i%d) {to = 1}\n", count, s->loop->number);
         }
-        write_operation(file, s, of->kinds[s->outputs[0]], of->kinds[s->inputs[0]], out,
-                        (const char(*)[NAME])in, count);
+        program_write_operation(file, s, of->kinds[s->outputs[0]], of->kinds[s->inputs[0]], out,
+                                (const char(*)[NAME])in, count);
     }
 }
 
@@ -510,273 +432,13 @@ char *program_text(const program *of) {
     size_t length;
     FILE *file = open_memstream(&text, &length);
     assert_non_null(file);
-    write_head(of, file);
+    program_write_head(of, file);
     write_block(of, &of->main, file);
     for (int i = 0; i < of->main.result_count; i++)
-        fprintf(file, "%s%%v%d", i ? ", " : "yield ", value_of(of, of->main.results[i]));
+        fprintf(file, "%s%%v%d", i ? ", " : "yield ", program_value_of(of, of->main.results[i]));
     fprintf(file, "\n} }\n");
     assert_int_equal(fclose(file), 0);
     return text;
-}
-
-/* ---- carrying it out ----------------------------------------------------------------------------------- */
-
-/* What a value is at this moment, and its name in the straight line. */
-typedef struct live {
-    char name[NAME];
-    float data[PROGRAM_ELEMENTS];
-    bool flag;
-} live;
-
-typedef struct machine {
-    const program *of;
-    live *values;
-    int64_t trips, iterations[VALUES]; /* by loop: the iteration that it is in */
-    FILE *file;
-    int made;
-    bool stacked_nothing;
-} machine;
-
-static float clip(float x) {
-    return x < -99 ? -99 : x > 99 ? 99 : x;
-}
-
-static void compute(const machine *m, const statement *s, live *out) {
-    const live *a = &m->values[value_of(m->of, s->inputs[0])], *b = &m->values[value_of(m->of, s->inputs[1])];
-    kind what = m->of->kinds[s->outputs[0]];
-    int count = elements_of(m->of, s->outputs[0]), rows = what == MATRIX ? PROGRAM_SIDE : 1;
-    float largest = a->data[0];
-    switch (s->operation) {
-    case PRODUCT:
-        for (int r = 0; r < rows; r++) {
-            for (int c = 0; c < PROGRAM_SIDE; c++) {
-                float sum = 0;
-                for (int k = 0; k < PROGRAM_SIDE; k++)
-                    sum += a->data[r * PROGRAM_SIDE + k] * b->data[k * PROGRAM_SIDE + c];
-                out->data[r * PROGRAM_SIDE + c] = clip(sum);
-            }
-        }
-        return;
-    case REVERSE:
-        for (int e = 0; e < count; e++)
-            out->data[e] = a->data[what == ROW ? PROGRAM_SIDE - 1 - e
-                                               : e % PROGRAM_SIDE * PROGRAM_SIDE + e / PROGRAM_SIDE];
-        return;
-    case STACK_ROWS:
-        for (int e = 0; e < count; e++)
-            out->data[e] = m->values[value_of(m->of, s->inputs[e / PROGRAM_SIDE])].data[e % PROGRAM_SIDE];
-        return;
-    case ABOVE:
-        for (int e = 0; e < elements_of(m->of, s->inputs[0]); e++)
-            if (a->data[e] > largest) largest = a->data[e];
-        out->flag = largest > (float)s->amount;
-        return;
-    default:
-        break;
-    }
-    for (int e = 0; e < count; e++) {
-        float x = a->data[e], y = b->data[e], result = x;
-        switch (s->operation) {
-        case RELU:
-            result = x > 0 ? x : 0;
-            break;
-        case NEGATE:
-            result = -x;
-            break;
-        case MAXIMUM:
-            result = x > y ? x : y;
-            break;
-        case MINIMUM:
-            result = x < y ? x : y;
-            break;
-        case SUM:
-            result = clip(x + y);
-            break;
-        case DIFFERENCE:
-            result = clip(x - y);
-            break;
-        case ROW_OF:
-            result = a->data[s->amount * PROGRAM_SIDE + e];
-            break;
-        case HALVES:
-            result = a->data[(e + PROGRAM_ELEMENTS / 2) % PROGRAM_ELEMENTS];
-            break;
-        case ITERATION:
-            result = clip(x + (float)m->iterations[s->loop->number]);
-            break;
-        default:
-            break;
-        }
-        out->data[e] = result;
-    }
-}
-
-static void run_operation(machine *m, const statement *s) {
-    live out = {.flag = false};
-    char in[OPERANDS][NAME], count[NAME] = "";
-    compute(m, s, &out);
-    if (s->operation != ABOVE) {
-        snprintf(out.name, NAME, "u%d", m->made++);
-        for (int i = 0; i < OPERANDS; i++) memcpy(in[i], m->values[value_of(m->of, s->inputs[i])].name, NAME);
-        if (s->operation == ITERATION)
-            snprintf(count, sizeof count, "n%d", (int)m->iterations[s->loop->number]);
-        write_operation(m->file, s, m->of->kinds[s->outputs[0]], m->of->kinds[s->inputs[0]], out.name,
-                        (const char(*)[NAME])in, count);
-    }
-    m->values[s->outputs[0]] = out;
-}
-
-static bool run_block(machine *m, const block *b);
-
-/* Row `index` of a matrix, or its column. */
-static void take_slice(machine *m, const live *whole, int index, int axis, live *slice) {
-    live lying = *whole;
-    statement row = {.operation = ROW_OF, .amount = index}, turn = {.operation = REVERSE};
-    char in[OPERANDS][NAME];
-    for (int e = 0; e < PROGRAM_SIDE; e++)
-        slice->data[e] = whole->data[axis ? e * PROGRAM_SIDE + index : index * PROGRAM_SIDE + e];
-    if (axis) {
-        memcpy(in[0], whole->name, NAME);
-        snprintf(lying.name, NAME, "u%d", m->made++);
-        write_operation(m->file, &turn, MATRIX, MATRIX, lying.name, (const char(*)[NAME])in, "");
-    }
-    memcpy(in[0], lying.name, NAME);
-    snprintf(slice->name, NAME, "u%d", m->made++);
-    write_operation(m->file, &row, ROW, MATRIX, slice->name, (const char(*)[NAME])in, "");
-}
-
-/* The rows that a loop of four iterations has stacked. */
-static void put_stack(machine *m, const live *rows, int axis, bool backwards, live *whole) {
-    statement stack = {.operation = STACK_ROWS}, turn = {.operation = REVERSE};
-    char in[OPERANDS][NAME];
-    for (int t = 0; t < PROGRAM_SIDE; t++) {
-        int index = backwards ? PROGRAM_SIDE - 1 - t : t;
-        memcpy(in[index], rows[t].name, NAME);
-        for (int e = 0; e < PROGRAM_SIDE; e++)
-            whole->data[axis ? e * PROGRAM_SIDE + index : index * PROGRAM_SIDE + e] = rows[t].data[e];
-    }
-    snprintf(whole->name, NAME, "u%d", m->made++);
-    write_operation(m->file, &stack, MATRIX, ROW, whole->name, (const char(*)[NAME])in, "");
-    if (!axis) return;
-    memcpy(in[0], whole->name, NAME);
-    snprintf(whole->name, NAME, "u%d", m->made++);
-    write_operation(m->file, &turn, MATRIX, MATRIX, whole->name, (const char(*)[NAME])in, "");
-}
-
-/* The sum of the rows that a loop has stacked, however many. */
-static void put_sum(machine *m, const live *rows, int count, live *sum) {
-    snprintf(sum->name, NAME, "u%d", m->made++);
-    for (int e = 0; e < PROGRAM_SIDE; e++) {
-        sum->data[e] = 0;
-        for (int t = 0; t < count; t++) sum->data[e] += rows[t].data[e];
-        sum->data[e] = clip(sum->data[e]);
-    }
-    if (count == 0) {
-        m->stacked_nothing = true;
-        fprintf(m->file, "%%%s: float32[4] = Sub(%%v%d, %%v%d)\n", sum->name, ROW_0, ROW_0);
-        return;
-    }
-    for (int t = 0; t < count; t++)
-        fprintf(m->file, "%%%s.%d: float32[1,4] = Reshape(%%%s, %%as_matrix)\n", sum->name, t, rows[t].name);
-    fprintf(m->file, "%%%s.d: float32[%d,4] = Concat(", sum->name, count);
-    for (int t = 0; t < count; t++) fprintf(m->file, "%s%%%s.%d", t ? ", " : "", sum->name, t);
-    fprintf(m->file, ") {axis = 0}\n%%%s.s: float32[4] = ReduceSum(%%%s.d, %%k0) {keepdims = 0}\n", sum->name,
-            sum->name);
-    fprintf(m->file, "%%%s: float32[4] = Clip(%%%s.s, %%low, %%high)\n", sum->name, sum->name);
-}
-
-static bool run_loop(machine *m, const statement *s) {
-    const program *of = m->of;
-    const block *body = &s->blocks[0];
-    int64_t trips = s->trips >= 0 ? s->trips : m->trips;
-    bool again = s->begins ? m->values[value_of(of, s->begins)].flag : true;
-    live state[CARRIED], stacked[SLICES][8 + 1];
-    int64_t t = 0;
-    int before[SLICES]; /* rows that are there before the first iteration */
-    for (int i = 0; i < s->stacks; i++) {
-        before[i] = s->grown_from[i] != 0;
-        if (before[i]) stacked[i][0] = m->values[value_of(of, s->grown_from[i])];
-    }
-    for (int i = 0; i < s->carried; i++)
-        if (!s->dropped[i]) state[i] = m->values[value_of(of, s->initial[i])];
-    for (; t < trips && again; t++) {
-        m->iterations[s->number] = t;
-        for (int i = 0; i < s->carried; i++)
-            if (!s->dropped[i]) m->values[s->parameters[i]] = state[i];
-        for (int i = 0; i < s->scans; i++) {
-            int index = (int)(s->scan_back[i] ? PROGRAM_SIDE - 1 - t : t);
-            take_slice(m, &m->values[value_of(of, s->whole[i])], index, s->scan_axis[i],
-                       &m->values[s->slices[i]]);
-        }
-        if (!run_block(m, body)) return false;
-        for (int i = 0; i < s->carried; i++)
-            if (!s->dropped[i]) state[i] = m->values[value_of(of, body->results[i])];
-        for (int i = 0; i < s->stacks; i++)
-            stacked[i][before[i] + t] = m->values[value_of(of, body->results[s->carried + i])];
-        if (body->again) again = m->values[value_of(of, body->again)].flag;
-    }
-    for (int i = 0; i < s->carried; i++)
-        if (!s->dropped[i]) m->values[s->outputs[i]] = state[i];
-    for (int i = 0; i < s->stacks; i++) {
-        live *output = &m->values[s->outputs[s->carried + i]];
-        if (s->counted) put_stack(m, stacked[i], s->stack_axis[i], s->stack_back[i], output);
-        else put_sum(m, stacked[i], before[i] + (int)t, output);
-    }
-    return true;
-}
-
-static bool run_block(machine *m, const block *b) {
-    for (int k = 0; k < b->count; k++) {
-        const statement *s = b->items[k];
-        if (s->deleted) continue;
-        if (m->made > LONGEST) return false;
-        if (s->operation == LOOP) {
-            if (!run_loop(m, s)) return false;
-        } else if (s->operation == BRANCH) {
-            const block *taken = &s->blocks[m->values[value_of(m->of, s->inputs[0])].flag ? 0 : 1];
-            if (!run_block(m, taken)) return false;
-            for (int i = 0; i < taken->result_count; i++)
-                m->values[s->outputs[i]] = m->values[value_of(m->of, taken->results[i])];
-        } else {
-            run_operation(m, s);
-        }
-    }
-    return true;
-}
-
-bool program_unroll(const program *of, int64_t trips, char **text, program_answer *answer) {
-    size_t length;
-    machine *m = calloc(1, sizeof *m);
-    assert_non_null(m);
-    m->of = of;
-    m->trips = trips;
-    m->values = calloc((size_t)of->value_count, sizeof *m->values);
-    *text = NULL;
-    m->file = open_memstream(text, &length);
-    assert_true(m->values && m->file);
-    for (int v = 1; v < of->first_made; v++) {
-        snprintf(m->values[v].name, NAME, "v%d", v);
-        memcpy(m->values[v].data, of->data[v], sizeof of->data[v]);
-        m->values[v].flag = v == YES;
-    }
-    write_head(of, m->file);
-    bool fine = run_block(m, &of->main);
-    *answer = (program_answer){.count = of->main.result_count, .stacked_nothing = m->stacked_nothing};
-    for (int i = 0; i < of->main.result_count; i++) {
-        int value = value_of(of, of->main.results[i]);
-        fprintf(m->file, "%s%%%s", i ? ", " : "yield ", m->values[value].name);
-        answer->elements[i] = elements_of(of, value);
-        memcpy(answer->values[i], m->values[value].data, sizeof answer->values[i]);
-    }
-    fprintf(m->file, "\n} }\n");
-    assert_int_equal(fclose(m->file), 0);
-    free(m->values);
-    free(m);
-    if (!fine) {
-        free(*text);
-        *text = NULL;
-    }
-    return fine;
 }
 
 /* ---- shrinking ----------------------------------------------------------------------------------------- */

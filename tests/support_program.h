@@ -24,7 +24,8 @@ typedef struct program program;
 typedef struct program_answer {
     int count;
     int elements[PROGRAM_RESULTS];
-    bool stacked_nothing; /* a loop without an iteration has stacked rows: how wide they would be, nobody says */
+    bool
+        stacked_nothing; /* a loop without an iteration has stacked rows: how wide they would be, nobody says */
     float values[PROGRAM_RESULTS][PROGRAM_ELEMENTS];
 } program_answer;
 
