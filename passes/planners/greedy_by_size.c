@@ -10,9 +10,10 @@
  * The source's second arena, for tensors that outlive a run, and its mode that preserves all tensors are modes of
  * every planner here: planner_modes.h.
  *
- * O(n log n) and O(log n) for each overlap of two live ranges.
+ * What is taken while a buffer is live is asked of occupancy.h, in unions: gaps are looked through, not buffers.
  */
-#include "passes/planners/overlaps.h"
+#include "passes/planners/occupancy.h"
+#include "passes/planners/sorting.h"
 
 typedef struct whole_problem {
     const planner_buffer *buffers;
@@ -34,33 +35,14 @@ static bool before(const void *user, uint32_t a, uint32_t b) {
     return x->first < y->first;
 }
 
-/* The offset for a buffer above or between those placed: the smallest gap that holds it. */
-static size_t best_fit(planner_overlaps *overlaps, uint32_t buffer, const size_t *offsets) {
-    const planner_buffer *b = &overlaps->problem->buffers[buffer];
-    size_t count = planner_overlaps_sorted(overlaps, buffer, offsets);
-    size_t top = 0, best = SIZE_MAX, best_gap = SIZE_MAX, at = 0;
-    for (size_t k = 0; k < count; k++) {
-        uint32_t other = overlaps->found[k];
-        if (!base_size_align(top, b->alignment ? b->alignment : 1, &at)) return SIZE_MAX;
-        if (at <= offsets[other] && offsets[other] - at >= b->size && offsets[other] - at < best_gap) {
-            best = at;
-            best_gap = offsets[other] - at;
-        }
-        size_t end = offsets[other] + overlaps->problem->buffers[other].size;
-        if (end > top) top = end;
-    }
-    if (best != SIZE_MAX) return best;
-    return base_size_align(top, b->alignment ? b->alignment : 1, &at) ? at : SIZE_MAX;
-}
-
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
     (void)options;
     size_t count = problem->buffer_count;
     whole_problem whole = {problem->buffers, INT64_MAX, INT64_MIN};
     uint32_t *order = BASE_ARRAY(arena, uint32_t, count + 1);
-    planner_overlaps overlaps;
-    if (!order || !planner_overlaps_init(&overlaps, problem, arena)) return base_fail_memory(report);
+    occupancy taken;
+    if (!order || !occupancy_init(&taken, problem, arena)) return base_fail_memory(report);
     for (size_t i = 0; i < count; i++) {
         order[i] = (uint32_t)i;
         if (problem->buffers[i].first < whole.first) whole.first = problem->buffers[i].first;
@@ -72,8 +54,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
         const planner_buffer *b = &problem->buffers[buffer];
         if (b->fixed != PLANNER_NOT_FIXED) solution->offsets[buffer] = b->fixed;
         else if (b->size == 0) solution->offsets[buffer] = 0;
-        else solution->offsets[buffer] = best_fit(&overlaps, buffer, solution->offsets);
-        if (b->size > 0) planner_overlaps_add(&overlaps, buffer);
+        else solution->offsets[buffer] = occupancy_best_fit(&taken, buffer);
+        if (!occupancy_add(&taken, buffer, solution->offsets[buffer])) return base_fail_memory(report);
     }
     return BASE_OK;
 }

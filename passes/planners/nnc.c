@@ -37,7 +37,7 @@
  * Source: "The NNC Tensor Allocation Algorithm" of the libnnc documentation.
  */
 #include "passes/planners/occupancy.h"
-#include "passes/planners/overlaps.h"
+#include "passes/planners/sorting.h"
 #include <string.h>
 
 enum {
@@ -100,9 +100,9 @@ static void sort(allocation *a, uint32_t *order, size_t count) {
 static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
     const uint32_t *degrees = occupancy_degrees(&a->taken);
     if (!degrees) return false;
-    for (size_t k = 0; k < count; k++) a->keys[k].offset = UINT32_MAX - degrees[order[k]];
+    for (size_t k = 0; k < count; k++) a->keys[k].key = UINT32_MAX - degrees[order[k]];
     sort(a, order, count);
-    for (size_t k = 0; k < count; k++) a->keys[k].offset = SIZE_MAX - a->problem->buffers[order[k]].size;
+    for (size_t k = 0; k < count; k++) a->keys[k].key = SIZE_MAX - a->problem->buffers[order[k]].size;
     sort(a, order, count);
     return true;
 }
@@ -162,7 +162,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
                  .all = BASE_ARRAY(arena, size_t, nodes),
                  .positions = BASE_ARRAY(arena, size_t, buffers + 1)};
     if (!h.offsets || !h.any || !h.all || !h.positions) return false;
-    for (size_t k = 0; k < count; k++) a->keys[k].offset = SIZE_MAX - end_of(a, order[k]);
+    for (size_t k = 0; k < count; k++) a->keys[k].key = SIZE_MAX - end_of(a, order[k]);
     sort(a, order, count);
     for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = SIZE_MAX;
     for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = SIZE_MAX;
@@ -179,7 +179,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
 
 /* Every buffer to the lowest free range, in the order of offsets, among what is taken already. */
 static bool fall(allocation *a, uint32_t *order, size_t count) {
-    for (size_t k = 0; k < count; k++) a->keys[k].offset = a->offsets[order[k]];
+    for (size_t k = 0; k < count; k++) a->keys[k].key = a->offsets[order[k]];
     sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
         if (!place(a, order[k], occupancy_lowest(&a->taken, order[k]))) return false;

@@ -1,6 +1,6 @@
 /* occupancy.c: see occupancy.h. */
 #include "passes/planners/occupancy.h"
-#include "passes/planners/overlaps.h"
+#include "passes/planners/sorting.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -418,6 +418,44 @@ size_t occupancy_lowest(occupancy *o, uint32_t buffer) {
     size_t at = 0;
     for (unsigned i = 0; i < g.count;) i = rise(&g.rows[i], size, mask, &at) ? i + 1 : ask_again(&g, i);
     return at;
+}
+
+/* Raises an address past all ranges that hold it; gives where the next one begins, SIZE_MAX behind the last. */
+static size_t leave(gathered *g, size_t *address) {
+    for (;;) {
+        size_t next = SIZE_MAX, before = *address;
+        for (unsigned i = 0; i < g->count;) {
+            occupancy_row *row = &g->rows[i];
+            while (row->count > 0 && row->items[0].low <= *address) {
+                if (row->items[0].high > *address) *address = row->items[0].high;
+                row->items++;
+                row->count--;
+            }
+            if (row->count == 0) {
+                *row = g->rows[--g->count];
+                continue;
+            }
+            if (row->items[0].low < next) next = row->items[0].low;
+            i++;
+        }
+        if (*address == before || next > *address) return next;
+    }
+}
+
+size_t occupancy_best_fit(occupancy *o, uint32_t buffer) {
+    gathered g;
+    const size_t size = o->problem->buffers[buffer].size, mask = ~(alignment_of(o, buffer) - 1);
+    size_t top = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+    gather(o, buffer, &g);
+    for (;;) {
+        size_t next = leave(&g, &top), at = (top + ~mask) & mask;
+        if (next == SIZE_MAX) return best != SIZE_MAX ? best : at;
+        if (at <= next && next - at >= size && next - at < best_gap) {
+            best = at;
+            best_gap = next - at;
+        }
+        top = next;
+    }
 }
 
 bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {

@@ -88,6 +88,10 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
 /* The lowest aligned offset at which the buffer is free of all that it interferes with. */
 size_t occupancy_lowest(occupancy *o, uint32_t buffer);
 
+/* The lowest aligned offset in the smallest gap, between what the buffer interferes with, that holds it (the lowest of
+ * equal ones; alignment taken off), and above all where none does. */
+size_t occupancy_best_fit(occupancy *o, uint32_t buffer);
+
 /* Is [offset, offset + size) free for the buffer? */
 bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset);
 
