@@ -39,7 +39,8 @@ static bool reaches(const pass_memory *memory, const pass_view *view, pass_stora
     return false;
 }
 
-/* What inner loops leave may lie in this storage, which they began with. Calls `visit` for each such value. */
+/* What inner loops leave may lie in this storage, which they began with. Calls `visit` for each such value, and for those
+ * to which later loops hand it on unchanged. */
 static bool visit_left(const loop_analysis *a, pass_storage_id id,
                        bool (*visit)(const loop_analysis *a, const ir_value *value, void *user), void *user) {
     const pass_memory *memory = a->memory;
@@ -51,8 +52,11 @@ static bool visit_left(const loop_analysis *a, pass_storage_id id,
             if (!output) continue;
             const pass_storage *storage =
                 pass_memory_storage(memory, pass_memory_location(memory, output).storage);
-            if (storage->place == PASS_PLACE_VIEW && storage->index == v && !visit(a, output, user))
-                return false;
+            if (storage->place != PASS_PLACE_VIEW || storage->index != v) continue;
+            for (ir_value_id s = storage->values; s.index; s = memory->siblings[s.index]) {
+                const ir_value *value = a->module->values[s.index];
+                if (value && !visit(a, value, user)) return false;
+            }
         }
     }
     return true;

@@ -269,6 +269,22 @@ static const loop_case cases[] = {
      " %r0: " T " = Add(%g, %q) %r: " T " = Sub(%r0, %p1) yield %r",
      {{"x", 0, 3}, {"z", 2, 2}, {"u", 1, 2}, {"h", 1, 2}},
      0},
+    {"29: what an idle loop hands on is read after the next state is made: that cannot be over the last one",
+     "%c1: bool[] = Greater(%n, %three)",
+     1,
+     "%a0",
+     ", %x: " T,
+     "%q: " T " = Loop(%n, %c1, %x) { graph first(%j: int64[], %l: bool[], %z: " T ") { %w: " T
+     " = MatMul(%z, %m) yield %l, %w } }\n"
+     " %s: " T " = Loop(%n, %c1, %q) { graph idle(%j2: int64[], %l2: bool[], %u: " T
+     ") { %o: bool[] = Not(%l2) "
+     "yield %o, %u } }\n"
+     " %f: float32[] = Cast(%i) {to = 1} %y: " T " = Add(%b0, %f) %e1: " T " = MatMul(%s, %y)\n"
+     " %t: float32[] = ReduceMax(%e1) {keepdims = 0} %g: bool[] = Less(%t, %limit) %h: bool[] = Not(%g)\n"
+     " %e2: bool[] = Or(%g, %h) yield %e2, %y",
+     "%r: " T " = Neg(%p0) yield %r",
+     {{"x", 0, 2}, {"z", 1, 2}, {"y", 0, 2}},
+     0},
     {"28: within another loop, through one that does nothing",
      "",
      1,
