@@ -165,7 +165,7 @@ static void every_planner_is_valid(void **unused) {
         base_arena arena;
         base_report report = {0};
         base_arena_init(&arena, NULL);
-        size_t count = seed % 7 == 0 ? 60 : 1 + seed % 17;
+        size_t count = seed % 21 == 0 ? 60 : 1 + seed % 17;
         planner_problem problem = random_problem(seed, count, (unsigned)(seed / 12 % 8), &arena);
         for (size_t p = 0; planner_at(p); p++) {
             planner_solution solution, again;
