@@ -35,6 +35,7 @@ enum {
     LONG_RESTART = 4096,
     TARGET_WORK = 65536,  /* for the height that is asked for, at first */
     UNTIMED_WORK = 80000, /* where no time is given */
+    FIRST_SHARE = 16,     /* of these, where no height is asked for */
     DEEPEST = 8192,       /* decisions on a path: what the stack of a thread bears */
     SEARCHED_BUFFERS = 1 << 16,
     COVERS_OF_WORK = 4096, /* a node of a problem with so many buffers in all sections is one unit of work */
@@ -356,6 +357,8 @@ static void improve(improver *m) {
     planner_solution *solution = m->solution;
     size_t enough = m->problem->capacity, quantum = m->quantum;
     uint64_t work = m->s->timed ? TARGET_WORK * m->s->node_work : UNTIMED_WORK / 2;
+    /* Where no height is asked for, all of them are tried soon: lower ones are found on the way to the lowest. */
+    if (!enough) work /= FIRST_SHARE;
     /* What is asked for is asked most; a descent to the end takes a node for each buffer. */
     uint64_t least = 4 * m->problem->buffer_count;
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
