@@ -124,13 +124,16 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
             if (!end->seen || !replay_was_written(r, since, until, &end->at)) continue;
             const phase *same = NULL;
             bool shared = false;
-            /* Another output may lie there for good: at every end both were seen to be there. */
+            /* Another output may lie there for good, or around it: at every end both were seen to be there. */
             for (uint32_t j = 0; j < form->carried && !shared; j++) {
                 uint32_t other = form->outputs[j];
                 if (other == PLAN_ABSENT || is_moving(r, node, other) || !replay_in_map(&r->where[other]))
                     continue;
-                shared = r->spans[other].first == end->at.first && r->spans[other].last == end->at.last;
-                if (shared) end->is = r->contents[other];
+                shared = r->spans[other].first <= end->at.first && end->at.last <= r->spans[other].last;
+                if (shared &&
+                    !replay_content_part(r, &r->contents[other], end->at.address - r->spans[other].address,
+                                         r->of->tensors[output].bytes, &end->is))
+                    return false;
             }
             if (shared) continue;
             for (uint32_t j = 0; j <= i && !same; j++) {

@@ -502,6 +502,38 @@ static void test_stacked_and_carried(void **state) {
     support_session_close(&on);
 }
 
+/* What a loop of unknown length leaves of one value may be a part of what it leaves of another. */
+static void test_part_of_another(void **state) {
+    (void)state;
+    support_session on;
+    const float a[4] = {1, -2, 3, -4}, b[16] = {5, 6, 7, 8};
+    support_session_open(
+        &on,
+        "module \"part\" { graph main(%n: int64[], %a: float32[1,4], %b: float32[4,4]) { %b0: float32[4,4] = "
+        "Neg(%b)\n"
+        "  %p: float32[1,4], %q: float32[4,4] = Loop(%n, _, %a, %b0) {\n"
+        "   graph body(%i: int64[], %k: bool[], %x: float32[1,4], %m: float32[4,4]) {\n"
+        "    %f: float32[] = Cast(%i) {to = 1} %y0: float32[1,4] = Add(%a, %f) %y1: float32[1,4] = Sub(%a, "
+        "%f)\n"
+        "    %y2: float32[1,4] = Mul(%a, %f) %y3: float32[1,4] = Max(%a, %f)\n"
+        "    %z: float32[4,4] = Concat(%y0, %y1, %y2, %y3) {axis = 0} yield %k, %y2, %z } }\n"
+        "  %r: float32[1,4] = Relu(%p) yield %q, %r } }\n",
+        1);
+    for (int64_t n = 0; n <= 4; n++) {
+        support_bind(&on, 0, &n, sizeof n);
+        support_bind(&on, 1, a, sizeof a);
+        support_bind(&on, 2, b, sizeof b);
+        support_run(&on);
+        const float *q = support_output(&on, 0, sizeof b), *r = support_output(&on, 1, sizeof a);
+        for (int e = 0; e < 4; e++) {
+            float t = (float)n - 1, last = n ? a[e] * t : a[e];
+            assert_true(r[e] == (last > 0 ? last : 0));
+            assert_true(n ? q[8 + e] == last && q[e] == a[e] + t : q[e] == -b[e]);
+        }
+    }
+    support_session_close(&on);
+}
+
 /* 24: a million swaps, ended by what they compute: the arena is what two values need. */
 static void test_many_trips(void **state) {
     (void)state;
@@ -721,6 +753,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(test_slices),
                                        cmocka_unit_test(test_stacked_and_carried),
                                        cmocka_unit_test(test_many_trips),
+                                       cmocka_unit_test(test_part_of_another),
                                        cmocka_unit_test(test_growing),
                                        cmocka_unit_test(test_growing_until),
                                        cmocka_unit_test(test_growing_within)};
