@@ -165,13 +165,11 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
     emit_moved moved = {0};
     uint32_t output = form->outputs[index];
     /* What grows in the place of its output is put there once, as far as it is there at first. */
-    plan_address room;
-    if (output != PLAN_ABSENT &&
-        (of->tensors[output].address.place != PLAN_PLACE_DYNAMIC || plan_tensor_room(of, output, &room)) &&
-        plan_loop_grows(of, form, index, NULL)) {
+    plan_address place = {.place = PLAN_PLACE_DYNAMIC};
+    if (output != PLAN_ABSENT && !plan_tensor_room(of, output, &place)) place = of->tensors[output].address;
+    if (place.place != PLAN_PLACE_DYNAMIC && plan_loop_grows(of, form, index, NULL)) {
         const plan_tensor *initial = &of->tensors[form->initial[index]];
-        if (!plan_tensor_room(of, output, &room)) room = of->tensors[output].address;
-        moved.entered = same_address(&initial->address, &room) ? 0 : initial->bytes;
+        moved.entered = same_address(&initial->address, &place) ? 0 : initial->bytes;
         return moved;
     }
     /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where

@@ -180,12 +180,26 @@ const float *op_attribute_reals(const op_attributes *attributes, const char *nam
     return attribute ? attribute->as.reals : NULL;
 }
 
+int64_t op_attribute_entry(const op_attributes *attributes, const char *name, size_t index) {
+    size_t count;
+    const int64_t *list = op_attribute_integers(attributes, name, &count);
+    return index < count ? list[index] : 0;
+}
+
 bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text,
                      const char *otherwise) {
     const op_attribute *attribute = find_kind(attributes, name, OP_ATTRIBUTE_STRING);
     if (!attribute) return otherwise && strcmp(text, otherwise) == 0;
     size_t length = strlen(text);
     return attribute->as.text.length == length && memcmp(attribute->as.text.data, text, length) == 0;
+}
+
+bool op_string_is(const op_string *text, const char *word) {
+    if (text->length != strlen(word)) return false;
+    for (size_t i = 0; i < text->length; i++) {
+        if ((text->data[i] | 32) != (word[i] | 32)) return false;
+    }
+    return true;
 }
 
 /* ---- one application ---------------------------------------------------------------------------- */

@@ -143,10 +143,15 @@ int64_t op_attribute_integer(const op_attributes *attributes, const char *name, 
 float op_attribute_real(const op_attributes *attributes, const char *name, float otherwise);
 /* NULL and *count = 0 where absent. */
 const int64_t *op_attribute_integers(const op_attributes *attributes, const char *name, size_t *count);
+/* Entry `index` of a list of integers; 0 where there is no list, or a shorter one. */
+int64_t op_attribute_entry(const op_attributes *attributes, const char *name, size_t index);
 const float *op_attribute_reals(const op_attributes *attributes, const char *name, size_t *count);
 /* The text of the attribute equals `text`; `otherwise` is what an absent attribute equals. */
 bool op_attribute_is(const op_attributes *attributes, const char *name, const char *text,
                      const char *otherwise);
+
+/* The text is this word, letters of either case. */
+bool op_string_is(const op_string *text, const char *word);
 
 /* ---- one application of an operator -------------------------------------------------------------------- */
 

@@ -252,7 +252,7 @@ int64_t pass_known_trips(const ir_node *loop) {
         int32_t axis;
         /* An extent is certain where the plan holds the tensor to it, or the caller who binds it is. */
         if (!loop_is_static(whole) && !(whole->kind == IR_PARAMETER && !whole->graph->owner)) return -1;
-        if (!op_axis(loop_list_entry(loop, "ouro.scan_input_axes", i), shape->rank, &axis) ||
+        if (!op_axis(op_attribute_entry(&loop->attributes, "ouro.scan_input_axes", i), shape->rank, &axis) ||
             shape->dims[axis] < 0)
             return -1;
         if (shape->dims[axis] < count) count = shape->dims[axis];

@@ -125,12 +125,6 @@ static bool insert_axis(op_shape *shape, int64_t axis, int64_t extent) {
     return true;
 }
 
-static int64_t list_entry(const ir_node *node, const char *name, uint32_t index) {
-    size_t count;
-    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
-    return index < count ? list[index] : 0;
-}
-
 /* How often the body runs, as far as it is known: a constant trip count, or the extent of what is scanned, if
  * the condition cannot end the loop. */
 static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
@@ -148,7 +142,7 @@ static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
     if (counts->scan_inputs) {
         const op_shape *shape = &ir_input(node, node->input_count - counts->scan_inputs)->type.shape;
         int32_t axis;
-        if (op_axis(list_entry(node, "ouro.scan_input_axes", 0), shape->rank, &axis))
+        if (op_axis(op_attribute_entry(&node->attributes, "ouro.scan_input_axes", 0), shape->rank, &axis))
             return shape->dims[axis];
     }
     return OP_DIM_UNKNOWN;
@@ -195,7 +189,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         body->parameters[i]->type = input->type;
         if (i < 2 + counts.carried) continue;
         take_axis(&body->parameters[i]->type.shape,
-                  list_entry(node, "ouro.scan_input_axes", i - 2 - counts.carried));
+                  op_attribute_entry(&node->attributes, "ouro.scan_input_axes", i - 2 - counts.carried));
     }
     bool again = true;
     for (int round = 0; again && round < ROUNDS; round++) {
@@ -222,7 +216,9 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         if (!node->outputs[i]) continue;
         op_type type = i < counts.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
         if (i >= counts.carried &&
-            !insert_axis(&type.shape, list_entry(node, "ouro.scan_output_axes", i - counts.carried), trips)) {
+            !insert_axis(&type.shape,
+                         op_attribute_entry(&node->attributes, "ouro.scan_output_axes", i - counts.carried),
+                         trips)) {
             return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i,
                              OP_MAX_RANK);
         }

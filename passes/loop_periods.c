@@ -139,18 +139,13 @@ static void find_origin(loop_analysis *a, uint32_t index) {
                                                                               : LOOP_ORIGIN_OUTSIDE;
 }
 
-int64_t loop_list_entry(const ir_node *node, const char *name, uint32_t index) {
-    size_t count;
-    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
-    return index < count ? list[index] : 0;
-}
-
 /* Slice 0 of a stacked output, and the way to the next; false where slices cannot be made in their place:
  * another axis, an unknown number of them, or a slice that is no storage of the body by itself. */
 bool loop_stack_of(const loop_analysis *a, uint32_t index, pass_location *base, int64_t *stride) {
     const ir_value *whole = a->loop->outputs[a->carried_count + index];
     const ir_value *slice = a->body->results[1 + a->carried_count + index]->value;
-    if (!whole || !loop_is_static(slice) || loop_list_entry(a->loop, "ouro.scan_output_axes", index) != 0)
+    if (!whole || !loop_is_static(slice) ||
+        op_attribute_entry(&a->loop->attributes, "ouro.scan_output_axes", index) != 0)
         return false;
     if (!loop_is_static(whole) &&
         pass_memory_storage(a->memory, pass_memory_location(a->memory, whole).storage)->place !=
@@ -160,7 +155,7 @@ bool loop_stack_of(const loop_analysis *a, uint32_t index, pass_location *base, 
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     int64_t bytes = (int64_t)loop_bytes_of(slice),
             count = loop_is_static(whole) ? whole->type.shape.dims[0] : INT64_MAX;
-    bool backwards = loop_list_entry(a->loop, "ouro.scan_output_directions", index) == 1;
+    bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_output_directions", index) == 1;
     if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset ||
         storage->bytes != (size_t)bytes || slice->kind != IR_RESULT_OF_NODE ||
         whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0 ||
@@ -180,7 +175,7 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
     const ir_value *whole = ir_input(a->loop, 2 + a->carried_count + index),
                    *slice = a->body->parameters[2 + a->carried_count + index];
     if (!loop_is_static(whole) || !loop_is_static(slice) ||
-        loop_list_entry(a->loop, "ouro.scan_input_axes", index) != 0)
+        op_attribute_entry(&a->loop->attributes, "ouro.scan_input_axes", index) != 0)
         return false;
     int64_t count = whole->type.shape.dims[0], bytes = (int64_t)loop_bytes_of(slice);
     pass_location at = pass_memory_location(a->memory, slice);
@@ -189,7 +184,7 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
         whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) {
         return false;
     }
-    bool backwards = loop_list_entry(a->loop, "ouro.scan_input_directions", index) == 1;
+    bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_input_directions", index) == 1;
     *base = pass_memory_location(a->memory, whole);
     if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
     if (backwards) base->offset += (size_t)(bytes * (count - 1));

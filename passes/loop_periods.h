@@ -73,14 +73,12 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
 
 /* The value is what a loop carried, and that loop leaves it in one of several places, or in one that is not its own: it
  * is best read where it is. An estimate where inner loops are not analysed yet. False when memory runs out. */
-bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena, const ir_value *value,
-                          bool *anywhere);
+bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena,
+                          const ir_value *value, bool *anywhere);
 
 bool loop_same_location(pass_location a, pass_location b);
 /* The value has a size that is known now: so many bytes, 0 where it has none. */
 bool loop_is_static(const ir_value *value);
 size_t loop_bytes_of(const ir_value *value);
-/* Entry `index` of a list of integers among the node's attributes; 0 where there is no list. */
-int64_t loop_list_entry(const ir_node *node, const char *name, uint32_t index);
 
 #endif

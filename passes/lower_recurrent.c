@@ -175,17 +175,9 @@ typedef struct recurrence {
     ir_value *x, *w, *r, *bias, *lengths, *h, *c, *peepholes;
 } recurrence;
 
-static bool is_name(const op_string *text, const char *name) {
-    if (text->length != strlen(name)) return false;
-    for (size_t i = 0; i < text->length; i++) {
-        if ((text->data[i] | 32) != (name[i] | 32)) return false;
-    }
-    return true;
-}
-
 static const activation *find_activation(const op_string *name) {
     for (size_t i = 0; i < sizeof known_activations / sizeof *known_activations; i++) {
-        if (is_name(name, known_activations[i].name)) return &known_activations[i];
+        if (op_string_is(name, known_activations[i].name)) return &known_activations[i];
     }
     return NULL;
 }

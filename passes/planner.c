@@ -62,7 +62,7 @@ static base_status check_buffers(const planner_problem *problem, base_report *re
     return BASE_OK;
 }
 
-static bool listed(const planner_problem *problem, size_t a, size_t b) {
+bool planner_is_listed(const planner_problem *problem, size_t a, size_t b) {
     size_t low = problem->starts[a], high = problem->starts[a + 1];
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -91,7 +91,7 @@ static base_status check_lists(const planner_problem *problem, base_report *repo
                 return base_fail(report, BASE_INVALID, "the interference list of buffer %zu is not sorted",
                                  i);
             }
-            if (!listed(problem, other, i)) {
+            if (!planner_is_listed(problem, other, i)) {
                 return base_fail(
                     report, BASE_INVALID,
                     "buffer %zu is said to interfere with buffer %zu, but not the other way round", i, other);
@@ -221,7 +221,7 @@ static size_t bound_of_lists(const planner_problem *problem) {
         members[count++] = i;
         for (size_t k = problem->starts[i]; k < problem->starts[i + 1] && count < MEMBERS; k++) {
             size_t other = problem->neighbours[k], m = 0;
-            while (m < count && listed(problem, members[m], other)) m++;
+            while (m < count && planner_is_listed(problem, members[m], other)) m++;
             if (m < count || overwrite_of(problem, other)) continue;
             members[count++] = other;
             sum += problem->buffers[other].size;

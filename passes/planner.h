@@ -95,6 +95,9 @@ const planner *planner_at(size_t index);       /* NULL behind the last */
 base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
                         base_arena *arena, planner_solution *solution, base_report *report);
 
+/* Buffer `b` stands in the list of `a`, which the problem has. In O(log n). */
+bool planner_is_listed(const planner_problem *problem, size_t a, size_t b);
+
 /* The largest sum of sizes live at one step, where a buffer that may overwrite another one counts from the step after
  * (where interference is listed: of a set of buffers that all
  * interfere with each other). What alignment costs is not in it: callers round sizes up beforehand. In O(n

@@ -30,12 +30,6 @@ static int64_t most_trips(const ir_node *loop) {
     return most < 0 ? 0 : most;
 }
 
-static int64_t list_entry(const ir_node *node, const char *name, uint32_t index) {
-    size_t count;
-    const int64_t *list = op_attribute_integers(&node->attributes, name, &count);
-    return index < count ? list[index] : 0;
-}
-
 /* `begin` bytes and `trips` times `more`. */
 static bool bytes_after(size_t begin, size_t more, int64_t trips, size_t *bytes) {
     size_t grown;
@@ -69,8 +63,8 @@ static bool stacked_bytes(const ir_node *loop, uint32_t index, uint32_t carried,
                           size_t *bytes) {
     const ir_value *slice = loop->graphs[0]->results[1 + carried + index]->value;
     size_t each;
-    return list_entry(loop, "ouro.scan_output_axes", index) == 0 &&
-           list_entry(loop, "ouro.scan_output_directions", index) == 0 &&
+    return op_attribute_entry(&loop->attributes, "ouro.scan_output_axes", index) == 0 &&
+           op_attribute_entry(&loop->attributes, "ouro.scan_output_directions", index) == 0 &&
            slice->type.kind == OP_KIND_TENSOR && slice->type.layout == OP_LAYOUT_PLAIN &&
            op_type_bytes(&slice->type, &each) && bytes_after(0, each, trips, bytes);
 }

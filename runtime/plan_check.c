@@ -405,7 +405,6 @@ bool replay_verify(replay *r, uint32_t slot) {
     if (replay_is_dynamic(r, slot) || !r->of->tensors[slot].bytes) return true;
     if (!phases->count) return verify_place(r, slot);
     for (uint64_t i = 0; i < phases->count; i++) {
-        if (!phases->items[i].seen) continue;
         enter_phase(r, slot, &phases->items[i]);
         if (!verify_place(r, slot)) return false;
     }
@@ -486,7 +485,6 @@ bool replay_move(replay *r, uint32_t from, uint32_t to) {
     }
     bool overlap = !r->phases[from].count && replay_do_overlap(r, from, to);
     for (uint64_t i = 0; i < r->phases[from].count && !overlap; i++) {
-        if (!r->phases[from].items[i].seen) continue;
         enter_phase(r, from, &r->phases[from].items[i]);
         overlap = replay_do_overlap(r, from, to);
     }
@@ -525,7 +523,7 @@ bool replay_was_written(const replay *r, size_t since, size_t until, const span 
 static bool check_phases(replay *r, uint32_t slot, size_t since, size_t until) {
     for (uint64_t i = 0; i < r->phases[slot].count; i++) {
         const phase *place = &r->phases[slot].items[i];
-        if (!place->seen || !replay_in_map(&place->where)) continue;
+        if (!replay_in_map(&place->where)) continue;
         if (replay_was_written(r, since, until, &place->at))
             return replay_fail(r, "output \"%s\" is written where it was left before",
                                replay_name_of(r, slot));
@@ -629,7 +627,6 @@ static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uin
     if (from == PLAN_ABSENT || to == PLAN_ABSENT) return true;
     const phase_list *phases = &r->phases[from];
     for (uint64_t i = 0; i < phases->count; i++) {
-        if (!phases->items[i].seen) continue;
         enter_phase(r, from, &phases->items[i]);
         if (!check_overlap(r, node, input, output)) return false;
     }
@@ -647,7 +644,7 @@ static bool check_scratch(replay *r, const plan_node *node) {
                         scratch->first < r->spans[slot].last;
         for (uint64_t k = 0; k < r->phases[slot].count; k++) {
             const phase *place = &r->phases[slot].items[k];
-            overlaps |= place->seen && replay_in_map(&place->where) && place->at.first < scratch->last &&
+            overlaps |= replay_in_map(&place->where) && place->at.first < scratch->last &&
                         scratch->first < place->at.last;
         }
         if (overlaps) {
@@ -726,7 +723,6 @@ bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slo
     for (uint64_t i = 0; i < from.count; i++) {
         phase *part = &items[i];
         *part = from.items[i];
-        if (!part->seen) continue;
         part->where.offset += offset;
         if (!replay_content_part(r, &from.items[i].is, offset, bytes, &part->is)) return false;
         if (!replay_in_map(&part->where)) continue;

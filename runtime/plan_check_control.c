@@ -87,12 +87,12 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
         uint64_t which =
             k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
         const phase_list *phases = &r->phases[output];
-        phase here = {which, 0, r->where[output], r->spans[output], r->contents[output], true};
+        phase here = {which, 0, r->where[output], r->spans[output], r->contents[output]};
         if (!phases->count) valid = put_end(r, &r->ends[i], &here);
         for (uint64_t j = 0; j < phases->count && valid; j++) {
             const phase *from = &phases->items[j];
-            here = (phase){which, j + 1, from->where, from->at, from->is, from->seen};
-            if (from->seen) valid = put_end(r, &r->ends[i], &here);
+            here = (phase){which, j + 1, from->where, from->at, from->is};
+            valid = put_end(r, &r->ends[i], &here);
         }
     }
     return valid;
@@ -121,7 +121,7 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
         for (uint64_t k = 0; k < ends[i].count; k++) {
             phase *end = &ends[i].items[k];
-            if (!end->seen || !replay_was_written(r, since, until, &end->at)) continue;
+            if (!replay_was_written(r, since, until, &end->at)) continue;
             const phase *same = NULL;
             bool shared = false;
             /* Another output may lie there for good, or around it: at every end both were seen to be there. */
@@ -139,8 +139,7 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
             for (uint32_t j = 0; j <= i && !same; j++) {
                 for (uint64_t q = 0; q < (j == i ? k : ends[j].count) && !same; q++) {
                     const phase *other = &ends[j].items[q];
-                    bool there =
-                        other->seen && other->at.first == end->at.first && other->at.last == end->at.last;
+                    bool there = other->at.first == end->at.first && other->at.last == end->at.last;
                     if (there) same = other;
                 }
             }

@@ -40,7 +40,6 @@ typedef struct phase {
     plan_address where;
     span at;
     content is;
-    bool seen;
 } phase;
 
 typedef struct phase_list {

@@ -49,11 +49,5 @@ bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b) {
         return problem->buffers[a].first < problem->buffers[b].last &&
                problem->buffers[b].first < problem->buffers[a].last;
     }
-    size_t low = problem->starts[a], high = problem->starts[a + 1];
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (problem->neighbours[middle] < b) low = middle + 1;
-        else high = middle;
-    }
-    return low < problem->starts[a + 1] && problem->neighbours[low] == b;
+    return planner_is_listed(problem, a, b);
 }

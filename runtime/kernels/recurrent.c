@@ -170,15 +170,6 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
     return status;
 }
 
-static bool same_name(const op_string *text, const char *name) {
-    /* Names are compared without regard to case, as the operators' descriptions ask. */
-    if (text->length != strlen(name)) return false;
-    for (size_t i = 0; i < text->length; i++) {
-        if ((text->data[i] | 32) != (name[i] | 32)) return false;
-    }
-    return true;
-}
-
 static base_status read_activations(const op_call *call, recurrent *k, base_report *report) {
     size_t per_direction = call->code == OP_LSTM ? 3 : call->code == OP_GRU ? 2 : 1;
     static const activation_kind defaults[3][3] = {{ACTIVATION_TANH},
@@ -201,7 +192,7 @@ static base_status read_activations(const op_call *call, recurrent *k, base_repo
         }
         const op_string *name = &names->as.texts[i];
         size_t count = sizeof known_activations / sizeof *known_activations, a = 0;
-        while (a < count && !same_name(name, known_activations[a].name)) a++;
+        while (a < count && !op_string_is(name, known_activations[a].name)) a++;
         if (a == count) {
             return base_fail(report, BASE_INVALID,
                              "activation \"%.*s\" is not one of RNN's, GRU's and LSTM's",

@@ -49,14 +49,6 @@ typedef struct recurrent {
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static bool text_is(const op_string *text, const char *name) {
-    if (text->length != strlen(name)) return false;
-    for (size_t i = 0; i < text->length; i++) {
-        if ((text->data[i] | 32) != (name[i] | 32)) return false;
-    }
-    return true;
-}
-
 /* The activations, one for RNN, three for LSTM, the same for all directions, are some that oneDNN has. */
 static bool read_activations(const op_call *call, cell *k) {
     static const char *const lstm[] = {"Sigmoid", "Tanh", "Tanh"};
@@ -73,11 +65,11 @@ static bool read_activations(const op_call *call, cell *k) {
     for (size_t i = 0; i < names->count; i++) {
         const op_string *name = &names->as.texts[i];
         if (k->lstm) {
-            if (!text_is(name, lstm[i % 3])) return false;
+            if (!op_string_is(name, lstm[i % 3])) return false;
             continue;
         }
         size_t a = 0;
-        while (a < 3 && !text_is(name, known[a].name)) a++;
+        while (a < 3 && !op_string_is(name, known[a].name)) a++;
         if (a == 3 || (i > 0 && known[a].kind != k->activation)) return false;
         k->activation = known[a].kind;
     }
