@@ -478,6 +478,53 @@ static void test_gemm(void **state) {
     if (taken < 100) fail_msg("only %d of 320 were taken", taken);
 }
 
+/* ---- what the portable kernels do better ---------------------------------------------------------------- */
+
+static bool takes(application *app, const char *name, int threads) {
+    const rt_kernel *kernel = rt_kernel_find(name);
+    const rt_environment environment = {.threads = threads};
+    rt_preference preference = {0};
+    if (application_infer(app) != BASE_OK) fail_msg("%s", app->report.text);
+    const bool prefers = kernel->prefer(&app->call, &environment, &preference);
+    const bool accepts = kernel->accepts(&app->call, &environment);
+    assert_true(prefers || !accepts);
+    return prefers;
+}
+
+/* Stencils, on no more threads than there are maps, and products with one column. */
+static void test_left_alone(void **state) {
+    (void)state;
+    static const struct {
+        int64_t images, channels, maps, points;
+        int threads;
+        bool taken;
+    } convolutions[] = {{1, 1, 1, 3, 1, false}, {1, 3, 1, 5, 1, false}, {1, 8, 1, 1, 1, false},
+                        {1, 4, 3, 1, 1, false}, {2, 1, 1, 3, 2, false}, {1, 1, 1, 3, 2, true},
+                        {1, 9, 1, 3, 1, true},  {1, 4, 2, 3, 1, true},  {1, 4, 4, 1, 1, true}};
+    uint64_t seed = 5;
+    for (size_t i = 0; i < sizeof convolutions / sizeof *convolutions; i++) {
+        application app;
+        application_init(&app, OP_CONV);
+        application_random(&app, OP_FLOAT, 4, DIMS(convolutions[i].images, convolutions[i].channels, 20, 20),
+                           &seed);
+        application_random(&app, OP_FLOAT, 4,
+                           DIMS(convolutions[i].maps, convolutions[i].channels, convolutions[i].points,
+                                convolutions[i].points),
+                           &seed);
+        if (takes(&app, "onednn.convolution", convolutions[i].threads) != convolutions[i].taken)
+            fail_msg("convolution %zu", i);
+        application_free(&app);
+    }
+    for (int64_t columns = 1; columns <= 8; columns += 7) {
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_FLOAT, 2, DIMS(300, 200), &seed);
+        application_random(&app, OP_FLOAT, 2, DIMS(200, columns), &seed);
+        assert_int_equal(takes(&app, "onednn.matmul", 1), columns > 1);
+        application_free(&app);
+    }
+}
+
 /* ---- recurrences --------------------------------------------------------------------------------------- */
 
 static void application_texts(application *app, const char *name, size_t count, const char *const *values) {
@@ -639,6 +686,7 @@ int main(void) {
                                        cmocka_unit_test(test_reorder),
                                        cmocka_unit_test(test_matmul),
                                        cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_left_alone),
                                        cmocka_unit_test(test_recurrent),
                                        cmocka_unit_test(test_recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -724,6 +724,53 @@ static void test_gemm(void **state) {
     }
 }
 
+/* A matrix, or a stack of them, times one column, as it lies and turned round; the same bits for every number of
+ * threads. */
+static void test_one_column(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 7919;
+        const bool gemm = round % 2, turned = gemm && round % 4 == 1;
+        const int64_t rows = random_range(&seed, 1, round % 5 ? 40 : 400),
+                      depth = random_range(&seed, 1, round % 3 ? 40 : 600);
+        const int64_t stack = gemm ? 1 : random_range(&seed, 1, 3), form = random_range(&seed, 0, 3);
+        const float alpha = gemm ? 0.75f : 1, beta = gemm ? -1.5f : 1;
+        float first[1200];
+        for (int threads = 1; threads <= 3; threads++) {
+            uint64_t same = seed;
+            application app;
+            application_init(&app, gemm ? OP_GEMM : OP_MATMUL);
+            if (gemm)
+                application_random(&app, OP_FLOAT, 2, turned ? DIMS(depth, rows) : DIMS(rows, depth), &same);
+            else application_random(&app, OP_FLOAT, 3, DIMS(stack, rows, depth), &same);
+            application_random(&app, OP_FLOAT, 2, DIMS(depth, 1), &same);
+            if (form == 1) application_random(&app, OP_FLOAT, 1, DIMS(1), &same);
+            if (form == 2) application_random(&app, OP_FLOAT, 2, DIMS(rows, 1), &same);
+            if (gemm) application_integer(&app, "transA", turned);
+            if (gemm) application_real(&app, "alpha", alpha);
+            if (gemm) application_real(&app, "beta", beta);
+            if (round % 7 == 0) application_text(&app, "ouro.activation", "Relu");
+            application_run(&app, gemm ? "portable.gemm" : "portable.matmul", threads);
+            for (int64_t i = 0; i < stack * rows; i++) {
+                double sum = 0;
+                for (int64_t k = 0; k < depth; k++) {
+                    sum += application_element(&app.inputs[0], turned ? k * rows + i : i * depth + k) *
+                           application_element(&app.inputs[1], k);
+                }
+                sum *= (double)alpha;
+                if (form == 1 || form == 2)
+                    sum += (double)beta * application_element(&app.inputs[2], form == 1 ? 0 : i % rows);
+                if (round % 7 == 0) sum = fmax(sum, 0);
+                check_near(application_element(&app.outputs[0], i), sum, 1e-4, round, i);
+            }
+            const size_t bytes = (size_t)(stack * rows) * sizeof *first;
+            if (threads == 1) memcpy(first, app.outputs[0].data, bytes);
+            else assert_memory_equal(first, app.outputs[0].data, bytes);
+            application_free(&app);
+        }
+    }
+}
+
 static void test_matrix_shapes(void **state) {
     (void)state;
     application app;
@@ -827,6 +874,7 @@ int main(void) {
                                        cmocka_unit_test(test_matmul),
                                        cmocka_unit_test(test_products_order),
                                        cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_one_column),
                                        cmocka_unit_test(test_matrix_shapes),
                                        cmocka_unit_test(test_reorder)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -175,18 +175,41 @@ RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, 
     }
 }
 
-/* The sum of a[k] * b[k] in DOT_LANES interleaved sums, which are then added from the halves down. */
-RT_CLONES static float dot(const float *a, const float *b, int64_t depth) {
-    float sums[DOT_LANES] = {0};
+typedef float lanes __attribute__((vector_size(DOT_LANES * sizeof(float)), may_alias));
+typedef float lanes_8 __attribute__((vector_size(8 * sizeof(float)), may_alias));
+typedef float lanes_4 __attribute__((vector_size(4 * sizeof(float)), may_alias));
+
+/* y[i] = the sum of a[k] * b[i * step + k]: DOT_LANES interleaved sums, which are then added from the halves down. */
+static inline __attribute__((always_inline)) void dot_some(const float *a, const float *b, int64_t step,
+                                                           int64_t depth, int some, float *y) {
+    lanes sums[4] = {{0}};
     int64_t k = 0;
     for (; k + DOT_LANES <= depth; k += DOT_LANES) {
-        for (int lane = 0; lane < DOT_LANES; lane++) sums[lane] += a[k + lane] * b[k + lane];
+        lanes left, right;
+        memcpy(&left, a + k, sizeof left);
+        for (int i = 0; i < some; i++) {
+            memcpy(&right, b + i * step + k, sizeof right);
+            sums[i] += left * right;
+        }
     }
-    for (; k < depth; k++) sums[k % DOT_LANES] += a[k] * b[k];
-    for (int half = DOT_LANES / 2; half > 0; half /= 2) {
-        for (int lane = 0; lane < half; lane++) sums[lane] += sums[lane + half];
+    for (int i = 0; i < some; i++) {
+        for (int64_t rest = k; rest < depth; rest++) sums[i][rest - k] += a[rest] * b[i * step + rest];
+        lanes_8 eight[2];
+        lanes_4 four[2];
+        memcpy(eight, &sums[i], sizeof eight);
+        eight[0] += eight[1];
+        memcpy(four, eight, sizeof four);
+        four[0] += four[1];
+        y[i] = four[0][0] + four[0][2] + (four[0][1] + four[0][3]);
     }
-    return sums[0];
+}
+
+/* Four at a time, so that no addition waits for the one before. */
+RT_CLONES static void dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count,
+                           float *y) {
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) dot_some(a, b + i * step, step, depth, 4, y + i);
+    for (; i < count; i++) dot_some(a, b + i * step, step, depth, 1, y + i);
 }
 
 static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
@@ -203,10 +226,37 @@ static void multiply_thin(const product_job *job, int64_t batch, int64_t column,
             memset(y, 0, (size_t)columns * sizeof(float));
             add_rows(left, product->a_depth, b, product->b_depth, product->depth, columns, y);
         } else {
-            for (int64_t j = 0; j < columns; j++) y[j] = dot(left, b + j * product->b_column, product->depth);
+            dots(left, b, product->b_column, product->depth, columns, y);
         }
         finish_floats(job, batch * product->rows + row, column, columns, y);
     }
+}
+
+/* A matrix times one column is that column times the matrix turned round, which is read once, where it lies. */
+static void multiply_column(const product_job *job, int64_t batch, int64_t row, int64_t rows) {
+    const rt_product *product = job->product;
+    const float *a = (const float *)job->a +
+                     offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch) +
+                     row * product->a_row;
+    const float *b =
+        (const float *)job->b + offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    float *y = (float *)job->y + batch * product->rows + row;
+    if (product->a_row == 1) {
+        memset(y, 0, (size_t)rows * sizeof(float));
+        add_rows(b, product->b_depth, a, product->a_depth, product->depth, rows, y);
+    } else {
+        dots(b, a, product->a_row, product->depth, rows, y);
+    }
+    const bool plain =
+        product->alpha == 1 && !product->addend && product->activation.kind == RT_ACTIVATION_NONE;
+    for (int64_t i = 0; i < rows && !plain; i++)
+        finish_floats(job, batch * product->rows + row + i, 0, 1, y + i);
+}
+
+bool rt_product_is_column(const rt_product *product) {
+    return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
+           (product->a_row == 1 ||
+            (product->a_depth == 1 && product->b_depth == 1 && product->depth >= DOT_LANES));
 }
 
 static bool is_thin(const rt_product *product) {
@@ -291,6 +341,8 @@ static void run_member(void *context, int member, int members) {
             multiply_elements(job, batch, row, rows, column, columns);
         } else if (is_thin(product)) {
             multiply_thin(job, batch, column, columns);
+        } else if (rt_product_is_column(product)) {
+            multiply_column(job, batch, row, rows);
         } else {
             multiply_block(
                 job, batch, row, rows, column, columns,
@@ -301,7 +353,7 @@ static void run_member(void *context, int member, int members) {
 }
 
 size_t rt_product_scratch(const rt_product *product, int threads) {
-    return product->dtype == OP_FLOAT && !is_thin(product)
+    return product->dtype == OP_FLOAT && !is_thin(product) && !rt_product_is_column(product)
                ? (size_t)threads * rt_block_bytes(product->depth, product->columns)
                : 0;
 }

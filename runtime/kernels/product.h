@@ -62,6 +62,9 @@ typedef struct rt_product {
 void rt_matmul_read(const op_call *call, rt_product *product);
 void rt_gemm_read(const op_call *call, rt_product *product);
 
+/* A matrix, or a stack of them, times one column, in float, which is bound by reading the matrix. */
+bool rt_product_is_column(const rt_product *product);
+
 size_t rt_product_scratch(const rt_product *product, int threads);
 /* Y is dense. */
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,

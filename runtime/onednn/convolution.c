@@ -9,7 +9,11 @@
 #include "runtime/onednn/primitive.h"
 #include <string.h>
 
-enum { IMAGE_CHANNELS = 4 }; /* at most, of an input that is best read plain */
+enum {
+    IMAGE_CHANNELS = 4, /* at most, of an input that is best read plain */
+    FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
+    FEW_MAPS = 4        /* fewer maps of single points are left to it, too */
+};
 
 typedef struct convolution {
     rt_primitive primitive;
@@ -135,11 +139,22 @@ static bool is_packed(const op_call *call) {
     return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
 }
 
+/* One map of a few channels (a stencil, a grey image), or a few maps of single points: the portable kernel adds rows
+ * where they lie, where oneDNN would fill vectors with channels that there are none of. It gives whole maps to threads. */
+static bool is_stencil(const op_call *call, const rt_environment *environment) {
+    const op_shape *weights = &call->inputs[1].type.shape;
+    int64_t points = 1;
+    if (call->code != OP_CONV || op_attribute_integer(&call->attributes, "group", 1) != 1) return false;
+    for (int32_t i = 2; i < weights->rank; i++) points *= weights->dims[i];
+    return weights->dims[1] <= FEW_CHANNELS && weights->dims[0] < (points == 1 ? FEW_MAPS : 2) &&
+           call->inputs[0].type.shape.dims[0] * weights->dims[0] >= environment->threads;
+}
+
 static bool accepts(const op_call *given, const rt_environment *environment) {
     single one;
     const op_call *call = one_image(given, &one);
     rt_descriptor open;
-    if (!rt_floats_known(call)) return false;
+    if (!rt_floats_known(call) || is_stencil(call, environment)) return false;
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
         return false;
     if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_PLAIN) return false;
@@ -168,7 +183,7 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
                       {OP_LAYOUT_NC8, OP_LAYOUT_NC8},    {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8},
                       {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
     const bool packed = call->inputs[1].data != NULL;
-    if (!rt_floats_known(call)) return false;
+    if (!rt_floats_known(call) || is_stencil(call, environment)) return false;
     /* What has its channels innermost already keeps them there. */
     const size_t first = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1;
     for (size_t i = first; i < sizeof candidates / sizeof *candidates; i++) {

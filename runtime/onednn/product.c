@@ -2,8 +2,8 @@
  *
  * A constant right matrix (without a stack of its own) is packed at compile time, transposed and scaled by
  * alpha on the way; a bias that must be scaled by beta likewise. Products of few rows with a matrix that is
- * not packed stay with the portable kernel, which reads it just once where it lies; so do small ones, which
- * would spend their time on the way in.
+ * not packed, and products with one column, stay with the portable kernel, which reads the matrix just once where it
+ * lies; so do small ones, which would spend their time on the way in.
  */
 #include "runtime/kernels/product.h"
 #include "runtime/onednn/primitive.h"
@@ -46,7 +46,7 @@ static bool read_matrices(const op_call *call, matrices *read) {
         else read->addend = dense ? ADDEND_MATRIX : ADDEND_OTHER;
     }
     return product->batch_rank <= DNNL_MAX_NDIMS - 2 && read->addend != ADDEND_OTHER &&
-           product->dtype == OP_FLOAT;
+           product->dtype == OP_FLOAT && !rt_product_is_column(product);
 }
 
 static bool describe(int32_t rank, const int64_t *batch_dims, const int64_t *batch_strides, int64_t rows,
