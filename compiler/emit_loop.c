@@ -193,6 +193,54 @@ uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t 
     return view && view->stride ? PLAN_ABSENT : slot;
 }
 
+/* Its size is known only when it is there. */
+static bool is_open(const plan *of, uint32_t slot) {
+    plan_address room;
+    return slot != PLAN_ABSENT && of->tensors[slot].address.place == PLAN_PLACE_DYNAMIC &&
+           !plan_tensor_room(of, slot, &room);
+}
+
+/* A boolean that is always true, or (for the condition with which a loop begins) absent. */
+static bool holds(const plan *of, uint32_t slot) {
+    if (slot == PLAN_ABSENT) return true;
+    const plan_tensor *tensor = &of->tensors[slot];
+    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+           of->constants[tensor->address.offset];
+}
+
+/* How often it runs is known: by a constant trip count, or by what is scanned, and no condition ends it before. */
+static bool is_counted(const plan *of, const plan_loop_form *form) {
+    bool handed_on = form->results[0] == form->parameters[1] && holds(of, form->condition);
+    if (!handed_on && !holds(of, form->results[0])) return false;
+    if (form->trip_count != PLAN_ABSENT)
+        return of->tensors[form->trip_count].address.place == PLAN_PLACE_CONSTANT;
+    return form->scan_inputs && !is_open(of, form->initial[form->carried]);
+}
+
+const char *emit_loop_why_left(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    if (is_open(of, form->parameters[2 + index])) return "it changed its size in run-time memory";
+    return is_counted(of, form) ? "it lies elsewhere already: an initial value, a slice, or another output"
+                                : "the number of iterations is not known, and its place is decided elsewhere";
+}
+
+const char *emit_loop_why_slice(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    const bool output = index >= form->scan_inputs;
+    const uint32_t at = output ? index - form->scan_inputs : index;
+    const uint32_t slice =
+        output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+    const uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
+    const int64_t axis = plan_loop_axis(form, output, at);
+    if (axis != 0 && axis + of->tensors[slice].rank + 1 != 0)
+        return "a slice along another axis than the first";
+    if (is_open(of, slice)) return "its size is not known before the run";
+    if (is_open(of, whole) && output)
+        return "the number of slices is not known: they are gathered in run-time memory";
+    if (is_open(of, whole)) return "what is scanned lies in run-time memory";
+    return "it has a place already";
+}
+
 bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     const plan_node *node = &of->nodes[index];
     *loop = (emit_loop){.node = index, .unroll = 1};

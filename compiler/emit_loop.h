@@ -34,6 +34,10 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
  * each iteration; PLAN_ABSENT where it lies where it is wanted. */
 uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t index);
 
+/* Why carried value `index` is copied when the loop is left, and why such a slice is in each iteration. */
+const char *emit_loop_why_left(const plan *of, const emit_loop *loop, uint32_t index);
+const char *emit_loop_why_slice(const plan *of, const emit_loop *loop, uint32_t index);
+
 /* "@64", "input 0 @64", "constant @64", "output 1 @64", "v3 + 64" (view 3), with `more` added to the offset.
  * Returns `text`. */
 const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity);

@@ -56,15 +56,13 @@ static void emit_copies(emit_buffer *json, const plan *of, const emit_loop *loop
                       "its size changes, or is not known before the run");
         }
         if (moved.left) {
-            emit_copy(json, of, form->outputs[i], "exit",
-                      "the number of iterations is not known, and its place is decided elsewhere");
+            emit_copy(json, of, form->outputs[i], "exit", emit_loop_why_left(of, loop, i));
         }
     }
     for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
         uint32_t slot = emit_loop_copied_slice(of, loop, i);
         if (slot != PLAN_ABSENT) {
-            emit_copy(json, of, slot, "iteration",
-                      "a slice along another axis than the first, or of what has a place already");
+            emit_copy(json, of, slot, "iteration", emit_loop_why_slice(of, loop, i));
         }
     }
     emit_copy_nodes(json, of, of->nodes[loop->node].first_graph);
@@ -78,9 +76,16 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     const plan_node *node = &of->nodes[index];
     emit_loop loop;
     if (!emit_loop_measure(of, index, &loop)) return false;
-    const char *name = text_of(of, node->name);
+    /* Without a name it is called after its graph and its first output. */
+    const char *name = text_of(of, node->name), *output = "";
+    char called[512];
+    for (uint64_t i = 0; i < node->output_count && !output[0]; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        if (slot != PLAN_ABSENT) output = text_of(of, of->tensors[slot].name);
+    }
+    snprintf(called, sizeof called, "%s%s%s", text_of(of, node->path), output[0] ? "/" : "", output);
     emit_json_open(json, NULL, '{');
-    emit_json_text(json, "node", name[0] ? name : text_of(of, node->path));
+    emit_json_text(json, "node", name[0] ? name : called);
     emit_json_text(json, "kind", text_of(of, node->operator_name));
     emit_json_integer(json, "carried", loop.form.carried);
     emit_json_integer(json, "unroll", loop.unroll);

@@ -108,6 +108,51 @@ static void test_measure(void **state) {
     plan_close(&result.plan);
 }
 
+/* What is copied, and why. */
+static void test_why(void **state) {
+    (void)state;
+    enum { LEFT, SLICE };
+    static const struct {
+        int what;
+        const char *text, *why;
+    } cases[] = {
+        {LEFT,
+         "%n: int64[], %a: float32[4]) { %y: float32[4] = Loop(%n, _, %a) \"l\" { graph body(%i: int64[], "
+         "%k: bool[], %x: float32[4]) { %z: float32[4] = CumSum(%x, %i) yield %k, %z } } yield %y",
+         "the number of iterations is not known, and its place is decided elsewhere"},
+        {LEFT,
+         "%s: float32[3,4], %a: float32[4]) { %y: float32[4], %t: float32[3,4] = Loop(_, _, %a, %s) "
+         "{ouro.scan_inputs = 1, ouro.scan_outputs = 1} \"l\" { graph body(%i: int64[], %k: bool[], "
+         "%x: float32[4], %e: float32[4]) { %z: float32[4] = Add(%x, %e) yield %k, %z, %z } } yield %y, %t",
+         "it lies elsewhere already: an initial value, a slice, or another output"},
+        {SLICE,
+         "%s: float32[4,3]) { %t: float32[3,4] = Loop(_, _, %s) {ouro.scan_inputs = 1, ouro.scan_outputs = "
+         "1, ouro.scan_input_axes = [-1]} \"l\" { graph body(%i: int64[], %k: bool[], %e: float32[4]) { "
+         "%z: float32[4] = Neg(%e) yield %k, %z } } yield %t",
+         "a slice along another axis than the first"},
+        {SLICE,
+         "%n: int64[], %a: float32[4]) { %t: float32[?,4] = Loop(%n, _) {ouro.scan_outputs = 1} \"l\" { "
+         "graph body(%i: int64[], %k: bool[]) { %z: float32[4] = CumSum(%a, %i) yield %k, %z } } yield %t",
+         "the number of slices is not known: they are gathered in run-time memory"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[1024];
+        compile_result result;
+        emit_loop loop;
+        snprintf(text, sizeof text, "module \"why\" {\n graph main(%s } }\n", cases[i].text);
+        open_result(text, &result);
+        assert_true(emit_loop_measure(&result.plan, find_loop(&result.plan, "l"), &loop));
+        if (cases[i].what == LEFT) {
+            assert_true(emit_loop_moved(&result.plan, &loop, 0).left > 0);
+            assert_string_equal(emit_loop_why_left(&result.plan, &loop, 0), cases[i].why);
+        } else {
+            assert_int_not_equal(emit_loop_copied_slice(&result.plan, &loop, 0), PLAN_ABSENT);
+            assert_string_equal(emit_loop_why_slice(&result.plan, &loop, 0), cases[i].why);
+        }
+        plan_close(&result.plan);
+    }
+}
+
 static void test_places(void **state) {
     (void)state;
     char text[64];
@@ -123,6 +168,6 @@ static void test_places(void **state) {
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_dot), cmocka_unit_test(test_measure),
-                                       cmocka_unit_test(test_places)};
+                                       cmocka_unit_test(test_why), cmocka_unit_test(test_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
