@@ -12,7 +12,7 @@
  * computed as h' + z (h - h').
  *
  * Left as they are: what a kernel runs better (small steps, and what has a primitive that wins), 16-bit floats (the kernel
- * computes in float), a single step, shapes that are open, and empty ones.
+ * computes in float), shapes that are open, and empty ones.
  *
  * Needs: types. Types of what is made are inferred afterwards.
  */
@@ -234,7 +234,7 @@ static bool read(const ir_node *node, recurrence *k) {
     k->input_forget = op_attribute_integer(attributes, "input_forget", 0) != 0;
     k->has_clip = op_attribute_find(attributes, "clip") != NULL;
     k->clip = op_attribute_real(attributes, "clip", 0);
-    return k->sequence > 1 && (k->directions == 1 || k->directions == 2) && read_activations(k, attributes);
+    return k->sequence > 0 && (k->directions == 1 || k->directions == 2) && read_activations(k, attributes);
 }
 
 /* ---- one step ------------------------------------------------------------------------------------------ */

@@ -37,7 +37,7 @@ static recurrent_case draw(uint64_t *seed) {
     static const op_code codes[] = {OP_RNN, OP_GRU, OP_LSTM};
     recurrent_case k = {.code = codes[random_range(seed, 0, 2)],
                         .dtype = random_range(seed, 0, 3) ? OP_FLOAT : OP_DOUBLE,
-                        .sequence = random_range(seed, 2, 7),
+                        .sequence = random_range(seed, 1, 7),
                         .batch = random_range(seed, 1, 4),
                         .input = random_range(seed, 1, 9),
                         .directions = random_range(seed, 1, 2)};
@@ -280,7 +280,7 @@ static void nothing_is_copied(void **state) {
     }
 }
 
-/* A step of few multiplications, 16-bit floats, shapes that are open and single steps stay with the kernel. */
+/* A step of few multiplications, 16-bit floats and shapes that are open stay with the kernel; a single step does not. */
 static void some_stay_with_the_kernel(void **state) {
     (void)state;
     static const char *const types[][4] = {
@@ -299,8 +299,9 @@ static void some_stay_with_the_kernel(void **state) {
         unsigned char *bytes = support_plan(text, true, &size);
         assert_int_equal(ouro_plan_open(bytes, size, &opened, NULL), OURO_OK);
         const plan *of = rt_plan_of(opened);
-        assert_int_equal(of->header->nodes.count, 1);
-        assert_int_equal(plan_node_code(of, &of->nodes[0]), OP_LSTM);
+        if (i < 3) assert_int_equal(of->header->nodes.count, 1);
+        for (uint32_t n = 0; n < of->header->nodes.count; n++)
+            assert_int_equal(plan_node_code(of, &of->nodes[n]) == OP_LSTM, i < 3);
         ouro_plan_free(opened);
         free(bytes);
     }
