@@ -84,14 +84,20 @@ static void resolve_views(const ouro_session *session, const rt_step_loop *loop)
     }
 }
 
+/* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
+static inline int64_t turn_of(int64_t t, uint32_t period) {
+    return t <= UINT32_MAX ? (uint32_t)t % period : t % period;
+}
+
 /* The loop is in iteration t, or has run t times. */
 static inline void set_counter(ouro_session *session, const rt_step_loop *loop, int64_t t) {
     for (uint32_t i = 0; i < loop->view_count; i++) {
         const rt_loop_view *view = &loop->views[i];
         int64_t beyond = t - (int64_t)view->prologue;
-        unsigned char *data = beyond < 0          ? view->table[t]
-                              : view->period == 1 ? view->table[view->prologue] + view->stride * beyond
-                                                  : view->table[view->prologue + beyond % view->period];
+        unsigned char *data = beyond < 0 ? view->table[t]
+                              : view->period == 1
+                                  ? view->table[view->prologue] + view->stride * beyond
+                                  : view->table[view->prologue + turn_of(beyond, view->period)];
         session->view_data[view->view] = data;
         for (uint32_t p = session->view_patches[view->view]; p != PLAN_ABSENT; p = session->patches[p].next) {
             *session->patches[p].data = data + session->patches[p].offset;

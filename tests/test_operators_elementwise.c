@@ -720,11 +720,40 @@ static void test_table(void **state) {
     assert_true(checked >= 34);
 }
 
+/* The last elements of a row, which pass through a full vector, get the same bits as each by itself. */
+static void test_tails(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_EXP, OP_LOG, OP_ERF, OP_SIGMOID, OP_TANH};
+    test_random random = {77};
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    for (size_t c = 0; c < sizeof codes / sizeof *codes; c++) {
+        for (int count = 1; count <= 40; count++) {
+            base_report report = {0};
+            const op_shape row = test_shape(1, count), scalar = test_shape(0);
+            op_tensor x = test_tensor(&arena, OP_FLOAT, &row), y = {0};
+            test_fill(&x, &random);
+            op_call call = {
+                .code = codes[c], .input_count = 1, .output_count = 1, .inputs = &x, .outputs = &y};
+            assert_int_equal(test_apply(&call, &arena, NULL, &report), BASE_OK);
+            for (int i = 0; i < count; i++) {
+                op_tensor one = test_tensor(&arena, OP_FLOAT, &scalar), alone = {0};
+                memcpy(one.data, (const float *)x.data + i, sizeof(float));
+                call.inputs = &one;
+                call.outputs = &alone;
+                assert_int_equal(test_apply(&call, &arena, NULL, &report), BASE_OK);
+                assert_memory_equal(alone.data, (const float *)y.data + i, sizeof(float));
+            }
+        }
+    }
+    base_arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_table),       cmocka_unit_test(test_accuracy),
         cmocka_unit_test(test_power_mixed), cmocka_unit_test(test_cast_strings),
-        cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_layouts),     cmocka_unit_test(test_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

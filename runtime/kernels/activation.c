@@ -59,11 +59,11 @@ RT_CLONES static void leaky(float *data, int64_t count, float slope) {
 }
 
 RT_CLONES static void sigmoid(float *data, int64_t count) {
-    for (int64_t i = 0; i < count; i++) data[i] = rt_sigmoid(data[i]);
+    RT_MAP_LONG(data, data, count, rt_sigmoid(a));
 }
 
 RT_CLONES static void hyperbolic_tangent(float *data, int64_t count) {
-    for (int64_t i = 0; i < count; i++) data[i] = rt_tanh(data[i]);
+    RT_MAP_LONG(data, data, count, rt_tanh(a));
 }
 
 void rt_activation_floats(const rt_activation *activation, float *data, int64_t count) {

@@ -35,6 +35,15 @@ typedef void unary_function(void *to, const void *from, int64_t count, const una
 #define UNARY_REAL(name, single, twice)                                                                      \
     UNARY(name##_float, RT_CLONES, float, single)                                                            \
     UNARY(name##_double, , double, twice)
+#define UNARY_LONG(name, single, twice)                                                                      \
+    RT_CLONES static void name##_float(void *to, const void *from_, int64_t count,                           \
+                                       const unary_parameters *parameters) {                                 \
+        float *y = to;                                                                                       \
+        const float *x = from_;                                                                              \
+        (void)parameters;                                                                                    \
+        RT_MAP_LONG(y, x, count, single);                                                                    \
+    }                                                                                                        \
+    UNARY(name##_double, , double, twice)
 #define UNARY_SIGNED(name, expression)                                                                       \
     UNARY(name##_int8, , int8_t, expression)                                                                 \
     UNARY(name##_int16, , int16_t, expression)                                                               \
@@ -54,12 +63,12 @@ UNARY_REAL(ceil, ceilf(a), ceil(a))
 UNARY_REAL(clip, LIMIT(a, p.low, p.high), LIMIT(a, p.low_double, p.high_double))
 UNARY_SIGNED(clip, LIMIT(a, p.low_signed, p.high_signed))
 UNARY_UNSIGNED(clip, LIMIT(a, p.low_unsigned, p.high_unsigned))
-UNARY_REAL(erf, rt_erf(a), erf(a))
+UNARY_LONG(erf, rt_erf(a), erf(a))
 UNARY_SIGNED(erf, erf((double)a))
 UNARY_UNSIGNED(erf, erf((double)a))
-UNARY_REAL(exp, rt_exp(a), exp(a))
+UNARY_LONG(exp, rt_exp(a), exp(a))
 UNARY_REAL(floor, floorf(a), floor(a))
-UNARY_REAL(log, rt_log(a), log(a))
+UNARY_LONG(log, rt_log(a), log(a))
 UNARY_REAL(negate, -a, -a)
 UNARY_SIGNED(negate, 0 - (uint64_t)a)
 UNARY(not_bool, , uint8_t, !a)
@@ -67,9 +76,9 @@ UNARY_REAL(reciprocal, 1.0f / a, 1.0 / a)
 UNARY_REAL(relu, (a < 0.0f ? 0.0f : a), (a < 0.0 ? 0.0 : a))
 UNARY_SIGNED(relu, (a < 0 ? 0 : a))
 UNARY_REAL(leaky_relu, (a < 0.0f ? a * p.alpha : a), (a < 0.0 ? a * (double)p.alpha : a))
-UNARY_REAL(sigmoid, rt_sigmoid(a), (a < 0.0 ? exp(a) / (1.0 + exp(a)) : 1.0 / (1.0 + exp(-a))))
+UNARY_LONG(sigmoid, rt_sigmoid(a), (a < 0.0 ? exp(a) / (1.0 + exp(a)) : 1.0 / (1.0 + exp(-a))))
 UNARY_REAL(sqrt, sqrtf(a), sqrt(a))
-UNARY_REAL(tanh, rt_tanh(a), tanh(a))
+UNARY_LONG(tanh, rt_tanh(a), tanh(a))
 
 /* Less usual ones: those without a vector form are left to the C library. */
 #define UNARY_LIBRARY(name, single, twice)                                                                   \

@@ -5,7 +5,8 @@
 enum {
     THIN_ROWS = 4,       /* products with fewer rows read the right matrix once, where it lies */
     THIN_COLUMNS = 4096, /* columns of a thin product that one step works on: a row that stays in the cache */
-    DOT_LANES = 16
+    DOT_LANES = 16,
+    FEW_DOTS = 256 /* fewer short sums are not worth panels */
 };
 
 double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
@@ -58,7 +59,7 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
 /* The offset of element `index` (counted in the dims) under the strides. */
 static int64_t offset_of(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides) {
     int64_t offset = 0;
-    for (int32_t i = rank - 1; i >= 0; i--) {
+    for (int32_t i = rank - 1; i >= 0 && index; i--) {
         offset += index % dims[i] * strides[i];
         index /= dims[i];
     }
@@ -73,8 +74,8 @@ typedef struct product_job {
     int64_t row_parts, column_parts, columns_each, rows_each;
 } product_job;
 
-/* What is left to do for `columns` finished sums of one row, starting at `column`. */
-static void finish_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
+/* What is left to do for `columns` finished sums of one row, starting at `column`, but for the activation. */
+static void scale_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
     const rt_product *product = job->product;
     const float alpha = (float)product->alpha, beta = (float)product->beta;
     if (product->alpha != 1) {
@@ -92,7 +93,11 @@ static void finish_floats(const product_job *job, int64_t row, int64_t column, i
             for (int64_t j = 0; j < columns; j++) y[j] += value;
         }
     }
-    rt_activation_floats(&product->activation, y, columns);
+}
+
+static void finish_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
+    scale_floats(job, row, column, columns, y);
+    rt_activation_floats(&job->product->activation, y, columns);
 }
 
 /* ---- float: panels ------------------------------------------------------------------------------------- */
@@ -247,16 +252,15 @@ static void multiply_column(const product_job *job, int64_t batch, int64_t row, 
     } else {
         dots(b, a, product->a_row, product->depth, rows, y);
     }
-    const bool plain =
-        product->alpha == 1 && !product->addend && product->activation.kind == RT_ACTIVATION_NONE;
-    for (int64_t i = 0; i < rows && !plain; i++)
-        finish_floats(job, batch * product->rows + row + i, 0, 1, y + i);
+    for (int64_t i = 0; i < rows && (product->alpha != 1 || product->addend); i++)
+        scale_floats(job, batch * product->rows + row + i, 0, 1, y + i);
+    rt_activation_floats(&product->activation, y, rows);
 }
 
 bool rt_product_is_column(const rt_product *product) {
     return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
-           (product->a_row == 1 ||
-            (product->a_depth == 1 && product->b_depth == 1 && product->depth >= DOT_LANES));
+           (product->a_row == 1 || (product->a_depth == 1 && product->b_depth == 1 &&
+                                    (product->depth >= DOT_LANES || product->rows < FEW_DOTS)));
 }
 
 static bool is_thin(const rt_product *product) {
@@ -363,6 +367,15 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     if (product->rows == 0 || product->columns == 0 || product->batches == 0) return;
     product_job job = {.product = product, .a = a, .b = b, .addend = addend, .y = y, .scratch = scratch};
     const bool thin = product->dtype == OP_FLOAT && is_thin(product);
+    /* Small ones, in loops, would spend more time on dividing the work. */
+    if (threads == 1 && product->batches == 1 && thin && product->columns <= THIN_COLUMNS) {
+        multiply_thin(&job, 0, 0, product->columns);
+        return;
+    }
+    if (threads == 1 && product->batches == 1 && rt_product_is_column(product)) {
+        multiply_column(&job, 0, 0, product->rows);
+        return;
+    }
     job.columns_each = thin ? THIN_COLUMNS : RT_BLOCK_COLUMNS;
     if (thin && product->columns < (int64_t)threads * THIN_COLUMNS) {
         job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;

@@ -11,6 +11,7 @@
 #define OURO_VECTOR_MATH_H
 
 #include <stdint.h>
+#include <string.h>
 
 typedef union rt_word {
     float real;
@@ -117,5 +118,31 @@ static inline float rt_erf(float x) {
     const float far = 1.0f - rt_exp(q);
     return a < 1.0f ? near : rt_sign_of(far, x);
 }
+
+/* y[i] = expression in a = x[i], for expressions so long that the last few elements are better off in a full vector. */
+#define RT_MAP_LONG(y, x, count, expression)                                                                 \
+    do {                                                                                                     \
+        enum { WIDE = 16, FEW = 3 };                                                                         \
+        int64_t from = 0, rest = (count) % WIDE;                                                             \
+        RT_VECTOR for (int64_t i = 0; i < (count)-rest; i++) {                                               \
+            const float a = (x)[i];                                                                          \
+            (y)[i] = (expression);                                                                           \
+        }                                                                                                    \
+        from = (count)-rest;                                                                                 \
+        if (rest >= FEW) {                                                                                   \
+            float few[WIDE] = {0};                                                                           \
+            memcpy(few, (x) + from, (size_t)rest * sizeof *few);                                             \
+            for (int i = 0; i < WIDE; i++) {                                                                 \
+                const float a = few[i];                                                                      \
+                few[i] = (expression);                                                                       \
+            }                                                                                                \
+            memcpy((y) + from, few, (size_t)rest * sizeof *few);                                             \
+        } else {                                                                                             \
+            for (; from < (count); from++) {                                                                 \
+                const float a = (x)[from];                                                                   \
+                (y)[from] = (expression);                                                                    \
+            }                                                                                                \
+        }                                                                                                    \
+    } while (0)
 
 #endif
