@@ -156,6 +156,7 @@ base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_c
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 base_status pass_select_layouts(pass_context *context);      /* select_layouts.c */
 base_status pass_select_kernels(pass_context *context);      /* select_kernels.c */
+base_status pass_slice_iterations(pass_context *context);    /* slice_iterations.c */
 base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
 base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */

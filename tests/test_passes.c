@@ -79,6 +79,88 @@ static void eliminate(void **state) {
         "module \"m\" { graph main(%x: float32[2]) { %y: float32[2] = Neg(%x)\n yield %y } }");
 }
 
+/* The loop takes row %j of %x (six rows, or n) in each iteration; the slice of one step becomes a Gather, or stays. */
+static bool is_gathered(const char *rows, const char *loop, const char *begin, const char *body,
+                        const char *next) {
+    char text[2048];
+    const char *type = begin[1] == 's' ? "int64[]" : "int32[]";
+    (void)snprintf(
+        text, sizeof text,
+        "module \"m\" { constant %%z: int64[1] = {0}\n constant %%one: int64[1] = {1} constant %%z32: "
+        "int32[1] = {0}\n"
+        " constant %%i1: int32[] = {1}\n constant %%i2: int32[] = {2}\n constant %%i6: int32[] = {6}\n"
+        " constant %%s6: int64[] = {6}\n constant %%s7: int64[] = {7}\n constant %%s5: int64[] = {5}\n"
+        " constant %%most: int64[] = {9223372036854775807}\n constant %%s1: int64[] = {1}\n"
+        " graph main(%%x: float32[%s,4], %%a: float32[1,4], %%m: int64[]) {\n"
+        " %%h: int64[2] = Shape(%%x)\n %%n1: int64[1] = Slice(%%h, %%z, %%one)\n"
+        " %%n: int64[] = Squeeze(%%n1)\n %%k0: bool[] = Less(%%i1, %%i6)\n %%f0: bool[] = Less(%%i6, %%i6)\n"
+        " %%r: float32[1,4], %%q: %s = Loop(%s, %%a, %s) { graph body(%%i: int64[], %%k: bool[], %%u: "
+        "float32[1,4], %%c: %s) {\n"
+        "  %s %%t: float32[?,4] = Slice(%%x, %%j, %%e, %s)\n  %%v: float32[?,4] = Add(%%u, %%t)\n  yield %s "
+        "} }\n yield %%r, %%q } }",
+        rows, type, loop, begin, type, body, begin[1] == 's' ? "%z" : "%z32", next);
+    ir_module *module = support_module(text, false);
+    base_arena scratch;
+    base_report report = {0};
+    base_arena_init(&scratch, NULL);
+    pass_context context = {.module = module, .scratch = &scratch, .report = &report};
+    if (pass_infer_shapes(&context) != BASE_OK || pass_slice_iterations(&context) != BASE_OK ||
+        pass_infer_shapes(&context) != BASE_OK)
+        fail_msg("%s", report.text);
+    if (ir_verify(module, "changed", &report) != BASE_OK) fail_msg("%s", report.text);
+    char *is = support_print(module, true);
+    const bool gathered = strstr(is, "Gather(%x, %j) {axis = 0}") != NULL;
+    free(is);
+    base_arena_free(&scratch);
+    ir_module_free(module);
+    return gathered;
+}
+
+static void slice_iterations(void **state) {
+    (void)state;
+    const char *number = "%j: int64[1] = Unsqueeze(%i, %z) %e: int64[1] = Add(%j, %one)",
+               *same = "%k, %v, %c";
+    /* By the trip count, which is a number, or the extent. */
+    assert_true(is_gathered("6", "%s6, _", "%s6", number, same));
+    assert_true(is_gathered("6", "%s5, _", "%s6", number, same));
+    assert_false(is_gathered("6", "%s7, _", "%s6", number, same));
+    assert_false(is_gathered("6", "%m, _", "%s6", number, same));
+    assert_true(is_gathered("n", "%n, _", "%s6", number, same));
+    assert_false(is_gathered("n", "%s6, _", "%s6", number, same));
+    /* One row further, and one row before, which the first iteration does not have. */
+    const char
+        *further =
+            "%j0: int64[] = Add(%i, %s1) %j: int64[1] = Unsqueeze(%j0, %z) %e: int64[1] = Add(%one, %j)",
+        *before =
+            "%j0: int64[] = Sub(%i, %s1) %j: int64[1] = Unsqueeze(%j0, %z) %e: int64[1] = Unsqueeze(%i, %z)",
+        *two = "%j: int64[1] = Unsqueeze(%i, %z) %e0: int64[1] = Add(%j, %one) %e: int64[1] = Add(%e0, %one)";
+    assert_true(is_gathered("6", "%s5, _", "%s6", further, same));
+    assert_false(is_gathered("6", "%s6, _", "%s6", further, same));
+    assert_false(is_gathered("n", "%n, _", "%s6", further, same));
+    assert_false(is_gathered("6", "%s5, _", "%s6", before, same));
+    assert_false(is_gathered("6", "%s5, _", "%s6", two, same));
+    /* By a condition on a carried counter of 32 bits, which begins with one. */
+    const char *carried = "%d: int32[] = Add(%c, %i1) %g: bool[] = Less(%d, %i6) %j: int32[1] = "
+                          "Unsqueeze(%c, %z) %e: int32[1] = Unsqueeze(%d, %z)",
+               *strict = "%d: int32[] = Add(%c, %i1) %l: int32[] = Cast(%n) {to = 6} %g0: bool[] = "
+                         "Greater(%l, %d) %g: bool[] = And(%g0, %k) "
+                         "%j: int32[1] = Unsqueeze(%c, %z) %e: int32[1] = Unsqueeze(%d, %z)",
+               *late = "%d: int32[] = Add(%c, %i1) %g: bool[] = Less(%c, %i6) %j: int32[1] = Unsqueeze(%c, "
+                       "%z) %e: int32[1] = Unsqueeze(%d, %z)",
+               *faster = "%d: int32[] = Add(%c, %i2) %e0: int32[] = Add(%c, %i1) %g: bool[] = Less(%d, %i6) "
+                         "%j: int32[1] = Unsqueeze(%c, %z) "
+                         "%e: int32[1] = Unsqueeze(%e0, %z)";
+    assert_true(is_gathered("6", "%most, %k0", "%i1", carried, "%g, %v, %d"));
+    assert_true(is_gathered("7", "%most, %k0", "%i1", late, "%g, %v, %d"));
+    assert_false(is_gathered("6", "%most, %k0", "%i1", late, "%g, %v, %d"));
+    assert_false(is_gathered("5", "%most, %k0", "%i1", carried, "%g, %v, %d"));
+    assert_false(is_gathered("6", "%most, %k0", "%i1", faster, "%g, %v, %d"));
+    assert_false(is_gathered("6", "%most, %k0", "%i1", carried, "%k, %v, %d"));
+    assert_true(is_gathered("6", "%most, _", "%i1", strict, "%g, %v, %d"));
+    assert_false(
+        is_gathered("n", "%most, _", "%i1", strict, "%g, %v, %d")); /* nothing says that there is a row 1 */
+}
+
 static void hoist(void **state) {
     (void)state;
     /* From the inner loop through the outer one; Gather stays, because it can fail and the loop may be empty. */
@@ -133,8 +215,11 @@ static void limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fuse), cmocka_unit_test(fold),
-                                       cmocka_unit_test(eliminate), cmocka_unit_test(hoist),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fuse),
+                                       cmocka_unit_test(fold),
+                                       cmocka_unit_test(eliminate),
+                                       cmocka_unit_test(hoist),
+                                       cmocka_unit_test(slice_iterations),
                                        cmocka_unit_test(limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
