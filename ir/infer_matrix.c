@@ -62,12 +62,43 @@ base_status op_product_shape(const op_call *call, uint32_t left, uint32_t right,
     return BASE_OK;
 }
 
+bool op_matmul_operand(const op_call *call, uint32_t operand, op_shape *shape, int64_t *strides) {
+    const op_shape *own = &call->inputs[operand].type.shape;
+    size_t count;
+    const int64_t *order =
+        op_attribute_integers(&call->attributes, operand ? "ouro.right" : "ouro.left", &count);
+    *shape = *own;
+    if (order && own->rank >= 0 && count != (size_t)own->rank) return false;
+    bool seen[OP_MAX_RANK] = {false};
+    for (int32_t i = 0; i < own->rank; i++) {
+        const int64_t axis = order ? order[i] : i;
+        if (axis < 0 || axis >= own->rank || seen[axis]) return false;
+        seen[axis] = true;
+        shape->dims[i] = own->dims[axis];
+        if (!strides) continue;
+        strides[i] = 1;
+        for (int32_t k = own->rank - 1; k > axis; k--) strides[i] *= own->dims[k];
+    }
+    return true;
+}
+
 base_status op_infer_matmul(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_WIDE, report);
     if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
     op_shape shape;
-    if (status == BASE_OK) status = op_product_shape(call, 0, 1, &shape, report);
+    if (status == BASE_OK) {
+        op_tensor operands[2] = {call->inputs[0], call->inputs[1]};
+        op_call seen = *call;
+        seen.inputs = operands;
+        for (uint32_t i = 0; i < 2; i++) {
+            if (!op_matmul_operand(call, i, &operands[i].type.shape, NULL))
+                return base_fail(report, BASE_INVALID,
+                                 "attribute ouro.%s is no order of the axes of input %u",
+                                 i ? "right" : "left", i);
+        }
+        status = op_product_shape(&seen, 0, 1, &shape, report);
+    }
     if (status == BASE_OK && shape.rank >= 0 && op_input_present(call, 2)) {
         status = check_broadcast(call, 2, &shape, report);
     }

@@ -190,6 +190,10 @@ bool op_input_integer(const op_call *call, uint32_t input, int64_t index, int64_
 int64_t op_input_dim(const op_call *call, uint32_t input, int64_t index);
 /* The input is present: its index is in range and its dtype is not OP_NONE. */
 bool op_input_present(const op_call *call, uint32_t input);
+/* The shape of MatMul's operand (0 or 1) as the product sees it, with the stride of each of its dimensions, in elements: in
+ * the order of the axes that attribute ouro.left or ouro.right gives, or (NULL strides: shape only) as it stands. False where
+ * that is no order of its axes. */
+bool op_matmul_operand(const op_call *call, uint32_t operand, op_shape *shape, int64_t *strides);
 /* Normalises a possibly negative axis; false when it is outside [-rank, rank). */
 bool op_axis(int64_t axis, int32_t rank, int32_t *normal);
 /* numpy's broadcasting of two shapes with symbols; false where they cannot be broadcast. */
@@ -210,9 +214,9 @@ typedef enum op_view {
 
 enum op_flags {
     OP_FLAG_COMMUTATIVE = 1,
-    OP_FLAG_EFFECT = 2,  /* not to be folded, merged or reordered: random numbers */
-    OP_FLAG_GRAPHS = 4,  /* owns sub-graphs: Loop, If, Scan */
-    OP_FLAG_DYNAMIC = 8, /* the extent of an output depends on values of the inputs, always */
+    OP_FLAG_EFFECT = 2,   /* not to be folded, merged or reordered: random numbers */
+    OP_FLAG_GRAPHS = 4,   /* owns sub-graphs: Loop, If, Scan */
+    OP_FLAG_DYNAMIC = 8,  /* the extent of an output depends on values of the inputs, always */
     OP_FLAG_CHECKED = 16, /* its run can fail, depending on values of the inputs: an index out of range */
     OP_FLAG_LISTS = 32    /* takes or gives sequences or optionals: no kernel, the executor does it */
 };

@@ -11,6 +11,8 @@
  * - Add of something that broadcasts over rows after a MatMul becomes its bias.
  * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh after a Conv, MatMul or Gemm become its
  * activation.
+ * - A MatMul reads what a Transpose made as it was before (keys and values of heads in attention, which are turned round
+ * for it), with the axes in another order; but for the innermost, which a product walks along.
  *
  * Each only where the value between has no other use and is no result.
  *
@@ -308,6 +310,34 @@ static bool fuse_activation(fuser *f, ir_node *node) {
     return !f->out_of_memory;
 }
 
+/* ---- operands in another order -------------------------------------------------------------------------- */
+
+/* The innermost axis stays one of the matrix: of the left operand its depth, of the right one either. */
+static bool is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
+    return rank >= 2 && (order[rank - 1] == rank - 1 || (operand == 1 && order[rank - 2] == rank - 1));
+}
+
+static void absorb_transposes(fuser *f, ir_node *node) {
+    static const char *const names[] = {"ouro.left", "ouro.right"};
+    for (uint32_t i = 0; i < 2 && node->code == OP_MATMUL && !f->out_of_memory; i++) {
+        const ir_node *transpose = only_producer(ir_input(node, i), OP_TRANSPOSE, node->graph);
+        ir_value *from = transpose ? ir_input(transpose, 0) : NULL;
+        const int32_t rank = from ? from->type.shape.rank : -1;
+        int64_t order[OP_MAX_RANK];
+        size_t count;
+        if (rank < 2 || from->type.dtype != OP_FLOAT || op_attribute_find(&node->attributes, names[i]))
+            continue;
+        const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
+        if (given && count != (size_t)rank) continue;
+        for (int32_t d = 0; d < rank; d++) order[d] = given ? given[d] : rank - 1 - d;
+        if (!is_walkable(order, rank, i)) continue;
+        const op_attribute attribute = {
+            .name = names[i], .kind = OP_ATTRIBUTE_INTS, .count = (size_t)rank, .as.integers = order};
+        if (!ir_attribute_set(f->module, &node->attributes, &attribute) || !ir_node_set_input(node, i, from))
+            f->out_of_memory = true;
+    }
+}
+
 /* ---- the walk ------------------------------------------------------------------------------------------ */
 
 /* The node that has taken in `node`: the one that makes the value that stood for its result. */
@@ -330,6 +360,7 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         next = node->next;
         for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
         if (node->output_count != 1 || !node->outputs[0]) continue;
+        absorb_transposes(f, node);
         bool fused =
             fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);
         if (!fused) continue;

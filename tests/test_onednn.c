@@ -433,7 +433,7 @@ static void test_reorder(void **state) {
 
 static void test_matmul(void **state) {
     (void)state;
-    int taken = 0;
+    int taken = 0, turned = 0;
     for (uint64_t round = 1; round <= 60; round++) {
         uint64_t seed = round * 104729;
         const int64_t rows = random_range(&seed, 1, 40), depth = random_range(&seed, 20, 300);
@@ -447,8 +447,18 @@ static void test_matmul(void **state) {
         if (round % 2) application_random(&app, OP_FLOAT, 1, DIMS(columns), &seed);
         if (round % 4 == 1) application_text(&app, "ouro.activation", "Tanh");
         taken += check_products(&app, "onednn.matmul", "portable.matmul", round);
+        /* [2, stack, rows, depth] by [2, stack, depth, columns], as heads of attention lie before they are turned. */
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_FLOAT, 4, DIMS(2, rows, stack, depth), &seed);
+        if (round % 2) application_random(&app, OP_FLOAT, 4, DIMS(2, columns, stack, depth), &seed);
+        else application_random(&app, OP_FLOAT, 4, DIMS(2, depth, stack, columns), &seed);
+        application_integers(&app, "ouro.left", 4, (const int64_t[]){0, 2, 1, 3});
+        application_integers(&app, "ouro.right", 4,
+                             round % 2 ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3});
+        turned += check_products(&app, "onednn.matmul", "portable.matmul", round);
     }
     if (taken < 120) fail_msg("only %d of 240 were taken", taken);
+    if (turned < 80) fail_msg("only %d of 240 were taken in another order", turned);
 }
 
 static void test_gemm(void **state) {

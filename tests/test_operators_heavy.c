@@ -686,6 +686,71 @@ static void test_products_order(void **state) {
     }
 }
 
+/* Operands whose axes are read in another order: as if a Transpose stood before. */
+static void test_matmul_orders(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 7907;
+        const int32_t rank = (int32_t)random_range(&seed, 2, 4);
+        const int64_t rows = random_range(&seed, 1, round % 2 ? 3 : 20), depth = random_range(&seed, 1, 40);
+        const int64_t columns = random_range(&seed, 1, 40);
+        application turned, plain;
+        application_init(&turned, OP_MATMUL);
+        application_init(&plain, OP_MATMUL);
+        int64_t stack[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 3)};
+        for (int operand = 0; operand < 2; operand++) {
+            int64_t seen[4], own[4], order[4], strides[4], elements = 1;
+            for (int32_t i = 0; i < rank; i++) seen[i] = i < rank - 2 ? stack[i] : 0;
+            seen[rank - 2] = operand ? depth : rows;
+            seen[rank - 1] = operand ? columns : depth;
+            for (int32_t i = 0; i < rank; i++) order[i] = i;
+            for (int32_t i = rank - 1; i > 0; i--) {
+                const int64_t k = random_range(&seed, 0, i), kept = order[i];
+                order[i] = order[k];
+                order[k] = kept;
+            }
+            for (int32_t i = 0; i < rank; i++) own[order[i]] = seen[i];
+            float *x = application_random(&turned, OP_FLOAT, rank, own, &seed);
+            float *z = application_input(&plain, OP_FLOAT, rank, seen);
+            for (int32_t i = rank - 1; i >= 0; i--) {
+                strides[i] = elements;
+                elements *= own[i];
+            }
+            for (int64_t e = 0; e < elements; e++) {
+                int64_t rest = e, from = 0;
+                for (int32_t i = rank - 1; i >= 0; i--) {
+                    from += rest % seen[i] * strides[order[i]];
+                    rest /= seen[i];
+                }
+                z[e] = x[from];
+            }
+            application_integers(&turned, operand ? "ouro.right" : "ouro.left", (size_t)rank, order);
+        }
+        const int threads = 1 + (int)(round % 3);
+        application_run(&turned, "portable.matmul", threads);
+        application_run(&plain, "portable.matmul", threads);
+        assert_true(op_shape_equal(&turned.outputs[0].type.shape, &plain.outputs[0].type.shape));
+        for (size_t i = 0; i < turned.outputs[0].bytes / sizeof(float); i++) {
+            check_near(application_element(&turned.outputs[0], (int64_t)i),
+                       application_element(&plain.outputs[0], (int64_t)i), 1e-4, round, (int64_t)i);
+        }
+        application_free(&turned);
+        application_free(&plain);
+    }
+    /* What is no order is refused. */
+    static const int64_t wrong[][3] = {{0, 0, 1}, {0, 1, 3}, {-1, 0, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t seed = 3;
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
+        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
+        application_integers(&app, i % 2 ? "ouro.right" : "ouro.left", i < 3 ? 3 : 2, wrong[i % 3]);
+        assert_int_equal(application_infer(&app), BASE_INVALID);
+        application_free(&app);
+    }
+}
+
 static void test_gemm(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_INT32, OP_BFLOAT16};
@@ -873,6 +938,7 @@ int main(void) {
                                        cmocka_unit_test(test_lrn),
                                        cmocka_unit_test(test_matmul),
                                        cmocka_unit_test(test_products_order),
+                                       cmocka_unit_test(test_matmul_orders),
                                        cmocka_unit_test(test_gemm),
                                        cmocka_unit_test(test_one_column),
                                        cmocka_unit_test(test_matrix_shapes),

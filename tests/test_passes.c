@@ -56,6 +56,26 @@ static void fuse(void **state) {
            " %t: float32[1,1,2,2] = Conv(%x, %w)\n %y: float32[1,1,2,2] = Relu(%t)\n yield %y, %t } }",
            "module \"m\" { constant %w: float32[1,1,1,1] = {2}\n graph main(%x: float32[1,1,2,2]) {\n"
            " %t: float32[1,1,2,2] = Conv(%x, %w)\n %y: float32[1,1,2,2] = Relu(%t)\n yield %y, %t } }");
+    /* A product reads heads as they lie; but not what others read, too, nor with another innermost axis on the left. */
+    EXPECT(pass_fuse, 0,
+           "module \"m\" { graph main(%q: float32[1,5,2,4], %k: float32[1,6,2,4]) {\n"
+           " %a: float32[1,2,5,4] = Transpose(%q) {perm = [0, 2, 1, 3]}\n"
+           " %b: float32[1,2,4,6] = Transpose(%k) {perm = [0, 2, 3, 1]}\n"
+           " %s: float32[1,2,5,6] = MatMul(%a, %b)\n yield %s } }",
+           "module \"m\" { graph main(%q: float32[1,5,2,4], %k: float32[1,6,2,4]) {\n"
+           " %a: float32[1,2,5,4] = Transpose(%q) {perm = [0, 2, 1, 3]}\n"
+           " %b: float32[1,2,4,6] = Transpose(%k) {perm = [0, 2, 3, 1]}\n"
+           " %s: float32[1,2,5,6] = MatMul(%q, %k) {ouro.left = [0, 2, 1, 3], ouro.right = [0, 2, 3, 1]}\n"
+           " yield %s } }");
+    EXPECT(pass_fuse, 0,
+           "module \"m\" { graph main(%q: float32[4,5], %k: float32[4,5]) {\n"
+           " %a: float32[5,4] = Transpose(%q)\n %b: float32[5,4] = Transpose(%k)\n"
+           " %s: float32[5,5] = MatMul(%a, %k)\n %t: float32[4,4] = MatMul(%q, %b)\n"
+           " yield %s, %t, %b } }",
+           "module \"m\" { graph main(%q: float32[4,5], %k: float32[4,5]) {\n"
+           " %a: float32[5,4] = Transpose(%q)\n %b: float32[5,4] = Transpose(%k)\n"
+           " %s: float32[5,5] = MatMul(%a, %k)\n %t: float32[4,4] = MatMul(%q, %b)\n"
+           " yield %s, %t, %b } }");
 }
 
 static void fold(void **state) {

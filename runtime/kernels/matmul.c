@@ -1,5 +1,6 @@
 /* matmul.c: MatMul with numpy's semantics, in portable C. Input 2, which only our own passes set, is a bias
- * that broadcasts to the result. */
+ * that broadcasts to the result; they also set ouro.left and ouro.right, by which an operand is read with its axes in
+ * another order. */
 #include "runtime/kernels/product.h"
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -32,37 +33,35 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 }
 
 /* Strides of the stack dimensions of a matrix operand, aligned to the result's. */
-static void batch_strides(const op_shape *shape, int32_t own, int32_t rank, int64_t matrix,
+static void batch_strides(const op_shape *shape, const int64_t *given, int32_t own, int32_t rank,
                           int64_t *strides) {
-    int64_t stride = matrix;
-    for (int32_t i = own - 1, at = rank - 1; at >= 0; i--, at--) {
-        strides[at] = i < 0 || shape->dims[i] == 1 ? 0 : stride;
-        if (i >= 0) stride *= shape->dims[i];
-    }
+    for (int32_t i = own - 1, at = rank - 1; at >= 0; i--, at--)
+        strides[at] = i < 0 || shape->dims[i] == 1 ? 0 : given[i];
 }
 
 void rt_matmul_read(const op_call *call, rt_product *product) {
-    const op_shape *a = &call->inputs[0].type.shape, *b = &call->inputs[1].type.shape;
-    const op_shape *y = &call->outputs[0].type.shape;
+    op_shape left, right;
+    int64_t a_strides[OP_MAX_RANK], b_strides[OP_MAX_RANK];
+    (void)op_matmul_operand(call, 0, &left, a_strides);
+    (void)op_matmul_operand(call, 1, &right, b_strides);
+    const op_shape *a = &left, *b = &right, *y = &call->outputs[0].type.shape;
     const bool row = a->rank == 1, column = b->rank == 1;
     *product = (rt_product){.dtype = call->inputs[0].type.dtype, .alpha = 1, .beta = 1, .batches = 1};
     rt_activation_read(&call->attributes, &product->activation);
     product->rows = row ? 1 : a->dims[a->rank - 2];
     product->depth = a->dims[a->rank - 1];
     product->columns = column ? 1 : b->dims[b->rank - 1];
-    product->a_row = product->depth;
-    product->a_depth = 1;
-    product->b_depth = product->columns;
-    product->b_column = 1;
+    product->a_row = product->rows == 1 ? product->depth : a_strides[a->rank - 2];
+    product->a_depth = a_strides[a->rank - 1];
+    product->b_depth = b_strides[column ? 0 : b->rank - 2];
+    product->b_column = column ? 1 : b_strides[b->rank - 1];
     product->batch_rank = y->rank - !row - !column;
     for (int32_t i = 0; i < product->batch_rank; i++) {
         product->batch_dims[i] = y->dims[i];
         product->batches *= y->dims[i];
     }
-    batch_strides(a, row ? 0 : a->rank - 2, product->batch_rank, product->rows * product->depth,
-                  product->a_batch);
-    batch_strides(b, column ? 0 : b->rank - 2, product->batch_rank, product->depth * product->columns,
-                  product->b_batch);
+    batch_strides(a, a_strides, row ? 0 : a->rank - 2, product->batch_rank, product->a_batch);
+    batch_strides(b, b_strides, column ? 0 : b->rank - 2, product->batch_rank, product->b_batch);
     /* The dimensions of Y but for the columns, and the bias along them. */
     product->addend = op_input_present(call, 2);
     product->addend_rank = product->batch_rank + 1;
@@ -84,7 +83,7 @@ void rt_matmul_read(const op_call *call, rt_product *product) {
         }
     }
     /* One matrix on the right for a dense stack on the left: the stack is one tall matrix. */
-    bool shared = !row, dense = true;
+    bool shared = !row, dense = product->a_row == product->depth && product->a_depth == 1;
     int64_t stride = product->rows * product->depth;
     for (int32_t i = product->batch_rank - 1; i >= 0; i--) {
         shared = shared && product->b_batch[i] == 0;
