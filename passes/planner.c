@@ -1,6 +1,7 @@
 /* planner.c: the table of planners, what all of them are given and what becomes of their answers. */
 #include "passes/planner.h"
 #include "passes/planner_modes.h"
+#include "passes/planners/sorting.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,29 +147,23 @@ static base_status check_overwrites(const planner_problem *problem, base_report 
 
 typedef struct event {
     int64_t step;
-    bool begins; /* ends stand before beginnings: the step after the last is free */
-    size_t buffer;
+    size_t mark; /* twice the buffer, and one more where its live range begins */
 } event;
 
-/* By step, ends first; those that are equal stay in the order of buffers. In passes over the bytes in which steps
- * differ: there are twice as many events as buffers, and comparing them would take longer than planning them. */
+/* By step; those that are equal stay in their order. In passes over the bytes in which steps differ: there are twice as
+ * many events as buffers, and comparing them would take longer than planning them. */
 static void sort_events(event *events, event *room, size_t count) {
     const uint64_t sign = (uint64_t)1 << 63;
     uint64_t differ = 0;
     for (size_t i = 1; i < count; i++) differ |= (uint64_t)events[i].step ^ (uint64_t)events[0].step;
     event *from = events, *to = room;
-    for (int shift = -8; shift < 64; shift += 8) { /* the first pass is that by `begins` */
+    for (int shift = 0; shift < 64; shift += 8) {
         size_t starts[257] = {0};
-        if (shift >= 0 && !(differ >> shift & 255)) continue;
-        for (int pass = 0; pass < 2; pass++) {
-            for (size_t i = 0; i < count; i++) {
-                uint64_t step = (uint64_t)from[i].step ^ sign;
-                size_t digit = shift < 0 ? from[i].begins : step >> shift & 255;
-                if (pass == 0) starts[digit + 1]++;
-                else to[starts[digit]++] = from[i];
-            }
-            for (size_t d = 0; pass == 0 && d < 256; d++) starts[d + 1] += starts[d];
-        }
+        if (!(differ >> shift & 255)) continue;
+        for (size_t i = 0; i < count; i++) starts[(((uint64_t)from[i].step ^ sign) >> shift & 255) + 1]++;
+        for (size_t d = 0; d < 256; d++) starts[d + 1] += starts[d];
+        for (size_t i = 0; i < count; i++)
+            to[starts[((uint64_t)from[i].step ^ sign) >> shift & 255]++] = from[i];
         event *swap = from;
         from = to;
         to = swap;
@@ -192,7 +187,7 @@ static event *events_of(const planner_problem *problem, const size_t *offsets, b
     event *events = BASE_ARRAY(arena, event, 2 * problem->buffer_count + 1);
     event *room = BASE_ARRAY(arena, event, 2 * problem->buffer_count + 1);
     const planner_overwrite *over = problem->overwrites, *end = over + problem->overwrite_count;
-    *count = 0;
+    size_t found = 0;
     if (!events || !room) return NULL;
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
@@ -200,9 +195,12 @@ static event *events_of(const planner_problem *problem, const size_t *offsets, b
         if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
         int64_t first = b->first;
         if (own && is_within_target(problem, own, offsets) && ++first == b->last) continue;
-        events[(*count)++] = (event){first, true, i};
-        events[(*count)++] = (event){b->last, false, i};
+        events[found] = (event){b->last, 2 * i};
+        room[found++] = (event){first, 2 * i + 1};
     }
+    /* Ends stand before beginnings: the step after the last is free. */
+    memcpy(events + found, room, found * sizeof *room);
+    *count = 2 * found;
     sort_events(events, room, *count);
     return events;
 }
@@ -242,8 +240,8 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
     event *events = events_of(problem, NULL, false, arena, &count);
     if (!events) return base_fail_memory(report);
     for (size_t i = 0; i < count; i++) {
-        size_t size = problem->buffers[events[i].buffer].size;
-        live = events[i].begins ? live + size : live - size;
+        size_t size = problem->buffers[events[i].mark / 2].size;
+        live = events[i].mark % 2 ? live + size : live - size;
         if (live > *bound) *bound = live;
     }
     return BASE_OK;
@@ -309,16 +307,6 @@ static size_t rank_set_next(const rank_set *set, size_t number, bool above) {
     return SIZE_MAX;
 }
 
-typedef struct placed {
-    size_t offset, buffer;
-} placed;
-
-static int compare_placed(const void *left, const void *right) {
-    const placed *a = left, *b = right;
-    if (a->offset != b->offset) return a->offset < b->offset ? -1 : 1;
-    return a->buffer < b->buffer ? -1 : a->buffer > b->buffer;
-}
-
 /* Buffers that lie in their targets during their first step (is_within_target), and there have to keep off each other
  * only: whatever else is live keeps off the targets. */
 typedef struct overwriting {
@@ -359,18 +347,19 @@ static base_status check_ranges(const planner_problem *problem, const size_t *of
                                 base_arena *arena, base_report *report) {
     size_t count, n = problem->buffer_count;
     event *events = events_of(problem, offsets, fixed_only, arena, &count);
-    placed *order = BASE_ARRAY(arena, placed, n + 1);
-    size_t *ranks = BASE_ARRAY(arena, size_t, n + 1);
+    planner_key *order = BASE_ARRAY(arena, planner_key, n + 1), *room = BASE_ARRAY(arena, planner_key, n + 1);
+    uint32_t *ranks = BASE_ARRAY(arena, uint32_t, n + 1);
     rank_set live;
-    if (!events || !order || !ranks || !rank_set_init(&live, n, arena)) return base_fail_memory(report);
+    if (!events || !order || !room || !ranks || !rank_set_init(&live, n, arena))
+        return base_fail_memory(report);
     base_status status = check_within_targets(problem, offsets, fixed_only, arena, report);
     if (status != BASE_OK) return status;
-    for (size_t i = 0; i < n; i++) order[i] = (placed){offsets[i], i};
-    qsort(order, n, sizeof *order, compare_placed);
-    for (size_t i = 0; i < n; i++) ranks[order[i].buffer] = i;
+    for (size_t i = 0; i < n; i++) order[i] = (planner_key){offsets[i], (uint32_t)i};
+    planner_sort_keys(order, n, room);
+    for (size_t i = 0; i < n; i++) ranks[order[i].buffer] = (uint32_t)i;
     for (size_t i = 0; i < count; i++) {
-        size_t buffer = events[i].buffer, rank = ranks[buffer];
-        if (!events[i].begins) {
+        size_t buffer = events[i].mark / 2, rank = ranks[buffer];
+        if (events[i].mark % 2 == 0) {
             rank_set_remove(&live, rank);
             continue;
         }
@@ -410,16 +399,16 @@ static base_status check_listed(const planner_problem *problem, const size_t *of
 static base_status check_preserved(const planner_problem *problem, const size_t *offsets, base_arena *arena,
                                    base_report *report) {
     size_t n = problem->buffer_count, count = 0;
-    placed *order = BASE_ARRAY(arena, placed, n + 1);
-    if (!order) return base_fail_memory(report);
+    planner_key *order = BASE_ARRAY(arena, planner_key, n + 1), *room = BASE_ARRAY(arena, planner_key, n + 1);
+    if (!order || !room) return base_fail_memory(report);
     for (size_t i = 0; i < n; i++) {
-        if (problem->buffers[i].size > 0) order[count++] = (placed){offsets[i], i};
+        if (problem->buffers[i].size > 0) order[count++] = (planner_key){offsets[i], (uint32_t)i};
     }
-    qsort(order, count, sizeof *order, compare_placed);
+    planner_sort_keys(order, count, room);
     for (size_t i = 1; i < count; i++) {
         if (overlap(problem, offsets, order[i - 1].buffer, order[i].buffer)) {
             return base_fail(report, BASE_INVALID,
-                             "buffers %zu and %zu share bytes, but all are to be preserved",
+                             "buffers %" PRIu32 " and %" PRIu32 " share bytes, but all are to be preserved",
                              order[i - 1].buffer, order[i].buffer);
         }
     }

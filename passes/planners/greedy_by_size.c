@@ -15,46 +15,55 @@
 #include "passes/planners/occupancy.h"
 #include "passes/planners/sorting.h"
 
-typedef struct whole_problem {
-    const planner_buffer *buffers;
-    int64_t first, last; /* of the whole problem */
-} whole_problem;
-
-static int rank_of(const whole_problem *whole, uint32_t buffer) {
-    const planner_buffer *b = &whole->buffers[buffer];
+/* Pinned ones, those that live from the first step to the last, the others. */
+static size_t rank_of(const planner_buffer *b, int64_t first, int64_t last) {
     if (b->fixed != PLANNER_NOT_FIXED) return 0;
-    return b->first == whole->first && b->last == whole->last ? 1 : 2;
+    return b->first == first && b->last == last ? 1 : 2;
 }
 
-static bool before(const void *user, uint32_t a, uint32_t b) {
-    const whole_problem *whole = user;
-    const planner_buffer *x = &whole->buffers[a], *y = &whole->buffers[b];
-    int rank_x = rank_of(whole, a), rank_y = rank_of(whole, b);
-    if (rank_x != rank_y || rank_x != 2) return rank_x < rank_y;
-    if (x->size != y->size) return x->size > y->size;
-    return x->first < y->first;
+/* By rank; the others by size, largest first, then by first use. The keys come sorted by number, and leave sorted from
+ * the least important to the most. */
+static void sort(const planner_problem *problem, planner_key *keys, planner_key *room) {
+    const planner_buffer *buffers = problem->buffers;
+    size_t count = problem->buffer_count;
+    int64_t first = INT64_MAX, last = INT64_MIN;
+    for (size_t i = 0; i < count; i++) {
+        if (buffers[i].first < first) first = buffers[i].first;
+        if (buffers[i].last > last) last = buffers[i].last;
+    }
+    for (size_t i = 0; i < count; i++) {
+        bool other = rank_of(&buffers[i], first, last) == 2;
+        keys[i] = (planner_key){other ? planner_step_key(buffers[i].first) : 0, (uint32_t)i};
+    }
+    planner_sort_keys(keys, count, room);
+    for (size_t i = 0; i < count; i++) {
+        const planner_buffer *b = &buffers[keys[i].buffer];
+        keys[i].key = rank_of(b, first, last) == 2 ? SIZE_MAX - b->size : 0;
+    }
+    planner_sort_keys(keys, count, room);
+    for (size_t i = 0; i < count; i++) keys[i].key = rank_of(&buffers[keys[i].buffer], first, last);
+    planner_sort_keys(keys, count, room);
 }
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
     (void)options;
     size_t count = problem->buffer_count;
-    whole_problem whole = {problem->buffers, INT64_MAX, INT64_MIN};
     uint32_t *order = BASE_ARRAY(arena, uint32_t, count + 1);
+    planner_key *keys = BASE_ARRAY(arena, planner_key, count + 1),
+                *room = BASE_ARRAY(arena, planner_key, count + 1);
     occupancy taken;
-    if (!order || !occupancy_init(&taken, problem, arena)) return base_fail_memory(report);
-    for (size_t i = 0; i < count; i++) {
-        order[i] = (uint32_t)i;
-        if (problem->buffers[i].first < whole.first) whole.first = problem->buffers[i].first;
-        if (problem->buffers[i].last > whole.last) whole.last = problem->buffers[i].last;
-    }
-    if (!planner_sort(order, count, before, &whole, arena)) return base_fail_memory(report);
+    if (!order || !keys || !room || !occupancy_init(&taken, problem, arena)) return base_fail_memory(report);
+    sort(problem, keys, room);
+    for (size_t i = 0; i < count; i++) order[i] = keys[i].buffer;
     for (size_t i = 0; i < count; i++) {
         uint32_t buffer = order[i];
         const planner_buffer *b = &problem->buffers[buffer];
+        occupancy_expect(&taken, order + i + 1, count - i - 1);
         if (b->fixed != PLANNER_NOT_FIXED) solution->offsets[buffer] = b->fixed;
         else if (b->size == 0) solution->offsets[buffer] = 0;
-        else solution->offsets[buffer] = occupancy_best_fit(&taken, buffer);
+        else if (!occupancy_best_fit(&taken, buffer, &solution->offsets[buffer]))
+            return base_fail_memory(report);
         if (!occupancy_add(&taken, buffer, solution->offsets[buffer])) return base_fail_memory(report);
     }
     return BASE_OK;

@@ -110,13 +110,13 @@ static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
 /* The lowest offset among the buffers that hang already and interfere with one. */
 typedef struct hanging {
     const planner_problem *problem;
-    const occupancy *tree;
+    occupancy *tree;
     size_t *offsets; /* SIZE_MAX: does not hang yet */
     /* By node of the tree: the lowest anywhere in it, and of those that cover it; and by position. */
     size_t *any, *all, *positions;
 } hanging;
 
-static size_t lowest_above(const hanging *h, uint32_t buffer) {
+static size_t lowest_above(hanging *h, uint32_t buffer) {
     size_t lowest = SIZE_MAX;
     if (h->problem->starts) {
         for (size_t k = h->problem->starts[buffer]; k < h->problem->starts[buffer + 1]; k++) {
@@ -125,15 +125,15 @@ static size_t lowest_above(const hanging *h, uint32_t buffer) {
         }
         return lowest;
     }
-    occupancy_span span;
-    occupancy_find_span(h->tree, buffer, &span);
-    for (unsigned i = 0; i < span.within_count; i++)
-        if (h->any[span.within[i]] < lowest) lowest = h->any[span.within[i]];
-    for (unsigned i = 0; i < span.above_count; i++)
-        if (h->all[span.above[i]] < lowest) lowest = h->all[span.above[i]];
-    for (unsigned i = 0; i < span.edge_count; i++) {
-        for (size_t k = span.edges[i].begin; k < span.edges[i].end; k++)
-            if (h->positions[k] < lowest) lowest = h->positions[k];
+    const occupancy_span *span = occupancy_find_span(h->tree, buffer);
+    for (unsigned i = 0; i < span->within_count; i++)
+        if (h->any[span->within[i]] < lowest) lowest = h->any[span->within[i]];
+    for (unsigned i = 0; i < span->above_count; i++)
+        if (h->all[span->above[i]] < lowest) lowest = h->all[span->above[i]];
+    for (unsigned i = 0; i < span->edge_count; i++) {
+        const size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++)
+            if (positions[k] < lowest) lowest = positions[k];
     }
     return lowest;
 }
@@ -142,13 +142,30 @@ static size_t lowest_above(const hanging *h, uint32_t buffer) {
 static void hang_at(hanging *h, uint32_t buffer, size_t offset) {
     h->offsets[buffer] = offset;
     if (h->problem->starts) return;
-    occupancy_span span;
-    occupancy_find_span(h->tree, buffer, &span);
-    for (unsigned i = 0; i < span.within_count; i++) h->any[span.within[i]] = h->all[span.within[i]] = offset;
-    for (unsigned i = 0; i < span.above_count; i++)
-        if (offset < h->any[span.above[i]]) h->any[span.above[i]] = offset;
-    for (unsigned i = 0; i < span.edge_count; i++) {
-        for (size_t k = span.edges[i].begin; k < span.edges[i].end; k++) h->positions[k] = offset;
+    const occupancy_span *span = occupancy_find_span(h->tree, buffer);
+    for (unsigned i = 0; i < span->within_count; i++)
+        h->any[span->within[i]] = h->all[span->within[i]] = offset;
+    for (unsigned i = 0; i < span->above_count; i++)
+        if (offset < h->any[span->above[i]]) h->any[span->above[i]] = offset;
+    for (unsigned i = 0; i < span->edge_count; i++) {
+        size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++) positions[k] = offset;
+    }
+}
+
+/* Fetches what the next ones need, as occupancy_expect does. */
+static void expect_to_hang(const hanging *h, const uint32_t *order, size_t count) {
+    enum { EARLY = 8 };
+    if (h->problem->starts || count == 0) return;
+    if (count > EARLY) {
+        __builtin_prefetch(&h->tree->lives[order[EARLY]]);
+        __builtin_prefetch(&h->problem->buffers[order[EARLY]]);
+    }
+    const occupancy_span *span = occupancy_find_span(h->tree, order[0]);
+    for (unsigned i = 0; i < span->edge_count; i++) {
+        const size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        for (size_t k = span->edges[i].begin; k < span->edges[i].end; k += 64 / sizeof *positions)
+            __builtin_prefetch(positions + k);
     }
 }
 
@@ -167,6 +184,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
     for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = SIZE_MAX;
     for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = SIZE_MAX;
     for (size_t k = 0; k < count; k++) {
+        expect_to_hang(&h, order + k + 1, count - k - 1);
         size_t end = lowest_above(&h, order[k]);
         if (end > a->height) end = a->height;
         /* There is room at least down to where it lay: those above it have only risen. */
@@ -182,6 +200,7 @@ static bool fall(allocation *a, uint32_t *order, size_t count) {
     for (size_t k = 0; k < count; k++) a->keys[k].key = a->offsets[order[k]];
     sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
+        occupancy_expect(&a->taken, order + k + 1, count - k - 1);
         if (!place(a, order[k], occupancy_lowest(&a->taken, order[k]))) return false;
     }
     return true;
@@ -237,6 +256,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     for (size_t k = 0; k < count; k++) {
         size_t offset;
         if (a.placed[order[k]]) continue;
+        occupancy_expect(&a.taken, order + k + 1, count - k - 1);
         bool found = occupancy_highest(&a.taken, order[k], a.height, &offset);
         if (!place(&a, order[k], offset) || (!found && !place_companions(&a, order, count, k)))
             return base_fail_memory(report);

@@ -2,15 +2,19 @@
  *
  * Time is counted in positions: the buffers stand in the order of their first steps, and a live range covers the
  * positions from that of its buffer to that of the last one that begins within it. Two live ranges overlap where
- * they have a position in common. Positions are cut into blocks of few beginnings and ends, and over the blocks
- * stands a segment tree. Every node has two rows of address ranges, disjoint and ascending: what is taken somewhere in
- * the node, and what is taken by those that cover the node, but not the one above it; beside them every block has a
- * list of those that cover a part of it. All that a buffer interferes with is in O(log n) rows and two lists then: the
- * first kind of the nodes that together are its live range, the second kind of the nodes above them, and the
- * lists of the blocks at its ends.
+ * they have a position in common. Positions are cut into blocks of some beginnings and ends, and over the blocks
+ * stands a tree; a node has eight below it, as few long rows are faster to look through than many short ones. Every
+ * node has two rows of address ranges, disjoint and ascending: what is taken somewhere in the node, and what is taken
+ * by those that cover the node, but not the one above it; beside them every block has a list of those that cover a
+ * part of it. All that a buffer interferes with is in O(log n) rows and two lists then: the first kind of the nodes
+ * that together are its live range, the second kind of the nodes above them, and the lists of the blocks at its ends.
  *
  * Ranges that touch or overlap are one in a row: the fuller memory is, the shorter the rows. A free range is found
  * without looking at each buffer that interferes, however many they are.
+ *
+ * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache; it is
+ * fetched while the question before is answered (occupancy_expect). The other cost is branches that nobody can guess:
+ * the inner loops have none.
  *
  * With listed interference there is no tree: the neighbours that are placed become one row when it is asked for.
  */
@@ -20,9 +24,11 @@
 #include "passes/planner.h"
 
 enum {
-    OCCUPANCY_BLOCK = 64, /* the most positions of a block, and the most buffers that cover a part of it */
-    OCCUPANCY_LEVELS = 32,
-    OCCUPANCY_NODES = 2 * OCCUPANCY_LEVELS
+    OCCUPANCY_BLOCK =
+        255, /* the most positions of a block, and the most buffers that cover a part of it: a byte */
+    OCCUPANCY_FAN = 3, /* a node of the tree has 2 to the power of this below it */
+    OCCUPANCY_SPANS = 4,
+    OCCUPANCY_NODES = (32 / OCCUPANCY_FAN + 1) * (2 << OCCUPANCY_FAN)
 };
 
 typedef struct occupancy_range {
@@ -36,35 +42,49 @@ typedef struct occupancy_row {
     uint32_t room; /* 0, or a power of two */
 } occupancy_row;
 
-/* A part of a block that a buffer covers. */
-typedef struct occupancy_part {
-    occupancy_range range;
-    uint8_t begin, end; /* positions within the block */
-} occupancy_part;
+/* Of the tree: what is taken somewhere in it, and what is taken all over it, but not all over the one above. */
+typedef struct occupancy_node {
+    occupancy_row any, all;
+} occupancy_node;
+
+/* The parts of a block that buffers cover, the lowest range first: three arrays, with room for all that it will ever
+ * have. Begins and ends are positions within the block. */
+typedef struct occupancy_block {
+    uint32_t start; /* its first position */
+    uint32_t count;
+    occupancy_range *ranges;
+    uint8_t *begins, *ends;
+} occupancy_block;
+
+/* A live range: positions [begin, end), and the blocks of its first and of its last position. */
+typedef struct occupancy_life {
+    uint32_t begin, end, first, last;
+} occupancy_life;
 
 /* The nodes that a live range consists of, those above them, and the parts of blocks at its ends. */
 typedef struct occupancy_span {
-    uint32_t within[OCCUPANCY_NODES], above[OCCUPANCY_NODES];
-    unsigned within_count, above_count, edge_count;
+    uint32_t buffer;
+    uint32_t within_count, above_count, edge_count;
     struct {
-        uint32_t block, begin, end; /* positions */
+        uint32_t block, begin, end; /* positions within the block */
     } edges[2];
+    uint32_t within[OCCUPANCY_NODES], above[OCCUPANCY_NODES];
 } occupancy_span;
 
 typedef struct occupancy {
     const planner_problem *problem;
     base_arena *arena;
     /* Live ranges. */
-    uint32_t *begins, *ends; /* of a buffer: the positions [begin, end) of its live range */
-    uint32_t *blocks;        /* of a position */
-    uint32_t *starts;        /* the first position of a block, and the end of the last one */
-    size_t leaves;           /* of the tree, one a block: a power of two */
-    bool *asked;             /* by node: some live range consists of it, so that `any` is wanted */
-    occupancy_row *any;      /* by node: taken somewhere in it */
-    occupancy_row *all;      /* taken all over it, but not all over the one above */
-    occupancy_part *parts;   /* of blocks, the lowest range first */
-    size_t *part_starts;     /* where those of a block begin: there is room for all that it will ever have */
-    uint32_t *part_counts;
+    occupancy_life *lives;
+    occupancy_block *blocks; /* and one behind the last, that starts where that ends */
+    size_t block_count;
+    size_t leaves; /* of the tree, one a block: a power of two */
+    occupancy_node *nodes;
+    uint32_t *asked; /* by node: the nearest one, itself or above, of which some live range consists, or 0 */
+    occupancy_span spans[OCCUPANCY_SPANS]; /* of the buffers last asked for */
+    unsigned oldest;
+    occupancy_range *unions[2]; /* room for what has been gathered */
+    size_t union_room;
     void *spare[32]; /* arrays of ranges that rows grew out of, linked, by the logarithm of their room */
     /* Listed interference. */
     bool *placed;
@@ -89,8 +109,11 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
 size_t occupancy_lowest(occupancy *o, uint32_t buffer);
 
 /* The lowest aligned offset in the smallest gap, between what the buffer interferes with, that holds it (the lowest of
- * equal ones; alignment taken off), and above all where none does. */
-size_t occupancy_best_fit(occupancy *o, uint32_t buffer);
+ * equal ones; alignment taken off), and above all where none does. False when memory runs out. */
+bool occupancy_best_fit(occupancy *o, uint32_t buffer, size_t *offset);
+
+/* Says which buffers will be asked for next: what the first answer needs is fetched into the caches meanwhile. */
+void occupancy_expect(occupancy *o, const uint32_t *order, size_t count);
 
 /* Is [offset, offset + size) free for the buffer? */
 bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset);
@@ -98,7 +121,8 @@ bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset);
 /* How many buffers each one interferes with, placed or not. NULL when memory runs out. */
 uint32_t *occupancy_degrees(const occupancy *o);
 
-/* What a buffer's live range consists of: for other values over the same tree. Not with listed interference. */
-void occupancy_find_span(const occupancy *o, uint32_t buffer, occupancy_span *span);
+/* What a buffer's live range consists of, of the nodes that some live range consists of: for other values over the same
+ * tree. Valid until the next call. Not with listed interference. */
+const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer);
 
 #endif

@@ -2,27 +2,6 @@
 #include "passes/planners/sorting.h"
 #include <string.h>
 
-bool planner_sort(uint32_t *order, size_t count, planner_less *less, const void *user, base_arena *arena) {
-    uint32_t *from = order, *to = BASE_ARRAY(arena, uint32_t, count);
-    if (!to) return false;
-    for (size_t width = 1; width < count; width *= 2) {
-        for (size_t start = 0; start < count; start += 2 * width) {
-            size_t middle = start + width < count ? start + width : count;
-            size_t end = start + 2 * width < count ? start + 2 * width : count;
-            size_t a = start, b = middle;
-            for (size_t k = start; k < end; k++) {
-                bool left = a < middle && (b >= end || !less(user, from[b], from[a]));
-                to[k] = left ? from[a++] : from[b++];
-            }
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != order) memcpy(order, from, count * sizeof *order);
-    return true;
-}
-
 void planner_sort_keys(planner_key *keys, size_t count, planner_key *room) {
     size_t differ = 0;
     bool sorted = true;
