@@ -106,6 +106,11 @@ static void print_bytes(const char *label, uint64_t bytes) {
 static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
     enum { MOST = 8 };
     char text[64];
+    if (view->group) {
+        printf("exchanged, first %s",
+               emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
+        return;
+    }
     for (uint32_t k = 0; k < view->prologue_count && k < MOST; k++) {
         printf("%s%s", k ? ", " : "prologue ",
                emit_place_print(&of->addresses[view->first + k], offset, text, sizeof text));

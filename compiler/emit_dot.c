@@ -122,10 +122,18 @@ static void emit_entries(dot_writer *writer, uint64_t first, uint32_t count, uin
 /* The table of a tensor whose address changes:
  *     v3 + 256 KiB
  *     first input 0 @0
- *     ptrs[2] = {@0, @262144} */
+ *     ptrs[2] = {@0, @262144}
+ * or of one in an exchanged buffer:
+ *     v3 + 256 KiB
+ *     exchanged, first @0 */
 static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
     const plan_view *view = &writer->of->views[address->index];
     emit_format(writer->out, "v%u + %s", address->index, size);
+    if (view->group) { /* by exchange it may be where another one was */
+        emit_text(writer->out, "<BR/>exchanged, first ");
+        emit_entries(writer, view->first, 1, address->offset);
+        return;
+    }
     if (view->prologue_count) {
         emit_text(writer->out, "<BR/>first ");
         emit_entries(writer, view->first, view->prologue_count, address->offset);

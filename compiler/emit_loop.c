@@ -58,6 +58,16 @@ static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
     return same_address(&source->address, &target->address) ? 0 : target->bytes;
 }
 
+/* In every iteration but the first ones this address is in a buffer that can be exchanged with this one. */
+static bool is_in_group(const plan *of, const plan_address *address, const plan_view *target) {
+    if (address->place != PLAN_PLACE_VIEW) return false;
+    const plan_view *view = &of->views[address->index];
+    if (view->group) return view->loop == target->loop && view->group == target->group;
+    for (uint32_t k = 0; k < view->period; k++)
+        if (!is_in_group(of, &of->addresses[view->first + view->prologue_count + k], target)) return false;
+    return true;
+}
+
 /* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the
  * last iteration leaves it there, and where the output is read in whatever place that was. */
 static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
@@ -66,6 +76,9 @@ static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t param
         return moved_bytes(of, parameter, output);
     if (target->place == PLAN_PLACE_NONE) return 0;
     if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
+    if (plan_is_exchanged(of, (uint32_t)(node - of->nodes), parameter, output) &&
+        is_in_group(of, address, &of->views[target->index]))
+        return 0;
     /* The only buffer: it is there but for loops of no iteration. */
     const plan_view *view = &of->views[address->index];
     plan_address always = plan_view_entry(of, address->index, view->prologue_count);

@@ -146,7 +146,8 @@ static bool add_note(const pass_memory *memory, map_notes *notes, pass_location 
         const pass_view *view = &memory->views[storage->index];
         for (uint32_t k = 0; k < view->prologue + view->period; k++) {
             const char *both =
-                k < view->prologue
+                view->group ? base_arena_format(arena, "%s, exchanged in \"%s\"", when, view->loop->name)
+                : k < view->prologue
                     ? base_arena_format(arena, "%s, iteration %u of \"%s\"", when, k, view->loop->name)
                     : base_arena_format(arena, "%s, iterations %u, %u, ... of \"%s\"", when, k,
                                         k + view->period, view->loop->name);
@@ -176,13 +177,15 @@ static bool find_notes(const pass_memory *memory, const ir_module *module, map_n
         const pass_view *view = &memory->views[storage->index];
         if (view->stride) continue; /* a slice: the storage is what is scanned or stacked */
         for (uint32_t k = 0; k < view->prologue + view->period; k++) {
-            const char *when = k < view->prologue
+            const char *when = view->group ? base_arena_format(arena, "\"%s\", by exchange", view->loop->name)
+                               : k < view->prologue
                                    ? base_arena_format(arena, "iteration %u of \"%s\"", k, view->loop->name)
                                    : base_arena_format(arena, "iterations %u, %u, ... of \"%s\"", k,
                                                        k + view->period, view->loop->name);
-            const char *label = k < view->prologue ? value->name
-                                                   : base_arena_format(arena, "%s [%u of %u]", value->name,
-                                                                       k - view->prologue, view->period);
+            const char *label = k < view->prologue || view->group
+                                    ? value->name
+                                    : base_arena_format(arena, "%s [%u of %u]", value->name,
+                                                        k - view->prologue, view->period);
             if (!when || !label ||
                 !add_note(memory, notes, view->entries[k], value->name, when, label, 0, arena))
                 return false;

@@ -233,11 +233,14 @@ static bool write_views(plan_writer *w) {
         plan_view *to = append(w, &w->views, 1);
         uint32_t count = from->prologue + from->period;
         if (!to) return false;
-        *to = (plan_view){.first = w->addresses.count,
-                          .prologue_count = from->prologue,
-                          .period = from->period,
-                          .stride = from->stride,
-                          .loop = w->node_number[from->loop->id.index]};
+        *to =
+            (plan_view){.first = w->addresses.count,
+                        .prologue_count = from->prologue,
+                        .period = from->period,
+                        .stride = from->stride,
+                        .loop = w->node_number[from->loop->id.index],
+                        .group = from->group,
+                        .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
         plan_address *entries = append(w, &w->addresses, count);
         for (uint32_t i = 0; entries && i < count; i++) {
             if (!place_address(w, from->entries[i], &entries[i])) return false;

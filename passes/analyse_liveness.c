@@ -6,7 +6,7 @@
  * condition live through all of a body, read or not. Scratch lives in its node's step. Sizes are rounded up
  * to RT_ALIGNMENT here.
  *
- * What lies in a view is live in all places of the view.
+ * What lies in a view is live in all places of the view, and in an exchanged buffer in all of the group.
  *
  * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
  */
@@ -36,6 +36,12 @@ static void touch_place(const pass_memory *memory, pass_location location, const
         /* Its places are in use while the loop runs, whoever reads it. */
         for (uint32_t i = 0; i < view->prologue + view->period; i++) {
             touch_place(memory, view->entries[i], view->loop, view->loop->graph, begins, numbers);
+        }
+        /* What lies in an exchanged buffer may be where any other of its group was. */
+        for (size_t v = 1; view->group && v < memory->view_count; v++) {
+            if (memory->views[v].group != view->group) continue;
+            touch_place(memory, memory->views[v].entries[0], node, graph, begins, numbers);
+            touch_place(memory, memory->views[v].entries[0], view->loop, view->loop->graph, begins, numbers);
         }
     }
     if (storage->place != PASS_PLACE_ARENA) return;

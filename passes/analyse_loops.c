@@ -34,6 +34,9 @@
  * Slices. What is scanned along the outermost axis is a view base + t * stride, and so is a slice that is
  * stacked.
  *
+ * Exchange. Where the output of a loop that may end after any iteration replaces a parameter of the loop around it, buffers
+ * are exchanged, not bytes: loop_exchange.h.
+ *
  * Buffers of a class are storages of the graph around the loop: live while it runs, from before it for
  * initial values made there, until after it for outputs.
  *
@@ -41,7 +44,7 @@
  * with their buffer where there is but one address. Loops go innermost first, so that an inner loop's buffers
  * are storages of the outer body.
  */
-#include "passes/loop_periods.h"
+#include "passes/loop_exchange.h"
 #include <string.h>
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
@@ -66,6 +69,11 @@ static bool make_buffers(loop_analysis *a) {
         class->buffers = BASE_ARRAY(a->arena, pass_storage_id, class->period);
         if (!class->buffers) return false;
         for (uint32_t i = 0; i < class->period; i++) {
+            if (class->exchanged_in) {
+                class->buffers[i] = loop_add_exchanged(a, class->exchanged_in, class->group, bytes, value);
+                if (!class->buffers[i].index) return false;
+                continue;
+            }
             pass_storage buffer = {.place = PASS_PLACE_ARENA,
                                    .graph = a->loop->graph,
                                    .value = value,
@@ -78,8 +86,7 @@ static bool make_buffers(loop_analysis *a) {
     return true;
 }
 
-/* The buffer in which instance t of the member lies. */
-static pass_storage_id buffer_of(loop_analysis *a, uint32_t index, int64_t t) {
+pass_storage_id loop_buffer_of(loop_analysis *a, uint32_t index, int64_t t) {
     int64_t shift;
     const loop_member *class = &a->members[loop_find_class(a, index, &shift)];
     return class->buffers[modulo(t + shift, class->period)];
@@ -115,16 +122,29 @@ static bool may_take_over(const loop_analysis *a, const ir_value *value) {
     return true;
 }
 
+/* The parameter lies in a buffer that inner loops exchange, and that belongs to this loop: where it is when the loop begins;
+ * storage zero otherwise. */
+static pass_storage_id first_exchanged(const loop_analysis *a, const loop_carried *c) {
+    const pass_view *view =
+        c->kind == LOOP_ORIGIN_OUTSIDE ? pass_memory_exchanged(a->memory, c->origin.storage) : NULL;
+    return view && view->loop == a->loop ? view->entries[0].storage : (pass_storage_id){0};
+}
+
 static void take_over_initials(loop_analysis *a) {
     for (uint32_t i = 0; i < a->carried_count; i++) {
         loop_carried *c = &a->carried[i];
-        if (c->kind != LOOP_ORIGIN_BODY || !may_take_over(a, c->initial)) continue;
+        pass_storage_id exchanged = first_exchanged(a, c);
+        if ((c->kind != LOOP_ORIGIN_BODY && !exchanged.index) || !may_take_over(a, c->initial)) continue;
         bool anywhere;
         if (!loop_leaves_anywhere(a->context, a->numbers, a->arena, c->initial, &anywhere)) {
             a->out_of_memory = true;
             return;
         }
         if (anywhere) continue;
+        if (exchanged.index) {
+            pass_memory_join(a->memory, exchanged, pass_memory_location(a->memory, c->initial).storage, 0);
+            continue;
+        }
         uint32_t index = a->member_of[c->origin.storage.index];
         /* Two parameters of one depth whose origins share bytes: only one initial value can be the instance
          * before the first. */
@@ -136,7 +156,14 @@ static void take_over_initials(loop_analysis *a) {
                      other->origin.offset < c->origin.offset + loop_bytes_of(c->initial) &&
                      c->origin.offset < other->origin.offset + loop_bytes_of(other->initial);
         }
-        pass_storage_id buffer = buffer_of(a, index, -(int64_t)c->depth);
+        for (uint32_t k = 0; k < a->carried_count; k++) { /* a parameter of the body around is there */
+            const loop_carried *other = &a->carried[k];
+            taken |=
+                other->kind == LOOP_ORIGIN_BODY && other->exchanged_in && other->begins &&
+                loop_buffer_of(a, a->member_of[other->origin.storage.index], -(int64_t)other->depth).index ==
+                    loop_buffer_of(a, index, -(int64_t)c->depth).index;
+        }
+        pass_storage_id buffer = loop_buffer_of(a, index, -(int64_t)c->depth);
         pass_location at = pass_memory_location(a->memory, c->initial);
         if (taken || at.storage.index == buffer.index ||
             c->origin.offset + loop_bytes_of(c->initial) > pass_memory_storage(a->memory, buffer)->bytes) {
@@ -149,24 +176,15 @@ static void take_over_initials(loop_analysis *a) {
 
 /* ---- views --------------------------------------------------------------------------------------------- */
 
-static uint32_t add_view(loop_analysis *a, const pass_view *view) {
-    pass_memory *memory = a->memory;
-    size_t needed = memory->view_count ? memory->view_count + 1 : 2;
-    pass_view *grown =
-        base_arena_grow(memory->arena, memory->views, &memory->view_capacity, needed, sizeof *grown);
-    if (memory->view_capacity < needed || (!grown && memory->view_capacity == 0)) return 0;
-    if (grown) memory->views = grown;
-    if (!memory->view_count) memory->view_count = 1;
-    memory->views[memory->view_count] = *view;
-    return (uint32_t)memory->view_count++;
-}
-
 /* Where parameter `index` lies in iteration t. */
 static pass_location parameter_at(loop_analysis *a, uint32_t index, uint64_t t) {
     const loop_carried *c = &a->carried[index];
     if (c->kind == LOOP_ORIGIN_CYCLE || t < c->depth) {
         for (; t > 0; t--) index = a->carried[index].next;
-        return pass_memory_location(a->memory, a->carried[index].initial);
+        pass_location at = pass_memory_location(a->memory, a->carried[index].initial);
+        /* An initial value that was made in an exchanged buffer is found through its view from then on. */
+        pass_storage_id exchanged = first_exchanged(a, &a->carried[index]);
+        return exchanged.index && exchanged.index == at.storage.index ? a->carried[index].origin : at;
     }
     if (c->kind == LOOP_ORIGIN_OUTSIDE) return pass_memory_resolve(a->memory, c->origin);
     if (c->kind == LOOP_ORIGIN_STACK) {
@@ -174,7 +192,8 @@ static pass_location parameter_at(loop_analysis *a, uint32_t index, uint64_t t) 
         slice.offset += (size_t)(c->stride * (int64_t)(t - c->depth));
         return pass_memory_resolve(a->memory, slice);
     }
-    pass_storage_id buffer = buffer_of(a, a->member_of[c->origin.storage.index], (int64_t)(t - c->depth));
+    pass_storage_id buffer =
+        loop_buffer_of(a, a->member_of[c->origin.storage.index], (int64_t)(t - c->depth));
     return pass_memory_resolve(a->memory, (pass_location){buffer, c->origin.offset});
 }
 
@@ -207,7 +226,7 @@ static bool put_storage(loop_analysis *a, pass_storage_id id, const pass_view *v
             return true;
         }
     }
-    uint32_t index = add_view(a, view);
+    uint32_t index = pass_memory_add_view(a->memory, view);
     pass_storage *storage = pass_memory_storage(a->memory, id);
     storage->place = PASS_PLACE_VIEW;
     storage->index = index;
@@ -221,7 +240,7 @@ static bool place_members(loop_analysis *a) {
         pass_view view = {.loop = a->loop, .period = period};
         view.entries = BASE_ARRAY(a->memory->arena, pass_location, period);
         if (!view.entries) return false;
-        for (uint32_t t = 0; t < period; t++) view.entries[t] = (pass_location){buffer_of(a, k, t), 0};
+        for (uint32_t t = 0; t < period; t++) view.entries[t] = (pass_location){loop_buffer_of(a, k, t), 0};
         if (!put_storage(a, (pass_storage_id){a->members[k].storage}, &view)) return false;
     }
     return true;
@@ -301,7 +320,10 @@ static bool is_left_alone(const loop_analysis *a, const pass_view *view, size_t 
     for (uint32_t i = 0; i < view->prologue + view->period; i++) {
         pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+        const pass_view *exchanged = pass_memory_exchanged(a->memory, at.storage);
         if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
+        if (exchanged && exchanged->loop == a->loop) continue; /* its group belongs to the loop alone */
+        if (storage->exchanged) return false;
         bool planned = storage->place == PASS_PLACE_ARENA || storage->place == PASS_PLACE_OUTPUT;
         if (!planned || storage->graph != a->loop->graph) return false;
         if (storage->carried_again || (storage->carried_by && storage->carried_by != a->loop))
@@ -374,6 +396,15 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
     if (!table_of(a, index, &view)) return false;
     pass_location at = pass_memory_location(a->memory, c->output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
+    /* What an inner loop exchanges for the sake of a loop further out is handed through. */
+    const pass_view *handed =
+        c->kind == LOOP_ORIGIN_OUTSIDE ? pass_memory_exchanged(a->memory, c->origin.storage) : NULL;
+    if (handed && handed->loop == a->loop) handed = NULL;
+    if (c->target.index || handed) {
+        pass_storage_id target = handed ? c->origin.storage : c->target;
+        if (!views) pass_memory_join(a->memory, target, at.storage, 0);
+        return true;
+    }
     if (at.offset || storage->bytes != loop_bytes_of(c->output) || storage->graph != a->loop->graph)
         return true;
     bool certain = trips >= 0 && c->kind == LOOP_ORIGIN_BODY && is_in_buffer(a, index, trips);
@@ -439,9 +470,11 @@ bool pass_carried_is_static(const ir_node *loop, uint32_t index) {
 /* ---- one loop ------------------------------------------------------------------------------------------ */
 
 static bool analyse_loop(loop_analysis *a) {
-    if (!loop_find_periods(a) || !make_buffers(a)) return false;
+    if (!loop_find_periods(a)) return false;
+    loop_find_exchanges(a);
+    if (!make_buffers(a)) return false;
     take_over_initials(a);
-    if (a->out_of_memory) return false;
+    if (a->out_of_memory || !loop_choose_targets(a)) return false;
     int64_t trips = pass_known_trips(a->loop);
     /* First those that have one place: what is written there later decides whether views can stay. */
     for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
@@ -458,6 +491,18 @@ static bool analyse_loop(loop_analysis *a) {
     }
     if (!place_members(a)) return false;
     return place_slices(a);
+}
+
+/* What outer loops have decided since can make a prologue say only what the cycle says. */
+static void shorten_views(pass_memory *memory) {
+    for (size_t v = 1; v < memory->view_count; v++) {
+        pass_view *view = &memory->views[v];
+        while (
+            view->prologue > 0 && view->stride == 0 &&
+            loop_same_location(pass_memory_resolve(memory, view->entries[view->prologue - 1]),
+                               pass_memory_resolve(memory, view->entries[view->prologue - 1 + view->period])))
+            view->prologue--;
+    }
 }
 
 base_status pass_analyse_loops(pass_context *context) {
@@ -482,5 +527,6 @@ base_status pass_analyse_loops(pass_context *context) {
         base_arena_free(&arena);
     }
     base_arena_free(&arena);
+    shorten_views(context->memory);
     return fine ? BASE_OK : base_fail_memory(context->report);
 }

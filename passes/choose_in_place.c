@@ -115,6 +115,8 @@ static bool lies_anywhere(const ir_value *value) {
     const ir_value *replacement = loop->graphs[0]->results[1 + value->index]->value;
     if (pass_known_trips(loop) <= 0 || replacement->graph != loop->graphs[0] || !replacement->node)
         return true;
+    /* An inner loop made it, and left it in one of several buffers. */
+    if (replacement->node->code == OP_LOOP && lies_anywhere(replacement)) return true;
     uint32_t results = 0; /* what is stacked as well is a slice of the stack */
     for (const ir_use *use = replacement->uses; use; use = use->next) results += !use->node;
     return results > 1;

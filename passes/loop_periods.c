@@ -70,6 +70,12 @@ static bool find_last_read(const loop_analysis *a, const ir_value *value, void *
     return true;
 }
 
+int64_t loop_last_left(const loop_analysis *a, pass_storage_id id) {
+    int64_t last = -1;
+    (void)visit_left(a, id, find_last_read, &last);
+    return last;
+}
+
 /* The first and last step of the body that touches a storage within one iteration; being a result does not
  * count. */
 static void touched_steps(const loop_analysis *a, pass_storage_id id, int64_t *first, int64_t *last) {

@@ -27,6 +27,12 @@ typedef struct loop_carried {
     pass_location origin; /* BODY: in the storage of the body; OUTSIDE: where the value lies */
     int64_t stride;       /* STACK: origin is where slice 0 is made, each further one lies so many bytes on */
     bool taken_over;      /* its initial value is made in a buffer of the class */
+    /* The output is what replaces a parameter of the body around, and gets there by exchange (loop_exchange.h). */
+    ir_node *exchanged_in;  /* the loop around it whose buffers these are; NULL: no exchange */
+    ir_value *replaced;     /* that parameter */
+    bool begins;            /* the initial value is that parameter, which nobody else reads from then on */
+    bool dead;              /* the parameter is read only before the loop begins */
+    pass_storage_id target; /* the buffer with which it is exchanged: where that parameter lies */
 } loop_carried;
 
 /* A storage of the body that holds a carried value. */
@@ -38,6 +44,8 @@ typedef struct loop_member {
     int64_t modulus;     /* of the representative: the period must divide it; 0: free */
     uint32_t period;     /* of the representative */
     pass_storage_id *buffers; /* of the representative */
+    ir_node *exchanged_in;    /* of the representative: its buffers are exchanged, in this loop around it */
+    uint32_t group;           /* of the representative: their group */
     ir_node *in_place;        /* the node that makes it over a parameter's bytes */
     uint32_t over;            /* that parameter's member */
     int64_t over_depth;
@@ -75,6 +83,10 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
  * is best read where it is. An estimate where inner loops are not analysed yet. False when memory runs out. */
 bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena,
                           const ir_value *value, bool *anywhere);
+
+/* The last step of the body in which what inner loops leave is read, as far as it may lie in this storage, with which they
+ * began; -1. */
+int64_t loop_last_left(const loop_analysis *a, pass_storage_id id);
 
 bool loop_same_location(pass_location a, pass_location b);
 /* The value has a size that is known now: so many bytes, 0 where it has none. */

@@ -19,6 +19,24 @@ pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage
     return (pass_storage_id){(uint32_t)memory->storage_count++};
 }
 
+uint32_t pass_memory_add_view(pass_memory *memory, const pass_view *view) {
+    size_t needed = memory->view_count ? memory->view_count + 1 : 2;
+    pass_view *grown =
+        base_arena_grow(memory->arena, memory->views, &memory->view_capacity, needed, sizeof *grown);
+    if (memory->view_capacity < needed || (!grown && memory->view_capacity == 0)) return 0;
+    if (grown) memory->views = grown;
+    if (!memory->view_count) memory->view_count = 1;
+    memory->views[memory->view_count] = *view;
+    return (uint32_t)memory->view_count++;
+}
+
+const pass_view *pass_memory_exchanged(const pass_memory *memory, pass_storage_id id) {
+    const pass_storage *storage = &memory->storages[id.index];
+    const pass_view *view =
+        storage->place == PASS_PLACE_VIEW && storage->index ? &memory->views[storage->index] : NULL;
+    return view && view->group ? view : NULL;
+}
+
 /* Grows a table that is indexed by ids from `from` to `to` entries. */
 static bool extend_table(base_arena *arena, void *table, size_t from, size_t to, size_t size) {
     void *grown = base_arena_alloc(arena, to, size);

@@ -73,6 +73,7 @@ typedef struct pass_storage {
     ir_node *carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL
                             otherwise */
     bool carried_again;  /* and those of another loop */
+    bool exchanged;      /* of a parameter that will lie in an exchanged buffer (loop_exchange.h) */
     size_t bytes; /* rounded up to RT_ALIGNMENT by analyse-liveness; exact before. In the arena without a
                             size in the value's type: room (reserve-growth) */
     int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
@@ -98,6 +99,9 @@ typedef struct pass_view {
     ir_node *loop;
     uint32_t prologue, period; /* period: the repeat length, at least 1 */
     int64_t stride; /* bytes; not 0 only for slices of what is scanned or stacked, whose period is 1 */
+    uint32_t
+        group; /* not 0: an exchanged buffer, which may trade places with the others of the loop's group; then
+                       there is one entry, where it is when the loop begins */
     pass_location *entries; /* prologue + period of them */
 } pass_view;
 
@@ -122,6 +126,7 @@ typedef struct pass_memory {
     size_t *buffer_bound; /* by graph id: lower bound of that frame */
     pass_view *views;     /* [0] is unused */
     size_t view_count, view_capacity;
+    uint32_t group_count; /* groups of exchanged buffers are numbered from 1 */
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
     size_t lower_bound_bytes;
@@ -195,6 +200,10 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena);
 bool pass_memory_extend(pass_memory *memory, const ir_module *module);
 /* A storage without a value: scratch, or the buffer of sub-graphs. Zero when memory runs out. */
 pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage);
+/* One more view; its number, 0 when memory runs out. */
+uint32_t pass_memory_add_view(pass_memory *memory, const pass_view *view);
+/* The view, if the storage is an exchanged buffer; NULL otherwise. */
+const pass_view *pass_memory_exchanged(const pass_memory *memory, pass_storage_id id);
 /* Where a value lies, parts followed to the storage that stands for itself. Storage zero: nowhere. */
 pass_location pass_memory_location(const pass_memory *memory, const ir_value *value);
 pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id);

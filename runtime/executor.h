@@ -137,12 +137,28 @@ typedef struct rt_loop_view {
     uint32_t view;
     uint32_t prologue, period;
     int64_t stride;
+    bool exchanged;
     unsigned char **table; /* prologue + period pointers */
 } rt_loop_view;
 
+/* An output that lies in an exchanged buffer of a loop further out (plan.h). */
+typedef struct rt_exchange {
+    uint32_t from; /* the parameter */
+    uint32_t view; /* the buffer in which the output lies */
+    size_t bytes;
+    const uint32_t *group; /* the views of its group */
+    uint32_t count;
+    unsigned char *at; /* while they are exchanged: where the parameter is */
+    bool copied;
+} rt_exchange;
+
 typedef struct rt_step_loop {
-    rt_loop_view *views;
+    rt_loop_view *views; /* exchanged buffers first: others refer to them */
     uint32_t view_count;
+    rt_exchange *exchanges;
+    uint32_t exchange_count;
+    struct rt_step_loop *around; /* while it runs: the next loop further out that runs; NULL: none */
+    int64_t iteration;           /* while it runs */
     uint32_t body;
     uint32_t trip_count, condition;                    /* PLAN_ABSENT: none */
     uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */
@@ -215,10 +231,11 @@ struct ouro_session {
     size_t patch_count, patch_capacity;
     uint32_t *view_patches;    /* by view: the first place that points into it; PLAN_ABSENT: none */
     unsigned char **view_data; /* by view: where it is now */
+    rt_step_loop *innermost;   /* of the loops that run; NULL: none does */
     rt_binding *inputs, *outputs;
     bool has_dynamic;
     rt_shapes *shapes; /* NULL: no extents are open */
-    bool ran; /* the outputs are those of a run */
+    bool ran;          /* the outputs are those of a run */
     rt_pool pool;
     base_report report; /* of the run */
     bool placed;        /* the report names the node already */

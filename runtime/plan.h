@@ -14,6 +14,9 @@
  * prologue_count, then entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the
  * body of the view's loop t is the number of the iteration, behind the loop the number of iterations that
  * have run. An entry is an address again, maybe of the view of an enclosing loop, or of one that has ended before.
+ *                            A view of a group is an exchanged buffer: a whole piece of the arena, which may trade places with
+ *                            the others of the group while its loop runs; when the loop begins each is where its entry
+ *                            says. Only tensors in such views see that; nothing else lies in these bytes meanwhile
  *   dynamic                  size known at run time only: the session's run-time allocator; but for what grows in a
  *                            loop and has room: that is at the arena + offset
  *
@@ -29,6 +32,10 @@
  * i, 0 first. At the end: moves carried parameter i to output i, 0 first. Parameters and outputs with place
  * NONE are left out.
  *
+ * Where an output lies in an exchanged buffer of a loop further out, that buffer and the one of its group in which the parameter
+ * is trade places; then nothing is copied. All do so at once, after what is copied elsewhere. Only a parameter that is somewhere
+ * else, or has been traded already, is copied into the buffer.
+ *
  * Words as in passes/passes.h. A slot is an index into `tensors`, PLAN_ABSENT for an absent optional one.
  */
 #ifndef OURO_PLAN_H
@@ -37,7 +44,7 @@
 #include "ir/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 3, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 4, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
 
@@ -158,7 +165,9 @@ typedef struct plan_view {
     uint32_t period;         /* the repeat length, at least 1 */
     int64_t stride;          /* bytes; 0 unless period is 1: slices of what is scanned or stacked */
     uint32_t loop;           /* the node whose iterations count */
-    uint32_t reserved;
+    uint32_t
+        group; /* not 0: an exchanged buffer of this group of the loop; period 1, no prologue, in the arena */
+    uint64_t bytes; /* of an exchanged buffer, of each in its group; 0 otherwise */
 } plan_view;
 
 typedef struct plan_interface {
@@ -248,6 +257,9 @@ bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index,
 /* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may
  * lie in a view of an enclosing loop again. */
 plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
+/* The output of a loop, node `loop`, is a whole exchanged buffer of a loop around it, and the parameter in a view: at the end
+ * buffers trade places. */
+bool plan_is_exchanged(const plan *of, uint32_t loop, uint32_t parameter, uint32_t output);
 /* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);

@@ -101,11 +101,15 @@ bool replay_spend(replay *r, uint64_t work) {
            replay_fail(r, "its loops are nested too deep, or it is too large, to be verified");
 }
 
-/* The address as it is now: views followed with the counters of their loops. */
-static plan_address follow(const replay *r, plan_address address) {
+/* The address as it is now: views followed with the counters of their loops. *room: where the last of them is an exchanged
+ * buffer, the bytes of that from there on; UINT64_MAX otherwise. */
+static plan_address follow(const replay *r, plan_address address, uint64_t *room) {
+    *room = UINT64_MAX;
     while (address.place == PLAN_PLACE_VIEW) {
         uint64_t offset = address.offset;
-        address = plan_view_entry(r->of, address.index, r->counters[r->of->views[address.index].loop]);
+        const plan_view *view = &r->of->views[address.index];
+        if (view->group) *room = offset < view->bytes ? view->bytes - offset : 0;
+        address = plan_view_entry(r->of, address.index, r->counters[view->loop]);
         address.offset += offset;
     }
     return address;
@@ -184,6 +188,15 @@ bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *tr
 static bool add_view_bounds(replay *r, bound_list *list, plan_address address, uint64_t bytes) {
     if (address.place != PLAN_PLACE_VIEW) return add_bounds(r, list, &address, bytes);
     const plan_view *view = &r->of->views[address.index];
+    /* What is in an exchanged buffer may come to lie in any of its group. */
+    for (uint64_t v = 0; view->group && v < r->of->header->views.count; v++) {
+        const plan_view *other = &r->of->views[v];
+        plan_address there = r->of->addresses[other->first];
+        if (!replay_spend(r, 1)) return false;
+        if (other->loop != view->loop || other->group != view->group) continue;
+        there.offset += address.offset;
+        if (!add_bounds(r, list, &there, bytes)) return false;
+    }
     uint64_t count = (uint64_t)view->prologue_count + view->period;
     if (view->stride) count = plan_loop_horizon(r->of, view->loop, MOST_ITERATIONS) + 1;
     if (count < REPLAYED_ITERATIONS + 1 && view->stride) count = REPLAYED_ITERATIONS + 1;
@@ -204,11 +217,13 @@ static bool add_view_bounds(replay *r, bound_list *list, plan_address address, u
 
 static void place_span(replay *r, uint32_t slot) {
     const plan_tensor *tensor = &r->of->tensors[slot];
-    if (!plan_tensor_room(r->of, slot, &r->where[slot])) r->where[slot] = follow(r, tensor->address);
+    uint64_t room = UINT64_MAX;
+    if (!plan_tensor_room(r->of, slot, &r->where[slot])) r->where[slot] = follow(r, tensor->address, &room);
+    r->through[slot] = room != UINT64_MAX;
     r->spans[slot] = (span){0, 0, 0};
     if (!replay_in_map(&r->where[slot]) || !tensor->bytes) return;
     r->spans[slot].address = map_address(r, &r->where[slot]);
-    if (!in_space(r, &r->where[slot], tensor->bytes)) {
+    if (!in_space(r, &r->where[slot], tensor->bytes) || tensor->bytes > room) {
         r->spans[slot].first = r->spans[slot].last = SIZE_MAX;
         return;
     }
@@ -231,10 +246,17 @@ static bool map_spans(replay *r) {
     r->views = BASE_ARRAY(&r->arena, uint32_t, tensors);
     r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes);
     r->running = BASE_ARRAY(&r->arena, bool, nodes);
+    r->exchanging = BASE_ARRAY(&r->arena, bool, nodes);
+    r->through = BASE_ARRAY(&r->arena, bool, tensors);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
     bound_list list = {0};
-    if (!r->spans || !r->where || !r->views || !r->counters || !r->running || !r->scratches)
+    if (!r->spans || !r->where || !r->views || !r->counters || !r->running || !r->exchanging || !r->through ||
+        !r->scratches)
         return replay_fail_memory(r);
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        const plan_view *view = &of->views[r->buffers[i].view];
+        if (!add_bounds(r, &list, &of->addresses[view->first], view->bytes)) return false;
+    }
     for (size_t i = 0; i < tensors; i++) {
         if (of->tensors[i].address.place == PLAN_PLACE_VIEW) r->views[r->view_count++] = (uint32_t)i;
         plan_address address;
@@ -248,6 +270,7 @@ static bool map_spans(replay *r) {
         if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
     }
     if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return replay_fail_memory(r);
+    replay_map_exchanged(r);
     for (size_t i = 0; i < tensors; i++) place_span(r, (uint32_t)i);
     for (size_t i = 0; i < nodes; i++) {
         if (!of->nodes[i].scratch_bytes) continue;
@@ -372,6 +395,7 @@ static bool verify_place(replay *r, uint32_t slot) {
     size_t first = r->spans[slot].first;
     if (first == SIZE_MAX)
         return replay_fail(r, "tensor \"%s\" lies outside of its memory", replay_name_of(r, slot));
+    if (!r->through[slot] && !replay_check_apart(r, &r->spans[slot], replay_name_of(r, slot))) return false;
     for (size_t i = 0; i < is->count; i++) {
         uint64_t end = position + pieces[i].length;
         size_t last = i + 1 == is->count ? r->spans[slot].last : plan_bytes_bound(&r->bytes, end);
@@ -392,7 +416,14 @@ static bool verify_place(replay *r, uint32_t slot) {
 static void enter_phase(replay *r, uint32_t slot, const phase *of) {
     r->where[slot] = of->where;
     r->spans[slot] = of->at;
+    r->through[slot] = of->through;
     r->contents[slot] = of->is;
+}
+
+bool replay_verify_phase(replay *r, uint32_t slot, const phase *of) {
+    if (is_constant(r, slot)) return true;
+    enter_phase(r, slot, of);
+    return verify_place(r, slot);
 }
 
 /* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
@@ -424,6 +455,17 @@ bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag)
     return plan_bytes_write(&r->bytes, first, last, tag) || replay_fail_memory(r);
 }
 
+/* Where the tensor lies does not depend on how often a loop ran that has ended: that can only be read. */
+static bool is_settled(const replay *r, uint32_t slot) {
+    plan_address address = r->of->tensors[slot].address;
+    while (address.place == PLAN_PLACE_VIEW) {
+        uint32_t loop = r->of->views[address.index].loop;
+        if (!r->running[loop]) return false;
+        address = plan_view_entry(r->of, address.index, r->counters[loop]);
+    }
+    return true;
+}
+
 /* The tensor is made: an identity of its own where it lies. */
 bool replay_write(replay *r, uint32_t slot) {
     const plan_tensor *tensor = &r->of->tensors[slot];
@@ -441,6 +483,11 @@ bool replay_write(replay *r, uint32_t slot) {
         return replay_fail(r, "tensor \"%s\" would be written outside of its memory",
                            replay_name_of(r, slot));
     }
+    if (!is_settled(r, slot)) {
+        return replay_fail(r, "tensor \"%s\" would be written wherever an earlier loop ended",
+                           replay_name_of(r, slot));
+    }
+    if (!r->through[slot] && !replay_check_apart(r, &r->spans[slot], replay_name_of(r, slot))) return false;
     uint32_t *owners =
         base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
     if (!owners) return replay_fail_memory(r);
@@ -653,7 +700,8 @@ static bool check_scratch(replay *r, const plan_node *node) {
             return replay_fail(r, "its scratch (%s) overlaps tensor \"%s\"", place, replay_name_of(r, slot));
         }
     }
-    return replay_write_span(r, scratch->first, scratch->last, (plan_bytes_tag){0});
+    return replay_check_apart(r, scratch, "scratch") &&
+           replay_write_span(r, scratch->first, scratch->last, (plan_bytes_tag){0});
 }
 
 static bool replay_run(replay *r, const plan_node *node) {
@@ -780,7 +828,7 @@ static bool replay_plan(replay *r) {
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
     if (!r->phases || !r->contents || !r->defined || !r->epochs) return replay_fail_memory(r);
-    if (!map_outputs(r) || !map_spans(r)) return false;
+    if (!map_outputs(r) || !replay_find_exchanged(r) || !map_spans(r)) return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     r->epochs[0] = ++r->epoch;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {

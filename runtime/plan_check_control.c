@@ -69,6 +69,7 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
         if (output == PLAN_ABSENT || is_grown_in(r, form, i)) continue; /* it is there already */
+        if (plan_is_exchanged(r->of, (uint32_t)(node - r->of->nodes), parameter, output)) continue;
         if (is_moving(r, node, output) && !replay_is_same_place(r, parameter, output)) {
             valid =
                 replay_fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",
@@ -77,7 +78,8 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
             valid = replay_move(r, parameter, output);
         }
     }
-    valid = valid && replay_verify_all(r, form->outputs, node->output_count);
+    valid =
+        valid && replay_exchange(r, node, form) && replay_verify_all(r, form->outputs, node->output_count);
     plan_bytes_take_back(&r->bytes, mark);
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t output = form->outputs[i];
@@ -87,11 +89,11 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
         uint64_t which =
             k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
         const phase_list *phases = &r->phases[output];
-        phase here = {which, 0, r->where[output], r->spans[output], r->contents[output]};
+        phase here = {which, 0, r->where[output], r->spans[output], r->through[output], r->contents[output]};
         if (!phases->count) valid = put_end(r, &r->ends[i], &here);
         for (uint64_t j = 0; j < phases->count && valid; j++) {
             const phase *from = &phases->items[j];
-            here = (phase){which, j + 1, from->where, from->at, from->is};
+            here = (phase){which, j + 1, from->where, from->at, from->through, from->is};
             valid = put_end(r, &r->ends[i], &here);
         }
     }
@@ -119,6 +121,7 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        if (!replay_spread(r, node, &ends[i], r->of->tensors[output].bytes, since)) return false;
         for (uint64_t k = 0; k < ends[i].count; k++) {
             phase *end = &ends[i].items[k];
             if (!replay_was_written(r, since, until, &end->at)) continue;
@@ -361,6 +364,7 @@ bool replay_loop(replay *r, const plan_node *node) {
     for (uint32_t i = 0; i < form.carried; i++) {
         if (!replay_move(r, form.initial[i], form.parameters[2 + i])) return false;
     }
+    r->exchanging[node - r->of->nodes] = true;
     /* While the loop runs the stacked outputs belong to it, slice by slice. */
     for (uint32_t i = 0; i < form.scan_outputs; i++) {
         uint32_t stacked = form.outputs[form.carried + i];
@@ -397,7 +401,7 @@ bool replay_loop(replay *r, const plan_node *node) {
         if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
     }
     r->ends = outer_ends;
-    r->running[node - r->of->nodes] = false;
+    r->running[node - r->of->nodes] = r->exchanging[node - r->of->nodes] = false;
     uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
     if (!fixed) return replay_fail_memory(r);
     for (uint64_t i = 0; i < node->output_count; i++) {

@@ -2,6 +2,7 @@
  *
  *   plan_check.c           contents, places, reading and writing; steps that run and that view
  *   plan_check_control.c   branches and loops
+ *   plan_check_exchange.c  buffers that trade places when a loop is left
  *
  * Functions that return bool return false after a report.
  */
@@ -39,6 +40,7 @@ typedef struct phase {
         of; /* of the view's table; the phase of what lies there, from 1, if that has phases, too */
     plan_address where;
     span at;
+    bool through; /* the place is in an exchanged buffer, and found through its view */
     content is;
 } phase;
 
@@ -47,6 +49,12 @@ typedef struct phase_list {
     uint64_t count; /* 0: it has one place */
     size_t capacity;
 } phase_list;
+
+/* A view that is an exchanged buffer. */
+typedef struct exchanged_buffer {
+    uint32_t view;
+    span at; /* all of it */
+} exchanged_buffer;
 
 typedef struct written_span {
     size_t first, last;
@@ -60,7 +68,11 @@ typedef struct replay {
     plan_address *where; /* by slot: its address now, views followed */
     uint64_t *counters;  /* by node: the iteration of a loop */
     bool *running;       /* by node: the loop has begun and not ended */
-    uint32_t *views;     /* slots of tensors whose address is a view */
+    bool *exchanging;    /* by node: from then on its exchanged buffers may not be where they were at first */
+    bool *through; /* by slot: where it lies now is in an exchanged buffer, and was found through its view */
+    exchanged_buffer *buffers;
+    size_t buffer_count;
+    uint32_t *views; /* slots of tensors whose address is a view */
     size_t view_count;
     span *spans;        /* by slot: of tensors in the arena and in outputs; where they lie now */
     span *scratches;    /* by node */
@@ -115,6 +127,8 @@ void replay_define(replay *r, uint32_t slot, content is);
 bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part);
 /* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
 bool replay_verify(replay *r, uint32_t slot);
+/* The same for one of the places where it may lie, or for its only one. */
+bool replay_verify_phase(replay *r, uint32_t slot, const phase *of);
 /* These bytes of the map get this tag. */
 bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag);
 /* The tensor is made: an identity of its own where it lies. */
@@ -127,6 +141,19 @@ plan_address replay_source(const replay *r, uint32_t slot);
 bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slot);
 /* Their bytes overlap. */
 bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b);
+/* Follows the bounds of exchanged buffers, once the map of bytes is made. */
+void replay_map_exchanged(replay *r);
+/* All that exchanged buffers are said to be: whole pieces of the arena, apart from each other, of a loop. */
+bool replay_find_exchanged(replay *r);
+/* Bytes of the map that are read or written other than through the view of a buffer: while loops exchange buffers, they are
+ * not these. `what` names the reader in a message. */
+bool replay_check_apart(replay *r, const span *at, const char *what);
+/* The end of a loop, for outputs that are exchanged: they are what the parameters are, all at once; the buffers in which these
+ * were hold nothing that anybody knows. */
+bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form);
+/* Behind the loop whose buffers they are, what lies in one may be in each other of its group that was exchanged since: a
+ * phase more for each. */
+bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes, size_t since);
 /* A value is handed over, as the executor does between graphs (plan.h). */
 bool replay_move(replay *r, uint32_t from, uint32_t to);
 /* Bytes of the span were written since. */

@@ -742,13 +742,17 @@ static bool check_view_loops(checker *c) {
     for (uint64_t v = 0; v < of->header->views.count; v++) {
         const plan_view *view = &of->views[v];
         if (view->loop >= of->header->nodes.count || plan_node_code(of, &of->nodes[view->loop]) != OP_LOOP ||
-            (view->stride && view->period != 1) || view->prologue_count > MOST_ENTRIES ||
+            (view->stride && view->period != 1) ||
+            (view->group && (view->period != 1 || view->prologue_count || view->stride)) ||
+            (view->group == 0) != (view->bytes == 0) || view->prologue_count > MOST_ENTRIES ||
             view->period > MOST_ENTRIES) {
             return fail(c, "view %" PRIu64 " belongs to no loop", v);
         }
         for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++) {
             const plan_address *entry = &of->addresses[view->first + i];
             if (entry->place != PLAN_PLACE_VIEW) continue;
+            if (of->views[entry->index].group && of->views[entry->index].loop == view->loop && !view->group)
+                continue; /* an exchanged buffer of the loop itself lies in the arena */
             if (of->views[entry->index].loop >= of->header->nodes.count ||
                 (!is_inside(c, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
                  !ends_before(c, of->views[entry->index].loop, view->loop))) {

@@ -222,6 +222,16 @@ plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
     return address;
 }
 
+bool plan_is_exchanged(const plan *of, uint32_t loop, uint32_t parameter, uint32_t output) {
+    const plan_address *address = &of->tensors[output].address;
+    if (of->tensors[parameter].address.place != PLAN_PLACE_VIEW || address->place != PLAN_PLACE_VIEW ||
+        address->offset || !of->views[address->index].group)
+        return false;
+    for (uint32_t graph = of->nodes[loop].graph; graph; graph = of->nodes[of->graphs[graph].owner].graph)
+        if (of->graphs[graph].owner == of->views[address->index].loop) return true;
+    return false;
+}
+
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {
     uint64_t prologue = 0, multiple = 1;
     for (uint64_t v = 0; v < of->header->views.count; v++) {

@@ -30,7 +30,9 @@ typedef struct scope {
     program *of;
     int visible[VALUES];
     int count;
-    statement *loop; /* the innermost around */
+    statement *loop;                 /* the innermost around */
+    int left[VALUES], begun[VALUES]; /* what loops of this very block carried, and what it was first */
+    int left_count;
     int depth;
 } scope;
 
@@ -58,6 +60,26 @@ static int pick(scope *s, kind what) {
     return what == FLAG ? YES + below(s->of, 2) : what == MATRIX ? MATRIX_0 : ROW_0;
 }
 
+/* Often what an inner loop left: whole chains of loops hand on one state. */
+static int pick_result(scope *s, kind what, int parameter) {
+    for (int i = s->left_count; i-- > 0 && below(s->of, 4);)
+        if (s->begun[i] == parameter) return s->left[i];
+    for (int tries = 0; tries < 2 && s->left_count && below(s->of, 2); tries++) {
+        int value = s->left[below(s->of, s->left_count)];
+        if (s->of->kinds[value] == what) return value;
+    }
+    return pick(s, what);
+}
+
+/* Often a state of the loop around. */
+static int pick_initial(scope *s, kind what) {
+    if (s->loop && s->loop->carried && below(s->of, 3) == 0) {
+        int value = s->loop->parameters[below(s->of, s->loop->carried)];
+        if (s->of->kinds[value] == what) return value;
+    }
+    return pick(s, what);
+}
+
 static kind any_kind(scope *s) {
     return below(s->of, 2) ? ROW : MATRIX;
 }
@@ -76,10 +98,11 @@ static void make_loop(scope *s, statement *loop) {
     if (loop->carried + loop->stacks == 0) loop->carried = 1;
     scope inner = *s;
     inner.loop = loop;
+    inner.left_count = 0;
     inner.depth++;
     for (int i = 0; i < loop->carried; i++) {
         kind what = any_kind(s);
-        loop->initial[i] = pick(s, what);
+        loop->initial[i] = pick_initial(s, what);
         see(&inner, loop->parameters[i] = make_value(of, what));
     }
     for (int i = 0; i < loop->scans; i++) {
@@ -94,7 +117,8 @@ static void make_loop(scope *s, statement *loop) {
     for (int i = 0; i < loop->carried; i++) {
         kind what = of->kinds[loop->parameters[i]];
         int other = loop->parameters[below(of, loop->carried)];
-        body->results[i] = permuted && of->kinds[other] == what ? other : pick(&inner, what);
+        body->results[i] =
+            permuted && of->kinds[other] == what ? other : pick_result(&inner, what, loop->parameters[i]);
     }
     for (int i = 0; i < loop->stacks; i++) {
         body->results[loop->carried + i] = pick(&inner, ROW);
@@ -105,8 +129,11 @@ static void make_loop(scope *s, statement *loop) {
     }
     body->result_count = loop->carried + loop->stacks;
     body->again = loop->counted || below(of, 2) ? 0 : pick(&inner, FLAG);
-    for (int i = 0; i < loop->carried; i++)
+    for (int i = 0; i < loop->carried; i++) {
         see(s, loop->outputs[i] = make_value(of, of->kinds[loop->parameters[i]]));
+        s->begun[s->left_count] = loop->initial[i];
+        s->left[s->left_count++] = loop->outputs[i];
+    }
     for (int i = 0; i < loop->stacks; i++)
         see(s, loop->outputs[loop->carried + i] = make_value(of, loop->counted ? MATRIX : ROW));
 }
@@ -118,6 +145,7 @@ static void make_branch(scope *s, statement *branch) {
     for (int i = 0; i < count; i++) kinds[i] = any_kind(s);
     for (int b = 0; b < 2; b++) {
         scope inner = *s;
+        inner.left_count = 0;
         inner.depth++;
         make_block(&inner, &branch->blocks[b], 4);
         branch->blocks[b].result_count = count;

@@ -31,6 +31,9 @@ typedef struct judge {
     uint64_t seed;
 } judge;
 
+/* How many plans have buffers that are exchanged. */
+static uint64_t exchanging;
+
 typedef struct running {
     unsigned char *bytes;
     ouro_plan *plan;
@@ -64,6 +67,10 @@ static bool start(running *r, const char *text, const char *allocator, judge *by
     if (!fine) return false;
     if (ouro_plan_open(r->bytes, size, &r->plan, &error) == OURO_OK &&
         ouro_session_new(r->plan, &session_options, &r->session, &error) == OURO_OK) {
+        const plan *of = rt_plan_of(r->plan);
+        bool exchanged = false;
+        for (uint64_t v = 0; v < of->header->views.count; v++) exchanged |= of->views[v].group != 0;
+        exchanging += exchanged;
         return true;
     }
     snprintf(by->message, sizeof by->message, "%s: %s", allocator, error.message);
@@ -256,7 +263,9 @@ static void random_programs_agree(void **state) {
         tried += !long_winded;
         program_free(of);
     }
-    printf("%" PRIu64 " programs, seeds to %" PRIu64 "\n", tried, seed - 1);
+    printf("%" PRIu64 " programs, seeds to %" PRIu64 "; %" PRIu64 " plans exchange buffers\n", tried,
+           seed - 1, exchanging);
+    if (tried >= PROGRAMS) assert_true(exchanging > 0);
 }
 
 int main(void) {
