@@ -116,6 +116,35 @@ static bool is_within(const plan *of, uint32_t inner, uint32_t outer) {
     return true;
 }
 
+/* The address in iteration t of the loop whose view it is. */
+static plan_address address_at(const plan *of, const plan_address *address, uint64_t t) {
+    if (address->place != PLAN_PLACE_VIEW || of->views[address->index].group) return *address;
+    plan_address at = plan_view_entry(of, address->index, t);
+    at.offset += address->offset;
+    return at;
+}
+
+uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
+    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_VIEW)) return 0;
+    uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return 0;
+    const plan_address *source = &of->tensors[from].address, *target = &of->tensors[to].address;
+    uint64_t first = 0, count = 1;
+    for (int i = 0; i < 2; i++) {
+        const plan_address *address = i ? target : source;
+        if (address->place != PLAN_PLACE_VIEW) continue;
+        const plan_view *view = &of->views[address->index];
+        if (view->prologue_count > first) first = view->prologue_count;
+        count = common_multiple(count, view->period);
+    }
+    /* Behind the first iterations it is there already. */
+    for (uint64_t t = first; t < first + count; t++) {
+        plan_address is = address_at(of, source, t), there = address_at(of, target, t);
+        if (!same_address(&is, &there) || is.place == PLAN_PLACE_DYNAMIC) return of->tensors[to].bytes;
+    }
+    return 0;
+}
+
 /* What Copy nodes of a graph and of its branches copy; of several branches the one that copies most. */
 static uint64_t copy_bytes(const plan *of, uint32_t index) {
     const plan_graph *graph = &of->graphs[index];
@@ -123,10 +152,7 @@ static uint64_t copy_bytes(const plan *of, uint32_t index) {
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
         uint64_t most = 0;
-        if (is_node(of, node, "Copy") && node->output_count && !(node->flags & PLAN_NODE_VIEW)) {
-            uint32_t slot = of->slots[node->outputs];
-            bytes += slot == PLAN_ABSENT ? 0 : of->tensors[slot].bytes;
-        }
+        bytes += emit_loop_copied(of, node);
         for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++) {
             uint64_t branch = copy_bytes(of, node->first_graph + g);
             if (branch > most) most = branch;

@@ -20,6 +20,9 @@ typedef struct emit_loop {
  * where it is no loop. */
 bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);
 
+/* The bytes that a Copy node copies in each iteration, but for the first ones: 0 where they lie there already, and of
+ * other nodes. */
+uint64_t emit_loop_copied(const plan *of, const plan_node *node);
 /* The view of this loop that a tensor's address is, of the views of loops within others the innermost; NULL
  * where the address does not change with its iterations. */
 const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop);

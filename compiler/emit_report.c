@@ -27,14 +27,11 @@ static void emit_copy_nodes(emit_buffer *json, const plan *of, uint32_t index) {
     const plan_graph *graph = &of->graphs[index];
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
-        if (is_node(of, node, "Copy") && node->output_count && !(node->flags & PLAN_NODE_VIEW)) {
-            uint32_t slot = of->slots[node->outputs];
+        if (emit_loop_copied(of, node)) {
             bool limit = strcmp(text_of(of, node->name), "max-unroll") == 0;
-            if (slot != PLAN_ABSENT && of->tensors[slot].bytes) {
-                emit_copy(json, of, slot, "iteration",
-                          limit ? "it would be kept for more iterations than --max-unroll allows"
-                                : "a result that another place holds already");
-            }
+            emit_copy(json, of, of->slots[node->outputs], "iteration",
+                      limit ? "it would be kept for more iterations than --max-unroll allows"
+                            : "a result that another place holds already");
         }
         for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++)
             emit_copy_nodes(json, of, node->first_graph + g);

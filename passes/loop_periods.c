@@ -27,13 +27,12 @@ static int64_t use_step(const loop_analysis *a, const ir_use *use) {
     return use->graph == a->body ? a->steps : pass_step_in(a->body, use->graph->owner, a->numbers);
 }
 
-/* One of the places of the view is in this storage, through views of other loops, too. */
-static bool reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id) {
+bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id) {
     for (uint32_t i = 0; i < view->prologue + view->period; i++) {
         pass_storage_id at = pass_memory_resolve(memory, view->entries[i]).storage;
         const pass_storage *storage = &memory->storages[at.index];
         if (at.index == id.index) return true;
-        if (storage->place == PASS_PLACE_VIEW && reaches(memory, &memory->views[storage->index], id))
+        if (storage->place == PASS_PLACE_VIEW && loop_view_reaches(memory, &memory->views[storage->index], id))
             return true;
     }
     return false;
@@ -46,7 +45,7 @@ static bool visit_left(const loop_analysis *a, pass_storage_id id,
     const pass_memory *memory = a->memory;
     for (size_t v = 1; v < memory->view_count; v++) {
         const pass_view *view = &memory->views[v];
-        if (view->loop->graph != a->body || !reaches(memory, view, id)) continue;
+        if (view->loop->graph != a->body || !loop_view_reaches(memory, view, id)) continue;
         for (uint32_t i = 0; i < view->loop->output_count; i++) {
             const ir_value *output = view->loop->outputs[i];
             if (!output) continue;
@@ -386,6 +385,27 @@ static bool reads_twin(const loop_analysis *a, const ir_node *node, uint32_t ind
     return false;
 }
 
+/* Member `of`, which the node makes, lies over carried parameter `index` from now on, if a period fits. */
+static bool join_on_trial(loop_analysis *a, uint32_t of, const ir_node *node, uint32_t index) {
+    const loop_carried *c = &a->carried[index];
+    loop_member *m = &a->members[of], *saved = BASE_ARRAY(a->arena, loop_member, a->member_count);
+    const uint32_t over = a->member_of[c->origin.storage.index];
+    if (!saved) {
+        a->out_of_memory = true;
+        return false;
+    }
+    memcpy(saved, a->members, a->member_count * sizeof *saved);
+    m->in_place = (ir_node *)node;
+    m->over = over;
+    m->over_depth = c->depth;
+    join_classes(a, of, over, c->depth);
+    int64_t shift, period = find_period(a, loop_find_class(a, of, &shift)),
+                   limit = pass_unroll_limit(a->context->options);
+    if (period && period <= limit) return true;
+    memcpy(a->members, saved, a->member_count * sizeof *saved);
+    return false;
+}
+
 /* Tries to make the storage of `m` over input `input` of the node that begins it. */
 static bool try_in_place(loop_analysis *a, uint32_t of, const ir_node *node, uint32_t input) {
     loop_member *m = &a->members[of];
@@ -413,22 +433,47 @@ static bool try_in_place(loop_analysis *a, uint32_t of, const ir_node *node, uin
             !reads_only(a, node, input, from.storage) || reads_twin(a, node, i)) {
             return false;
         }
-        /* Taken on trial: kept only if a period fits. */
-        loop_member *saved = BASE_ARRAY(a->arena, loop_member, a->member_count);
-        if (!saved) {
-            a->out_of_memory = true;
-            return false;
+        return join_on_trial(a, of, node, i);
+    }
+    return false;
+}
+
+/* In a step of the body, nothing outside of this node's branches reads the parameter, nor what inner loops left of it. */
+static bool only_branches_read(const loop_analysis *a, const ir_node *branch, pass_storage_id storage) {
+    for (ir_value_id v = pass_memory_storage(a->memory, storage)->values; v.index;
+         v = a->memory->siblings[v.index]) {
+        const ir_value *value = a->module->values[v.index];
+        for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
+            if (use->node == branch) return false;
+    }
+    return visit_left(a, storage, reads_in_place, (void *)(uintptr_t)branch);
+}
+
+/* Tries to make an output of a branch node over a parameter that dies there. */
+static bool try_branches(loop_analysis *a, const ir_node *branch, const ir_value *made) {
+    pass_location to = pass_memory_location(a->memory, made);
+    uint32_t of = a->member_of[to.storage.index];
+    const size_t bytes = loop_bytes_of(made);
+    if (of == LOOP_NONE || to.offset || bytes != pass_memory_storage(a->memory, to.storage)->bytes) return false;
+    const loop_member *m = &a->members[of];
+    if (m->in_place || m->first != 2 * a->numbers[branch->id.index]) return false;
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        const loop_carried *c = &a->carried[i];
+        if (c->kind != LOOP_ORIGIN_BODY || c->origin.offset || loop_bytes_of(c->parameter) != bytes) continue;
+        pass_location from = pass_memory_location(a->memory, c->parameter);
+        const loop_member *old = &a->members[a->member_of[c->origin.storage.index]];
+        bool twin = false;
+        for (uint32_t k = 0; k < a->carried_count; k++) {
+            const loop_carried *other = &a->carried[k];
+            twin |= k != i && other->kind == LOOP_ORIGIN_BODY && other->depth == c->depth &&
+                    other->origin.storage.index == c->origin.storage.index;
         }
-        memcpy(saved, a->members, a->member_count * sizeof *saved);
-        m->in_place = (ir_node *)node;
-        m->over = over;
-        m->over_depth = c->depth;
-        join_classes(a, of, over, c->depth);
-        int64_t shift, period = find_period(a, loop_find_class(a, of, &shift)),
-                       limit = pass_unroll_limit(a->context->options);
-        if (period && period <= limit) return true;
-        memcpy(a->members, saved, a->member_count * sizeof *saved);
-        return false;
+        if (twin || from.offset || pass_memory_storage(a->memory, c->origin.storage)->bytes != bytes ||
+            old->last != (int64_t)c->depth * a->half + m->first ||
+            !only_branches_read(a, branch, from.storage) ||
+            !loop_branches_in_place(a, branch, to.storage, from.storage))
+            continue;
+        if (join_on_trial(a, of, branch, i)) return true;
     }
     return false;
 }
@@ -436,6 +481,8 @@ static bool try_in_place(loop_analysis *a, uint32_t of, const ir_node *node, uin
 static void choose_in_place(loop_analysis *a) {
     for (const ir_node *node = a->body->first; node; node = node->next) {
         unsigned allowed = op_row_of(node->code)->in_place;
+        for (uint32_t i = 0; node->code == OP_IF && i < node->output_count; i++)
+            if (node->outputs[i]) (void)try_branches(a, node, node->outputs[i]);
         if (!allowed || node->output_count == 0 || !node->outputs[0]) continue;
         if (a->memory->executions[node->id.index] != PASS_RUN) continue;
         uint32_t of = a->member_of[pass_memory_location(a->memory, node->outputs[0]).storage.index];

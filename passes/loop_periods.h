@@ -84,6 +84,12 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
 bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_arena *arena,
                           const ir_value *value, bool *anywhere);
 
+/* One of the places of the view is in this storage, through views of other loops, too. */
+bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id);
+/* Both branches of the node make what lies in storage `made` when they have read storage `over`, or element by element over
+ * it: the output can be made where the parameter is, which is there still if it is skipped. (loop_branch.c) */
+bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_storage_id made,
+                            pass_storage_id over);
 /* The last step of the body in which what inner loops leave is read, as far as it may lie in this storage, with which they
  * began; -1. */
 int64_t loop_last_left(const loop_analysis *a, pass_storage_id id);
