@@ -68,17 +68,22 @@ static bool is_in_group(const plan *of, const plan_address *address, const plan_
     return true;
 }
 
+/* Output `index` of the node gets its bytes by exchange, so that nothing is copied. */
+static bool is_exchanged(const plan *of, const plan_node *node, uint32_t index, uint32_t from) {
+    uint32_t view = plan_exchanged_view(of, (uint32_t)(node - of->nodes), index, from);
+    return view != PLAN_ABSENT && is_in_group(of, &of->tensors[from].address, &of->views[view]);
+}
+
 /* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the
  * last iteration leaves it there, and where the output is read in whatever place that was. */
-static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t parameter, uint32_t output) {
+static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t index, uint32_t parameter,
+                           uint32_t output) {
     const plan_address *address = &of->tensors[parameter].address, *target = &of->tensors[output].address;
     if (address->place != PLAN_PLACE_VIEW || same_address(address, target))
         return moved_bytes(of, parameter, output);
     if (target->place == PLAN_PLACE_NONE) return 0;
     if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
-    if (plan_is_exchanged(of, (uint32_t)(node - of->nodes), parameter, output) &&
-        is_in_group(of, address, &of->views[target->index]))
-        return 0;
+    if (is_exchanged(of, node, index, parameter)) return 0;
     /* The only buffer: it is there but for loops of no iteration. */
     const plan_view *view = &of->views[address->index];
     plan_address always = plan_view_entry(of, address->index, view->prologue_count);
@@ -127,7 +132,7 @@ static plan_address address_at(const plan *of, const plan_address *address, uint
 uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
     if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_VIEW)) return 0;
     uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
-    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return 0;
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT || is_exchanged(of, node, 0, from)) return 0;
     const plan_address *source = &of->tensors[from].address, *target = &of->tensors[to].address;
     uint64_t first = 0, count = 1;
     for (int i = 0; i < 2; i++) {
@@ -217,7 +222,7 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
         moved.entered = moved_bytes(of, form->initial[index], parameter);
         moved.handed_on = moved_bytes(of, form->results[1 + index], parameter);
     }
-    if (output != PLAN_ABSENT) moved.left = left_bytes(of, &of->nodes[loop->node], parameter, output);
+    if (output != PLAN_ABSENT) moved.left = left_bytes(of, &of->nodes[loop->node], index, parameter, output);
     return moved;
 }
 

@@ -122,18 +122,27 @@ static bool may_take_over(const loop_analysis *a, const ir_value *value) {
     return true;
 }
 
-/* The parameter lies in a buffer that inner loops exchange, and that belongs to this loop: where it is when the loop begins;
- * storage zero otherwise. */
-static pass_storage_id first_exchanged(const loop_analysis *a, const loop_carried *c) {
-    const pass_view *view =
-        c->kind == LOOP_ORIGIN_OUTSIDE ? pass_memory_exchanged(a->memory, c->origin.storage) : NULL;
+/* The storage with the bytes of an exchanged buffer of this loop, as it is when the loop begins; storage zero for others. */
+static pass_storage_id first_exchanged(const loop_analysis *a, pass_storage_id id) {
+    const pass_view *view = pass_memory_exchanged(a->memory, id);
     return view && view->loop == a->loop ? view->entries[0].storage : (pass_storage_id){0};
+}
+
+/* A value that was made in such bytes before the loop began is found through the buffer's view from then on. */
+static pass_location named_exchanged(const loop_analysis *a, pass_location at) {
+    for (size_t v = 1; v < a->memory->view_count; v++) {
+        const pass_view *view = &a->memory->views[v];
+        if (view->group && view->loop == a->loop && view->entries[0].storage.index == at.storage.index)
+            return (pass_location){view->buffer, at.offset};
+    }
+    return at;
 }
 
 static void take_over_initials(loop_analysis *a) {
     for (uint32_t i = 0; i < a->carried_count; i++) {
         loop_carried *c = &a->carried[i];
-        pass_storage_id exchanged = first_exchanged(a, c);
+        pass_storage_id exchanged =
+            c->kind == LOOP_ORIGIN_OUTSIDE ? first_exchanged(a, c->origin.storage) : (pass_storage_id){0};
         if ((c->kind != LOOP_ORIGIN_BODY && !exchanged.index) || !may_take_over(a, c->initial)) continue;
         bool anywhere;
         if (!loop_leaves_anywhere(a->context, a->numbers, a->arena, c->initial, &anywhere)) {
@@ -169,7 +178,8 @@ static void take_over_initials(loop_analysis *a) {
             c->origin.offset + loop_bytes_of(c->initial) > pass_memory_storage(a->memory, buffer)->bytes) {
             continue;
         }
-        pass_memory_join(a->memory, buffer, at.storage, c->origin.offset);
+        pass_storage_id first = first_exchanged(a, buffer);
+        pass_memory_join(a->memory, first.index ? first : buffer, at.storage, c->origin.offset);
         c->taken_over = true;
     }
 }
@@ -181,10 +191,7 @@ static pass_location parameter_at(loop_analysis *a, uint32_t index, uint64_t t) 
     const loop_carried *c = &a->carried[index];
     if (c->kind == LOOP_ORIGIN_CYCLE || t < c->depth) {
         for (; t > 0; t--) index = a->carried[index].next;
-        pass_location at = pass_memory_location(a->memory, a->carried[index].initial);
-        /* An initial value that was made in an exchanged buffer is found through its view from then on. */
-        pass_storage_id exchanged = first_exchanged(a, &a->carried[index]);
-        return exchanged.index && exchanged.index == at.storage.index ? a->carried[index].origin : at;
+        return named_exchanged(a, pass_memory_location(a->memory, a->carried[index].initial));
     }
     if (c->kind == LOOP_ORIGIN_OUTSIDE) return pass_memory_resolve(a->memory, c->origin);
     if (c->kind == LOOP_ORIGIN_STACK) {
@@ -407,7 +414,10 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
     }
     if (at.offset || storage->bytes != loop_bytes_of(c->output) || storage->graph != a->loop->graph)
         return true;
-    bool certain = trips >= 0 && c->kind == LOOP_ORIGIN_BODY && is_in_buffer(a, index, trips);
+    int64_t shift;
+    const bool traded = c->kind == LOOP_ORIGIN_BODY &&
+                        a->members[loop_find_class(a, a->member_of[c->origin.storage.index], &shift)].traded;
+    bool certain = trips >= 0 && c->kind == LOOP_ORIGIN_BODY && !traded && is_in_buffer(a, index, trips);
     /* One buffer: with no iteration the initial value is copied there, if it lies elsewhere, and nothing else is
      * there then. */
     bool one = view.period == 1 && c->kind == LOOP_ORIGIN_BODY && trips < 0 &&
@@ -432,9 +442,10 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
         return true;
     if (storage->place == PASS_PLACE_ARENA) {
         pass_memory_join(a->memory, last.storage, at.storage, last.offset);
-    } else if (storage->place == PASS_PLACE_OUTPUT && last.offset == 0 && target->bytes == storage->bytes) {
+    } else if ((storage->place == PASS_PLACE_OUTPUT || pass_memory_exchanged(a->memory, at.storage)) &&
+               last.offset == 0 && target->bytes == storage->bytes) {
         pass_memory_join(a->memory, at.storage, last.storage,
-                         0); /* the caller's buffer is one of the loop's */
+                         0); /* the caller's buffer, or one that later loops exchange, is one of the loop's */
     }
     return true;
 }
@@ -471,8 +482,9 @@ bool pass_carried_is_static(const ir_node *loop, uint32_t index) {
 
 static bool analyse_loop(loop_analysis *a) {
     if (!loop_find_periods(a)) return false;
+    loop_find_trades(a);
     loop_find_exchanges(a);
-    if (!make_buffers(a)) return false;
+    if (a->out_of_memory || !make_buffers(a)) return false;
     take_over_initials(a);
     if (a->out_of_memory || !loop_choose_targets(a)) return false;
     int64_t trips = pass_known_trips(a->loop);

@@ -117,6 +117,11 @@ static bool lies_anywhere(const ir_value *value) {
         return true;
     /* An inner loop made it, and left it in one of several buffers. */
     if (replacement->node->code == OP_LOOP && lies_anywhere(replacement)) return true;
+    /* A branch that hands its state on may do so by exchange. */
+    for (uint32_t g = 0; g < replacement->node->graph_count && replacement->node->code == OP_IF; g++) {
+        const ir_value *result = replacement->node->graphs[g]->results[replacement->index]->value;
+        if (result->node && result->node->code == OP_COPY) return true;
+    }
     uint32_t results = 0; /* what is stacked as well is a slice of the stack */
     for (const ir_use *use = replacement->uses; use; use = use->next) results += !use->node;
     return results > 1;

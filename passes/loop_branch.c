@@ -30,17 +30,20 @@ static bool makes_over(const loop_analysis *a, const ir_node *node, uint32_t inp
 
 /* In this branch storage `made` is first written when nothing reads storage `over` any more, or by an operator that may
  * write over it. */
-static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_storage_id made, pass_storage_id over) {
+static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_storage_id made,
+                        pass_storage_id over) {
     const ir_node *first = graph->first;
     while (first && !makes_in(a->memory, first, made)) first = first->next;
     int64_t step = first ? a->numbers[first->id.index] : graph->node_count;
-    for (ir_value_id v = pass_memory_storage(a->memory, over)->values; v.index; v = a->memory->siblings[v.index]) {
+    for (ir_value_id v = pass_memory_storage(a->memory, over)->values; v.index;
+         v = a->memory->siblings[v.index]) {
         const ir_value *value = a->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
             if (!ir_graph_encloses(graph, use->graph)) continue;
             if (!use->node) return false; /* handed out as a result */
             int64_t now = pass_step_in(graph, use->node, a->numbers);
-            if (now > step || (now == step && (use->node != first || !makes_over(a, first, use->index, made))))
+            if (now > step ||
+                (now == step && (use->node != first || !makes_over(a, first, use->index, made))))
                 return false;
         }
     }
@@ -52,7 +55,8 @@ bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_
     for (size_t v = 1; v < a->memory->view_count; v++) { /* what loops in a branch leave may be these bytes */
         const pass_view *view = &a->memory->views[v];
         for (uint32_t g = 0; g < branch->graph_count; g++)
-            if (ir_graph_encloses(branch->graphs[g], view->loop->graph) && loop_view_reaches(a->memory, view, over))
+            if (ir_graph_encloses(branch->graphs[g], view->loop->graph) &&
+                loop_view_reaches(a->memory, view, over))
                 return false;
     }
     for (uint32_t g = 0; g < branch->graph_count; g++)

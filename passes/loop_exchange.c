@@ -1,6 +1,18 @@
 /* loop_exchange.c: implements loop_exchange.h. */
 #include "passes/loop_exchange.h"
 
+/* Output `index` of `count` is exchanged from now on. */
+static void set_exchange(loop_analysis *a, ir_node *node, uint32_t index, uint32_t count) {
+    op_attribute attribute = {.name = "ouro.exchanges", .kind = OP_ATTRIBUTE_INTS};
+    int64_t *list = BASE_ARRAY(a->arena, int64_t, count);
+    a->out_of_memory = a->out_of_memory || !list;
+    for (uint32_t i = 0; list && i < count; i++)
+        list[i] = i == index || op_attribute_entry(&node->attributes, attribute.name, i) == 1;
+    attribute.as.integers = list;
+    attribute.count = count;
+    if (list && !ir_attribute_set(a->module, &node->attributes, &attribute)) a->out_of_memory = true;
+}
+
 /* ---- what can be exchanged ----------------------------------------------------------------------------- */
 
 /* The storage is the value's alone, in the frame of its graph, and nothing is decided about it yet. */
@@ -109,6 +121,80 @@ static bool takes_turns(loop_analysis *a, uint32_t index) {
     return true;
 }
 
+/* What a Copy in a branch makes of parameter `index`, the last that is read of it, may be the same bytes under another name:
+ * nothing in the branch, nor in the body behind it, looks for them at their old place. */
+static bool can_trade(loop_analysis *a, uint32_t index, const ir_node *branch, const ir_node *copy) {
+    const loop_carried *c = &a->carried[index];
+    const pass_storage_id over = pass_memory_location(a->memory, c->parameter).storage;
+    const int64_t step = a->numbers[branch->id.index];
+    if (a->members[a->member_of[c->origin.storage.index]].last != (int64_t)c->depth * a->half + 2 * step ||
+        loop_last_left(a, over) >= step)
+        return false;
+    for (uint32_t k = 0; k < a->carried_count; k++) { /* the same bytes under a third name */
+        const loop_carried *other = &a->carried[k];
+        if (k != index && other->kind == LOOP_ORIGIN_BODY && other->depth == c->depth &&
+            other->origin.storage.index == c->origin.storage.index)
+            return false;
+    }
+    for (ir_value_id v = a->memory->storages[over.index].values; v.index; v = a->memory->siblings[v.index]) {
+        const ir_value *value = a->module->values[v.index];
+        for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
+            if (!ir_graph_encloses(copy->graph, use->graph) || use->node == copy) continue;
+            if (!use->node || pass_step_in(copy->graph, use->node, a->numbers) > a->numbers[copy->id.index])
+                return false;
+        }
+    }
+    for (size_t v = 1; v < a->memory->view_count; v++) {
+        const pass_view *view = &a->memory->views[v];
+        if (ir_graph_encloses(copy->graph, view->loop->graph) && loop_view_reaches(a->memory, view, over))
+            return false;
+    }
+    return true;
+}
+
+/* The copy is what a branch of the body hands on: all of a parameter, into another buffer of its class. */
+static void find_trade(loop_analysis *a, const ir_node *branch, ir_node *copy) {
+    const ir_value *from = ir_input(copy, 0);
+    pass_location to = pass_memory_location(a->memory, copy->outputs[0]),
+                  at = pass_memory_location(a->memory, from);
+    uint32_t made = a->member_of[to.storage.index];
+    if (made == LOOP_NONE || to.offset || at.offset || !loop_is_static(from)) return;
+    for (uint32_t i = 0; i < a->carried_count; i++) {
+        const loop_carried *c = &a->carried[i];
+        int64_t shift_made, shift_over;
+        if (c->kind != LOOP_ORIGIN_BODY || c->origin.offset ||
+            !loop_same_location(at, pass_memory_location(a->memory, c->parameter)))
+            continue;
+        uint32_t class = loop_find_class(a, a->member_of[c->origin.storage.index], &shift_over);
+        const size_t bytes = class_bytes(a, class);
+        if (loop_find_class(a, made, &shift_made) != class || a->members[class].period < 2 ||
+            loop_bytes_of(from) != bytes || pass_memory_storage(a->memory, to.storage)->bytes != bytes ||
+            (shift_made - shift_over + (int64_t)c->depth) % a->members[class].period == 0)
+            continue;
+        if (can_trade(a, i, branch, copy)) {
+            a->members[class].traded = true;
+            set_exchange(a, copy, 0, 1);
+        }
+    }
+}
+
+void loop_find_trades(loop_analysis *a) {
+    for (const ir_node *branch = a->body->first; branch; branch = branch->next) {
+        for (uint32_t g = 0; branch->code == OP_IF && g < branch->graph_count; g++) {
+            const ir_graph *graph = branch->graphs[g];
+            for (uint32_t i = 0; i < graph->result_count; i++) {
+                ir_node *copy = graph->results[i]->value->node;
+                if (copy && copy->graph == graph && copy->code == OP_COPY) find_trade(a, branch, copy);
+            }
+        }
+    }
+    for (uint32_t c = 0; c < a->member_count; c++) {
+        if (!a->members[c].traded) continue;
+        a->members[c].exchanged_in = a->loop;
+        a->members[c].group = ++a->memory->group_count;
+    }
+}
+
 /* The class in whose buffers the output is; LOOP_NONE where initial values go round. */
 static uint32_t class_of(loop_analysis *a, uint32_t index) {
     int64_t shift;
@@ -152,17 +238,20 @@ static void mark(loop_analysis *a) {
         c->exchanged_in = find_owner(a, c->output->graph->owner, c->replaced->index - 2, true);
         pass_memory_storage(a->memory, pass_memory_location(a->memory, c->replaced).storage)->exchanged =
             true;
-        if (class == LOOP_NONE || a->members[class].exchanged_in) continue;
-        a->members[class].group = ++a->memory->group_count;
+        if (class == LOOP_NONE) continue;
+        if (!a->members[class].group) a->members[class].group = ++a->memory->group_count;
         a->members[class].exchanged_in = c->exchanged_in;
     }
 }
 
 void loop_find_exchanges(loop_analysis *a) {
-    if (pass_known_trips(a->loop) >= 0) return;
+    const bool known = pass_known_trips(a->loop) >= 0;
     for (uint32_t i = 0; i < a->carried_count; i++) {
         loop_carried *c = &a->carried[i];
         uint32_t index;
+        /* Where the number of iterations is known, the last of them makes it in the right place; unless buffers have been
+         * traded on the way. */
+        if (known && (class_of(a, i) == LOOP_NONE || !a->members[class_of(a, i)].traded)) continue;
         if (!c->output || !takes_turns(a, i) || !replaces(a, c->output, &index)) continue;
         ir_node *around = a->loop->graph->owner;
         c->replaced = around->graphs[0]->parameters[2 + index];
@@ -203,7 +292,10 @@ pass_storage_id loop_add_exchanged(loop_analysis *a, ir_node *owner, uint32_t gr
     if (!view.entries[0].storage.index) return (pass_storage_id){0};
     buffer.place = PASS_PLACE_VIEW;
     buffer.index = pass_memory_add_view(a->memory, &view);
-    return buffer.index ? pass_memory_add(a->memory, &buffer) : (pass_storage_id){0};
+    if (!buffer.index) return (pass_storage_id){0};
+    pass_storage_id made = pass_memory_add(a->memory, &buffer);
+    a->memory->views[buffer.index].buffer = made;
+    return made;
 }
 
 /* No initial value is made in this buffer of the class, and no other parameter of the body around lies in it. */
@@ -248,8 +340,10 @@ bool loop_choose_targets(loop_analysis *a) {
     for (int begins = 1; begins >= 0; begins--) { /* first those that have no choice */
         for (uint32_t i = 0; i < a->carried_count; i++) {
             loop_carried *c = &a->carried[i];
-            if (c->exchanged_in && c->begins == begins && !choose_target(a, c, &cycles)) return false;
+            if (!c->exchanged_in || c->begins != begins) continue;
+            if (!choose_target(a, c, &cycles)) return false;
+            set_exchange(a, a->loop, i, a->carried_count);
         }
     }
-    return true;
+    return !a->out_of_memory;
 }

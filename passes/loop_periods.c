@@ -32,7 +32,8 @@ bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_st
         pass_storage_id at = pass_memory_resolve(memory, view->entries[i]).storage;
         const pass_storage *storage = &memory->storages[at.index];
         if (at.index == id.index) return true;
-        if (storage->place == PASS_PLACE_VIEW && loop_view_reaches(memory, &memory->views[storage->index], id))
+        if (storage->place == PASS_PLACE_VIEW &&
+            loop_view_reaches(memory, &memory->views[storage->index], id))
             return true;
     }
     return false;
@@ -454,7 +455,8 @@ static bool try_branches(loop_analysis *a, const ir_node *branch, const ir_value
     pass_location to = pass_memory_location(a->memory, made);
     uint32_t of = a->member_of[to.storage.index];
     const size_t bytes = loop_bytes_of(made);
-    if (of == LOOP_NONE || to.offset || bytes != pass_memory_storage(a->memory, to.storage)->bytes) return false;
+    if (of == LOOP_NONE || to.offset || bytes != pass_memory_storage(a->memory, to.storage)->bytes)
+        return false;
     const loop_member *m = &a->members[of];
     if (m->in_place || m->first != 2 * a->numbers[branch->id.index]) return false;
     for (uint32_t i = 0; i < a->carried_count; i++) {

@@ -44,10 +44,12 @@ typedef struct loop_member {
     int64_t modulus;     /* of the representative: the period must divide it; 0: free */
     uint32_t period;     /* of the representative */
     pass_storage_id *buffers; /* of the representative */
-    ir_node *exchanged_in;    /* of the representative: its buffers are exchanged, in this loop around it */
-    uint32_t group;           /* of the representative: their group */
-    ir_node *in_place;        /* the node that makes it over a parameter's bytes */
-    uint32_t over;            /* that parameter's member */
+    bool traded; /* of the representative: a branch that is skipped hands its buffers on by exchange */
+    ir_node
+        *exchanged_in; /* of the representative: its buffers are exchanged, in this loop or one around it */
+    uint32_t group;    /* of the representative: their group */
+    ir_node *in_place; /* the node that makes it over a parameter's bytes */
+    uint32_t over;     /* that parameter's member */
     int64_t over_depth;
 } loop_member;
 

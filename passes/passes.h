@@ -102,6 +102,7 @@ typedef struct pass_view {
     uint32_t
         group; /* not 0: an exchanged buffer, which may trade places with the others of the loop's group; then
                        there is one entry, where it is when the loop begins */
+    pass_storage_id buffer; /* of an exchanged buffer: the storage that lies in this view */
     pass_location *entries; /* prologue + period of them */
 } pass_view;
 

@@ -53,87 +53,6 @@ static bool make_list(ouro_session *session, rt_move_list *list, uint64_t most) 
     return list->items != NULL;
 }
 
-/* ---- views: addresses that change with the iterations -------------------------------------------------- */
-
-/* The pointer that an address is at this moment. */
-static unsigned char *point(const ouro_session *session, const plan_address *address) {
-    switch (address->place) {
-    case PLAN_PLACE_ARENA:
-        return session->memory + address->offset;
-    case PLAN_PLACE_CONSTANT:
-        return rt_constant(session, address->offset);
-    case PLAN_PLACE_INPUT:
-        return (unsigned char *)session->inputs[address->index].data + address->offset;
-    case PLAN_PLACE_OUTPUT:
-        return (unsigned char *)session->outputs[address->index].data + address->offset;
-    case PLAN_PLACE_VIEW:
-        return session->view_data[address->index] + address->offset;
-    default:
-        return NULL;
-    }
-}
-
-/* When the loop is entered: buffers of the caller and views of enclosing loops stay where they are until it
- * is left, or until buffers have been exchanged, when it is not `entered`. */
-static void resolve_views(const ouro_session *session, const rt_step_loop *loop, bool entered) {
-    for (uint32_t i = 0; i < loop->view_count; i++) {
-        const rt_loop_view *view = &loop->views[i];
-        const plan_address *entries = session->of->addresses + session->of->views[view->view].first;
-        if (view->exchanged) {
-            if (entered) session->view_data[view->view] = point(session, &entries[0]);
-            view->table[0] = session->view_data[view->view];
-            continue;
-        }
-        for (uint32_t k = 0; k < view->prologue + view->period; k++)
-            view->table[k] = point(session, &entries[k]);
-    }
-}
-
-/* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
-static inline int64_t turn_of(int64_t t, uint32_t period) {
-    return t <= UINT32_MAX ? (uint32_t)t % period : t % period;
-}
-
-/* The loop is in iteration t, or has run t times. */
-static inline void set_counter(ouro_session *session, const rt_step_loop *loop, int64_t t) {
-    for (uint32_t i = 0; i < loop->view_count; i++) {
-        const rt_loop_view *view = &loop->views[i];
-        int64_t beyond = t - (int64_t)view->prologue;
-        unsigned char *data = beyond < 0 ? view->table[t]
-                              : view->period == 1
-                                  ? view->table[view->prologue] + view->stride * beyond
-                                  : view->table[view->prologue + turn_of(beyond, view->period)];
-        session->view_data[view->view] = data;
-        for (uint32_t p = session->view_patches[view->view]; p != PLAN_ABSENT; p = session->patches[p].next) {
-            *session->patches[p].data = data + session->patches[p].offset;
-        }
-    }
-}
-
-static bool make_views(ouro_session *session, uint32_t node, rt_step_loop *loop) {
-    const plan *of = session->of;
-    uint32_t count = 0;
-    for (uint64_t v = 0; v < of->header->views.count; v++) count += of->views[v].loop == node;
-    loop->views = BASE_ARRAY(&session->arena, rt_loop_view, count);
-    if (!loop->views) return false;
-    const uint32_t all = (uint32_t)of->header->views.count;
-    for (uint32_t k = 0; k < 2 * all && !session->is_mirror; k++) {
-        const uint32_t v = k % all;
-        const plan_view *from = &of->views[v];
-        if (from->loop != node || (from->group != 0) != (k < all)) continue;
-        rt_loop_view *view = &loop->views[loop->view_count++];
-        *view = (rt_loop_view){.view = v,
-                               .prologue = from->prologue_count,
-                               .period = from->period,
-                               .stride = from->stride,
-                               .exchanged = from->group != 0};
-        view->table =
-            BASE_ARRAY(&session->arena, unsigned char *, (size_t)from->prologue_count + from->period);
-        if (!view->table) return false;
-    }
-    return true;
-}
-
 /* A parameter that lies, in every iteration, where its replacement was made in the one before, or an output
  * that lies where its parameter is at the end: nothing is to be moved. The verifier has seen that this is so
  * for all that lie in views. */
@@ -141,72 +60,6 @@ static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t sl
     const plan_address *address = &session->of->tensors[slot].address;
     return !session->is_mirror && !session->dynamic[slot] && address->place == PLAN_PLACE_VIEW &&
            session->of->views[address->index].loop == node;
-}
-
-/* ---- exchange ------------------------------------------------------------------------------------------ */
-
-static bool add_exchange(ouro_session *session, rt_step_loop *loop, uint32_t from, uint32_t output) {
-    const plan *of = session->of;
-    const uint32_t v = of->tensors[output].address.index, all = (uint32_t)of->header->views.count;
-    uint32_t *group = BASE_ARRAY(&session->arena, uint32_t, all);
-    rt_exchange *exchange = &loop->exchanges[loop->exchange_count++];
-    if (!group) return false;
-    *exchange =
-        (rt_exchange){.from = from, .view = v, .group = group, .bytes = (size_t)of->tensors[output].bytes};
-    for (uint32_t k = 0; k < all; k++) {
-        if (of->views[k].loop == of->views[v].loop && of->views[k].group == of->views[v].group)
-            group[exchange->count++] = k;
-    }
-    return true;
-}
-
-/* Buffers have been exchanged: all loops that run, from the one they belong to inwards, look where their views are now. */
-static void renew_views(ouro_session *session, rt_step_loop *loop, const rt_step_loop *owner) {
-    if (loop != owner && loop->around) renew_views(session, loop->around, owner);
-    resolve_views(session, loop, false);
-    set_counter(session, loop, loop->iteration);
-}
-
-/* The buffer of the group that is here now; none that an exchange before `before` has got. */
-static uint32_t find_buffer(const ouro_session *session, const rt_step_loop *loop, uint32_t before) {
-    const rt_exchange *exchange = &loop->exchanges[before];
-    for (uint32_t k = 0; k < exchange->count; k++) {
-        if (session->view_data[exchange->group[k]] != exchange->at) continue;
-        for (uint32_t i = 0; i < before; i++) {
-            const rt_exchange *other = &loop->exchanges[i];
-            if (other->view == exchange->group[k] && !other->copied) return PLAN_ABSENT;
-        }
-        return exchange->group[k];
-    }
-    return PLAN_ABSENT;
-}
-
-static void run_exchanges(ouro_session *session, const rt_step_loop *loop) {
-    bool changed = false;
-    for (uint32_t i = 0; i < loop->exchange_count; i++)
-        loop->exchanges[i].at = session->tensors[loop->exchanges[i].from].data;
-    for (uint32_t i = 0; i < loop->exchange_count; i++) {
-        rt_exchange *exchange = &loop->exchanges[i];
-        const uint32_t other = find_buffer(session, loop, i);
-        exchange->copied = other == PLAN_ABSENT;
-        if (exchange->copied || other == exchange->view) continue;
-        session->view_data[other] = session->view_data[exchange->view];
-        session->view_data[exchange->view] = exchange->at;
-        changed = true;
-    }
-    for (uint32_t i = 0; i < loop->exchange_count; i++) {
-        const rt_exchange *exchange = &loop->exchanges[i];
-        unsigned char *to = session->view_data[exchange->view];
-        if (exchange->copied && to != exchange->at) memcpy(to, exchange->at, exchange->bytes);
-    }
-    const rt_step_loop *owner = NULL; /* the outermost whose buffers these are */
-    for (const rt_step_loop *around = loop->around; around && changed; around = around->around) {
-        for (uint32_t i = 0; i < loop->exchange_count; i++) {
-            uint32_t node = session->of->views[loop->exchanges[i].view].loop;
-            if (session->steps[node]->detail == around) owner = around;
-        }
-    }
-    if (owner) renew_views(session, loop->around, owner);
 }
 
 /* A scalar of bytes, wherever it lies. */
@@ -566,7 +419,7 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     uint32_t number = (uint32_t)(node - session->of->nodes);
     step->kind = RT_STEP_LOOP;
     step->detail = loop;
-    if (!make_views(session, number, loop)) return false;
+    if (!rt_views_make(session, number, loop)) return false;
     loop->body = form.body;
     loop->trip_count = form.trip_count;
     loop->condition = form.condition;
@@ -575,11 +428,9 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     loop->condition_result = form.results[0];
     loop->inputs = BASE_ARRAY(&session->arena, rt_scan, form.scan_inputs);
     loop->outputs = BASE_ARRAY(&session->arena, rt_scan, form.scan_outputs);
-    loop->exchanges = BASE_ARRAY(&session->arena, rt_exchange, form.carried);
-    if (!loop->inputs || !loop->outputs || !loop->exchanges ||
-        !make_list(session, &loop->entry, form.carried) || !make_list(session, &loop->next, form.carried) ||
-        !make_list(session, &loop->exit, form.carried) || !make_growths(session, &form, loop) ||
-        !make_released(session, &form, loop)) {
+    if (!loop->inputs || !loop->outputs || !make_list(session, &loop->entry, form.carried) ||
+        !make_list(session, &loop->next, form.carried) || !make_list(session, &loop->exit, form.carried) ||
+        !make_growths(session, &form, loop) || !make_released(session, &form, loop)) {
         return false;
     }
     for (uint32_t i = 0; i < form.carried; i++) {
@@ -593,9 +444,11 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
         if (!stage_last_move(session, &loop->next)) return false;
         if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i]) &&
             !grows_in_room(loop, form.outputs[i])) {
-            if (session->is_mirror || !plan_is_exchanged(session->of, number, parameter, form.outputs[i]))
-                add_move(session, &loop->exit, parameter, form.outputs[i]);
-            else if (!add_exchange(session, loop, parameter, form.outputs[i])) return false;
+            uint32_t view =
+                session->is_mirror ? PLAN_ABSENT : plan_exchanged_view(session->of, number, i, parameter);
+            if (view == PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
+            else if (!rt_exchange_add(session, &loop->exchanges, parameter, form.outputs[i], view))
+                return false;
         }
     }
     for (uint32_t i = 0; i < form.scan_inputs; i++) {
@@ -682,7 +535,7 @@ static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int6
 
 static base_status end_loop(ouro_session *session, rt_step_loop *loop, int64_t count) {
     base_status status = run_moves(session, &loop->exit);
-    if (loop->exchange_count && status == BASE_OK) run_exchanges(session, loop);
+    if (loop->exchanges.count && status == BASE_OK) rt_exchange_run(session, &loop->exchanges);
     if (status == BASE_OK) status = end_growths(session, loop);
     for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
         status = finish_scan(session, &loop->outputs[i], count);
@@ -699,8 +552,7 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
     base_status status = read_limits(session, loop, &trips, &condition);
     if (status == BASE_OK && loop->view_count) {
         status = check_slices(session, loop, trips);
-        resolve_views(session, loop, true);
-        set_counter(session, loop, 0);
+        rt_views_enter(session, loop);
     }
     loop->around = session->innermost;
     session->innermost = loop;
@@ -721,7 +573,7 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
         for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
             status = end_iteration(each, step_of(each, step)->detail, t);
         }
-        if (loop->view_count) set_counter(session, loop, t + 1);
+        if (loop->view_count) rt_views_count(session, loop, t + 1);
         loop->iteration = t + 1;
     }
     session->iteration = outer;

@@ -61,6 +61,9 @@ static base_status run_special(ouro_session *session, const rt_step *step) {
         return rt_dynamic_run(session, step);
     case RT_STEP_LIST:
         return rt_list_run(session, step);
+    case RT_STEP_EXCHANGE:
+        rt_exchange_run(session, step->detail);
+        return BASE_OK;
     case RT_STEP_VIEW:
         return copy_view(session, step);
     default:

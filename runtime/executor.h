@@ -4,6 +4,7 @@
  *   binding.c    buffers of the caller
  *   execute.c    runs, traces, the check against unshared memory
  *   control.c    If and Loop
+ *   views.c      addresses that change: with the iterations, and by exchange
  *   dynamic.c    what is known at run time only: its memory, and nodes on it
  *   shapes.c     offsets for the shapes of a run
  *   list.c       sequences and optionals, and nodes on them
@@ -62,6 +63,7 @@ typedef enum rt_step_kind {
     RT_STEP_VIEW,
     RT_STEP_DYNAMIC,
     RT_STEP_LIST,
+    RT_STEP_EXCHANGE,
     RT_STEP_IF,
     RT_STEP_LOOP
 } rt_step_kind;
@@ -73,7 +75,7 @@ typedef struct rt_step {
     void *scratch;
     rt_step_kind kind;
     uint32_t node;
-    void *detail;             /* rt_dynamic, op_attributes (of a list), rt_step_if or rt_step_loop */
+    void *detail; /* rt_dynamic, op_attributes (of a list), rt_exchange_list, rt_step_if or rt_step_loop */
     const uint32_t *released; /* dynamic tensors that nobody needs after this step */
     uint32_t release_count;
 } rt_step;
@@ -141,22 +143,28 @@ typedef struct rt_loop_view {
     unsigned char **table; /* prologue + period pointers */
 } rt_loop_view;
 
-/* An output that lies in an exchanged buffer of a loop further out (plan.h). */
+/* One tensor becomes another by an exchange of the buffers in which they are (plan.h). */
 typedef struct rt_exchange {
-    uint32_t from; /* the parameter */
-    uint32_t view; /* the buffer in which the output lies */
+    uint32_t from, to;
     size_t bytes;
-    const uint32_t *group; /* the views of its group */
+    const uint32_t *group; /* the views of its buffers */
     uint32_t count;
-    unsigned char *at; /* while they are exchanged: where the parameter is */
+    /* While buffers are exchanged: where the one is, the view in which the other is, and whether bytes are copied instead. */
+    unsigned char *at;
+    uint32_t view;
     bool copied;
 } rt_exchange;
+
+typedef struct rt_exchange_list {
+    rt_exchange *items;
+    size_t capacity;
+    uint32_t count;
+} rt_exchange_list;
 
 typedef struct rt_step_loop {
     rt_loop_view *views; /* exchanged buffers first: others refer to them */
     uint32_t view_count;
-    rt_exchange *exchanges;
-    uint32_t exchange_count;
+    rt_exchange_list exchanges;
     struct rt_step_loop *around; /* while it runs: the next loop further out that runs; NULL: none */
     int64_t iteration;           /* while it runs */
     uint32_t body;
@@ -269,6 +277,37 @@ base_status rt_binding_after_run(ouro_session *session, base_report *report);
 base_status rt_execute(ouro_session *session, uint32_t graph);
 /* Puts "MODEL: node" before the messages of the report, once. Returns the status. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status);
+
+/* views.c: the tables of a loop's views, made with the session */
+bool rt_views_make(ouro_session *session, uint32_t node, rt_step_loop *loop);
+/* The loop begins: its tables become pointers, and its views are where they are in iteration 0. */
+void rt_views_enter(ouro_session *session, const rt_step_loop *loop);
+/* `from` becomes `to` by exchange within the group of `view`. */
+bool rt_exchange_add(ouro_session *session, rt_exchange_list *list, uint32_t from, uint32_t to,
+                     uint32_t view);
+/* All of a list at once. What is in no buffer of its group, or was exchanged already, is copied. */
+void rt_exchange_run(ouro_session *session, const rt_exchange_list *list);
+
+/* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
+static inline int64_t rt_views_turn(int64_t t, uint32_t period) {
+    return t <= UINT32_MAX ? (uint32_t)t % period : t % period;
+}
+
+/* The loop is in iteration t, or has run t times. Here, because it is part of every iteration. */
+static inline void rt_views_count(ouro_session *session, const rt_step_loop *loop, int64_t t) {
+    for (uint32_t i = 0; i < loop->view_count; i++) {
+        const rt_loop_view *view = &loop->views[i];
+        int64_t beyond = t - (int64_t)view->prologue;
+        unsigned char *data = beyond < 0 ? view->table[t]
+                              : view->period == 1
+                                  ? view->table[view->prologue] + view->stride * beyond
+                                  : view->table[view->prologue + rt_views_turn(beyond, view->period)];
+        session->view_data[view->view] = data;
+        for (uint32_t p = session->view_patches[view->view]; p != PLAN_ABSENT; p = session->patches[p].next) {
+            *session->patches[p].data = data + session->patches[p].offset;
+        }
+    }
+}
 
 /* control.c */
 bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step);

@@ -257,9 +257,10 @@ bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index,
 /* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may
  * lie in a view of an enclosing loop again. */
 plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
-/* The output of a loop, node `loop`, is a whole exchanged buffer of a loop around it, and the parameter in a view: at the end
- * buffers trade places. */
-bool plan_is_exchanged(const plan *of, uint32_t loop, uint32_t parameter, uint32_t output);
+/* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by exchange: a view that
+ * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so ("ouro.exchanges"), the output does not
+ * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
+uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from);
 /* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);

@@ -806,12 +806,16 @@ bool replay_graph(replay *r, uint32_t number) {
     for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const plan_node *node = &r->of->nodes[n];
         op_code code = plan_node_code(r->of, node);
+        uint32_t view;
         bool valid;
         r->node = node;
         r->step = n - graph->nodes;
         if (!replay_spend(r, 1)) return false;
         if (code == OP_IF) valid = replay_if(r, node);
         else if (code == OP_LOOP) valid = replay_loop(r, node);
+        else if (code == OP_COPY && (view = plan_exchanged_view(r->of, (uint32_t)n, 0,
+                                                                r->of->slots[node->inputs])) != PLAN_ABSENT)
+            valid = replay_exchange_copy(r, node, view);
         else if (node->flags & PLAN_NODE_DYNAMIC) valid = replay_run(r, node);
         else if (node->flags & PLAN_NODE_VIEW) valid = replay_view(r, node);
         else valid = replay_run(r, node);

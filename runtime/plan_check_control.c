@@ -69,7 +69,8 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
         if (output == PLAN_ABSENT || is_grown_in(r, form, i)) continue; /* it is there already */
-        if (plan_is_exchanged(r->of, (uint32_t)(node - r->of->nodes), parameter, output)) continue;
+        if (plan_exchanged_view(r->of, (uint32_t)(node - r->of->nodes), i, parameter) != PLAN_ABSENT)
+            continue;
         if (is_moving(r, node, output) && !replay_is_same_place(r, parameter, output)) {
             valid =
                 replay_fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",

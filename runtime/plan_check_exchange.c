@@ -96,10 +96,10 @@ static const exchanged_buffer *find_buffer(const replay *r, const plan_view *gro
     return NULL;
 }
 
-/* What the parameter is gets into the output, which is in a buffer of the group, from one of its places: `at` at this step of
- * the exchange. */
-static bool exchange_one(replay *r, uint32_t from, uint32_t to, const phase *at, int step) {
-    const plan_view *group = &r->of->views[r->of->tensors[to].address.index];
+/* What tensor `from` is gets into tensor `to`, in a buffer of the group, from one of its places: `at` at this step of the
+ * exchange. */
+static bool exchange_place(replay *r, uint32_t from, uint32_t to, const plan_view *group, const phase *at,
+                           int step) {
     const exchanged_buffer *buffer = find_buffer(r, group, &at->at, at->through);
     if (!buffer && step == COPIED) { /* like any move, one after another */
         if (replay_do_overlap(r, from, to))
@@ -108,35 +108,45 @@ static bool exchange_one(replay *r, uint32_t from, uint32_t to, const phase *at,
         return replay_verify_phase(r, from, at) && replay_write(r, to);
     }
     if (buffer && step == LEFT && at->at.address != buffer->at.address)
-        return replay_fail(r, "parameter \"%s\" is a part of a buffer that would be exchanged",
+        return replay_fail(r, "tensor \"%s\" is a part of a buffer that would be exchanged",
                            replay_name_of(r, from));
     if (buffer && step == LEFT)
         return replay_write_span(r, buffer->at.first, buffer->at.last, (plan_bytes_tag){0});
     return !buffer || step != ARRIVED || replay_write(r, to);
 }
 
+static bool exchange_one(replay *r, uint32_t from, uint32_t to, uint32_t view, int step) {
+    const phase_list *phases = &r->phases[from];
+    const plan_view *group = &r->of->views[view];
+    if (step == SEEN && !replay_verify(r, from)) return false;
+    if (!phases->count && replay_is_same_place(r, from, to))
+        return step != ARRIVED || replay_move(r, from, to);
+    const phase here = {
+        .where = r->where[from], .at = r->spans[from], .through = r->through[from], .is = r->contents[from]};
+    if (!phases->count) return exchange_place(r, from, to, group, &here, step);
+    for (uint64_t k = 0; k < phases->count; k++)
+        if (!exchange_place(r, from, to, group, &phases->items[k], step)) return false;
+    return true;
+}
+
 bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form) {
     const uint32_t number = (uint32_t)(node - r->of->nodes);
     for (int step = SEEN; step < STEPS; step++) {
         for (uint32_t i = 0; i < form->carried; i++) {
-            uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
-            if (output == PLAN_ABSENT || !plan_is_exchanged(r->of, number, parameter, output)) continue;
-            const phase_list *phases = &r->phases[parameter];
-            if (step == SEEN && !replay_verify(r, parameter)) return false;
-            if (!phases->count && replay_is_same_place(r, parameter, output)) {
-                if (step == ARRIVED && !replay_move(r, parameter, output)) return false;
-                continue;
-            }
-            const phase here = {.where = r->where[parameter],
-                                .at = r->spans[parameter],
-                                .through = r->through[parameter],
-                                .is = r->contents[parameter]};
-            if (!phases->count && !exchange_one(r, parameter, output, &here, step)) return false;
-            for (uint64_t k = 0; k < phases->count; k++)
-                if (!exchange_one(r, parameter, output, &phases->items[k], step)) return false;
+            uint32_t parameter = form->parameters[2 + i],
+                     view = plan_exchanged_view(r->of, number, i, parameter);
+            if (view != PLAN_ABSENT && !exchange_one(r, parameter, form->outputs[i], view, step))
+                return false;
         }
     }
     return true;
+}
+
+bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view) {
+    for (int step = SEEN; step < STEPS; step++)
+        if (!exchange_one(r, r->of->slots[node->inputs], r->of->slots[node->outputs], view, step))
+            return false;
+    return replay_verify(r, r->of->slots[node->outputs]);
 }
 
 bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes, size_t since) {

@@ -151,6 +151,8 @@ bool replay_check_apart(replay *r, const span *at, const char *what);
 /* The end of a loop, for outputs that are exchanged: they are what the parameters are, all at once; the buffers in which these
  * were hold nothing that anybody knows. */
 bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form);
+/* The same for a Copy node whose output is in the group of this view. */
+bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view);
 /* Behind the loop whose buffers they are, what lies in one may be in each other of its group that was exchanged since: a
  * phase more for each. */
 bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes, size_t since);

@@ -222,14 +222,38 @@ plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
     return address;
 }
 
-bool plan_is_exchanged(const plan *of, uint32_t loop, uint32_t parameter, uint32_t output) {
-    const plan_address *address = &of->tensors[output].address;
-    if (of->tensors[parameter].address.place != PLAN_PLACE_VIEW || address->place != PLAN_PLACE_VIEW ||
-        address->offset || !of->views[address->index].group)
-        return false;
-    for (uint32_t graph = of->nodes[loop].graph; graph; graph = of->nodes[of->graphs[graph].owner].graph)
-        if (of->graphs[graph].owner == of->views[address->index].loop) return true;
-    return false;
+/* The address is always that of a whole exchanged buffer: one of its group; PLAN_ABSENT otherwise. */
+static uint32_t lead_to_group(const plan *of, const plan_address *address) {
+    if (address->place != PLAN_PLACE_VIEW || address->offset) return PLAN_ABSENT;
+    const plan_view *view = &of->views[address->index];
+    if (view->group) return address->index;
+    uint32_t found = PLAN_ABSENT;
+    for (uint64_t k = 0; k < (uint64_t)view->prologue_count + view->period; k++) {
+        const plan_address *entry = &of->addresses[view->first + k];
+        if (view->stride || entry->place != PLAN_PLACE_VIEW || entry->offset) return PLAN_ABSENT;
+        const plan_view *buffer = &of->views[entry->index];
+        if (!buffer->group || (found != PLAN_ABSENT && (of->views[found].group != buffer->group ||
+                                                        of->views[found].loop != buffer->loop)))
+            return PLAN_ABSENT;
+        found = entry->index;
+    }
+    return found;
+}
+
+uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from) {
+    const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], "ouro.exchanges");
+    const uint32_t output = of->slots[of->nodes[node].outputs + index];
+    if (!marks || marks->kind != OP_ATTRIBUTE_INTS || index >= marks->count ||
+        of->integers[marks->value + index] != 1 || output == PLAN_ABSENT)
+        return PLAN_ABSENT;
+    uint32_t view = lead_to_group(of, &of->tensors[output].address);
+    if (view == PLAN_ABSENT || of->tensors[output].bytes > of->views[view].bytes || from == PLAN_ABSENT ||
+        of->tensors[from].bytes != of->tensors[output].bytes ||
+        of->tensors[from].address.place == PLAN_PLACE_DYNAMIC)
+        return PLAN_ABSENT;
+    for (uint32_t graph = of->nodes[node].graph; graph; graph = of->nodes[of->graphs[graph].owner].graph)
+        if (of->graphs[graph].owner == of->views[view].loop) return view;
+    return PLAN_ABSENT;
 }
 
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {

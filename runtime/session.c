@@ -300,7 +300,16 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
             return base_fail_memory(report);
     }
     bool made = true;
-    if (op_row_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
+    const uint32_t exchanged = code == OP_COPY && !session->is_mirror
+                                   ? plan_exchanged_view(of, number, 0, of->slots[node->inputs])
+                                   : PLAN_ABSENT;
+    if (exchanged != PLAN_ABSENT) {
+        rt_exchange_list *list = BASE_NEW(&session->arena, rt_exchange_list);
+        step->kind = RT_STEP_EXCHANGE;
+        step->detail = list;
+        made = list &&
+               rt_exchange_add(session, list, of->slots[node->inputs], of->slots[node->outputs], exchanged);
+    } else if (op_row_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
     else if (rt_list_is_node(of, node)) made = rt_list_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
     else if (node->flags & PLAN_NODE_VIEW) step->kind = RT_STEP_VIEW;

@@ -151,7 +151,15 @@ static void make_branch(scope *s, statement *branch) {
         branch->blocks[b].result_count = count;
         for (int i = 0; i < count; i++) branch->blocks[b].results[i] = pick(&inner, kinds[i]);
     }
-    for (int i = 0; i < count; i++) see(s, branch->outputs[i] = make_value(s->of, kinds[i]));
+    for (int i = 0; i < count; i++) {
+        see(s, branch->outputs[i] = make_value(s->of, kinds[i]));
+        /* Often one of the two hands on a state of the loop around. */
+        int state = s->loop && s->loop->carried ? s->loop->parameters[below(s->of, s->loop->carried)] : -1;
+        if (state < 0 || s->of->kinds[state] != kinds[i] || below(s->of, 2)) continue;
+        branch->blocks[below(s->of, 2)].results[i] = state;
+        s->begun[s->left_count] = state;
+        s->left[s->left_count++] = branch->outputs[i];
+    }
 }
 
 static statement *make_statement(scope *s) {

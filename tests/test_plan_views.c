@@ -19,7 +19,7 @@ enum { TRIPS = 8, ELEMENTS = 16, MOST_BYTES = 1024 };
 /* Every program takes %n: int64[] and two matrices; MatMul cannot run in place, Relu can. */
 #define PROGRAM(body)                                                                                        \
     "module \"views\" { constant %m: " T " = {0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0} constant "     \
-                                         "%row: int64[3] = {1, 2, 3} constant %limit: float32[] = {90}\n"    \
+    "%row: int64[3] = {1, 2, 3} constant %limit: float32[] = {90}\n"                                         \
     " graph main(%n: int64[], %a: " T ", %b: " T ") {\n %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n" body    \
     " } }\n"
 
@@ -67,6 +67,12 @@ static const view_case cases[] = {
              " = Loop(%t, _, %y, %v) { graph swap(%j2: int64[], %l2: bool[], %c: " T ", %e: " T
              ") { yield %l2, %e, %c } } yield %k, %z, %h, %d } } %u: " T " = Sub(%p, %q) %r: " T
              " = Sub(%u, %g) yield %r")},
+    {"exchanged in a branch",
+     PROGRAM("%three: int64[] = Size(%row) %p: " T
+             " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T
+             ") { %t: int64[] = Mod(%i, %three) %c: bool[] = Less(%t, %i) %s: " T " = Relu(%x) %y: " T
+             " = If(%c) { graph yes() { %u: " T " = MatMul(%x, %s) yield %u } graph no() { yield %x } } "
+             "yield %k, %y } } %r: " T " = Neg(%p) yield %r")},
     {"slices and stacks",
      "module \"slices\" { constant %four: int64[] = {4}\n graph main(%n: int64[], %a: " T ", %b: " T
      ") { %a0: " T " = Neg(%a)\n %s: " T
