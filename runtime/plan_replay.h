@@ -1,6 +1,7 @@
 /* plan_replay.h: what the files of the verifier share; see plan_check.c.
  *
- *   plan_check.c           contents, places, reading and writing; steps that run and that view
+ *   plan_check.c           contents, reading and writing; steps that run and that view
+ *   plan_check_places.c    where tensors lie: the map of bytes, addresses followed through views
  *   plan_check_control.c   branches and loops
  *   plan_check_exchange.c  buffers that trade places when a loop is left
  *
@@ -108,6 +109,14 @@ __attribute__((format(printf, 2, 3))) bool replay_fail(replay *r, const char *fo
 bool replay_fail_memory(replay *r);
 /* The tensor's name, for messages. */
 const char *replay_name_of(const replay *r, uint32_t slot);
+/* The places of outputs in the map, behind the arena. */
+bool replay_map_outputs(replay *r);
+/* The map of bytes, with bounds for all places that tensors can have, and where they lie at first. */
+bool replay_map_spans(replay *r);
+/* Where an address in the map is in it. */
+uint64_t replay_map_address(const replay *r, const plan_address *address);
+/* Within the arena or its output: what is not has no bounds in the map, and cannot be read or written. */
+bool replay_in_space(const replay *r, const plan_address *address, uint64_t bytes);
 /* In the arena or in an output: its bytes are followed. */
 bool replay_in_map(const plan_address *address);
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. */
