@@ -310,9 +310,16 @@ static bool is_free(loop_analysis *a, pass_storage_id buffer) {
     return true;
 }
 
+/* The group of the initial values that go round with this one. */
+static uint32_t cycle_group(const loop_analysis *a, const loop_carried *c) {
+    for (uint32_t k = c->next; &a->carried[k] != c; k = a->carried[k].next)
+        if (a->carried[k].target.index) return pass_memory_exchanged(a->memory, a->carried[k].target)->group;
+    return ++a->memory->group_count;
+}
+
 /* A parameter with which the loop begins lies where the instance before the first would be; one that is dead by then in
  * any buffer that is free; one that the loop reads has a buffer of its own. */
-static bool choose_target(loop_analysis *a, loop_carried *c, uint32_t *cycles) {
+static bool choose_target(loop_analysis *a, loop_carried *c) {
     const bool goes_round = c->kind == LOOP_ORIGIN_CYCLE;
     int64_t shift;
     uint32_t member = goes_round ? LOOP_NONE : a->member_of[c->origin.storage.index];
@@ -327,8 +334,7 @@ static bool choose_target(loop_analysis *a, loop_carried *c, uint32_t *cycles) {
             if (is_free(a, class->buffers[k])) target = class->buffers[k];
     }
     if (!target.index) {
-        if (goes_round && !*cycles) *cycles = ++a->memory->group_count;
-        target = loop_add_exchanged(a, c->exchanged_in, goes_round ? *cycles : class->group,
+        target = loop_add_exchanged(a, c->exchanged_in, goes_round ? cycle_group(a, c) : class->group,
                                     loop_bytes_of(c->output), c->output);
     }
     c->target = target;
@@ -336,12 +342,11 @@ static bool choose_target(loop_analysis *a, loop_carried *c, uint32_t *cycles) {
 }
 
 bool loop_choose_targets(loop_analysis *a) {
-    uint32_t cycles = 0;
     for (int begins = 1; begins >= 0; begins--) { /* first those that have no choice */
         for (uint32_t i = 0; i < a->carried_count; i++) {
             loop_carried *c = &a->carried[i];
             if (!c->exchanged_in || c->begins != begins) continue;
-            if (!choose_target(a, c, &cycles)) return false;
+            if (!choose_target(a, c)) return false;
             set_exchange(a, a->loop, i, a->carried_count);
         }
     }

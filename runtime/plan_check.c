@@ -238,6 +238,16 @@ bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag)
     return plan_bytes_write(&r->bytes, first, last, tag) || replay_fail_memory(r);
 }
 
+bool replay_new_identity(replay *r, uint32_t owner, uint64_t *identity) {
+    uint32_t *owners =
+        base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
+    if (!owners) return replay_fail_memory(r);
+    r->owners = owners;
+    owners[r->owner_count++] = owner;
+    *identity = ++r->identity;
+    return true;
+}
+
 /* Where the tensor lies does not depend on how often a loop ran that has ended: that can only be read. */
 static bool is_settled(const replay *r, uint32_t slot) {
     plan_address address = r->of->tensors[slot].address;
@@ -271,12 +281,8 @@ bool replay_write(replay *r, uint32_t slot) {
                            replay_name_of(r, slot));
     }
     if (!r->through[slot] && !replay_check_apart(r, &r->spans[slot], replay_name_of(r, slot))) return false;
-    uint32_t *owners =
-        base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
-    if (!owners) return replay_fail_memory(r);
-    r->owners = owners;
-    owners[r->owner_count++] = slot;
-    uint64_t identity = ++r->identity;
+    uint64_t identity;
+    if (!replay_new_identity(r, slot, &identity)) return false;
     replay_define(r, slot, replay_content_of(identity, 0, tensor->bytes));
     return replay_write_span(r, r->spans[slot].first, r->spans[slot].last,
                              (plan_bytes_tag){identity, r->spans[slot].address});

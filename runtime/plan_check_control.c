@@ -119,13 +119,13 @@ static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *fo
 static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends,
                         size_t since) {
     size_t until = r->written_count;
+    if (!replay_end_exchanges(r, node, since)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
-        if (!replay_spread(r, node, &ends[i], r->of->tensors[output].bytes, since)) return false;
         for (uint64_t k = 0; k < ends[i].count; k++) {
             phase *end = &ends[i].items[k];
-            if (!replay_was_written(r, since, until, &end->at)) continue;
+            if (replay_own_buffer(r, node, end) || !replay_was_written(r, since, until, &end->at)) continue;
             const phase *same = NULL;
             bool shared = false;
             /* Another output may lie there for good, or around it: at every end both were seen to be there. */
@@ -151,17 +151,14 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
                 end->is = same->is;
                 continue;
             }
-            uint32_t *owners =
-                base_arena_grow(&r->arena, r->owners, &r->owner_capacity, r->owner_count + 1, sizeof *owners);
-            if (!owners) return replay_fail_memory(r);
-            r->owners = owners;
-            owners[r->owner_count++] = output;
-            uint64_t identity = ++r->identity;
+            uint64_t identity;
+            if (!replay_new_identity(r, output, &identity)) return false;
             end->is = replay_content_of(identity, 0, r->of->tensors[output].bytes);
             if (!replay_write_span(r, end->at.first, end->at.last,
                                    (plan_bytes_tag){identity, end->at.address}))
                 return false;
         }
+        if (!replay_spread(r, node, &ends[i], r->of->tensors[output].bytes)) return false;
         replay_define(r, output, r->contents[output]);
         r->phases[output] = ends[i];
     }

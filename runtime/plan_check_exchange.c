@@ -149,28 +149,52 @@ bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view) {
     return replay_verify(r, r->of->slots[node->outputs]);
 }
 
-bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes, size_t since) {
+bool replay_end_exchanges(replay *r, const plan_node *node, size_t since) {
+    const size_t until = r->written_count;
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        exchanged_buffer *buffer = &r->buffers[i];
+        if (view_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
+        buffer->identity = 0;
+        if (!replay_spend(r, 1)) return false;
+        if (!replay_was_written(r, since, until, &buffer->at)) continue;
+        if (!replay_new_identity(r, PLAN_ABSENT, &buffer->identity) ||
+            !replay_write_span(r, buffer->at.first, buffer->at.last,
+                               (plan_bytes_tag){buffer->identity, buffer->at.address}))
+            return false;
+    }
+    return true;
+}
+
+const exchanged_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place) {
+    for (size_t i = 0; i < r->buffer_count && place->through; i++) {
+        const exchanged_buffer *buffer = &r->buffers[i];
+        if (view_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) &&
+            buffer->at.first <= place->at.first && place->at.last <= buffer->at.last)
+            return buffer;
+    }
+    return NULL;
+}
+
+bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes) {
     const uint64_t count = ends->count;
     for (uint64_t k = 0; k < count; k++) {
-        if (!ends->items[k].through) continue;
-        const span at = ends->items[k].at;
-        const exchanged_buffer *own = NULL;
-        for (size_t i = 0; i < r->buffer_count && !own; i++) {
-            const exchanged_buffer *buffer = &r->buffers[i];
-            if (view_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) && buffer->at.first <= at.first &&
-                at.last <= buffer->at.last)
-                own = buffer;
-        }
-        for (size_t i = 0; own && i < r->buffer_count; i++) {
+        const phase from = ends->items[k];
+        const exchanged_buffer *own = replay_own_buffer(r, node, &from);
+        if (!own) continue;
+        const uint64_t offset = from.at.address - own->at.address;
+        for (size_t i = 0; i < r->buffer_count; i++) {
             const exchanged_buffer *other = &r->buffers[i];
-            if (other == own || !is_one_group(view_of(r, own), view_of(r, other))) continue;
             if (!replay_spend(r, 1)) return false;
-            if (!replay_was_written(r, since, r->written_count, &other->at)) continue;
-            phase place = ends->items[k];
-            place.where.offset = other->at.address + (at.address - own->at.address);
-            place.at.address = place.where.offset;
+            if (!other->identity || !is_one_group(view_of(r, own), view_of(r, other))) continue;
+            phase place = from;
+            place.is = replay_content_of(other->identity, offset, bytes);
+            place.where.offset = place.at.address = other->at.address + offset;
             place.at.first = plan_bytes_bound(&r->bytes, place.at.address);
             place.at.last = plan_bytes_bound(&r->bytes, place.at.address + bytes);
+            if (other == own) {
+                ends->items[k] = place;
+                continue;
+            }
             phase *items = base_arena_grow(&r->arena, ends->items, &ends->capacity, (size_t)ends->count + 1,
                                            sizeof *items);
             if (!items) return replay_fail_memory(r);

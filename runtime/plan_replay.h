@@ -54,7 +54,8 @@ typedef struct phase_list {
 /* A view that is an exchanged buffer. */
 typedef struct exchanged_buffer {
     uint32_t view;
-    span at; /* all of it */
+    span at;           /* all of it */
+    uint64_t identity; /* what it holds since its loop has ended; 0: nothing was written there while it ran */
 } exchanged_buffer;
 
 typedef struct written_span {
@@ -138,6 +139,8 @@ bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint6
 bool replay_verify(replay *r, uint32_t slot);
 /* The same for one of the places where it may lie, or for its only one. */
 bool replay_verify_phase(replay *r, uint32_t slot, const phase *of);
+/* A new identity, of what is written for tensor `owner`; PLAN_ABSENT: for no single one. */
+bool replay_new_identity(replay *r, uint32_t owner, uint64_t *identity);
 /* These bytes of the map get this tag. */
 bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag);
 /* The tensor is made: an identity of its own where it lies. */
@@ -162,9 +165,12 @@ bool replay_check_apart(replay *r, const span *at, const char *what);
 bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form);
 /* The same for a Copy node whose output is in the group of this view. */
 bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view);
-/* Behind the loop whose buffers they are, what lies in one may be in each other of its group that was exchanged since: a
- * phase more for each. */
-bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes, size_t since);
+/* The loop whose buffers they are has ended: what was written there since is of one identity in each. */
+bool replay_end_exchanges(replay *r, const plan_node *node, size_t since);
+/* The buffer of this very loop in which the place is, found through its view; NULL: it is in none. */
+const exchanged_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place);
+/* Then what lies in one may be in each other of its group that was written: a phase more for each. */
+bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes);
 /* A value is handed over, as the executor does between graphs (plan.h). */
 bool replay_move(replay *r, uint32_t from, uint32_t to);
 /* Bytes of the span were written since. */
