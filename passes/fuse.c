@@ -312,8 +312,7 @@ static bool fuse_activation(fuser *f, ir_node *node) {
 
 /* ---- operands in another order -------------------------------------------------------------------------- */
 
-/* The innermost axis stays one of the matrix: of the left operand its depth, of the right one either. */
-static bool is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
+bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
     return rank >= 2 && (order[rank - 1] == rank - 1 || (operand == 1 && order[rank - 2] == rank - 1));
 }
 
@@ -330,7 +329,7 @@ static void absorb_transposes(fuser *f, ir_node *node) {
         const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
         if (given && count != (size_t)rank) continue;
         for (int32_t d = 0; d < rank; d++) order[d] = given ? given[d] : rank - 1 - d;
-        if (!is_walkable(order, rank, i)) continue;
+        if (!pass_is_walkable(order, rank, i)) continue;
         const op_attribute attribute = {
             .name = names[i], .kind = OP_ATTRIBUTE_INTS, .count = (size_t)rank, .as.integers = order};
         if (!ir_attribute_set(f->module, &node->attributes, &attribute) || !ir_node_set_input(node, i, from))

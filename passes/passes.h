@@ -167,6 +167,7 @@ base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c *
 base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_carry_layouts(pass_context *context);       /* carry_layouts.c */
+base_status pass_carry_growth(pass_context *context);        /* carry_growth.c */
 base_status pass_limit_unrolling(pass_context *context);     /* limit_unrolling.c */
 base_status pass_prepare_results(pass_context *context);     /* prepare_results.c */
 base_status pass_analyse_views(pass_context *context);       /* analyse_views.c */
@@ -176,6 +177,10 @@ base_status pass_choose_in_place(pass_context *context);     /* choose_in_place.
 base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c */
 base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);            /* allocate.c */
+
+/* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left
+ * one, and an axis of the matrix of the right one. (fuse.c) */
+bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand);
 
 /* Carried value `index` of a Loop has one size, known now: analyse-loops can give it addresses that change, so
  * that nothing is copied. Otherwise the executor copies, hands on, or lets it grow. (analyse_loops.c) */

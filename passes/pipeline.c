@@ -33,6 +33,7 @@ static const struct pass {
     {"fold-lowered", pass_fold_constants, TYPES, TYPES, 0},
     {"eliminate-dead-code", pass_eliminate_dead_code, 0, ALL, 0},
     {"hoist-invariants", pass_hoist_invariants, TYPES, TYPES, 0},
+    {"carry-growth", pass_carry_growth, TYPES, TYPES, 0},
     {"fuse", pass_fuse, TYPES, TYPES, 0},
     {"select-layouts", pass_select_layouts, TYPES, TYPES, LAYOUTS},
     {"carry-layouts", pass_carry_layouts, TYPES | LAYOUTS, ALL, 0},

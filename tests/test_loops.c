@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <cmocka.h>
+#include <math.h>
 
 enum { SIDE = 4, ELEMENTS = SIDE * SIDE, BYTES = ELEMENTS * (int)sizeof(float), MOST_PLACES = 64 };
 
@@ -750,6 +751,67 @@ static void test_growing(void **state) {
     }
 }
 
+/* 22, along an inner axis: keys of two heads lie one step behind the other, and are read as they lie. */
+static void test_growing_heads(void **state) {
+    (void)state;
+    static const char *const text =
+        "module \"heads\" { constant %%n: int64[] = {%d}\n constant %%one: float32[1,2,1,3] = {1, 1, 1, 1, "
+        "1, 1}\n"
+        " graph main(%%x: float32[1,2,2,3], %%y: float32[1,2,1,3], %%go: bool[]) {\n"
+        "  %%x0: float32[1,2,2,3] = Neg(%%x)\n"
+        "  %%p: float32[1,2,%s,3], %%q: float32[1,2,1,3] = Loop(%%n, %s, %%x0, %%y) {\n"
+        "   graph body(%%i: int64[], %%k: bool[], %%c: float32[1,2,?,3], %%s: float32[1,2,1,3]) {\n"
+        "    %%d: float32[1,2,?,3] = Concat(%%c, %%s) {axis = 2}\n"
+        "    %%t: float32[1,2,3,?] = Transpose(%%d) {perm = [0, 1, 3, 2]}\n"
+        "    %%a: float32[1,2,1,?] = MatMul(%%one, %%t) %%u: float32[1,2,1,3] = MatMul(%%a, %%d)\n"
+        "    %%v: float32[1,2,1,3] = Tanh(%%u) yield %%k, %%d, %%v } }\n  %%r: float32[1,2,1,3] = Neg(%%q) "
+        "yield %%p, %%r } }\n";
+    for (int trips = 0; trips <= 6; trips++) {
+        for (int certain = 0; certain < 2; certain++) {
+            char written[2048], extent[16] = "?";
+            if (certain) snprintf(extent, sizeof extent, "%d", 2 + trips);
+            int length = snprintf(written, sizeof written, text, trips, extent, certain ? "_" : "%go");
+            assert_true(length > 0 && (size_t)length < sizeof written);
+            support_session on;
+            const unsigned char go = 1;
+            const float x[12] = {1, -2, 3, 0.5f, 2, -1, -3, 1, 2, 4, 1, 0}, y[6] = {1, 2, -1, 0, 3, 1};
+            float cache[2][8][3], now[2][3];
+            support_session_open(&on, written, 1);
+            check_no_copies(rt_plan_of(on.plan), "22, heads");
+            support_bind(&on, 0, x, sizeof x);
+            support_bind(&on, 1, y, sizeof y);
+            support_bind(&on, 2, &go, 1);
+            support_run(&on);
+            append_watch watch = {.session = on.session};
+            ouro_error error;
+            rt_session_trace(on.session, watch_append, &watch);
+            assert_int_equal(ouro_session_run(on.session, &error), OURO_OK);
+            assert_int_equal(watch.in_place, trips);
+            for (int h = 0; h < 2; h++) {
+                for (int e = 0; e < 6; e++) cache[h][e / 3][e % 3] = -x[6 * h + e];
+                memcpy(now[h], y + (size_t)3 * h, sizeof now[h]);
+                for (int t = 0; t < trips; t++) {
+                    float sums[3] = {0};
+                    memcpy(cache[h][2 + t], now[h], sizeof now[h]);
+                    for (int row = 0; row < 3 + t; row++) {
+                        const float *key = cache[h][row];
+                        for (int e = 0; e < 3; e++) sums[e] += (key[0] + key[1] + key[2]) * key[e];
+                    }
+                    for (int e = 0; e < 3; e++) now[h][e] = tanhf(sums[e]);
+                }
+            }
+            const float *p = support_output(&on, 0, (size_t)(2 + trips) * sizeof x / 2),
+                        *q = support_output(&on, 1, sizeof y);
+            for (int h = 0; h < 2; h++) {
+                for (int e = 0; e < 3 * (2 + trips); e++)
+                    assert_true(fabsf(p[3 * (2 + trips) * h + e] - cache[h][e / 3][e % 3]) < 1e-4f);
+                for (int e = 0; e < 3; e++) assert_true(fabsf(q[3 * h + e] + now[h][e]) < 1e-4f);
+            }
+            support_session_close(&on);
+        }
+    }
+}
+
 /* The same where a condition ends the loop early: at most 8 iterations are certain, so that what is appended and what
  * is stacked have room in the arena; readers behind the loop, another loop and the caller see as much as there is. */
 static void test_growing_until(void **state) {
@@ -873,6 +935,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(test_many_trips),
                                        cmocka_unit_test(test_part_of_another),
                                        cmocka_unit_test(test_growing),
+                                       cmocka_unit_test(test_growing_heads),
                                        cmocka_unit_test(test_growing_until),
                                        cmocka_unit_test(test_growing_within)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,50 @@ static void fuse(void **state) {
            " yield %s, %t, %b } }");
 }
 
+static void carry_growth(void **state) {
+    (void)state;
+    /* Keys and values of two heads, appended to along their third axis and read by products. */
+    EXPECT(pass_carry_growth, 0,
+           "module \"m\" { constant %n: int64[] = {3}\n"
+           " graph main(%q: float32[1,2,1,4], %x: float32[1,2,0,4], %y: float32[1,2,1,4]) {\n"
+           " %p: float32[1,2,3,4] = Loop(%n, _, %x) { graph body(%i: int64[], %k: bool[], %c: "
+           "float32[1,2,?,4]) {\n"
+           "  %d: float32[1,2,?,4] = Concat(%c, %y) {axis = 2}\n"
+           "  %t: float32[1,2,4,?] = Transpose(%d) {perm = [0, 1, 3, 2]}\n"
+           "  %s: float32[1,2,1,?] = MatMul(%q, %t)\n  %o: float32[1,2,1,4] = MatMul(%s, %d)\n"
+           "  yield %k, %d } }\n yield %p } }",
+           "module \"m\" { constant %n: int64[] = {3}\n"
+           " graph main(%q: float32[1,2,1,4], %x: float32[1,2,0,4], %y: float32[1,2,1,4]) {\n"
+           " %x_1: float32[0,1,2,4] = Transpose(%x) {perm = [2, 0, 1, 3]}\n"
+           " %p: float32[3,1,2,4] = Loop(%n, _, %x_1) { graph body(%i: int64[], %k: bool[], %c: "
+           "float32[?,1,2,4]) "
+           "{\n"
+           "  %y_1: float32[1,1,2,4] = Transpose(%y) {perm = [2, 0, 1, 3]}\n"
+           "  %d: float32[?,1,2,4] = Concat(%c, %y_1) {axis = 0}\n"
+           "  %t: float32[1,2,4,?] = Transpose(%d) {perm = [1, 2, 3, 0]}\n"
+           "  %s: float32[1,2,1,?] = MatMul(%q, %t)\n"
+           "  %d_1: float32[1,2,?,4] = Transpose(%d) {perm = [1, 2, 0, 3]}\n"
+           "  %o: float32[1,2,1,4] = MatMul(%s, %d_1)\n"
+           "  yield %k, %d } }\n"
+           " %p_1: float32[1,2,3,4] = Transpose(%p) {perm = [1, 2, 0, 3]}\n yield %p_1 } }");
+    /* What others read stays, and so does what is behind what is there already, or is not what the loop began with. */
+    static const char *const kept[] = {
+        "float32[2,?]", "%d: float32[2,?] = Concat(%c, %y) {axis = 1} %t: float32[2,?] = Neg(%d)",
+        "float32[1,?]", "%d: float32[1,?] = Concat(%c, %z) {axis = 1}",
+        "float32[2,?]", "%d: float32[2,?] = Concat(%y, %c) {axis = 1}",
+        "float32[2,?]", "%d: float32[2,?] = Concat(%c, %c) {axis = 1}"};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i += 2) {
+        char text[1024];
+        (void)snprintf(
+            text, sizeof text,
+            "module \"m\" { constant %%n: int64[] = {3}\n graph main(%%x: %s, %%y: float32[2,1], "
+            "%%z: float32[1,1]) {\n %%p: %s = Loop(%%n, _, %%x) { graph body(%%i: int64[], %%k: bool[], "
+            "%%c: %s) { %s yield %%k, %%d } }\n yield %%p } }",
+            kept[i], kept[i], kept[i], kept[i + 1]);
+        EXPECT(pass_carry_growth, 0, text, text);
+    }
+}
+
 static void fold(void **state) {
     (void)state;
     /* What is made of constants is a constant (what it was made of goes with the dead code); what reads the caller's data stays. */
@@ -235,11 +279,9 @@ static void limit(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(fuse),
-                                       cmocka_unit_test(fold),
-                                       cmocka_unit_test(eliminate),
-                                       cmocka_unit_test(hoist),
-                                       cmocka_unit_test(slice_iterations),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(fuse),         cmocka_unit_test(fold),
+                                       cmocka_unit_test(carry_growth), cmocka_unit_test(eliminate),
+                                       cmocka_unit_test(hoist),        cmocka_unit_test(slice_iterations),
                                        cmocka_unit_test(limit)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

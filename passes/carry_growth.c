@@ -1,0 +1,169 @@
+/* carry_growth.c: what a loop appends along an inner axis is carried with that axis first.
+ *
+ *     loop(%x) { %z = Concat(%x, %y) {axis = 2}  %t = Transpose(%z) {perm = [0, 1, 3, 2]}  %s = MatMul(%q, %t)  yield %k, %z }
+ *  => loop(%a) { %c = Concat(%a, %b) {axis = 0}  %t = Transpose(%c) {perm = [1, 2, 3, 0]}  %s = MatMul(%q, %t)  yield %k, %c }
+ *
+ * with the initial value turned before the loop, %a, what is appended in it, %b, and the output behind the loop. What is
+ * appended then lies behind what is there, so that nothing else moves (a cache of keys and values for several heads
+ * would be copied in every step). Only where what the loop reads of it are products, which read it with its axes in any
+ * order (fuse), or where it reads nothing.
+ *
+ * Needs: types. Keeps: types.
+ */
+#include "passes/passes.h"
+
+typedef struct growth {
+    ir_node *loop, *concat;
+    uint32_t index; /* of the carried value */
+    ir_value *parameter, *grown;
+    int32_t rank;
+    int64_t first[OP_MAX_RANK]; /* the order of axes with the one that grows first */
+    int64_t back[OP_MAX_RANK];  /* and back */
+} growth;
+
+static op_type turned(const op_type *type, const int64_t *order) {
+    op_type made = *type;
+    for (int32_t i = 0; i < type->shape.rank; i++) made.shape.dims[i] = type->shape.dims[order[i]];
+    return made;
+}
+
+static bool set_order(pass_context *context, op_attributes *attributes, int32_t rank, const int64_t *order) {
+    int64_t copy[OP_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++) copy[i] = order[i];
+    const op_attribute perm = {
+        .name = "perm", .kind = OP_ATTRIBUTE_INTS, .count = (size_t)rank, .as.integers = copy};
+    return ir_attribute_set(context->module, attributes, &perm);
+}
+
+/* Transpose(value), in this graph. */
+static ir_value *turn(pass_context *context, ir_graph *graph, ir_node *before, ir_value *value, int32_t rank,
+                      const int64_t *order) {
+    op_attributes attributes = {0};
+    if (!set_order(context, &attributes, rank, order)) return NULL;
+    ir_node *node =
+        ir_node_new(graph, before, OP_TRANSPOSE, "", before ? before->path : "", attributes, 1, &value);
+    const op_type type = turned(&value->type, order);
+    return node ? ir_node_add_output(node, value->name, &type) : NULL;
+}
+
+/* The order in which a Transpose puts axes of these. */
+static bool order_of(const ir_node *transpose, int32_t rank, int64_t *order) {
+    size_t count;
+    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
+    if (given && count != (size_t)rank) return false;
+    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
+    return true;
+}
+
+/* A product that can walk along the value, whose axes it reads in this order. */
+static bool is_product(const ir_use *use, const ir_value *value, int32_t rank, const int64_t *order) {
+    return use->node && use->node->code == OP_MATMUL && use->index < 2 && value->type.dtype == OP_FLOAT &&
+           pass_is_walkable(order, rank, use->index);
+}
+
+/* The use is one that can read the value turned round. */
+static bool is_reader(const growth *g, const ir_use *use) {
+    int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
+    if (is_product(use, g->grown, g->rank, g->back)) return true;
+    if (!use->node || use->node->code != OP_TRANSPOSE || !order_of(use->node, g->rank, order)) return false;
+    const ir_value *made = use->node->outputs[0];
+    for (int32_t i = 0; i < g->rank; i++) through[i] = g->back[order[i]];
+    for (const ir_use *each = made ? made->uses : NULL; each; each = each->next) {
+        if (each->node == NULL || each->node->graph != use->node->graph ||
+            !is_product(each, g->grown, g->rank, through))
+            return false;
+    }
+    return made && made->uses && !made->uses->next;
+}
+
+static bool read(ir_node *loop, uint32_t index, growth *g) {
+    const ir_graph *body = loop->graphs[0];
+    *g = (growth){.loop = loop, .index = index, .parameter = body->parameters[2 + index]};
+    g->grown = body->results[1 + index]->value;
+    g->concat = g->grown->node;
+    g->rank = g->parameter->type.shape.rank;
+    const ir_value *initial = ir_input(loop, 2 + index), *output = loop->outputs[index];
+    int32_t axis;
+    if (!g->concat || g->concat->code != OP_CONCAT || g->concat->graph != body || g->rank < 2 ||
+        ir_input(g->concat, 0) != g->parameter || g->parameter->type.kind != OP_KIND_TENSOR ||
+        g->parameter->type.dtype == OP_STRING || initial->type.shape.rank != g->rank ||
+        g->grown->type.shape.rank != g->rank || (output && output->type.shape.rank != g->rank) ||
+        !op_axis(op_attribute_integer(&g->concat->attributes, "axis", 0), g->rank, &axis))
+        return false;
+    bool behind = true; /* what is appended lies behind what is there */
+    for (int32_t i = 0; i < axis; i++) behind = behind && g->parameter->type.shape.dims[i] == 1;
+    if (behind) return false;
+    for (int32_t i = 0; i < g->rank; i++) {
+        g->first[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
+        g->back[g->first[i]] = i;
+    }
+    for (const ir_use *use = g->parameter->uses; use; use = use->next)
+        if ((use->node != g->concat || use->index != 0) && !is_reader(g, use)) return false;
+    for (const ir_use *use = g->grown->uses; use; use = use->next) {
+        const bool replaces = !use->node && use->graph == body && use->index == 1 + index;
+        if (!replaces && !is_reader(g, use)) return false;
+    }
+    for (uint32_t i = 1; i < g->concat->input_count; i++) {
+        const ir_value *part = ir_input(g->concat, i);
+        if (!part || part == g->parameter || part->type.shape.rank != g->rank) return false;
+    }
+    return true;
+}
+
+/* Those who read the value, but for the Concat and the next iteration, read it in the order that it had. */
+static bool turn_readers(pass_context *context, const growth *g, ir_value *value) {
+    for (ir_use *use = value->uses, *next; use; use = next) {
+        next = use->next;
+        if (!use->node || use->node == g->concat) continue;
+        if (use->node->code == OP_TRANSPOSE) {
+            int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
+            if (!order_of(use->node, g->rank, order)) return false;
+            for (int32_t i = 0; i < g->rank; i++) through[i] = g->back[order[i]];
+            if (!set_order(context, &use->node->attributes, g->rank, through)) return false;
+            continue;
+        }
+        ir_value *as_before = turn(context, use->node->graph, use->node, value, g->rank, g->back);
+        if (!as_before || !ir_node_set_input(use->node, use->index, as_before)) return false;
+    }
+    return true;
+}
+
+static bool carry(pass_context *context, const growth *g) {
+    ir_value *output = g->loop->outputs[g->index];
+    ir_value *initial =
+        turn(context, g->loop->graph, g->loop, ir_input(g->loop, 2 + g->index), g->rank, g->first);
+    if (!initial || !ir_node_set_input(g->loop, 2 + g->index, initial)) return false;
+    for (uint32_t i = 1; i < g->concat->input_count; i++) {
+        ir_value *part =
+            turn(context, g->concat->graph, g->concat, ir_input(g->concat, i), g->rank, g->first);
+        if (!part || !ir_node_set_input(g->concat, i, part)) return false;
+    }
+    const op_attribute axis = {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 0};
+    if (!ir_attribute_set(context->module, &g->concat->attributes, &axis)) return false;
+    g->parameter->type = turned(&g->parameter->type, g->first);
+    g->grown->type = turned(&g->grown->type, g->first);
+    if (!turn_readers(context, g, g->parameter) || !turn_readers(context, g, g->grown)) return false;
+    if (!output) return true;
+    output->type = turned(&output->type, g->first);
+    if (!output->uses) return true;
+    ir_value *as_before = turn(context, g->loop->graph, g->loop->next, output, g->rank, g->back);
+    if (!as_before) return false;
+    ir_value_replace(output, as_before);
+    return ir_node_set_input(as_before->node, 0, output);
+}
+
+base_status pass_carry_growth(pass_context *context) {
+    size_t count;
+    ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &count);
+    if (!graphs) return base_fail_memory(context->report);
+    for (size_t n = count; n-- > 0;) {
+        ir_node *loop = graphs[n]->owner;
+        if (!loop || loop->code != OP_LOOP) continue;
+        const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+        for (uint32_t i = 0; i < loop->input_count - 2 - scanned; i++) {
+            growth g;
+            if (read(loop, i, &g) && !carry(context, &g)) return base_fail_memory(context->report);
+        }
+    }
+    return BASE_OK;
+}
