@@ -201,10 +201,9 @@ static int print_plan(const plan *of, base_arena *arena) {
     for (uint32_t i = 0; i < header->nodes.count; i++) {
         const plan_node *node = &of->nodes[i];
         if (!node->graph_count) continue;
-        char text[32];
+        char text[32], name[512];
         printf("%s %s: %u sub-graph%s, buffer %s\n", of->texts + node->operator_name,
-               of->texts[node->name] ? of->texts + node->name : of->texts + node->path, node->graph_count,
-               node->graph_count == 1 ? "" : "s",
+               emit_loop_name(of, i, name, sizeof name), node->graph_count, node->graph_count == 1 ? "" : "s",
                emit_size_print((size_t)buffer_bytes(of, node), text, sizeof text));
         if (is_operator(of, node, "Loop") && !print_loop(of, i)) return command_fail_memory();
     }

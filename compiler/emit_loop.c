@@ -14,6 +14,18 @@ uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
     return plan_loop_form_read(of, node, &form) ? form.carried : 0;
 }
 
+const char *emit_loop_name(const plan *of, uint32_t index, char *text, size_t capacity) {
+    const plan_node *node = &of->nodes[index];
+    const char *name = of->texts + node->name, *output = "";
+    for (uint64_t i = 0; i < node->output_count && !output[0]; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        if (slot != PLAN_ABSENT) output = of->texts + of->tensors[slot].name;
+    }
+    if (name[0]) snprintf(text, capacity, "%s", name);
+    else snprintf(text, capacity, "%s%s%s", of->texts + node->path, output[0] ? "/" : "", output);
+    return text;
+}
+
 const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity) {
     static const char *const places[] = {"nowhere", "", "constant", "input", "output", "", "run-time memory"};
     uint64_t offset = address->offset + more;

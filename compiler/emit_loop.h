@@ -16,6 +16,10 @@ typedef struct emit_loop {
     uint64_t buffer_bytes;    /* of the body's frame */
 } emit_loop;
 
+/* The name of a loop or branch; one without is called after its graph and its first output, as its sub-graphs are. Returns
+ * `text`. */
+const char *emit_loop_name(const plan *of, uint32_t node, char *text, size_t capacity);
+
 /* Measures the loop whose node this is. Makes no assumption beyond plan_check. False when memory runs out, or
  * where it is no loop. */
 bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);

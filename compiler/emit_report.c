@@ -73,16 +73,9 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     const plan_node *node = &of->nodes[index];
     emit_loop loop;
     if (!emit_loop_measure(of, index, &loop)) return false;
-    /* Without a name it is called after its graph and its first output. */
-    const char *name = text_of(of, node->name), *output = "";
-    char called[512];
-    for (uint64_t i = 0; i < node->output_count && !output[0]; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
-        if (slot != PLAN_ABSENT) output = text_of(of, of->tensors[slot].name);
-    }
-    snprintf(called, sizeof called, "%s%s%s", text_of(of, node->path), output[0] ? "/" : "", output);
+    char name[512];
     emit_json_open(json, NULL, '{');
-    emit_json_text(json, "node", name[0] ? name : called);
+    emit_json_text(json, "node", emit_loop_name(of, index, name, sizeof name));
     emit_json_text(json, "kind", text_of(of, node->operator_name));
     emit_json_integer(json, "carried", loop.form.carried);
     emit_json_integer(json, "unroll", loop.unroll);

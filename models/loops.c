@@ -260,6 +260,61 @@ model *model_growing_cache(void) {
     return m;
 }
 
+model *model_attention_decoding(void) {
+    /* A decoder's self-attention: the keys and values of four heads grow along their third axis. */
+    enum { HEADS = 4, DEEP = WIDTH / HEADS };
+    static const int64_t token[3] = {1, 1, WIDTH}, none[4] = {1, HEADS, 0, DEEP},
+                         open[4] = {1, HEADS, -1, DEEP}, all[4] = {1, HEADS, STEPS, DEEP},
+                         heads[4] = {1, 1, HEADS, DEEP};
+    static const char *const caches[2] = {"keys", "values"}, *const grown[2] = {"next_keys", "next_values"};
+    model *m = model_new("attention_decoding", 16);
+    graph *g = m->graph;
+    graph_input(g, "x", MODEL_FLOAT, 3, token);
+    integers(g, "trips", 0, NULL, (int64_t[]){STEPS});
+    integers(g, "heads", 1, (int64_t[]){4}, heads);
+    integers(g, "token", 1, (int64_t[]){3}, token);
+    floats(g, "empty", 4, none, NULL);
+    floats(g, "scale", 0, NULL, (float[]){0.25f});
+    weight(g, "w_query", 2, square, WIDTH);
+    weight(g, "w_keys", 2, square, WIDTH);
+    weight(g, "w_values", 2, square, WIDTH);
+    weight(g, "w_out", 2, square, WIDTH);
+    graph *body = body_of(m, "body");
+    graph_input(body, "state", MODEL_FLOAT, 3, token);
+    for (int i = 0; i < 2; i++) graph_input(body, caches[i], MODEL_FLOAT, 4, open);
+    go_on(body);
+    const char *turned[3];
+    static const char *const weights[3] = {"w_query", "w_keys", "w_values"};
+    for (int i = 0; i < 3; i++) {
+        turned[i] = unary(body, "Transpose",
+                          binary(body, "Reshape", binary(body, "MatMul", "state", weights[i]), "heads"));
+        attribute_integers(body, "perm", 4, (int64_t[]){0, 2, 1, 3});
+    }
+    for (int i = 0; i < 2; i++) {
+        node_outputs(body, "Concat", "", 2, (const char *[]){caches[i], turned[1 + i]}, 1, &grown[i]);
+        attribute_integer(body, "axis", 2);
+    }
+    const char *keys = unary(body, "Transpose", grown[0]);
+    attribute_integers(body, "perm", 4, (int64_t[]){0, 1, 3, 2});
+    const char *scores = binary(body, "Mul", binary(body, "MatMul", turned[0], keys), "scale");
+    const char *shares = unary(body, "Softmax", scores);
+    attribute_integer(body, "axis", 3);
+    const char *mixed = unary(body, "Transpose", binary(body, "MatMul", shares, grown[1]));
+    attribute_integers(body, "perm", 4, (int64_t[]){0, 2, 1, 3});
+    const char *out = binary(body, "MatMul", binary(body, "Reshape", mixed, "token"), "w_out");
+    const char *sum = binary(body, "Add", "state", out);
+    node_outputs(body, "Tanh", "", 1, &sum, 1, (const char *[]){"next_state"});
+    graph_output(body, "next_state", MODEL_FLOAT, 3, token);
+    for (int i = 0; i < 2; i++) graph_output(body, grown[i], MODEL_FLOAT, 4, open);
+    node_outputs(g, "Loop", "decode", 5, (const char *[]){"trips", "", "x", "empty", "empty"}, 3,
+                 (const char *[]){"y", "all_keys", "all_values"});
+    attribute_graph(g, "body", body);
+    graph_output(g, "y", MODEL_FLOAT, 3, token);
+    graph_output(g, "all_keys", MODEL_FLOAT, 4, all);
+    graph_output(g, "all_values", MODEL_FLOAT, 4, all);
+    return m;
+}
+
 model *model_greedy_decoding(void) {
     /* The most likely token is embedded, and decides with the state about the next, until token 0 comes; at most 32
      * of them. */

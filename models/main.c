@@ -24,6 +24,7 @@ static const struct {
     {"reverse_scan", model_reverse_scan},
     {"beam_search", model_beam_search},
     {"growing_cache", model_growing_cache},
+    {"attention_decoding", model_attention_decoding},
     {"greedy_decoding", model_greedy_decoding},
 };
 enum { MODEL_COUNT = sizeof models / sizeof *models };

@@ -153,6 +153,30 @@ static void test_why(void **state) {
     }
 }
 
+/* Loops without a name in one graph are told apart. */
+static void test_name(void **state) {
+    (void)state;
+    compile_result result;
+    char name[64];
+    open_result(
+        "module \"m\" { graph main(%n: int64[], %a: float32[4]) {\n"
+        " %y: float32[4] = Loop(%n, _, %a) at \"main\" { graph b(%i: int64[], %k: bool[], %x: float32[4]) { "
+        "%u: float32[4] = CumSum(%x, %i) yield %k, %u } }\n"
+        " %z: float32[4] = Loop(%n, _, %y) \"last\" at \"main\" { graph c(%j: int64[], %l: bool[], %v: "
+        "float32[4]) { "
+        "%w: float32[4] = CumSum(%v, %j) yield %l, %w } }\n yield %z } }",
+        &result);
+    const char *expected[] = {"main/y", "last"};
+    size_t found = 0;
+    for (uint32_t i = 0; i < result.plan.header->nodes.count; i++) {
+        if (!result.plan.nodes[i].graph_count) continue;
+        assert_true(found < 2);
+        assert_string_equal(emit_loop_name(&result.plan, i, name, sizeof name), expected[found++]);
+    }
+    assert_int_equal(found, 2);
+    plan_close(&result.plan);
+}
+
 static void test_places(void **state) {
     (void)state;
     char text[64];
@@ -168,6 +192,7 @@ static void test_places(void **state) {
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_dot), cmocka_unit_test(test_measure),
-                                       cmocka_unit_test(test_why), cmocka_unit_test(test_places)};
+                                       cmocka_unit_test(test_why), cmocka_unit_test(test_name),
+                                       cmocka_unit_test(test_places)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 folder=$root/build/bench/loops
 models=(counter convolution_recurrence swap rnn_cell rotation delay nested branching_loop reverse_scan beam_search
-    growing_cache greedy_decoding newton)
+    growing_cache attention_decoding greedy_decoding newton)
 mkdir -p "$folder"
 "$root/build/ouro-models" "$folder" "${models[@]}"
 paths=()
