@@ -31,9 +31,9 @@
 
 enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8, HEURISTICS = 4 };
 enum {
-    SHORT_RESTART = 1024, /* nodes; short and long ones take turns, as each is better on some problems */
-    LONG_RESTART = 4096,
+    LONG_RESTART = 512,   /* nodes beyond two descents; a short restart has one and a half */
     TARGET_WORK = 65536,  /* for the height that is asked for, at first */
+    OTHER_TARGETS = 64,   /* the part of it for each height above a capacity that is asked for */
     UNTIMED_WORK = 80000, /* where no time is given */
     FIRST_SHARE = 16,     /* of these, where no height is asked for */
     DEEPEST = 8192,       /* decisions on a path: what the stack of a thread bears */
@@ -251,8 +251,9 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
     for (uint64_t restart = 1; spent < nodes; restart++) {
         s->nodes = 0;
-        uint64_t unit = restart % 2 ? SHORT_RESTART : LONG_RESTART;
-        s->node_limit = (unit + 2 * (uint64_t)s->sky.item_count) * luby(restart);
+        /* Short and long ones take turns: where a descent went wrong at its beginning, only a new one helps. */
+        const uint64_t descent = s->sky.item_count;
+        s->node_limit = (restart % 2 ? descent + descent / 2 : LONG_RESTART + 2 * descent) * luby(restart);
         s->out_of_nodes = false;
         s->random = mix(restart);
         s->depth = 0;
@@ -364,7 +365,7 @@ static void improve(improver *m) {
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
     size_t target = goal;
     while (solution->height > solution->lower_bound && solution->height > enough) {
-        uint64_t nodes = work / (target == goal ? 1 : 16) / m->s->node_work;
+        uint64_t nodes = work / (target == goal ? 1 : enough ? OTHER_TARGETS : 16) / m->s->node_work;
         outcome result = decide(m->s, target, nodes < least ? least : nodes);
         if (m->s->sky.out_of_memory || (result == STOPPED && m->s->out_of_time)) return;
         if (result == SOLVED) {
@@ -374,7 +375,7 @@ static void improve(improver *m) {
             if (!base_size_add(next, quantum, &next)) return;
             solution->lower_bound = next;
             if (goal < next) goal = next;
-        } else if (pull_apart(m, target, work / (target == goal ? 4 : 2))) {
+        } else if (pull_apart(m, target, work / (target == goal ? 4 : enough ? OTHER_TARGETS : 2))) {
             result = SOLVED;
         } else if (m->s->out_of_time) {
             return;

@@ -6,15 +6,34 @@
 #
 #     exact_problems.sh -s 10 -c 100,300,1000 -n 2        seconds for each, numbers of buffers, seeds
 #     exact_problems.sh --published FOLDER [SECONDS]      the same for CSV files NAME.CAPACITY.csv
+#     exact_problems.sh --perturbed FOLDER [SECONDS [COUNT [SEED]]]
+#                                                         and for COUNT (6) problems like each of them (exact_perturbed.py)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-if [[ ${1:-} == --published ]]; then
-    cmake --build "$root/build" --target ouro >/dev/null
-    for file in "$2"/*.csv; do
+# solve FOLDER SECONDS: a height above the capacity is an answer here, not an error
+solve() {
+    for file in "$1"/*.csv; do
         capacity=${file%.csv}
-        "$root/build/ouro" alloc "$file" --allocator exact --seconds "${3:-10}" --capacity "${capacity##*.}" |
+        { "$root/build/ouro" alloc "$file" --allocator exact --seconds "$2" --capacity "${capacity##*.}" 2>/dev/null || true; } |
             awk -v file="$(basename "$file")" '$1 == "exact" {print file, $2, $3, $4, $5, $6, $7}'
     done
+}
+if [[ ${1:-} == --published || ${1:-} == --perturbed ]]; then
+    cmake --build "$root/build" --target ouro >/dev/null
+    if [[ $1 == --published ]]; then
+        solve "$2" "${3:-10}"
+        exit
+    fi
+    folder=$root/build/bench/perturbed
+    rm -rf "$folder"
+    mkdir -p "$folder/solved"
+    for file in "$2"/*.csv; do
+        capacity=${file%.csv}
+        "$root/build/ouro" alloc "$file" --allocator exact --seconds 60 --capacity "${capacity##*.}" \
+            --output "$folder/solved/$(basename "$file")" >/dev/null
+    done
+    python3 "$root/tests/bench/exact_perturbed.py" "$folder" "${4:-6}" "${5:-1}" "$folder"/solved/*.csv
+    solve "$folder" "${3:-10}"
     exit
 fi
 cmake --build "$root/build" --target bench_exact >/dev/null
