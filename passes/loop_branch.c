@@ -20,7 +20,7 @@ static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storag
 static bool makes_over(const loop_analysis *a, const ir_node *node, uint32_t input, pass_storage_id made) {
     const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
     return to && from && lies_in(a->memory, to, made) && input < 32 &&
-           (op_row_of(node->code)->in_place & OP_IN_PLACE(input)) &&
+           (node->code == OP_COPY || (op_row_of(node->code)->in_place & OP_IN_PLACE(input))) &&
            a->memory->executions[node->id.index] == PASS_RUN && !pass_memory_location(a->memory, to).offset &&
            !pass_memory_location(a->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to) &&
            loop_bytes_of(to) == pass_memory_storage(a->memory, made)->bytes &&

@@ -451,7 +451,9 @@ static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint
                            place, replay_name_of(r, from));
     }
     const op_row *row = op_row_of(plan_node_code(r->of, node));
-    if (output != 0 || input >= 32 || !(row->in_place & OP_IN_PLACE(input)) || !is_elementwise(r, from, to)) {
+    const bool copies = row->code == OP_COPY; /* it is there already */
+    if (output != 0 || input >= 32 || !(copies || (row->in_place & OP_IN_PLACE(input))) ||
+        !is_elementwise(r, from, to)) {
         return replay_fail(r, "its output \"%s\" (%s) lies over its input \"%s\", which it cannot",
                            replay_name_of(r, to), place, replay_name_of(r, from));
     }

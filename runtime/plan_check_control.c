@@ -182,7 +182,11 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
         return false;
     }
     plan_address at = replay_source(r, whole), of_slice = replay_source(r, slice);
-    at.offset += slice_offset(r, form, output, index, whole, slice, t);
+    const uint64_t offset = slice_offset(r, form, output, index, whole, slice, t),
+                   bytes = r->of->tensors[whole].bytes;
+    if (offset > bytes || r->of->tensors[slice].bytes > bytes - offset)
+        return false; /* there is no room for so many */
+    at.offset += offset;
     return replay_is_same_address(&at, &of_slice);
 }
 
