@@ -33,7 +33,7 @@ enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8, HEURISTICS = 4 };
 enum {
     LONG_RESTART = 512,   /* nodes beyond two descents; a short restart has one and a half */
     TARGET_WORK = 65536,  /* for the height that is asked for, at first */
-    OTHER_TARGETS = 64,   /* the part of it for each height above a capacity that is asked for */
+    OTHER_TARGETS = 16,   /* the part of it for each other height */
     UNTIMED_WORK = 80000, /* where no time is given */
     FIRST_SHARE = 16,     /* of these, where no height is asked for */
     DEEPEST = 8192,       /* decisions on a path: what the stack of a thread bears */
@@ -365,7 +365,7 @@ static void improve(improver *m) {
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
     size_t target = goal;
     while (solution->height > solution->lower_bound && solution->height > enough) {
-        uint64_t nodes = work / (target == goal ? 1 : enough ? OTHER_TARGETS : 16) / m->s->node_work;
+        uint64_t nodes = work / (target == goal ? 1 : OTHER_TARGETS) / m->s->node_work;
         outcome result = decide(m->s, target, nodes < least ? least : nodes);
         if (m->s->sky.out_of_memory || (result == STOPPED && m->s->out_of_time)) return;
         if (result == SOLVED) {
