@@ -243,7 +243,9 @@ static void emit_attributes(dot_writer *writer, const plan_node *node) {
         char text[256];
         if (is_default(writer, attribute)) continue;
         /* How many values a loop scans is seen from its edges. */
-        if (control && strncmp(text_of(writer, attribute->name), "ouro.scan_", 10) == 0) continue;
+        if (control && (strncmp(text_of(writer, attribute->name), "ouro.scan_", 10) == 0 ||
+                        strcmp(text_of(writer, attribute->name), PLAN_EXCHANGES) == 0))
+            continue;
         print_attribute(writer, attribute, text, sizeof text);
         if (!text[0]) continue;
         if (column && column + strlen(text) > LINE_CHARACTERS) column = 0;

@@ -354,6 +354,14 @@ static uint32_t slot_of(const plan_writer *w, const ir_value *value) {
     return value ? w->slot_of[value->id.index] : PLAN_ABSENT;
 }
 
+/* By output, 1 where it gets its bytes by exchange. */
+static int64_t *exchange_marks(plan_writer *w, const ir_node *node) {
+    int64_t *marks = BASE_ARRAY(&w->arena, int64_t, node->output_count);
+    for (uint32_t i = 0; marks && i < node->output_count; i++)
+        marks[i] = node->outputs[i] && w->memory->exchanged[node->outputs[i]->id.index];
+    return marks;
+}
+
 /* Shape or bytes of the tensor are known at run time only. */
 static bool is_dynamic(const plan_writer *w, const ir_value *value) {
     size_t bytes;
@@ -402,12 +410,19 @@ static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
             (plan_address){PLAN_PLACE_ARENA, 0, pass_memory_offset(memory, (pass_location){scratch, 0})};
         to->scratch_bytes = node->scratch_bytes;
     }
-    to->attribute_count = node->attributes.count;
+    int64_t *marks = exchange_marks(w, node);
+    const op_attribute exchanges = {
+        .name = PLAN_EXCHANGES, .kind = OP_ATTRIBUTE_INTS, .count = node->output_count, .as.integers = marks};
+    if (node->output_count && !marks) return false;
+    bool exchanged = false;
+    for (uint32_t i = 0; i < node->output_count; i++) exchanged |= marks[i] == 1;
+    to->attribute_count = node->attributes.count + exchanged;
     to->attributes = w->attributes.count;
-    if (!append(w, &w->attributes, node->attributes.count)) return false;
-    for (size_t i = 0; i < node->attributes.count; i++) {
+    if (!append(w, &w->attributes, to->attribute_count)) return false;
+    for (size_t i = 0; i < to->attribute_count; i++) {
         plan_attribute written = {0};
-        if (!write_attribute(w, &node->attributes.items[i], &written)) return false;
+        const op_attribute *from = i < node->attributes.count ? &node->attributes.items[i] : &exchanges;
+        if (!write_attribute(w, from, &written)) return false;
         ((plan_attribute *)w->attributes.items)[to->attributes + i] = written;
     }
     return true;

@@ -484,7 +484,7 @@ static bool analyse_loop(loop_analysis *a) {
     if (!loop_find_periods(a)) return false;
     loop_find_trades(a);
     loop_find_exchanges(a);
-    if (a->out_of_memory || !make_buffers(a)) return false;
+    if (!make_buffers(a)) return false;
     take_over_initials(a);
     if (a->out_of_memory || !loop_choose_targets(a)) return false;
     int64_t trips = pass_known_trips(a->loop);
@@ -522,7 +522,8 @@ base_status pass_analyse_loops(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
     int64_t *numbers = pass_number_nodes(context->module, context->scratch);
     base_arena arena;
-    if (!graphs || !numbers) return base_fail_memory(context->report);
+    context->memory->exchanged = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
+    if (!graphs || !numbers || !context->memory->exchanged) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
     bool fine = true;
     for (size_t g = graph_count; g-- > 0 && fine;) {

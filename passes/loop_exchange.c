@@ -1,18 +1,6 @@
 /* loop_exchange.c: implements loop_exchange.h. */
 #include "passes/loop_exchange.h"
 
-/* Output `index` of `count` is exchanged from now on. */
-static void set_exchange(loop_analysis *a, ir_node *node, uint32_t index, uint32_t count) {
-    op_attribute attribute = {.name = "ouro.exchanges", .kind = OP_ATTRIBUTE_INTS};
-    int64_t *list = BASE_ARRAY(a->arena, int64_t, count);
-    a->out_of_memory = a->out_of_memory || !list;
-    for (uint32_t i = 0; list && i < count; i++)
-        list[i] = i == index || op_attribute_entry(&node->attributes, attribute.name, i) == 1;
-    attribute.as.integers = list;
-    attribute.count = count;
-    if (list && !ir_attribute_set(a->module, &node->attributes, &attribute)) a->out_of_memory = true;
-}
-
 /* ---- what can be exchanged ----------------------------------------------------------------------------- */
 
 /* The storage is the value's alone, in the frame of its graph, and nothing is decided about it yet. */
@@ -153,7 +141,7 @@ static bool can_trade(loop_analysis *a, uint32_t index, const ir_node *branch, c
 }
 
 /* The copy is what a branch of the body hands on: all of a parameter, into another buffer of its class. */
-static void find_trade(loop_analysis *a, const ir_node *branch, ir_node *copy) {
+static void find_trade(loop_analysis *a, const ir_node *branch, const ir_node *copy) {
     const ir_value *from = ir_input(copy, 0);
     pass_location to = pass_memory_location(a->memory, copy->outputs[0]),
                   at = pass_memory_location(a->memory, from);
@@ -173,7 +161,7 @@ static void find_trade(loop_analysis *a, const ir_node *branch, ir_node *copy) {
             continue;
         if (can_trade(a, i, branch, copy)) {
             a->members[class].traded = true;
-            set_exchange(a, copy, 0, 1);
+            a->memory->exchanged[copy->outputs[0]->id.index] = true;
         }
     }
 }
@@ -183,7 +171,7 @@ void loop_find_trades(loop_analysis *a) {
         for (uint32_t g = 0; branch->code == OP_IF && g < branch->graph_count; g++) {
             const ir_graph *graph = branch->graphs[g];
             for (uint32_t i = 0; i < graph->result_count; i++) {
-                ir_node *copy = graph->results[i]->value->node;
+                const ir_node *copy = graph->results[i]->value->node;
                 if (copy && copy->graph == graph && copy->code == OP_COPY) find_trade(a, branch, copy);
             }
         }
@@ -347,8 +335,8 @@ bool loop_choose_targets(loop_analysis *a) {
             loop_carried *c = &a->carried[i];
             if (!c->exchanged_in || c->begins != begins) continue;
             if (!choose_target(a, c)) return false;
-            set_exchange(a, a->loop, i, a->carried_count);
+            a->memory->exchanged[c->output->id.index] = true;
         }
     }
-    return !a->out_of_memory;
+    return true;
 }

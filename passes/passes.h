@@ -120,6 +120,7 @@ typedef struct pass_memory {
     pass_location *locations;   /* by value id; value_count entries; of the storage made for the value */
     ir_value_id *siblings;      /* by value id: the next value in the same storage */
     pass_execution *executions; /* by node id */
+    bool *exchanged;            /* by value id: an output that gets its bytes by exchange; NULL before analyse-loops */
     pass_storage_id *scratch;   /* by node id: its scratch storage */
     pass_storage_id
         *buffers;         /* by node id: the storage in the parent frame that holds its sub-graphs' frames */

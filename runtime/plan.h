@@ -45,6 +45,7 @@
 
 #define PLAN_MAGIC "OUROPLAN"
 enum { PLAN_VERSION = 4, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+#define PLAN_EXCHANGES "ouro.exchanges" /* attribute of nodes; see plan_exchanged_view */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
 
@@ -258,7 +259,7 @@ bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index,
  * lie in a view of an enclosing loop again. */
 plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
 /* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by exchange: a view that
- * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so ("ouro.exchanges"), the output does not
+ * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
  * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
 uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from);
 /* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the

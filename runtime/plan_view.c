@@ -241,7 +241,7 @@ static uint32_t lead_to_group(const plan *of, const plan_address *address) {
 }
 
 uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from) {
-    const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], "ouro.exchanges");
+    const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], PLAN_EXCHANGES);
     const uint32_t output = of->slots[of->nodes[node].outputs + index];
     if (!marks || marks->kind != OP_ATTRIBUTE_INTS || index >= marks->count ||
         of->integers[marks->value + index] != 1 || output == PLAN_ABSENT)
