@@ -165,14 +165,14 @@ static void take_over_initials(loop_analysis *a) {
                      other->origin.offset < c->origin.offset + loop_bytes_of(c->initial) &&
                      c->origin.offset < other->origin.offset + loop_bytes_of(other->initial);
         }
+        pass_storage_id buffer = loop_buffer_of(a, index, -(int64_t)c->depth);
         for (uint32_t k = 0; k < a->carried_count; k++) { /* a parameter of the body around is there */
             const loop_carried *other = &a->carried[k];
             taken |=
                 other->kind == LOOP_ORIGIN_BODY && other->exchanged_in && other->begins &&
                 loop_buffer_of(a, a->member_of[other->origin.storage.index], -(int64_t)other->depth).index ==
-                    loop_buffer_of(a, index, -(int64_t)c->depth).index;
+                    buffer.index;
         }
-        pass_storage_id buffer = loop_buffer_of(a, index, -(int64_t)c->depth);
         pass_location at = pass_memory_location(a->memory, c->initial);
         if (taken || at.storage.index == buffer.index ||
             c->origin.offset + loop_bytes_of(c->initial) > pass_memory_storage(a->memory, buffer)->bytes) {
@@ -290,8 +290,7 @@ int64_t pass_known_trips(const ir_node *loop) {
 static bool begins_with(const ir_use *use) {
     const ir_node *loop = use->node;
     if (loop->code != OP_LOOP || use->index < 2) return false;
-    uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-    return use->index < loop->input_count - scanned && pass_carried_is_static(loop, use->index - 2);
+    return use->index - 2 < pass_carried_count(loop) && pass_carried_is_static(loop, use->index - 2);
 }
 
 /* Only operators, and loops that begin with it, read the value, not the graph's owner. */
@@ -467,6 +466,10 @@ static bool place_slices(loop_analysis *a) {
         if (!put_storage(a, pass_memory_location(a->memory, slice).storage, &view)) return false;
     }
     return true;
+}
+
+uint32_t pass_carried_count(const ir_node *loop) {
+    return loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
 }
 
 bool pass_carried_is_static(const ir_node *loop, uint32_t index) {

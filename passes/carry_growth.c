@@ -46,15 +46,6 @@ static ir_value *turn(pass_context *context, ir_graph *graph, ir_node *before, i
     return node ? ir_node_add_output(node, value->name, &type) : NULL;
 }
 
-/* The order in which a Transpose puts axes of these. */
-static bool order_of(const ir_node *transpose, int32_t rank, int64_t *order) {
-    size_t count;
-    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
-    if (given && count != (size_t)rank) return false;
-    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
-    return true;
-}
-
 /* A product that can walk along the value, whose axes it reads in this order. */
 static bool is_product(const ir_use *use, const ir_value *value, int32_t rank, const int64_t *order) {
     return use->node && use->node->code == OP_MATMUL && use->index < 2 && value->type.dtype == OP_FLOAT &&
@@ -65,7 +56,8 @@ static bool is_product(const ir_use *use, const ir_value *value, int32_t rank, c
 static bool is_reader(const growth *g, const ir_use *use) {
     int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
     if (is_product(use, g->grown, g->rank, g->back)) return true;
-    if (!use->node || use->node->code != OP_TRANSPOSE || !order_of(use->node, g->rank, order)) return false;
+    if (!use->node || use->node->code != OP_TRANSPOSE || !pass_transpose_order(use->node, g->rank, order))
+        return false;
     const ir_value *made = use->node->outputs[0];
     for (int32_t i = 0; i < g->rank; i++) through[i] = g->back[order[i]];
     for (const ir_use *each = made ? made->uses : NULL; each; each = each->next) {
@@ -117,7 +109,7 @@ static bool turn_readers(pass_context *context, const growth *g, ir_value *value
         if (!use->node || use->node == g->concat) continue;
         if (use->node->code == OP_TRANSPOSE) {
             int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
-            if (!order_of(use->node, g->rank, order)) return false;
+            if (!pass_transpose_order(use->node, g->rank, order)) return false;
             for (int32_t i = 0; i < g->rank; i++) through[i] = g->back[order[i]];
             if (!set_order(context, &use->node->attributes, g->rank, through)) return false;
             continue;
@@ -159,8 +151,7 @@ base_status pass_carry_growth(pass_context *context) {
     for (size_t n = count; n-- > 0;) {
         ir_node *loop = graphs[n]->owner;
         if (!loop || loop->code != OP_LOOP) continue;
-        const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-        for (uint32_t i = 0; i < loop->input_count - 2 - scanned; i++) {
+        for (uint32_t i = 0; i < pass_carried_count(loop); i++) {
             growth g;
             if (read(loop, i, &g) && !carry(context, &g)) return base_fail_memory(context->report);
         }

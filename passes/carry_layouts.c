@@ -85,8 +85,7 @@ base_status pass_carry_layouts(pass_context *context) {
     for (size_t g = count; g-- > 0;) {
         ir_node *loop = graphs[g]->owner;
         if (!loop || loop->code != OP_LOOP) continue;
-        uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-        for (uint32_t i = 0; i < loop->input_count - 2 - scanned; i++) {
+        for (uint32_t i = 0; i < pass_carried_count(loop); i++) {
             if (pass_carried_is_static(loop, i) && !carry(context, loop, i))
                 return base_fail_memory(context->report);
         }

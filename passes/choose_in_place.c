@@ -109,9 +109,7 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
 static bool lies_anywhere(const ir_value *value) {
     const ir_node *loop = value->node;
     if (!loop || loop->code != OP_LOOP) return false;
-    uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-    if (value->index >= loop->input_count - 2 - scanned || !pass_carried_is_static(loop, value->index))
-        return false;
+    if (value->index >= pass_carried_count(loop) || !pass_carried_is_static(loop, value->index)) return false;
     const ir_value *replacement = loop->graphs[0]->results[1 + value->index]->value;
     if (pass_known_trips(loop) <= 0 || replacement->graph != loop->graphs[0] || !replacement->node)
         return true;

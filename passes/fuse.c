@@ -312,6 +312,14 @@ static bool fuse_activation(fuser *f, ir_node *node) {
 
 /* ---- operands in another order -------------------------------------------------------------------------- */
 
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order) {
+    size_t count;
+    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
+    if (given && count != (size_t)rank) return false;
+    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
+    return true;
+}
+
 bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
     return rank >= 2 && (order[rank - 1] == rank - 1 || (operand == 1 && order[rank - 2] == rank - 1));
 }
@@ -323,13 +331,9 @@ static void absorb_transposes(fuser *f, ir_node *node) {
         ir_value *from = transpose ? ir_input(transpose, 0) : NULL;
         const int32_t rank = from ? from->type.shape.rank : -1;
         int64_t order[OP_MAX_RANK];
-        size_t count;
         if (rank < 2 || from->type.dtype != OP_FLOAT || op_attribute_find(&node->attributes, names[i]))
             continue;
-        const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
-        if (given && count != (size_t)rank) continue;
-        for (int32_t d = 0; d < rank; d++) order[d] = given ? given[d] : rank - 1 - d;
-        if (!pass_is_walkable(order, rank, i)) continue;
+        if (!pass_transpose_order(transpose, rank, order) || !pass_is_walkable(order, rank, i)) continue;
         const op_attribute attribute = {
             .name = names[i], .kind = OP_ATTRIBUTE_INTS, .count = (size_t)rank, .as.integers = order};
         if (!ir_attribute_set(f->module, &node->attributes, &attribute) || !ir_node_set_input(node, i, from))

@@ -98,8 +98,7 @@ static bool may_be_in_place(const chain *c, uint32_t index) {
 
 static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
     chain c = {.body = loop->graphs[0]};
-    c.count =
-        loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    c.count = pass_carried_count(loop);
     c.next = BASE_ARRAY(context->scratch, uint32_t, c.count);
     c.depth = BASE_ARRAY(context->scratch, uint32_t, c.count);
     if (!c.next || !c.depth) return fail_memory(context);

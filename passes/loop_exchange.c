@@ -22,11 +22,9 @@ static bool replaces(const loop_analysis *a, const ir_value *output, uint32_t *i
     const ir_node *around = body->owner;
     uint32_t results = 0;
     if (!around || around->code != OP_LOOP || !is_alone(a, output)) return false;
-    uint32_t scanned = (uint32_t)op_attribute_integer(&around->attributes, "ouro.scan_inputs", 0);
     for (const ir_use *use = output->uses; use; use = use->next) {
         if (use->node) continue;
-        if (use->graph != body || use->index == 0 || use->index > around->input_count - 2 - scanned)
-            return false;
+        if (use->graph != body || use->index == 0 || use->index > pass_carried_count(around)) return false;
         *index = use->index - 1;
         results++;
     }
@@ -39,8 +37,7 @@ static bool dies_at(const loop_analysis *a, const ir_value *parameter, const ir_
                     bool *begins, bool *dead) {
     ir_graph *body = loop->graph;
     int64_t now = a->numbers[loop->id.index];
-    const uint32_t carried =
-        loop->input_count - 2 - (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    const uint32_t carried = pass_carried_count(loop);
     uint32_t first = 0, others = 0, initial = 0;
     if (!is_alone(a, parameter)) return false;
     for (const ir_use *use = parameter->uses; use; use = use->next) {
@@ -101,10 +98,7 @@ static bool takes_turns(loop_analysis *a, uint32_t index) {
     uint32_t class = loop_find_class(a, a->member_of[c->origin.storage.index], &shift);
     if (a->members[class].period < 2 || class_bytes(a, class) != loop_bytes_of(c->output)) return false;
     for (uint32_t k = 0; k < index; k++) { /* of two outputs that are the same bytes one must be a copy */
-        const loop_carried *other = &a->carried[k];
-        if (other->exchanged_in && other->kind == LOOP_ORIGIN_BODY && other->depth == c->depth &&
-            other->origin.storage.index == c->origin.storage.index)
-            return false;
+        if (a->carried[k].exchanged_in && loop_are_twins(c, &a->carried[k])) return false;
     }
     return true;
 }
@@ -118,12 +112,8 @@ static bool can_trade(loop_analysis *a, uint32_t index, const ir_node *branch, c
     if (a->members[a->member_of[c->origin.storage.index]].last != (int64_t)c->depth * a->half + 2 * step ||
         loop_last_left(a, over) >= step)
         return false;
-    for (uint32_t k = 0; k < a->carried_count; k++) { /* the same bytes under a third name */
-        const loop_carried *other = &a->carried[k];
-        if (k != index && other->kind == LOOP_ORIGIN_BODY && other->depth == c->depth &&
-            other->origin.storage.index == c->origin.storage.index)
-            return false;
-    }
+    for (uint32_t k = 0; k < a->carried_count; k++)
+        if (loop_are_twins(c, &a->carried[k])) return false;
     for (ir_value_id v = a->memory->storages[over.index].values; v.index; v = a->memory->siblings[v.index]) {
         const ir_value *value = a->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {

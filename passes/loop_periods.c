@@ -10,6 +10,11 @@ bool loop_same_location(pass_location a, pass_location b) {
     return a.storage.index == b.storage.index && a.offset == b.offset;
 }
 
+bool loop_are_twins(const loop_carried *a, const loop_carried *b) {
+    return a != b && a->kind == LOOP_ORIGIN_BODY && b->kind == LOOP_ORIGIN_BODY && a->depth == b->depth &&
+           a->origin.storage.index == b->origin.storage.index;
+}
+
 bool loop_is_static(const ir_value *value) {
     size_t bytes;
     return op_type_bytes(&value->type, &bytes);
@@ -373,10 +378,7 @@ static bool reads_twin(const loop_analysis *a, const ir_node *node, uint32_t ind
     const loop_carried *c = &a->carried[index];
     for (uint32_t k = 0; k < a->carried_count; k++) {
         const loop_carried *other = &a->carried[k];
-        if (k == index || other->kind != LOOP_ORIGIN_BODY || other->depth != c->depth ||
-            other->origin.storage.index != c->origin.storage.index) {
-            continue;
-        }
+        if (!loop_are_twins(c, other)) continue;
         pass_storage_id storage = pass_memory_location(a->memory, other->parameter).storage;
         for (uint32_t i = 0; i < node->input_count; i++) {
             const ir_value *input = ir_input(node, i);
@@ -465,11 +467,7 @@ static bool try_branches(loop_analysis *a, const ir_node *branch, const ir_value
         pass_location from = pass_memory_location(a->memory, c->parameter);
         const loop_member *old = &a->members[a->member_of[c->origin.storage.index]];
         bool twin = false;
-        for (uint32_t k = 0; k < a->carried_count; k++) {
-            const loop_carried *other = &a->carried[k];
-            twin |= k != i && other->kind == LOOP_ORIGIN_BODY && other->depth == c->depth &&
-                    other->origin.storage.index == c->origin.storage.index;
-        }
+        for (uint32_t k = 0; k < a->carried_count; k++) twin |= loop_are_twins(c, &a->carried[k]);
         if (twin || from.offset || pass_memory_storage(a->memory, c->origin.storage)->bytes != bytes ||
             old->last != (int64_t)c->depth * a->half + m->first ||
             !only_branches_read(a, branch, from.storage) ||

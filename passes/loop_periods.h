@@ -96,6 +96,8 @@ bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_
  * began; -1. */
 int64_t loop_last_left(const loop_analysis *a, pass_storage_id id);
 
+/* Two parameters that hold the same instance: the same bytes under two names. */
+bool loop_are_twins(const loop_carried *a, const loop_carried *b);
 bool loop_same_location(pass_location a, pass_location b);
 /* The value has a size that is known now: so many bytes, 0 where it has none. */
 bool loop_is_static(const ir_value *value);

@@ -179,10 +179,14 @@ base_status pass_analyse_loops(pass_context *context);       /* analyse_loops.c 
 base_status pass_analyse_liveness(pass_context *context);    /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);            /* allocate.c */
 
+/* The axes of its input in the order in which a Transpose puts them; false where they are not so many. (fuse.c) */
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
 /* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left
  * one, and an axis of the matrix of the right one. (fuse.c) */
 bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand);
 
+/* How many values a Loop carries: its inputs but for trip count, condition and what it scans. (analyse_loops.c) */
+uint32_t pass_carried_count(const ir_node *loop);
 /* Carried value `index` of a Loop has one size, known now: analyse-loops can give it addresses that change, so
  * that nothing is copied. Otherwise the executor copies, hands on, or lets it grow. (analyse_loops.c) */
 bool pass_carried_is_static(const ir_node *loop, uint32_t index);

@@ -22,8 +22,7 @@ static bool is_free(const ir_graph *graph, uint32_t index) {
     if (!graph->owner || graph->owner->code != OP_LOOP) return false;
     if (index == 0) return true;
     const ir_value *value = graph->results[index]->value;
-    uint32_t scanned = (uint32_t)op_attribute_integer(&graph->owner->attributes, "ouro.scan_inputs", 0);
-    if (index < graph->owner->input_count - 1 - scanned && pass_carried_is_static(graph->owner, index - 1))
+    if (index - 1 < pass_carried_count(graph->owner) && pass_carried_is_static(graph->owner, index - 1))
         return true;
     return value->kind == IR_PARAMETER && value->graph == graph && value->index == index + 1 &&
            index + 1 < graph->parameter_count &&

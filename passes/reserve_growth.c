@@ -89,8 +89,7 @@ static void begin_there(pass_memory *memory, const ir_node *loop, uint32_t index
 }
 
 static void reserve(pass_memory *memory, const ir_node *loop) {
-    const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0),
-                   carried = loop->input_count - 2 - scanned;
+    const uint32_t carried = pass_carried_count(loop);
     const int64_t trips = most_trips(loop);
     for (uint32_t i = 0; i < loop->output_count && trips >= 0; i++) {
         const ir_value *output = loop->outputs[i];

@@ -65,8 +65,7 @@ static bool is_counter(const ir_value *value, int64_t *first) {
     if (!op_shape_elements(&value->type.shape, &elements) || elements != 1) return false;
     *first = 0;
     if (value->index == 0) return true;
-    const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
-    if (value->index < 2 || value->index >= loop->input_count - scanned) return false;
+    if (value->index < 2 || value->index - 2 >= pass_carried_count(loop)) return false;
     return number_of(ir_input(loop, value->index), 0, first) &&
            is_next(value->graph->results[value->index - 1]->value->node, value);
 }

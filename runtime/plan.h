@@ -262,6 +262,8 @@ plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
  * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
  * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
 uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from);
+/* The graph is a sub-graph of the node, or lies within one. */
+bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
 /* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);

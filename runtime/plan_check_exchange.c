@@ -20,14 +20,9 @@ static bool is_one_group(const plan_view *a, const plan_view *b) {
     return a->loop == b->loop && a->group == b->group;
 }
 
-/* Node `loop` is, or owns a graph around, node `inner`. */
-static bool encloses(const plan *of, uint32_t loop, uint32_t inner) {
-    while (inner != loop) {
-        uint32_t graph = of->nodes[inner].graph;
-        if (!graph) return false;
-        inner = of->graphs[graph].owner;
-    }
-    return true;
+/* One of the loops runs while the other does. */
+static bool run_together(const plan *of, uint32_t a, uint32_t b) {
+    return a == b || plan_is_within(of, a, of->nodes[b].graph) || plan_is_within(of, b, of->nodes[a].graph);
 }
 
 bool replay_find_exchanged(replay *r) {
@@ -52,7 +47,7 @@ bool replay_find_exchanged(replay *r) {
                     r, "views %" PRIu32 " and %" PRIu32 " are to be exchanged, but differ in size", v,
                     r->buffers[k].view);
             /* Loops that never run at the same time may have the same bytes. */
-            if (!encloses(of, view->loop, other->loop) && !encloses(of, other->loop, view->loop)) continue;
+            if (!run_together(of, view->loop, other->loop)) continue;
             if (entry->offset < there->offset + other->bytes && there->offset < entry->offset + view->bytes)
                 return replay_fail(r, "views %" PRIu32 " and %" PRIu32 " are to be exchanged, but overlap", v,
                                    r->buffers[k].view);

@@ -693,15 +693,6 @@ static bool check_types(checker *c) {
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-/* The node is a loop whose body is, or encloses, the graph. */
-static bool is_inside(const checker *c, uint32_t loop, uint32_t graph) {
-    while (graph) {
-        if (c->of->graphs[graph].owner == loop) return true;
-        graph = c->of->nodes[c->of->graphs[graph].owner].graph;
-    }
-    return false;
-}
-
 static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
     const plan_node *node = &c->of->nodes[loop];
     for (uint64_t i = 0; i < node->output_count; i++) {
@@ -725,7 +716,7 @@ static bool ends_before(const checker *c, uint32_t first, uint32_t then) {
 static bool may_lie_behind(const checker *c, uint32_t loop, uint32_t slot) {
     const plan *of = c->of;
     uint32_t graph = of->tensors[slot].graph;
-    if (is_inside(c, loop, graph) || is_output_of(c, loop, slot)) return true;
+    if (plan_is_within(of, loop, graph) || is_output_of(c, loop, slot)) return true;
     if (graph && ends_before(c, loop, of->graphs[graph].owner)) return true;
     for (uint32_t n = loop + 1; n < of->header->nodes.count; n++) {
         if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, slot))
@@ -754,7 +745,7 @@ static bool check_view_loops(checker *c) {
             if (of->views[entry->index].group && of->views[entry->index].loop == view->loop && !view->group)
                 continue; /* an exchanged buffer of the loop itself lies in the arena */
             if (of->views[entry->index].loop >= of->header->nodes.count ||
-                (!is_inside(c, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
+                (!plan_is_within(of, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
                  !ends_before(c, of->views[entry->index].loop, view->loop))) {
                 return fail(c, "view %" PRIu64 " refers to a view of no enclosing or earlier loop", v);
             }

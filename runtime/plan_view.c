@@ -222,6 +222,12 @@ plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
     return address;
 }
 
+bool plan_is_within(const plan *of, uint32_t node, uint32_t graph) {
+    for (; graph; graph = of->nodes[of->graphs[graph].owner].graph)
+        if (of->graphs[graph].owner == node) return true;
+    return false;
+}
+
 /* The address is always that of a whole exchanged buffer: one of its group; PLAN_ABSENT otherwise. */
 static uint32_t lead_to_group(const plan *of, const plan_address *address) {
     if (address->place != PLAN_PLACE_VIEW || address->offset) return PLAN_ABSENT;
@@ -251,9 +257,7 @@ uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint
         of->tensors[from].bytes != of->tensors[output].bytes ||
         of->tensors[from].address.place == PLAN_PLACE_DYNAMIC)
         return PLAN_ABSENT;
-    for (uint32_t graph = of->nodes[node].graph; graph; graph = of->nodes[of->graphs[graph].owner].graph)
-        if (of->graphs[graph].owner == of->views[view].loop) return view;
-    return PLAN_ABSENT;
+    return plan_is_within(of, of->views[view].loop, of->nodes[node].graph) ? view : PLAN_ABSENT;
 }
 
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {
