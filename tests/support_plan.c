@@ -1,5 +1,6 @@
 /* support_plan.c: see support_plan.h. */
 #include "tests/support_plan.h"
+#include "compiler/emit_loop.h"
 #include "tests/support.h"
 #include <setjmp.h>
 #include <stdlib.h>
@@ -89,4 +90,33 @@ const void *support_output(const support_session *on, size_t index, size_t bytes
         fail_msg("%s", error.message);
     assert_int_equal(info.bytes, bytes);
     return data;
+}
+
+const plan_tensor *support_find_tensor(const plan *of, const char *name) {
+    for (uint64_t i = 0; i < of->header->tensors.count; i++) {
+        if (strcmp(of->texts + of->tensors[i].name, name) == 0) return &of->tensors[i];
+    }
+    fail_msg("there is no tensor \"%s\"", name);
+    return NULL;
+}
+
+void support_check_no_copies(const plan *of, const char *name) {
+    for (uint64_t n = 0; n < of->header->nodes.count; n++) {
+        plan_loop_form form;
+        if (emit_loop_copied(of, &of->nodes[n])) fail_msg("%s: something is copied", name);
+        if (plan_node_code(of, &of->nodes[n]) != OP_LOOP) continue;
+        emit_loop loop;
+        assert_true(emit_loop_measure(of, (uint32_t)n, &loop));
+        if (loop.entry_bytes || loop.iteration_bytes)
+            fail_msg("%s: %llu bytes are copied when a loop is entered or left, %llu in each iteration", name,
+                     (unsigned long long)loop.entry_bytes, (unsigned long long)loop.iteration_bytes);
+        assert_true(plan_loop_form_read(of, &of->nodes[n], &form));
+        for (uint32_t i = 0; i < form.carried; i++) {
+            const plan_address *from = &of->tensors[form.results[1 + i]].address,
+                               *to = &of->tensors[form.parameters[2 + i]].address;
+            if (to->place == PLAN_PLACE_VIEW) continue;
+            if (from->place == to->place && from->index == to->index && from->offset == to->offset) continue;
+            fail_msg("%s: carried value %u is copied", name, i);
+        }
+    }
 }

@@ -33,4 +33,10 @@ void support_run(const support_session *on);
 /* The output after a run; its size must be `bytes`. */
 const void *support_output(const support_session *on, size_t index, size_t bytes);
 
+/* The tensor with this name; fails the test where there is none. */
+const plan_tensor *support_find_tensor(const plan *of, const char *name);
+/* No carried parameter is ever copied to from its replacement, nor is anything when loops are entered or left: else the
+ * test fails, naming `name`. */
+void support_check_no_copies(const plan *of, const char *name);
+
 #endif
