@@ -29,7 +29,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8, HEURISTICS = 4 };
+enum { TABLE_BITS = 20, CLOCK_EVERY = 64, PARTS = 8 };
 enum {
     LONG_RESTART = 512,   /* nodes beyond two descents; a short restart has one and a half */
     TARGET_WORK = 65536,  /* for the height that is asked for, at first */
@@ -40,6 +40,12 @@ enum {
     SEARCHED_BUFFERS = 1 << 16,
     COVERS_OF_WORK = 4096, /* a node of a problem with so many buffers in all sections is one unit of work */
 };
+
+/* What the order of alternatives is a mixture of; every restart draws its weights below these. Chance weighs
+ * little: it decides between buffers that are nearly as good. */
+enum { BY_SIZE, BY_LIFE, BY_AREA, BY_WALLS, BY_LEVEL, BY_CHANCE, HEURISTICS };
+static const double most_weight[HEURISTICS] = {
+    [BY_SIZE] = 1, [BY_LIFE] = 1, [BY_AREA] = 1, [BY_WALLS] = 0.1, [BY_LEVEL] = 0.2, [BY_CHANCE] = 0.25};
 
 typedef enum outcome { SOLVED, FAILED, STOPPED } outcome;
 
@@ -96,15 +102,18 @@ static bool stopped(search *s) {
     return s->out_of_nodes;
 }
 
-/* The sections [first, last) with what is still to come there and what it can stand on; the rest of the problem does not matter to
- * them. */
+/* The sections [first, last) with what is still to come there and what it can stand on; the rest of the
+ * problem does not matter to them. */
 static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
     uint64_t hash = mix(sky->capacity) ^ mix(((uint64_t)first << 32) | last);
     for (uint32_t k = first; k < last; k++) {
-        if (sky->left[k] > 0)
-            hash = mix(hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) + sky->sets[k] + mix(sky->top[k]);
+        if (sky->left[k] == 0) continue;
+        hash = (hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) * 0xBF58476D1CE4E5B9u;
+        hash = ((hash ^ (hash >> 32)) + sky->sets[k]) * 0x94D049BB133111EBu;
+        hash = ((hash ^ (hash >> 29)) + sky->top[k]) * 0x9E3779B97F4A7C15u;
     }
+    hash = mix(hash);
     return hash ? hash : 1;
 }
 
@@ -158,19 +167,30 @@ static size_t list_alternatives(search *s, uint32_t k) {
         s->stack_capacity = 2 * needed;
     }
     alternative *alternatives = s->stack + s->stack_count;
+    uint32_t first, last;
+    skyline_valley(sky, k, &first, &last);
     for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k] + sky->left[k]; c++) {
         uint32_t b = sky->covers[c];
         if (!skyline_fits(sky, b, k)) continue;
-        double size = (double)sky->items[b].size / (double)sky->capacity;
-        double life = (double)(sky->items[b].last - sky->items[b].first) / (double)sky->section_count;
-        alternatives[count++] = (alternative){
-            .buffer = b, .score = s->weights[0] * size + s->weights[1] * life + s->weights[2] * size * life};
+        const skyline_item *i = &sky->items[b];
+        size_t top = sky->start[b] + i->size;
+        bool left = i->first <= first, right = i->last >= last; /* touches the valley's walls */
+        int walls = left + right;
+        int level = (left && first > 0 && sky->floor[first - 1] == top) +
+                    (right && last < sky->section_count && sky->floor[last] == top);
+        double size = (double)i->size / (double)sky->capacity;
+        double life = (double)(i->last - i->first) / (double)sky->section_count;
+        const double *weights = s->weights;
+        alternatives[count++] = (alternative){.buffer = b,
+                                              .score = weights[BY_SIZE] * size + weights[BY_LIFE] * life +
+                                                       weights[BY_AREA] * size * life +
+                                                       weights[BY_WALLS] * walls + weights[BY_LEVEL] * level};
     }
     /* Chance belongs to the buffer and the node, not to the place in the row: that depends on the past. */
-    if (s->weights[3] > 0) {
+    if (s->weights[BY_CHANCE] > 0) {
         for (size_t a = 0; a < count; a++) {
             uint64_t chance = mix(s->random ^ sky->keys[alternatives[a].buffer] ^ s->nodes);
-            alternatives[a].score += s->weights[3] * ((double)(chance >> 11) / 9007199254740992.0);
+            alternatives[a].score += s->weights[BY_CHANCE] * ((double)(chance >> 11) / 9007199254740992.0);
         }
     }
     qsort(alternatives, count, sizeof *alternatives, compare_alternatives);
@@ -259,7 +279,8 @@ static outcome decide(search *s, size_t capacity, uint64_t nodes) {
         s->depth = 0;
         s->stack_count = 0;
         /* The first try is the plain heuristic, the later ones mixtures. */
-        for (int w = 0; w < HEURISTICS; w++) s->weights[w] = restart == 1 ? w == 2 : random_unit(s);
+        for (int w = 0; w < HEURISTICS; w++)
+            s->weights[w] = restart == 1 ? w == BY_AREA : most_weight[w] * random_unit(s);
         size_t mark = s->sky.trail_count;
         outcome result = FAILED;
         if (skyline_begin(&s->sky, capacity)) result = solve_range(s, 0, s->sky.section_count);

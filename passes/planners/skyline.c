@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { PINS = 1 << 22 };
+
 /* ---- sections ------------------------------------------------------------------------------------------ */
 
 static int compare_times(const void *left, const void *right) {
@@ -10,11 +12,33 @@ static int compare_times(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-static uint32_t find_section(const int64_t *times, uint32_t count, int64_t time) {
+/* Sections are the maximal sets of buffers that are live together. Such a set is complete when a life ends
+ * after another one began. Gives the times at which they end, in order, and their number. */
+static uint32_t find_sections(const planner_problem *problem, int64_t *begins, int64_t *ends,
+                              int64_t *closed) {
+    uint32_t count = 0, sections = 0, began = 0, seen = 0;
+    for (size_t b = 0; b < problem->buffer_count; b++) {
+        if (problem->buffers[b].size == 0) continue;
+        begins[count] = problem->buffers[b].first;
+        ends[count++] = problem->buffers[b].last;
+    }
+    if (count == 0) return 0;
+    qsort(begins, count, sizeof *begins, compare_times);
+    qsort(ends, count, sizeof *ends, compare_times);
+    for (uint32_t i = 0; i < count; i++) {
+        while (began < count && begins[began] < ends[i]) began++;
+        if (began > seen) closed[sections++] = ends[i];
+        seen = began;
+    }
+    return sections;
+}
+
+/* How many sections end by this time. */
+static uint32_t count_sections(const int64_t *closed, uint32_t count, int64_t time) {
     uint32_t low = 0, high = count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
-        if (times[middle] < time) low = middle + 1;
+        if (closed[middle] <= time) low = middle + 1;
         else high = middle;
     }
     return low;
@@ -61,26 +85,51 @@ static uint64_t mix(uint64_t z) {
     return z ^ (z >> 31);
 }
 
+static int compare_pins(const void *left, const void *right) {
+    const skyline_pin *a = left, *b = right;
+    return a->low != b->low ? (a->low > b->low) - (a->low < b->low)
+                            : (a->high > b->high) - (a->high < b->high);
+}
+
+/* By buffer, the fixed ones that it interferes with, the lowest first. Where these are very many, inference goes
+ * without. */
+static bool find_pins(skyline *s) {
+    uint32_t *fixed = BASE_ARRAY(s->arena, uint32_t, s->item_count);
+    if (!fixed) return false;
+    uint32_t fixed_count = 0;
+    for (uint32_t b = 0; b < s->item_count; b++) {
+        if (s->items[b].fixed != PLANNER_NOT_FIXED && s->items[b].size > 0) fixed[fixed_count++] = b;
+    }
+    if ((uint64_t)fixed_count * s->item_count > PINS) return true;
+    size_t count = 0;
+    s->pins = BASE_ARRAY(s->arena, skyline_pin, (size_t)fixed_count * s->item_count);
+    if (!s->pins) return false;
+    for (uint32_t b = 0; b < s->item_count; b++) {
+        skyline_item *i = &s->items[b];
+        if (i->fixed != PLANNER_NOT_FIXED) continue;
+        i->pins = (uint32_t)count;
+        for (uint32_t f = 0; f < fixed_count; f++) {
+            const skyline_item *pin = &s->items[fixed[f]];
+            if (i->first < pin->last && pin->first < i->last)
+                s->pins[count++] = (skyline_pin){pin->fixed, pin->fixed + pin->size};
+        }
+        i->pin_count = (uint32_t)count - i->pins;
+        if (i->pin_count) qsort(&s->pins[i->pins], i->pin_count, sizeof *s->pins, compare_pins);
+    }
+    return true;
+}
+
 bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena) {
     *s = (skyline){.arena = arena, .item_count = (uint32_t)problem->buffer_count};
     uint32_t n = s->item_count;
-    int64_t *times = BASE_ARRAY(arena, int64_t, 2 * (size_t)n);
+    int64_t *begins = BASE_ARRAY(arena, int64_t, n), *ends = BASE_ARRAY(arena, int64_t, n);
+    int64_t *closed = BASE_ARRAY(arena, int64_t, n);
     s->items = BASE_ARRAY(arena, skyline_item, n);
     s->start = BASE_ARRAY(arena, size_t, n);
     s->placed = BASE_ARRAY(arena, bool, n);
     s->offsets = BASE_ARRAY(arena, size_t, n);
-    if (!times || !s->items || !s->start || !s->placed || !s->offsets) return false;
-    uint32_t time_count = 0;
-    for (uint32_t b = 0; b < n; b++) {
-        times[time_count++] = problem->buffers[b].first;
-        times[time_count++] = problem->buffers[b].last;
-    }
-    if (n) qsort(times, time_count, sizeof *times, compare_times);
-    uint32_t distinct = 0;
-    for (uint32_t i = 0; i < time_count; i++) {
-        if (distinct == 0 || times[i] != times[distinct - 1]) times[distinct++] = times[i];
-    }
-    s->section_count = distinct ? distinct - 1 : 0;
+    if (!begins || !ends || !closed || !s->items || !s->start || !s->placed || !s->offsets) return false;
+    s->section_count = find_sections(problem, begins, ends, closed);
     uint32_t m = s->section_count;
     s->cover_starts = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->floor = BASE_ARRAY(arena, size_t, m);
@@ -109,8 +158,8 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
         *i = (skyline_item){.size = from->size,
                             .alignment = from->alignment ? from->alignment : 1,
                             .fixed = from->fixed,
-                            .first = find_section(times, distinct, from->first),
-                            .last = find_section(times, distinct, from->last),
+                            .first = count_sections(closed, m, from->first),
+                            .last = count_sections(closed, m, from->last),
                             .twin = SKYLINE_NONE};
         s->placed[b] = i->size == 0;
         if (i->size == 0) {
@@ -143,7 +192,7 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
             s->slots[s->slot_starts[b] + k - s->items[b].first] = slot;
         }
     }
-    return find_twins(s);
+    return find_twins(s) && find_pins(s);
 }
 
 void skyline_free(skyline *s) {
@@ -207,35 +256,24 @@ static void take_back(skyline *s, uint32_t b) {
     }
 }
 
-void skyline_set_placed(skyline *s, uint32_t b, bool placed);
-void skyline_set_placed(skyline *s, uint32_t b, bool placed) {
-    if (placed) {
-        place(s, b);
-        return;
-    }
-    const skyline_item *i = &s->items[b];
-    uint32_t *slots = &s->slots[s->slot_starts[b]];
-    for (uint32_t k = i->first; k < i->last; k++) {
-        uint32_t last = s->cover_starts[k] + s->left[k], slot = slots[k - i->first], other = s->covers[last];
-        s->covers[slot] = other;
-        s->slots[s->slot_starts[other] + k - s->items[other].first] = slot;
-        s->covers[last] = b;
-        slots[k - i->first] = last;
-    }
-    take_back(s, b);
-}
-
 static void forget_fits(skyline *s, uint32_t b) {
     for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) s->known[k] = false;
 }
 
-/* The lowest offset from `offset` on at which b may lie. */
+/* The lowest offset from `offset` on at which b may lie: aligned, clear of the fixed buffers that it interferes
+ * with. */
 static size_t settle(const skyline *s, uint32_t b, size_t offset) {
     const skyline_item *i = &s->items[b];
     if (i->fixed != PLANNER_NOT_FIXED) return offset <= i->fixed ? i->fixed : SIZE_MAX;
-    if (i->alignment == 1) return offset;
-    size_t aligned;
-    return base_size_align(offset, i->alignment, &aligned) ? aligned : SIZE_MAX;
+    if (i->alignment > 1 && !base_size_align(offset, i->alignment, &offset)) return SIZE_MAX;
+    for (uint32_t p = i->pins; p < i->pins + i->pin_count; p++) {
+        const skyline_pin *pin = &s->pins[p];
+        if (pin->high <= offset) continue;
+        if (pin->low >= offset && pin->low - offset >= i->size) break;
+        offset = pin->high;
+        if (i->alignment > 1 && !base_size_align(offset, i->alignment, &offset)) return SIZE_MAX;
+    }
+    return offset;
 }
 
 /* b, put down on this top, lies at its start. */
@@ -271,11 +309,6 @@ void skyline_undo(skyline *s, size_t mark) {
 
 /* ---- inference ----------------------------------------------------------------------------------------- */
 
-static bool died(skyline *s, uint32_t k) {
-    s->died = k;
-    return false;
-}
-
 static void clear_queue(skyline *s) {
     while (s->queue_count > 0) s->queued[s->queue[--s->queue_count]] = false;
 }
@@ -291,39 +324,37 @@ static bool set_start(skyline *s, uint32_t b, size_t start, uint32_t known) {
     return true;
 }
 
-/* Starts follow the floor of section k; gives the least of them. False: no solution. */
-static bool update_starts(skyline *s, uint32_t k, size_t *least) {
-    *least = SIZE_MAX;
-    size_t low = s->floor[k];
+/* Starts follow the floor of section k, and the floor follows the least of them. Then the buffers to come there,
+ * put one on another in the order of their starts, must end within the capacity: the bound of one machine with
+ * release dates. False: no solution. */
+static bool update(skyline *s, uint32_t k) {
+    size_t floor = s->floor[k], reach = s->capacity - s->to_come[k], least = SIZE_MAX;
+    if (floor > reach) return false;
     const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    for (uint32_t c = 0; c < s->left[k]; c++) {
+    size_t waiting = 0,
+           waiting_size = 0; /* those that start higher than what is below them so far can reach */
+    for (uint32_t c = 0, left = s->left[k]; c < left; c++) {
         uint32_t b = covers[c];
-        if (s->start[b] < low) {
-            size_t start = settle(s, b, low);
-            if (start > s->capacity || s->items[b].size > s->capacity - start) return false;
+        size_t start = s->start[b], size = s->items[b].size;
+        if (start < floor) {
+            start = settle(s, b, floor);
+            if (start > s->capacity || size > s->capacity - start) return false;
             if (!set_start(s, b, start, k)) return false;
         }
-        if (s->start[b] < *least) *least = s->start[b];
+        if (start < least) least = start;
+        if (start > reach) {
+            s->above[2 * waiting] = start;
+            s->above[2 * waiting++ + 1] = size;
+            waiting_size += size;
+        }
     }
-    return true;
-}
-
-/* The buffers to come in section k, put one on another in the order of their starts, end within the
- * capacity: the bound of one machine with release dates. */
-static bool reaches(const skyline *s, uint32_t k) {
-    size_t reach = s->capacity - s->to_come[k]; /* how high a start may be with what is below it so far */
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    size_t waiting = 0;
-    for (uint32_t c = 0; c < s->left[k]; c++) {
-        uint32_t b = covers[c];
-        if (s->start[b] <= reach) continue;
-        s->above[2 * waiting] = s->start[b];
-        s->above[2 * waiting++ + 1] = s->items[b].size;
+    if (least > floor) {
+        if (!remember(s, SKYLINE_FLOOR, k, floor)) return false;
+        s->floor[k] = least;
+        s->known[k] = false;
     }
-    if (waiting == 0) return true;
-    size_t total = s->to_come[k];
-    for (size_t w = 0; w < waiting; w++) total -= s->above[2 * w + 1];
-    reach += total;
+    if (least > reach) return false;
+    reach += s->to_come[k] - waiting_size;
     while (waiting > 0) {
         size_t stay = 0, gained = 0;
         for (size_t w = 0; w < waiting; w++) {
@@ -346,17 +377,8 @@ static bool propagate(skyline *s) {
     while (s->queue_count > 0) {
         uint32_t k = s->queue[--s->queue_count];
         s->queued[k] = false;
-        size_t least;
-        if (!alive || s->left[k] == 0) continue; /* a dead branch only empties the queue */
-        alive = update_starts(s, k, &least);
-        if (alive && least > s->floor[k]) {
-            alive = remember(s, SKYLINE_FLOOR, k, s->floor[k]);
-            s->floor[k] = least;
-            s->known[k] = false;
-        }
-        if (s->floor[k] > s->capacity || s->to_come[k] > s->capacity - s->floor[k]) alive = false;
-        alive = alive && reaches(s, k);
-        if (!alive) s->died = k;
+        /* A dead branch only empties the queue. */
+        if (alive && s->left[k] > 0) alive = s->to_come[k] <= s->capacity && update(s, k);
     }
     return alive;
 }
@@ -390,6 +412,13 @@ uint32_t skyline_count_fits(skyline *s, uint32_t k) {
     for (uint32_t c = 0; c < s->left[k]; c++) count += skyline_fits(s, covers[c], k);
     s->known[k] = true;
     return s->fits[k] = count;
+}
+
+void skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last) {
+    *first = k;
+    *last = k + 1;
+    while (*first > 0 && s->spans[*first] > 0 && s->floor[*first - 1] == s->floor[k]) --*first;
+    while (*last < s->section_count && s->spans[*last] > 0 && s->floor[*last] == s->floor[k]) ++*last;
 }
 
 /* No buffer to come starts at the floor of section k, which lies in the valley [first, last): each that could
@@ -443,19 +472,11 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
         size_t by = c == lowest_at ? second : lowest;
         size_t level = by > s->capacity ? SIZE_MAX : settle(s, b, by);
         if (s->levels[c] < level) level = s->levels[c];
-        if (level > s->capacity || s->items[b].size > s->capacity - level) return died(s, k);
+        if (level > s->capacity || s->items[b].size > s->capacity - level) return false;
         if (!set_start(s, b, level, SKYLINE_NONE)) return false;
     }
     enqueue(s, k);
     return true;
-}
-
-/* The valley that section k lies in: equal floors that a buffer to come may span. */
-static void valley_of(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last) {
-    *first = k;
-    *last = k + 1;
-    while (*first > 0 && s->spans[*first] > 0 && s->floor[*first - 1] == s->floor[k]) --*first;
-    while (*last < s->section_count && s->spans[*last] > 0 && s->floor[*last] == s->floor[k]) ++*last;
 }
 
 /* A valley in which nothing can be put onto the floor fills up to its lower wall: the lowest buffer that comes
@@ -480,7 +501,11 @@ static bool fill_valley(skyline *s, uint32_t first, uint32_t last, bool *changed
             if (s->start[b] < level && s->start[b] > s->floor[k] && carried(s, b)) level = s->start[b];
         }
     }
-    if (level > s->capacity) return died(s, first);
+    if (level > s->capacity) return false;
+    /* Before anything is changed: most branches of a problem without slack end here. */
+    for (uint32_t k = first; k < last; k++) {
+        if (s->to_come[k] > s->capacity - level) return false;
+    }
     for (uint32_t k = first; k < last; k++) {
         if (!raise(s, k, level)) return false;
     }
@@ -562,7 +587,7 @@ bool skyline_place(skyline *s, uint32_t b) {
 
 bool skyline_waste(skyline *s, uint32_t k) {
     uint32_t first, last;
-    valley_of(s, k, &first, &last);
+    skyline_valley(s, k, &first, &last);
     if (!lift(s, k, first, last)) {
         clear_queue(s);
         return false;

@@ -1,12 +1,12 @@
 /* skyline.h: partial solutions of an allocation problem, built from the bottom up, with inference and undo.
  *
- * Time is cut into sections at every first and last of a buffer: within a section the set of live buffers
- * does not change. In a solution that is pushed down every buffer lies at 0 or on top of a buffer that it
- * interferes with, rounded up to its alignment. Such solutions can be built bottom up, so that a partial one
- * is a skyline:
+ * Time is cut into sections, one for each maximal set of buffers that are live together: what is live at other
+ * times is part of such a set. In a solution that is pushed down every buffer lies at 0 or on top of a buffer
+ * that it interferes with, rounded up to its alignment. Such solutions can be built bottom up, so that a partial
+ * one is a skyline:
  *
  *     floor[k]   the lowest offset at which a buffer still to come may start in section k
- *     start[b]   the lowest offset of buffer b: the largest floor of its sections, aligned
+ *     start[b]   the lowest offset of buffer b: the largest floor of its sections, aligned, clear of fixed buffers
  *
  * Inference, until nothing changes: starts follow the floors; a floor rises to the least start of the buffers
  * still to come in its section (what lies below is wasted); a section whose floor plus the sizes to come
@@ -22,9 +22,14 @@
 
 typedef struct skyline_item {
     size_t size, alignment, fixed;
-    uint32_t first, last; /* sections [first, last) */
-    uint32_t twin;        /* an equal buffer that is to be placed before this one, or SKYLINE_NONE */
+    uint32_t first, last;     /* sections [first, last) */
+    uint32_t pins, pin_count; /* fixed ones that it interferes with: skyline.pins[pins ...] */
+    uint32_t twin;            /* an equal buffer that is to be placed before this one, or SKYLINE_NONE */
 } skyline_item;
+
+typedef struct skyline_pin {
+    size_t low, high; /* the addresses [low, high) of a fixed buffer */
+} skyline_pin;
 
 typedef struct skyline_change {
     enum { SKYLINE_TOP, SKYLINE_FLOOR, SKYLINE_START, SKYLINE_PLACED } what;
@@ -38,6 +43,7 @@ typedef struct skyline {
     size_t capacity;
     uint32_t item_count, section_count;
     skyline_item *items;
+    skyline_pin *pins;
     /* The buffers still to come in section k: covers[cover_starts[k] .. cover_starts[k] + left[k]); behind
      * them the placed ones, the last placed first, up to cover_starts[k + 1]. */
     uint32_t *covers, *cover_starts;
@@ -59,7 +65,6 @@ typedef struct skyline {
     bool *known;            /* by section: nothing that fits[] depends on has changed */
     uint64_t *keys;         /* of a buffer, for hashing sets */
     uint64_t *sets;         /* by section: the sum of the keys of those to come whose life begins there */
-    uint32_t died;          /* the section at which inference failed last */
     size_t *lifts, *levels; /* room for inference: by section, by buffer in a section */
     size_t *above; /* room for inference: sizes of buffers that start higher than their section's reach */
     bool out_of_memory;
@@ -81,8 +86,9 @@ bool skyline_waste(skyline *s, uint32_t k);
 /* Takes back all changes since trail_count was `mark`. */
 void skyline_undo(skyline *s, size_t mark);
 
+/* The valley [*first, *last) that section k lies in: equal floors that a buffer to come may span. */
+void skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last);
 /* How many buffers fit in section k. */
-void skyline_set_placed(skyline *s, uint32_t b, bool placed);
 uint32_t skyline_count_fits(skyline *s, uint32_t k);
 /* b is still to come, starts exactly at the floor of section k, and something that is placed carries it
  * there. */
