@@ -45,8 +45,15 @@ enum {
     COMPANION_SCAN = 512 /* how far down the order companions are looked for */
 };
 
+/* A buffer in the row of all, so that to look for companions is to read on. */
+typedef struct in_order {
+    int64_t first, last;
+    size_t size;
+} in_order;
+
 typedef struct allocation {
     const planner_problem *problem;
+    in_order *row; /* in the order in which buffers are placed */
     occupancy taken;
     bool *placed;
     planner_key *keys, *room; /* for sorting */
@@ -72,13 +79,15 @@ static bool place(allocation *a, uint32_t buffer, size_t offset) {
 
 /* Fills the range just made for order[at] with buffers that can follow or precede it there. */
 static bool place_companions(allocation *a, const uint32_t *order, size_t count, size_t at) {
-    const planner_buffer *buffers = a->problem->buffers;
+    const in_order *row = a->row;
+    const bool listed = a->problem->starts != NULL;
     uint32_t tuple[1 + COMPANIONS] = {order[at]};
     size_t members = 1, offset = a->offsets[order[at]];
     size_t limit = count - at > COMPANION_SCAN ? at + COMPANION_SCAN : count;
     for (size_t k = at + 1; k < limit && members <= COMPANIONS; k++) {
+        if (row[k].size < row[at].size / 2 + row[at].size % 2) break;
+        if (!listed && row[k].first < row[at].last && row[at].first < row[k].last) continue;
         uint32_t other = order[k];
-        if (buffers[other].size < buffers[order[at]].size / 2 + buffers[order[at]].size % 2) break;
         if (a->placed[other] || offset & (alignment_of(a, other) - 1)) continue;
         size_t m = 0;
         while (m < members && !planner_interfere(a->problem, tuple[m], other)) m++;
@@ -252,7 +261,12 @@ static base_status run(const planner_problem *problem, const planner_options *op
             pinned = true;
         }
     }
-    if (!sort_by_size(&a, order, count)) return base_fail_memory(report);
+    a.row = BASE_ARRAY(arena, in_order, count);
+    if (!a.row || !sort_by_size(&a, order, count)) return base_fail_memory(report);
+    for (size_t k = 0; k < count; k++) {
+        const planner_buffer *buffer = &problem->buffers[order[k]];
+        a.row[k] = (in_order){buffer->first, buffer->last, buffer->size};
+    }
     for (size_t k = 0; k < count; k++) {
         size_t offset;
         if (a.placed[order[k]]) continue;
