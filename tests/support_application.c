@@ -1,6 +1,8 @@
 /* support_application.c: see support_application.h. */
 #include "tests/support_application.h"
 #include "runtime/kernels/product.h"
+#include <inttypes.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -158,4 +160,28 @@ double application_element(const op_tensor *tensor, int64_t index) {
     default:
         return rt_element_load(tensor->type.dtype, tensor->data, index);
     }
+}
+
+double application_tolerance(op_dtype dtype) {
+    return dtype == OP_DOUBLE ? 1e-12 : dtype == OP_FLOAT ? 1e-5 : dtype == OP_FLOAT16 ? 2e-3 : 1.6e-2;
+}
+
+void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index) {
+    if (got == want || fabs(got - want) <= relative * (1 + fabs(want))) return;
+    fail_msg("seed %" PRIu64 ": element %" PRId64 " is %.9g, expected %.9g", seed, index, got, want);
+}
+
+void application_expect_failure(application *app, const char *message) {
+    assert_int_equal(application_infer(app), BASE_INVALID);
+    if (!strstr(app->report.text, message))
+        fail_msg("message \"%s\" lacks \"%s\"", app->report.text, message);
+    application_free(app);
+}
+
+void application_expect_shape(application *app, int32_t rank, const int64_t *dims) {
+    if (application_infer(app) != BASE_OK) fail_msg("%s", app->report.text);
+    const op_shape *shape = &app->outputs[0].type.shape;
+    assert_int_equal(shape->rank, rank);
+    for (int32_t i = 0; i < rank; i++) assert_int_equal(shape->dims[i], dims[i]);
+    application_free(app);
 }

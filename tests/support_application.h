@@ -50,4 +50,13 @@ void application_run(application *app, const char *kernel, int threads);
 /* The element as a number, whatever its dtype (plain tensors). */
 double application_element(const op_tensor *tensor, int64_t index);
 
+/* How far from the exact value a sum of products may be, relative to it. */
+double application_tolerance(op_dtype dtype);
+/* Fails the test unless the two are as near as `relative` of 1 + |want|; seed and index are for the message. */
+void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index);
+/* Inferring is refused with a message that has this in it; gives this shape to the first output. Both free the
+ * application. */
+void application_expect_failure(application *app, const char *message);
+void application_expect_shape(application *app, int32_t rank, const int64_t *dims);
+
 #endif

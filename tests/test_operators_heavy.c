@@ -1,5 +1,5 @@
 /* test_operators_heavy.c: shape functions and portable kernels of convolution, pooling, normalisation over
- * channels, matrix products and reordering, against plain references that share nothing with them.
+ * channels and reordering, against plain references that share nothing with them.
  */
 #include "tests/support_application.h"
 #include "tests/support_operators.h"
@@ -14,30 +14,6 @@
     (int64_t[]) {                                                                                            \
         __VA_ARGS__                                                                                          \
     }
-
-static double tolerance(op_dtype dtype) {
-    return dtype == OP_DOUBLE ? 1e-12 : dtype == OP_FLOAT ? 1e-5 : dtype == OP_FLOAT16 ? 2e-3 : 1.6e-2;
-}
-
-static void check_near(double got, double want, double relative, uint64_t seed, int64_t index) {
-    if (got == want || fabs(got - want) <= relative * (1 + fabs(want))) return;
-    fail_msg("seed %" PRIu64 ": element %" PRId64 " is %.9g, expected %.9g", seed, index, got, want);
-}
-
-static void expect_failure(application *app, const char *message) {
-    assert_int_equal(application_infer(app), BASE_INVALID);
-    if (!strstr(app->report.text, message))
-        fail_msg("message \"%s\" lacks \"%s\"", app->report.text, message);
-    application_free(app);
-}
-
-static void expect_shape(application *app, int32_t rank, const int64_t *dims) {
-    if (application_infer(app) != BASE_OK) fail_msg("%s", app->report.text);
-    const op_shape *shape = &app->outputs[0].type.shape;
-    assert_int_equal(shape->rank, rank);
-    for (int32_t i = 0; i < rank; i++) assert_int_equal(shape->dims[i], dims[i]);
-    application_free(app);
-}
 
 /* ---- convolution --------------------------------------------------------------------------------------- */
 
@@ -155,8 +131,9 @@ static void test_convolution(void **state) {
         application_run(&app, "portable.convolution", 1 + (int)(round % 2));
         int64_t n = 0, c = 0, o[3] = {0}, index = 0;
         do {
-            check_near(application_element(&app.outputs[0], index),
-                       reference_convolution(&app, &shape, n, c, o), tolerance(dtype) * 4, round, index);
+            application_check_near(application_element(&app.outputs[0], index),
+                                   reference_convolution(&app, &shape, n, c, o),
+                                   application_tolerance(dtype) * 4, round, index);
             index++;
         } while (next_position(&app.outputs[0].type.shape, &n, &c, o));
         application_free(&app);
@@ -215,7 +192,7 @@ static void test_convolution_fused(void **state) {
             default:
                 break;
             }
-            check_near(application_element(&app.outputs[0], index), want, 2e-5, round, index);
+            application_check_near(application_element(&app.outputs[0], index), want, 2e-5, round, index);
             index++;
         } while (next_position(&app.outputs[0].type.shape, &n, &c, o));
         /* Over its residual it gives the same bits. */
@@ -235,7 +212,7 @@ static void test_convolution_shapes(void **state) {
     application_input(&app, OP_FLOAT, 4, DIMS(6, 4, 3, 3));
     application_integer(&app, "group", 2);
     application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
-    expect_shape(&app, 4, DIMS(-1, 6, -2, 20));
+    application_expect_shape(&app, 4, DIMS(-1, 6, -2, 20));
 
     for (int64_t stride = 1; stride <= 3; stride++) {
         for (int lower = 0; lower < 2; lower++) {
@@ -244,36 +221,36 @@ static void test_convolution_shapes(void **state) {
             application_input(&app, OP_FLOAT, 3, DIMS(1, 1, 4));
             application_text(&app, "auto_pad", lower ? "SAME_LOWER" : "SAME_UPPER");
             application_integers(&app, "strides", 1, &stride);
-            expect_shape(&app, 3, DIMS(1, 1, (10 + stride - 1) / stride));
+            application_expect_shape(&app, 3, DIMS(1, 1, (10 + stride - 1) / stride));
         }
     }
     application_init(&app, OP_CONV);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5));
     application_input(&app, OP_FLOAT, 4, DIMS(4, 3, 3, 3));
     application_integer(&app, "group", 2);
-    expect_failure(&app, "input 1 (weights) has 3 channels, expected 4 (X has 8, group is 2)");
+    application_expect_failure(&app, "input 1 (weights) has 3 channels, expected 4 (X has 8, group is 2)");
 
     application_init(&app, OP_CONV);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5));
     application_input(&app, OP_FLOAT, 4, DIMS(4, 8, 7, 3));
-    expect_failure(&app, "the window spans 7 in spatial dimension 0, expected at most 5");
+    application_expect_failure(&app, "the window spans 7 in spatial dimension 0, expected at most 5");
 
     application_init(&app, OP_CONV);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5));
     application_input(&app, OP_FLOAT, 4, DIMS(4, 8, 3, 3));
     application_input(&app, OP_FLOAT, 1, DIMS(5));
-    expect_failure(&app, "input 2 (bias) has 5 elements, expected 4");
+    application_expect_failure(&app, "input 2 (bias) has 5 elements, expected 4");
 
     application_init(&app, OP_CONV);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5));
     application_input(&app, OP_DOUBLE, 4, DIMS(4, 8, 3, 3));
-    expect_failure(&app, "input 1 is float64, expected float32");
+    application_expect_failure(&app, "input 1 is float64, expected float32");
 
     application_init(&app, OP_CONV);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5));
     application_input(&app, OP_FLOAT, 4, DIMS(4, 8, 3, 3));
     application_integers(&app, "strides", 2, DIMS(1, 0));
-    expect_failure(&app, "attribute \"strides\" has the number 0, expected at least 1");
+    application_expect_failure(&app, "attribute \"strides\" has the number 0, expected at least 1");
 }
 
 /* SAME_LOWER puts the odd padding in front: the first output sees it. */
@@ -351,8 +328,8 @@ static void test_pool(void **state) {
                 i = shape.rank - 1;
                 while (i >= 0 && ++k[i] == shape.kernel[i]) k[i--] = 0;
             } while (i >= 0);
-            check_near(application_element(&app.outputs[0], index), average ? sum / count : best,
-                       tolerance(dtype), round, index);
+            application_check_near(application_element(&app.outputs[0], index), average ? sum / count : best,
+                                   application_tolerance(dtype), round, index);
             if (indices) assert_int_equal(((int64_t *)app.outputs[1].data)[index], found);
             index++;
         } while (next_position(&app.outputs[0].type.shape, &n, &c, o));
@@ -368,7 +345,7 @@ static void test_pool_shapes(void **state) {
     application_integers(&app, "kernel_shape", 2, DIMS(3, 3));
     application_integers(&app, "strides", 2, DIMS(2, 2));
     application_integer(&app, "ceil_mode", 1);
-    expect_shape(&app, 4, DIMS(1, 3, 2, 2));
+    application_expect_shape(&app, 4, DIMS(1, 3, 2, 2));
 
     application_init(&app,
                      OP_AVERAGE_POOL); /* a last window that would begin in the padding does not count */
@@ -377,21 +354,21 @@ static void test_pool_shapes(void **state) {
     application_integers(&app, "strides", 2, DIMS(3, 3));
     application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
     application_integer(&app, "ceil_mode", 1);
-    expect_shape(&app, 4, DIMS(1, 3, 1, 1));
+    application_expect_shape(&app, 4, DIMS(1, 3, 1, 1));
 
     application_init(&app, OP_MAX_POOL);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
-    expect_failure(&app, "attribute \"kernel_shape\" is absent, expected 2 numbers");
+    application_expect_failure(&app, "attribute \"kernel_shape\" is absent, expected 2 numbers");
 
     application_init(&app, OP_MAX_POOL);
     application_input(&app, OP_INT32, 4, DIMS(1, 3, 4, 4));
-    expect_failure(&app, "input 0 is int32, expected");
+    application_expect_failure(&app, "input 0 is int32, expected");
 
     application_init(&app, OP_MAX_POOL);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
     application_integers(&app, "kernel_shape", 2, DIMS(2, 2));
     application_integers(&app, "pads", 4, DIMS(2, 0, 0, 0));
-    expect_failure(&app, "the padding is 2 in spatial dimension 0, expected less than 2");
+    application_expect_failure(&app, "the padding is 2 in spatial dimension 0, expected less than 2");
 }
 
 /* Windows that see nothing: what padding is. */
@@ -419,7 +396,7 @@ static void test_pool_of_nothing(void **state) {
     application_init(&app, OP_MAX_POOL); /* where no window fits, nothing is */
     application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 0, 3));
     application_integers(&app, "kernel_shape", 2, DIMS(2, 2));
-    expect_shape(&app, 4, DIMS(1, 2, 0, 2));
+    application_expect_shape(&app, 4, DIMS(1, 2, 0, 2));
 }
 
 static void test_global_pool(void **state) {
@@ -440,8 +417,9 @@ static void test_global_pool(void **state) {
                 best = fmax(best, application_element(&app.inputs[0], map * size + i));
                 sum += application_element(&app.inputs[0], map * size + i);
             }
-            check_near(application_element(&app.outputs[0], map), maximum ? best : sum / (double)size,
-                       tolerance(dtype), round, map);
+            application_check_near(application_element(&app.outputs[0], map),
+                                   maximum ? best : sum / (double)size, application_tolerance(dtype), round,
+                                   map);
         }
         application_free(&app);
     }
@@ -467,8 +445,9 @@ static void test_batch_normalization(void **state) {
             double p[5];
             for (int k = 1; k < 5; k++) p[k] = application_element(&app.inputs[k], i / 50 % 3);
             const double x = application_element(&app.inputs[0], i);
-            check_near(application_element(&app.outputs[0], i),
-                       (x - p[3]) / sqrt(p[4] + (double)0.01f) * p[1] + p[2], tolerance(dtypes[round]), 5, i);
+            application_check_near(application_element(&app.outputs[0], i),
+                                   (x - p[3]) / sqrt(p[4] + (double)0.01f) * p[1] + p[2],
+                                   application_tolerance(dtypes[round]), 5, i);
         }
         application_free(&app);
     }
@@ -476,13 +455,13 @@ static void test_batch_normalization(void **state) {
     application_init(&app, OP_BATCH_NORMALIZATION);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
     for (int i = 1; i < 5; i++) application_input(&app, OP_FLOAT, 1, DIMS(i == 3 ? 4 : 3));
-    expect_failure(&app, "input 3 (mean) has 4 elements, expected 3");
+    application_expect_failure(&app, "input 3 (mean) has 4 elements, expected 3");
 
     application_init(&app, OP_BATCH_NORMALIZATION);
     application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 4, 4));
     for (int i = 1; i < 5; i++) application_input(&app, OP_FLOAT, 1, DIMS(3));
     app.call.output_count = 2;
-    expect_failure(&app, "expected training_mode 1");
+    application_expect_failure(&app, "expected training_mode 1");
 }
 
 /* Statistics of the batch, the running ones, and numbers normalised over their own place. */
@@ -492,7 +471,8 @@ static void test_batch_normalization_training(void **state) {
     for (int round = 0; round < 4; round++) {
         enum { BATCH = 3, CHANNELS = 5 };
         const int64_t size = round == 3 ? 20000 : 7 * (round + 1), all = BATCH * CHANNELS * size;
-        const double momentum = round == 1 ? 0.25 : (double)0.9f, bound = tolerance(dtypes[round]);
+        const double momentum = round == 1 ? 0.25 : (double)0.9f,
+                     bound = application_tolerance(dtypes[round]);
         uint64_t seed = 77;
         op_attribute attributes[2] = {
             {.name = "training_mode", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1},
@@ -533,12 +513,13 @@ static void test_batch_normalization_training(void **state) {
                                    variance};
             for (int i = 0; i < 4; i++) {
                 assert_int_equal(outputs[1 + i].type.dtype, own);
-                check_near(test_real(&outputs[1 + i], c), want[i], bound, 77, c);
+                application_check_near(test_real(&outputs[1 + i], c), want[i], bound, 77, c);
             }
             for (int64_t i = c * size; i < (c + 1) * size; i += 3) {
                 const double y = (test_real(&inputs[0], i) - mean) / sqrt(variance + (double)1e-5f);
-                check_near(test_real(&outputs[0], i), y * test_real(&inputs[1], c) + test_real(&inputs[2], c),
-                           4 * bound, 77, i);
+                application_check_near(test_real(&outputs[0], i),
+                                       y * test_real(&inputs[1], c) + test_real(&inputs[2], c), 4 * bound, 77,
+                                       i);
             }
         }
         base_arena_free(&arena);
@@ -565,311 +546,13 @@ static void test_lrn(void **state) {
             for (int64_t d = c - half; d <= c + size - 1 - half; d++) {
                 if (d >= 0 && d < 7) sum += pow(application_element(&app.inputs[0], i + (d - c) * 300), 2);
             }
-            check_near(application_element(&app.outputs[0], i),
-                       application_element(&app.inputs[0], i) /
-                           pow(2 + 0.5 / (double)size * sum, (double)beta),
-                       1e-5, (uint64_t)size, i);
+            application_check_near(application_element(&app.outputs[0], i),
+                                   application_element(&app.inputs[0], i) /
+                                       pow(2 + 0.5 / (double)size * sum, (double)beta),
+                                   1e-5, (uint64_t)size, i);
         }
         application_free(&app);
     }
-}
-
-/* ---- matrix products ----------------------------------------------------------------------------------- */
-
-/* The element of a tensor that broadcasts to the shape, at flat index `index` of the shape. */
-static double broadcast_element(const op_tensor *tensor, const int64_t *dims, int32_t rank, int64_t index) {
-    int64_t offset = 0, stride = 1;
-    const op_shape *own = &tensor->type.shape;
-    for (int32_t i = rank - 1, k = own->rank - 1; k >= 0; i--, k--) {
-        if (own->dims[k] != 1) offset += index % dims[i] * stride;
-        stride *= own->dims[k];
-        index /= dims[i];
-    }
-    return application_element(tensor, offset);
-}
-
-static void test_matmul(void **state) {
-    (void)state;
-    static const op_dtype dtypes[] = {OP_FLOAT,   OP_FLOAT, OP_FLOAT, OP_FLOAT,  OP_DOUBLE,
-                                      OP_FLOAT16, OP_INT32, OP_INT64, OP_UINT32, OP_UINT64};
-    for (uint64_t round = 1; round <= 150; round++) {
-        uint64_t seed = round * 104729;
-        const op_dtype dtype = dtypes[round % 10];
-        const int64_t rows = random_range(&seed, 1, round % 3 ? 3 : 40),
-                      depth = random_range(&seed, 1, 70) * 5;
-        const int64_t columns = random_range(&seed, 1, 150);
-        const bool row = round % 11 == 0, column = round % 13 == 0;
-        int64_t a[OP_MAX_RANK], b[OP_MAX_RANK], y[OP_MAX_RANK];
-        int32_t ranks[2] = {0, 0}, rank = row || column ? 0 : (int32_t)random_range(&seed, 0, 2);
-        /* Stacks that broadcast: a dimension may be 1 on either side, or missing in front. */
-        const bool shared = round % 4 == 0;
-        for (int32_t i = 0; i < rank; i++) {
-            y[i] = random_range(&seed, 1, 3);
-            a[ranks[0]++] = !shared && random_range(&seed, 0, 3) == 0 ? 1 : y[i];
-            if (!shared && (i > 0 || round % 2)) b[ranks[1]++] = random_range(&seed, 0, 3) == 0 ? 1 : y[i];
-            else if (a[i] == 1) y[i] = 1;
-            if (ranks[1] == i + 1 && a[i] == 1 && b[i] == 1) y[i] = 1;
-        }
-        const int32_t batch_a = ranks[0], batch_b = ranks[1];
-        if (!row) a[ranks[0]++] = rows;
-        a[ranks[0]++] = depth;
-        b[ranks[1]++] = depth;
-        if (!column) b[ranks[1]++] = columns;
-        application app;
-        application_init(&app, OP_MATMUL);
-        application_random(&app, dtype, ranks[0], a, &seed);
-        application_random(&app, dtype, ranks[1], b, &seed);
-        if (application_infer(&app) != BASE_OK) fail_msg("seed %d: %s", (int)round, app.report.text);
-        const op_shape shape = app.outputs[0].type.shape;
-        const bool bias = dtype != OP_FLOAT16 && round % 3 == 0 && shape.rank > 0;
-        if (bias) {
-            int64_t dims[OP_MAX_RANK];
-            const int32_t from = (int32_t)random_range(&seed, 0, shape.rank);
-            for (int32_t i = from; i < shape.rank; i++) {
-                dims[i - from] = random_range(&seed, 0, 2) ? shape.dims[i] : 1;
-            }
-            application_random(&app, dtype, shape.rank - from, dims, &seed);
-        }
-        const bool relu = round % 10 < 5 && round % 2;
-        if (relu) application_text(&app, "ouro.activation", "Relu");
-        application_run(&app, "portable.matmul", 1 + (int)(round % 2));
-        int64_t count;
-        assert_true(op_shape_elements(&shape, &count));
-        for (int64_t i = 0; i < count; i++) {
-            const int64_t m = row ? 1 : rows, n = column ? 1 : columns;
-            const int64_t in_row = i / n % m, in_column = i % n;
-            int64_t outer = i / n / m, from_a = 0, from_b = 0, stride_a = 1, stride_b = 1;
-            for (int32_t d = rank - 1; d >= 0; d--) {
-                const int32_t at_a = d - (rank - batch_a), at_b = d - (rank - batch_b);
-                if (at_a >= 0 && a[at_a] != 1) from_a += outer % shape.dims[d] * stride_a;
-                if (at_b >= 0 && b[at_b] != 1) from_b += outer % shape.dims[d] * stride_b;
-                if (at_a >= 0) stride_a *= a[at_a];
-                if (at_b >= 0) stride_b *= b[at_b];
-                outer /= shape.dims[d];
-            }
-            double want = 0;
-            for (int64_t k = 0; k < depth; k++) {
-                want += application_element(&app.inputs[0], (from_a * m + in_row) * depth + k) *
-                        application_element(&app.inputs[1], (from_b * depth + k) * n + in_column);
-            }
-            if (bias) want += broadcast_element(&app.inputs[2], shape.dims, shape.rank, i);
-            if (relu) want = fmax(want, 0);
-            if (dtype == OP_UINT32) want = fmod(want, 4294967296.0);
-            check_near(application_element(&app.outputs[0], i), want, tolerance(dtype) * 10, round, i);
-        }
-        application_free(&app);
-    }
-}
-
-/* Sums are added from the front to the back, one after the other, whatever the instruction set and the number
- * of threads: the same bits as this loop. */
-static void test_products_order(void **state) {
-    (void)state;
-    for (int64_t rows = 4; rows <= 23; rows++) {
-        for (int threads = 1; threads <= 3; threads++) {
-            uint64_t seed = (uint64_t)rows;
-            const int64_t depth = 300, columns = 150 + rows;
-            application app;
-            application_init(&app, OP_MATMUL);
-            const float *a = application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
-            const float *b = application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
-            application_run(&app, "portable.matmul", threads);
-            const float *y = app.outputs[0].data;
-            for (int64_t i = 0; i < rows * columns; i++) {
-                float sum = 0;
-                for (int64_t k = 0; k < depth; k++)
-                    sum += a[i / columns * depth + k] * b[k * columns + i % columns];
-                if (memcmp(&sum, &y[i], sizeof sum) != 0) fail_msg("rows %d, element %d", (int)rows, (int)i);
-            }
-            application_free(&app);
-        }
-    }
-}
-
-/* Operands whose axes are read in another order: as if a Transpose stood before. */
-static void test_matmul_orders(void **state) {
-    (void)state;
-    for (uint64_t round = 1; round <= 200; round++) {
-        uint64_t seed = round * 7907;
-        const int32_t rank = (int32_t)random_range(&seed, 2, 4);
-        const int64_t rows = random_range(&seed, 1, round % 2 ? 3 : 20), depth = random_range(&seed, 1, 40);
-        const int64_t columns = random_range(&seed, 1, 40);
-        application turned, plain;
-        application_init(&turned, OP_MATMUL);
-        application_init(&plain, OP_MATMUL);
-        int64_t stack[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 3)};
-        for (int operand = 0; operand < 2; operand++) {
-            int64_t seen[4], own[4], order[4], strides[4], elements = 1;
-            for (int32_t i = 0; i < rank; i++) seen[i] = i < rank - 2 ? stack[i] : 0;
-            seen[rank - 2] = operand ? depth : rows;
-            seen[rank - 1] = operand ? columns : depth;
-            for (int32_t i = 0; i < rank; i++) order[i] = i;
-            for (int32_t i = rank - 1; i > 0; i--) {
-                const int64_t k = random_range(&seed, 0, i), kept = order[i];
-                order[i] = order[k];
-                order[k] = kept;
-            }
-            for (int32_t i = 0; i < rank; i++) own[order[i]] = seen[i];
-            float *x = application_random(&turned, OP_FLOAT, rank, own, &seed);
-            float *z = application_input(&plain, OP_FLOAT, rank, seen);
-            for (int32_t i = rank - 1; i >= 0; i--) {
-                strides[i] = elements;
-                elements *= own[i];
-            }
-            for (int64_t e = 0; e < elements; e++) {
-                int64_t rest = e, from = 0;
-                for (int32_t i = rank - 1; i >= 0; i--) {
-                    from += rest % seen[i] * strides[order[i]];
-                    rest /= seen[i];
-                }
-                z[e] = x[from];
-            }
-            application_integers(&turned, operand ? "ouro.right" : "ouro.left", (size_t)rank, order);
-        }
-        const int threads = 1 + (int)(round % 3);
-        application_run(&turned, "portable.matmul", threads);
-        application_run(&plain, "portable.matmul", threads);
-        assert_true(op_shape_equal(&turned.outputs[0].type.shape, &plain.outputs[0].type.shape));
-        for (size_t i = 0; i < turned.outputs[0].bytes / sizeof(float); i++) {
-            check_near(application_element(&turned.outputs[0], (int64_t)i),
-                       application_element(&plain.outputs[0], (int64_t)i), 1e-4, round, (int64_t)i);
-        }
-        application_free(&turned);
-        application_free(&plain);
-    }
-    /* What is no order is refused. */
-    static const int64_t wrong[][3] = {{0, 0, 1}, {0, 1, 3}, {-1, 0, 1}};
-    for (size_t i = 0; i < 4; i++) {
-        uint64_t seed = 3;
-        application app;
-        application_init(&app, OP_MATMUL);
-        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
-        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
-        application_integers(&app, i % 2 ? "ouro.right" : "ouro.left", i < 3 ? 3 : 2, wrong[i % 3]);
-        assert_int_equal(application_infer(&app), BASE_INVALID);
-        application_free(&app);
-    }
-}
-
-static void test_gemm(void **state) {
-    (void)state;
-    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_INT32, OP_BFLOAT16};
-    for (uint64_t round = 1; round <= 120; round++) {
-        uint64_t seed = round * 65537;
-        const op_dtype dtype = dtypes[round % 5];
-        const bool whole = dtype == OP_INT32, turn_a = round % 2, turn_b = round % 4 < 2;
-        const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 50), k = random_range(&seed, 1, 400);
-        const int64_t n = random_range(&seed, 1, 200), form = random_range(&seed, 0, 5);
-        const float alpha = whole ? 2 : random_float(&seed), beta = whole ? 3 : random_float(&seed);
-        application app;
-        application_init(&app, OP_GEMM);
-        application_random(&app, dtype, 2, turn_a ? DIMS(k, m) : DIMS(m, k), &seed);
-        application_random(&app, dtype, 2, turn_b ? DIMS(n, k) : DIMS(k, n), &seed);
-        if (form == 1) application_random(&app, dtype, 0, NULL, &seed);
-        if (form == 2) application_random(&app, dtype, 1, DIMS(n), &seed);
-        if (form == 3) application_random(&app, dtype, 2, DIMS(m, 1), &seed);
-        if (form == 4) application_random(&app, dtype, 2, DIMS(m, n), &seed);
-        if (form == 5) application_random(&app, dtype, 2, DIMS(1, n), &seed);
-        application_integer(&app, "transA", turn_a);
-        application_integer(&app, "transB", turn_b);
-        application_real(&app, "alpha", alpha);
-        application_real(&app, "beta", beta);
-        application_run(&app, "portable.gemm", 1 + (int)(round % 2));
-        for (int64_t i = 0; i < m * n; i++) {
-            double sum = 0;
-            for (int64_t d = 0; d < k; d++) {
-                sum += application_element(&app.inputs[0], turn_a ? d * m + i / n : i / n * k + d) *
-                       application_element(&app.inputs[1], turn_b ? i % n * k + d : d * n + i % n);
-            }
-            sum *= (double)alpha;
-            if (form) sum += (double)beta * broadcast_element(&app.inputs[2], DIMS(m, n), 2, i);
-            check_near(application_element(&app.outputs[0], i), sum, tolerance(dtype) * 10, round, i);
-        }
-        application_free(&app);
-    }
-}
-
-/* A matrix, or a stack of them, times one column, as it lies and turned round; the same bits for every number of
- * threads. */
-static void test_one_column(void **state) {
-    (void)state;
-    for (uint64_t round = 1; round <= 120; round++) {
-        uint64_t seed = round * 7919;
-        const bool gemm = round % 2, turned = gemm && round % 4 == 1;
-        const int64_t rows = random_range(&seed, 1, round % 5 ? 40 : 400),
-                      depth = random_range(&seed, 1, round % 3 ? 40 : 600);
-        const int64_t stack = gemm ? 1 : random_range(&seed, 1, 3), form = random_range(&seed, 0, 3);
-        const float alpha = gemm ? 0.75f : 1, beta = gemm ? -1.5f : 1;
-        float first[1200];
-        for (int threads = 1; threads <= 3; threads++) {
-            uint64_t same = seed;
-            application app;
-            application_init(&app, gemm ? OP_GEMM : OP_MATMUL);
-            if (gemm)
-                application_random(&app, OP_FLOAT, 2, turned ? DIMS(depth, rows) : DIMS(rows, depth), &same);
-            else application_random(&app, OP_FLOAT, 3, DIMS(stack, rows, depth), &same);
-            application_random(&app, OP_FLOAT, 2, DIMS(depth, 1), &same);
-            if (form == 1) application_random(&app, OP_FLOAT, 1, DIMS(1), &same);
-            if (form == 2) application_random(&app, OP_FLOAT, 2, DIMS(rows, 1), &same);
-            if (gemm) application_integer(&app, "transA", turned);
-            if (gemm) application_real(&app, "alpha", alpha);
-            if (gemm) application_real(&app, "beta", beta);
-            if (round % 7 == 0) application_text(&app, "ouro.activation", "Relu");
-            application_run(&app, gemm ? "portable.gemm" : "portable.matmul", threads);
-            for (int64_t i = 0; i < stack * rows; i++) {
-                double sum = 0;
-                for (int64_t k = 0; k < depth; k++) {
-                    sum += application_element(&app.inputs[0], turned ? k * rows + i : i * depth + k) *
-                           application_element(&app.inputs[1], k);
-                }
-                sum *= (double)alpha;
-                if (form == 1 || form == 2)
-                    sum += (double)beta * application_element(&app.inputs[2], form == 1 ? 0 : i % rows);
-                if (round % 7 == 0) sum = fmax(sum, 0);
-                check_near(application_element(&app.outputs[0], i), sum, 1e-4, round, i);
-            }
-            const size_t bytes = (size_t)(stack * rows) * sizeof *first;
-            if (threads == 1) memcpy(first, app.outputs[0].data, bytes);
-            else assert_memory_equal(first, app.outputs[0].data, bytes);
-            application_free(&app);
-        }
-    }
-}
-
-static void test_matrix_shapes(void **state) {
-    (void)state;
-    application app;
-    application_init(&app, OP_MATMUL);
-    application_input(&app, OP_FLOAT, 3, DIMS(-1, 5, 4));
-    application_input(&app, OP_FLOAT, 2, DIMS(4, -2));
-    expect_shape(&app, 3, DIMS(-1, 5, -2));
-
-    application_init(&app, OP_MATMUL);
-    application_input(&app, OP_FLOAT, 1, DIMS(4));
-    application_input(&app, OP_FLOAT, 1, DIMS(4));
-    expect_shape(&app, 0, NULL);
-
-    application_init(&app, OP_MATMUL);
-    application_input(&app, OP_FLOAT, 2, DIMS(3, 4));
-    application_input(&app, OP_FLOAT, 2, DIMS(5, 6));
-    expect_failure(&app, "input 1 has 5 rows, expected 4, the columns of input 0");
-
-    application_init(&app, OP_MATMUL);
-    application_input(&app, OP_FLOAT, 3, DIMS(2, 3, 4));
-    application_input(&app, OP_FLOAT, 3, DIMS(3, 4, 6));
-    expect_failure(&app, "the stacks of matrices [2] and [3] do not fit");
-
-    application_init(&app, OP_GEMM);
-    application_input(&app, OP_FLOAT, 2, DIMS(-1, 4));
-    application_input(&app, OP_FLOAT, 2, DIMS(7, 4));
-    application_integer(&app, "transB", 1);
-    expect_shape(&app, 2, DIMS(-1, 7));
-
-    application_init(&app, OP_GEMM);
-    application_input(&app, OP_FLOAT, 2, DIMS(3, 4));
-    application_input(&app, OP_FLOAT, 2, DIMS(4, 7));
-    application_input(&app, OP_FLOAT, 1, DIMS(3));
-    expect_failure(&app, "input 2 has shape [3], expected one that broadcasts to [3,7]");
 }
 
 /* ---- reordering ---------------------------------------------------------------------------------------- */
@@ -936,12 +619,6 @@ int main(void) {
                                        cmocka_unit_test(test_batch_normalization),
                                        cmocka_unit_test(test_batch_normalization_training),
                                        cmocka_unit_test(test_lrn),
-                                       cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_products_order),
-                                       cmocka_unit_test(test_matmul_orders),
-                                       cmocka_unit_test(test_gemm),
-                                       cmocka_unit_test(test_one_column),
-                                       cmocka_unit_test(test_matrix_shapes),
                                        cmocka_unit_test(test_reorder)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
