@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PINS = 1 << 22 };
+enum { PINS = 1 << 20 }; /* pairs of a fixed buffer and another one */
 
 /* ---- sections ------------------------------------------------------------------------------------------ */
 
@@ -331,8 +331,8 @@ static bool update(skyline *s, uint32_t k) {
     size_t floor = s->floor[k], reach = s->capacity - s->to_come[k], least = SIZE_MAX;
     if (floor > reach) return false;
     const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    size_t waiting = 0,
-           waiting_size = 0; /* those that start higher than what is below them so far can reach */
+    /* Those that start higher than what is below them so far can reach. */
+    size_t waiting = 0, waiting_size = 0;
     for (uint32_t c = 0, left = s->left[k]; c < left; c++) {
         uint32_t b = covers[c];
         size_t start = s->start[b], size = s->items[b].size;
