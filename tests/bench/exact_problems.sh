@@ -8,6 +8,8 @@
 #     exact_problems.sh --published FOLDER [SECONDS]      the same for CSV files NAME.CAPACITY.csv
 #     exact_problems.sh --perturbed FOLDER [SECONDS [COUNT [SEED]]]
 #                                                         and for COUNT (6) problems like each of them (exact_perturbed.py)
+#     exact_problems.sh --varied FOLDER [SECONDS [COUNT [SEED]]]
+#                                                         and for each of them in other words (exact_varied.py)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # solve FOLDER SECONDS: a height above the capacity is an answer here, not an error
@@ -18,10 +20,17 @@ solve() {
             awk -v file="$(basename "$file")" '$1 == "exact" {print file, $2, $3, $4, $5, $6, $7}'
     done
 }
-if [[ ${1:-} == --published || ${1:-} == --perturbed ]]; then
+if [[ ${1:-} == --published || ${1:-} == --perturbed || ${1:-} == --varied ]]; then
     cmake --build "$root/build" --target ouro >/dev/null
     if [[ $1 == --published ]]; then
         solve "$2" "${3:-10}"
+        exit
+    fi
+    if [[ $1 == --varied ]]; then
+        folder=$root/build/bench/varied
+        rm -rf "$folder"
+        python3 "$root/tests/bench/exact_varied.py" "$folder" "${4:-6}" "${5:-1}" "$2"/*.csv
+        solve "$folder" "${3:-10}"
         exit
     fi
     folder=$root/build/bench/perturbed
