@@ -117,6 +117,20 @@ void application_integers(application *app, const char *name, size_t count, cons
     attribute->as.integers = copy;
 }
 
+void application_gemm(application *app, op_dtype dtype, int64_t m, int64_t k, int64_t n, bool turn_a,
+                      bool turn_b, int64_t form, uint64_t *seed) {
+    application_init(app, OP_GEMM);
+    application_random(app, dtype, 2, turn_a ? DIMS(k, m) : DIMS(m, k), seed);
+    application_random(app, dtype, 2, turn_b ? DIMS(n, k) : DIMS(k, n), seed);
+    if (form == 1) application_random(app, dtype, 0, NULL, seed);
+    if (form == 2) application_random(app, dtype, 1, DIMS(n), seed);
+    if (form == 3) application_random(app, dtype, 2, DIMS(m, 1), seed);
+    if (form == 4) application_random(app, dtype, 2, DIMS(m, n), seed);
+    if (form == 5) application_random(app, dtype, 2, DIMS(1, n), seed);
+    application_integer(app, "transA", turn_a);
+    application_integer(app, "transB", turn_b);
+}
+
 base_status application_infer(application *app) {
     base_report_clear(&app->report);
     return op_infer(&app->call, &app->report);

@@ -15,6 +15,12 @@
 
 #include "runtime/kernel.h"
 
+/* A list of extents: DIMS(1, 3, 8, 8). */
+#define DIMS(...)                                                                                            \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+
 enum { APPLICATION_INPUTS = 8, APPLICATION_OUTPUTS = 3, APPLICATION_ATTRIBUTES = 16 };
 
 typedef struct application {
@@ -40,6 +46,10 @@ void application_integer(application *app, const char *name, int64_t value);
 void application_real(application *app, const char *name, float value);
 void application_text(application *app, const char *name, const char *value);
 void application_integers(application *app, const char *name, size_t count, const int64_t *values);
+/* Begins a Gemm of m x k times k x n with random operands, turned round where that is said. What is added has by
+ * `form` the shape [], [n], [m, 1], [m, n] or [1, n] (1 to 5), or is absent (0). */
+void application_gemm(application *app, op_dtype dtype, int64_t m, int64_t k, int64_t n, bool turn_a,
+                      bool turn_b, int64_t form, uint64_t *seed);
 /* Infers the outputs' types; messages are in app->report. */
 base_status application_infer(application *app);
 /* Memory of `bytes`, aligned as the executor's, that lives as long as the application. */

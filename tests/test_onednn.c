@@ -13,11 +13,6 @@
 #include <sys/mman.h>
 #include <cmocka.h>
 
-#define DIMS(...)                                                                                            \
-    (int64_t[]) {                                                                                            \
-        __VA_ARGS__                                                                                          \
-    }
-
 #ifdef OURO_ONEDNN
 
 /* ---- running an application as the compiler and the executor would ------------------------------------- */
@@ -470,16 +465,7 @@ static void test_gemm(void **state) {
         const int64_t m = random_range(&seed, 1, round % 3 ? 12 : 50), k = random_range(&seed, 20, 400);
         const int64_t n = random_range(&seed, 20, 200), form = random_range(&seed, 0, 5);
         application app;
-        application_init(&app, OP_GEMM);
-        application_random(&app, OP_FLOAT, 2, turn_a ? DIMS(k, m) : DIMS(m, k), &seed);
-        application_random(&app, OP_FLOAT, 2, turn_b ? DIMS(n, k) : DIMS(k, n), &seed);
-        if (form == 1) application_random(&app, OP_FLOAT, 0, NULL, &seed);
-        if (form == 2) application_random(&app, OP_FLOAT, 1, DIMS(n), &seed);
-        if (form == 3) application_random(&app, OP_FLOAT, 2, DIMS(m, 1), &seed);
-        if (form == 4) application_random(&app, OP_FLOAT, 2, DIMS(m, n), &seed);
-        if (form == 5) application_random(&app, OP_FLOAT, 2, DIMS(1, n), &seed);
-        application_integer(&app, "transA", turn_a);
-        application_integer(&app, "transB", turn_b);
+        application_gemm(&app, OP_FLOAT, m, k, n, turn_a, turn_b, form, &seed);
         if (scaled) application_real(&app, "alpha", 0.7f);
         if (scaled) application_real(&app, "beta", -1.5f);
         if (round % 5 == 0) application_text(&app, "ouro.activation", "Relu");

@@ -3,17 +3,10 @@
  */
 #include "tests/support_application.h"
 #include "tests/support_operators.h"
-#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-
-#define DIMS(...)                                                                                            \
-    (int64_t[]) {                                                                                            \
-        __VA_ARGS__                                                                                          \
-    }
 
 /* ---- convolution --------------------------------------------------------------------------------------- */
 

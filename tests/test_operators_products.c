@@ -3,17 +3,10 @@
  */
 #include "tests/support_application.h"
 #include "tests/support_operators.h"
-#include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
-#include <stdio.h>
 #include <string.h>
 #include <cmocka.h>
-
-#define DIMS(...)                                                                                            \
-    (int64_t[]) {                                                                                            \
-        __VA_ARGS__                                                                                          \
-    }
 
 /* The element of a tensor that broadcasts to the shape, at flat index `index` of the shape. */
 static double broadcast_element(const op_tensor *tensor, const int64_t *dims, int32_t rank, int64_t index) {
@@ -203,16 +196,7 @@ static void test_gemm(void **state) {
         const int64_t n = random_range(&seed, 1, 200), form = random_range(&seed, 0, 5);
         const float alpha = whole ? 2 : random_float(&seed), beta = whole ? 3 : random_float(&seed);
         application app;
-        application_init(&app, OP_GEMM);
-        application_random(&app, dtype, 2, turn_a ? DIMS(k, m) : DIMS(m, k), &seed);
-        application_random(&app, dtype, 2, turn_b ? DIMS(n, k) : DIMS(k, n), &seed);
-        if (form == 1) application_random(&app, dtype, 0, NULL, &seed);
-        if (form == 2) application_random(&app, dtype, 1, DIMS(n), &seed);
-        if (form == 3) application_random(&app, dtype, 2, DIMS(m, 1), &seed);
-        if (form == 4) application_random(&app, dtype, 2, DIMS(m, n), &seed);
-        if (form == 5) application_random(&app, dtype, 2, DIMS(1, n), &seed);
-        application_integer(&app, "transA", turn_a);
-        application_integer(&app, "transB", turn_b);
+        application_gemm(&app, dtype, m, k, n, turn_a, turn_b, form, &seed);
         application_real(&app, "alpha", alpha);
         application_real(&app, "beta", beta);
         application_run(&app, "portable.gemm", 1 + (int)(round % 2));

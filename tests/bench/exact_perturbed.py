@@ -3,10 +3,10 @@
 rectangle together become one, others are cut in two, through time or through memory; some are dropped, become shorter or smaller; others
 grow into what is free around them; time runs backwards in every other one. Written to FOLDER/NAME-K.CAPACITY.csv, without the placement. Run by
 exact_problems.sh."""
-import csv
-import os
 import random
 import sys
+
+import problem_files
 
 FIRST, LAST, LOW, HIGH = range(4)
 SHARE = 0.2  # of the buffers that are merged, and of those that are cut
@@ -108,11 +108,8 @@ def perturb(draw, pieces, capacity):
 
 
 def main(folder, count, seed, files):
-    os.makedirs(folder, exist_ok=True)
     for file in files:
-        name, capacity = os.path.basename(file).split('.')[:2]
-        with open(file, newline='') as text:
-            rows = [[int(row[key]) for key in ('lower', 'upper', 'offset', 'size')] for row in csv.DictReader(text)]
+        name, capacity, rows = problem_files.read(file, 'lower', 'upper', 'offset', 'size')
         for k in range(1, count + 1):
             draw = random.Random(f'{name} {seed} {k}')
             pieces = [[first, last, offset, offset + size] for first, last, offset, size in rows if size]
@@ -120,10 +117,7 @@ def main(folder, count, seed, files):
             if k % 2:
                 pieces = [[-p[LAST], -p[FIRST], p[LOW], p[HIGH]] for p in pieces]
             draw.shuffle(pieces)
-            with open(os.path.join(folder, f'{name}-{k}.{capacity}.csv'), 'w', newline='') as text:
-                text.write('id,lower,upper,size\n')
-                for i, p in enumerate(pieces):
-                    text.write(f'{i},{p[FIRST]},{p[LAST]},{p[HIGH] - p[LOW]}\n')
+            problem_files.write(folder, f'{name}-{k}', capacity, [(p[FIRST], p[LAST], p[HIGH] - p[LOW]) for p in pieces])
 
 
 if __name__ == '__main__':

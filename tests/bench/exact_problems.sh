@@ -20,21 +20,19 @@ solve() {
             awk -v file="$(basename "$file")" '$1 == "exact" {print file, $2, $3, $4, $5, $6, $7}'
     done
 }
-if [[ ${1:-} == --published || ${1:-} == --perturbed || ${1:-} == --varied ]]; then
+case ${1:-} in
+--published | --perturbed | --varied)
     cmake --build "$root/build" --target ouro >/dev/null
-    if [[ $1 == --published ]]; then
-        solve "$2" "${3:-10}"
-        exit
-    fi
-    if [[ $1 == --varied ]]; then
-        folder=$root/build/bench/varied
-        rm -rf "$folder"
-        python3 "$root/tests/bench/exact_varied.py" "$folder" "${4:-6}" "${5:-1}" "$2"/*.csv
-        solve "$folder" "${3:-10}"
-        exit
-    fi
-    folder=$root/build/bench/perturbed
+    folder=$root/build/bench/${1#--}
     rm -rf "$folder"
+    ;;&
+--published)
+    folder=$2
+    ;;
+--varied)
+    python3 "$root/tests/bench/exact_varied.py" "$folder" "${4:-6}" "${5:-1}" "$2"/*.csv
+    ;;
+--perturbed)
     mkdir -p "$folder/solved"
     for file in "$2"/*.csv; do
         capacity=${file%.csv}
@@ -42,8 +40,10 @@ if [[ ${1:-} == --published || ${1:-} == --perturbed || ${1:-} == --varied ]]; t
             --output "$folder/solved/$(basename "$file")" >/dev/null
     done
     python3 "$root/tests/bench/exact_perturbed.py" "$folder" "${4:-6}" "${5:-1}" "$folder"/solved/*.csv
-    solve "$folder" "${3:-10}"
-    exit
-fi
-cmake --build "$root/build" --target bench_exact >/dev/null
-exec "$root/build/tests/bench_exact" "$@"
+    ;;
+*)
+    cmake --build "$root/build" --target bench_exact >/dev/null
+    exec "$root/build/tests/bench_exact" "$@"
+    ;;
+esac
+solve "$folder" "${3:-10}"

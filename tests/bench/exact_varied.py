@@ -1,10 +1,10 @@
 """exact_varied.py FOLDER COUNT SEED PROBLEM...: published problems NAME.CAPACITY.csv in other words, COUNT times each, so that a placement
 within the capacity still exists: rows in another order, time running backwards, one or five of a hundred buffers dropped, sizes up to a
 fortieth smaller, a tenth of the lives shorter. Written to FOLDER/NAME-VARIATION-K.CAPACITY.csv. Run by exact_problems.sh."""
-import csv
-import os
 import random
 import sys
+
+import problem_files
 
 
 def shorter(draw, first, last):
@@ -33,20 +33,14 @@ VARIATIONS = {
 
 
 def main(folder, count, seed, files):
-    os.makedirs(folder, exist_ok=True)
     for file in files:
-        name, capacity = os.path.basename(file).split('.')[:2]
-        with open(file, newline='') as text:
-            rows = [tuple(int(row[key]) for key in ('lower', 'upper', 'size')) for row in csv.DictReader(text)]
+        name, capacity, rows = problem_files.read(file, 'lower', 'upper', 'size')
         for variation, change in VARIATIONS.items():
             for k in range(1, count + 1):
                 draw = random.Random(f'{name} {variation} {seed} {k}')
                 varied = list(change(draw, rows))
                 draw.shuffle(varied)
-                with open(os.path.join(folder, f'{name}-{variation}-{k}.{capacity}.csv'), 'w', newline='') as text:
-                    text.write('id,lower,upper,size\n')
-                    for i, row in enumerate(varied):
-                        text.write(f'{i},{row[0]},{row[1]},{row[2]}\n')
+                problem_files.write(folder, f'{name}-{variation}-{k}', capacity, varied)
 
 
 if __name__ == '__main__':
