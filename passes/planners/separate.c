@@ -9,6 +9,7 @@
  * All numbers are integers, so that the outcome is the same on every machine.
  */
 #include "passes/planners/separate.h"
+#include "passes/planners/sorting.h"
 #include <string.h>
 
 /* Sums of weights times depths stay below 2^59. */
@@ -30,13 +31,21 @@ struct separation {
     bool *queued;
     uint32_t queue_count;
     uint64_t random;
+    planner_budget *budget;
+    uint64_t work;
 };
 
 static uint64_t draw(separation *s) {
-    uint64_t z = s->random += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    uint64_t drawn = planner_mix(s->random);
+    s->random += 0x9E3779B97F4A7C15u;
+    return drawn;
+}
+
+/* The budget is over, or the part of it that is for this run. */
+static bool spend(separation *s, uint64_t cost) {
+    if (s->work <= cost || budget_spend(s->budget, cost)) return true;
+    s->work -= cost;
+    return false;
 }
 
 /* ---- pairs --------------------------------------------------------------------------------------------- */
@@ -84,12 +93,12 @@ static bool list_pairs(separation *s, base_arena *arena) {
     return true;
 }
 
-separation *separation_new(const skyline *sky, size_t quantum, base_arena *arena) {
+separation *separation_new(const skyline *sky, size_t quantum, planner_budget *budget, base_arena *arena) {
     if (sky->item_count > BUFFERS) return NULL;
     separation *s = BASE_ARRAY(arena, separation, 1);
     if (!s) return NULL;
     uint32_t n = sky->item_count;
-    *s = (separation){.sky = sky, .count = n, .quantum = quantum};
+    *s = (separation){.sky = sky, .count = n, .quantum = quantum, .budget = budget};
     s->sizes = BASE_ARRAY(arena, int64_t, n);
     s->places = BASE_ARRAY(arena, int64_t, n);
     s->alignments = BASE_ARRAY(arena, int64_t, n);
@@ -200,11 +209,11 @@ static bool weigh(separation *s) {
     return true;
 }
 
-bool separation_run(separation *s, size_t capacity, uint64_t seed, separate_stop *stop, void *context,
-                    size_t *offsets) {
+bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets) {
     if (capacity / s->quantum > CAPACITY) return false;
     s->capacity = (int64_t)(capacity / s->quantum);
     s->random = seed;
+    s->work = work;
     s->queue_count = 0;
     memset(s->queued, 0, s->count * sizeof *s->queued);
     for (uint32_t k = 0; k < s->pair_count; k++) s->weights[k] = WEIGHT;
@@ -222,13 +231,13 @@ bool separation_run(separation *s, size_t capacity, uint64_t seed, separate_stop
     for (uint32_t b = 0; b < s->count; b++) enqueue(s, b);
     for (;;) {
         if (s->queue_count == 0) {
-            if (stop(context, 1 + s->pair_count / 256)) return false;
+            if (spend(s, 1 + s->pair_count / 256)) return false;
             if (!weigh(s)) break;
             if (s->queue_count == 0) return false; /* pinned buffers only: nothing can be moved */
         }
         uint32_t at = (uint32_t)(draw(s) % s->queue_count), b = s->queue[at];
         uint64_t near = s->starts[b + 1] - s->starts[b];
-        if (stop(context, 1 + near * near / 2048)) return false;
+        if (spend(s, 1 + near * near / 2048)) return false;
         s->queue[at] = s->queue[--s->queue_count];
         s->queued[b] = false;
         settle(s, b);

@@ -7,10 +7,8 @@
 #ifndef OURO_SEPARATE_H
 #define OURO_SEPARATE_H
 
+#include "passes/planners/budget.h"
 #include "passes/planners/skyline.h"
-
-/* Is asked before each step with what the step costs, in units of about a microsecond; true: give up. */
-typedef bool separate_stop(void *context, uint64_t cost);
 
 /* The pairs of buffers that interfere, with the weight of their overlaps. */
 typedef struct separation separation;
@@ -18,12 +16,11 @@ typedef struct separation separation;
 /* From the sections of a skyline, which is not changed. NULL where memory runs out or where there are too many
  * pairs for this to be of use. All memory is in `arena`. `quantum` divides all sizes, alignments and fixed
  * offsets. */
-separation *separation_new(const skyline *sky, size_t quantum, base_arena *arena);
+separation *separation_new(const skyline *sky, size_t quantum, planner_budget *budget, base_arena *arena);
 
 /* Looks for a solution of at most `capacity`, a multiple of the quantum, starting from `offsets`; those that do
- * not fit start anywhere. True: `offsets` is a solution. The same call gives the same answer: chance comes
+ * not fit start anywhere, for so much work of the budget. True: `offsets` is a solution. The same call gives the same answer: chance comes
  * from the seed only. */
-bool separation_run(separation *s, size_t capacity, uint64_t seed, separate_stop *stop, void *context,
-                    size_t *offsets);
+bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets);
 
 #endif

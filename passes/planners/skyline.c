@@ -1,5 +1,6 @@
 /* skyline.c: see skyline.h. */
 #include "passes/planners/skyline.h"
+#include "passes/planners/sorting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,13 +77,6 @@ static bool find_twins(skyline *s) {
         }
     }
     return true;
-}
-
-static uint64_t mix(uint64_t z) {
-    z += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
 }
 
 static int compare_pins(const void *left, const void *right) {
@@ -171,7 +165,7 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
             s->left[k]++;
             if (k > i->first) s->spans[k]++;
         }
-        s->keys[b] = mix(b + 1);
+        s->keys[b] = planner_mix(b + 1);
         s->sets[i->first] += s->keys[b];
         if (cover_count <= UINT32_MAX) s->slot_starts[b] = (uint32_t)cover_count;
         cover_count += i->last - i->first;

@@ -1,0 +1,265 @@
+/* sweep.c: see sweep.h. */
+#include "passes/planners/sweep.h"
+#include "passes/planners/sorting.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    TRIES = 4,          /* for each number of loosened buffers */
+    FIRST_LOOSENED = 4, /* how many at first; twice as many each time */
+    NODES = 3,          /* of a try, for each buffer in it */
+    RETREATS = 20,      /* until a solution is given up */
+    WIDEST_RETREAT = 5, /* the logarithm of the most sections that one goes back by */
+    CHANCE = 1024,      /* distances are multiplied by half to one and a half times this */
+    SETUP_COVERS = 256, /* so many buffers in all sections, prepared for a search, cost as much as a node */
+};
+
+typedef struct candidate {
+    uint64_t distance;
+    uint32_t buffer;
+} candidate;
+
+struct sweep {
+    const planner_problem *problem;
+    const skyline *sky;
+    planner_budget *budget;
+    search_memory *memory;
+    const base_allocator *allocator;
+    uint64_t random, searches;
+    /* The solution so far: sections [first, last), the buffers that are placed (and those that the user pinned). */
+    bool begun;
+    size_t capacity;
+    uint32_t first, last;
+    unsigned retreats;
+    bool *placed;
+    size_t *offsets;
+    /* The present try. */
+    bool *loose;             /* to be searched for */
+    uint32_t *marks, mark;   /* buffers that a list has already: marks[b] == mark */
+    candidate *candidates;   /* to be loosened, the first ones first */
+    uint32_t *members;       /* the loose ones and those that they interfere with */
+    planner_buffer *buffers; /* the same as a problem whose steps are sections */
+    uint32_t member_count;
+    bool out_of_memory;
+};
+
+sweep *sweep_new(const planner_problem *problem, const skyline *sky, uint64_t seed, planner_budget *budget,
+                 search_memory *memory, base_arena *arena) {
+    const uint32_t n = sky->item_count;
+    sweep *s = BASE_NEW(arena, sweep);
+    if (!s) return NULL;
+    *s = (sweep){.problem = problem,
+                 .sky = sky,
+                 .budget = budget,
+                 .memory = memory,
+                 .allocator = arena->allocator,
+                 .random = seed,
+                 .placed = BASE_ARRAY(arena, bool, n),
+                 .offsets = BASE_ARRAY(arena, size_t, n),
+                 .loose = BASE_ARRAY(arena, bool, n),
+                 .marks = BASE_ARRAY(arena, uint32_t, n),
+                 .candidates = BASE_ARRAY(arena, candidate, n),
+                 .members = BASE_ARRAY(arena, uint32_t, n),
+                 .buffers = BASE_ARRAY(arena, planner_buffer, n)};
+    return s->placed && s->offsets && s->loose && s->marks && s->candidates && s->members && s->buffers
+               ? s
+               : NULL;
+}
+
+/* A number below the limit. */
+static uint64_t draw(sweep *s, uint64_t limit) {
+    s->random = planner_mix(s->random);
+    return s->random % limit;
+}
+
+static bool is_pinned(const sweep *s, uint32_t b) {
+    return s->sky->items[b].fixed != PLANNER_NOT_FIXED;
+}
+
+static const uint32_t *covers(const sweep *s, uint32_t section, uint32_t *count) {
+    *count = s->sky->left[section];
+    return s->sky->covers + s->sky->cover_starts[section];
+}
+
+/* Nothing is done but what the user pinned. The tightest section comes first, or one that is nearly as tight. */
+static void begin(sweep *s, size_t capacity) {
+    const skyline *sky = s->sky;
+    size_t tightest = 0;
+    s->begun = true;
+    s->capacity = capacity;
+    s->retreats = 0;
+    for (uint32_t b = 0; b < sky->item_count; b++) {
+        s->placed[b] = is_pinned(s, b);
+        s->offsets[b] = s->placed[b] ? sky->items[b].fixed : 0;
+    }
+    for (uint32_t k = 0; k < sky->section_count; k++) {
+        size_t tightness = sky->to_come[k] + (size_t)draw(s, capacity / 10 + 1);
+        if (k > 0 && tightness <= tightest) continue;
+        tightest = tightness;
+        s->first = s->last = k;
+    }
+}
+
+/* On which side to go on: mostly on the tighter one. */
+static bool goes_left(sweep *s) {
+    const skyline *sky = s->sky;
+    if (s->last == sky->section_count) return true;
+    if (s->first == 0) return false;
+    const unsigned quarters = s->first == s->last                                  ? 2
+                              : sky->to_come[s->first - 1] > sky->to_come[s->last] ? 3
+                                                                                   : 1;
+    return draw(s, 4) < quarters;
+}
+
+static int compare_candidates(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    if (a->distance != b->distance) return a->distance < b->distance ? -1 : 1;
+    return (a->buffer > b->buffer) - (a->buffer < b->buffer);
+}
+
+/* Placed buffers that could be loosened for a new section k, the nearest first: how far from k its life is counts twice,
+ * how far it reaches into what is done once. At least `wanted`, if there are as many. */
+static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted) {
+    uint32_t found = 0;
+    s->mark++;
+    for (uint32_t j = k; found < wanted;) {
+        if (left ? ++j >= s->last : j-- <= s->first) break;
+        uint32_t count;
+        const uint32_t *here = covers(s, j, &count);
+        for (uint32_t c = 0; c < count; c++) {
+            const uint32_t b = here[c];
+            const skyline_item *i = &s->sky->items[b];
+            if (!s->placed[b] || is_pinned(s, b) || s->marks[b] == s->mark) continue;
+            s->marks[b] = s->mark;
+            const uint64_t away = left ? i->first > k ? i->first - k - 1 : 0 : i->last < k ? k - i->last : 0;
+            const uint64_t reach = left ? i->last - k - 1 : k - i->first;
+            s->candidates[found++] = (candidate){(2 * away + reach) * (CHANCE / 2 + draw(s, CHANCE)), b};
+        }
+    }
+    qsort(s->candidates, found, sizeof *s->candidates, compare_candidates);
+    return found;
+}
+
+/* The loose buffers and those that they interfere with, which stay where they are, as a problem of its own. Its steps are
+ * sections; what lies before and behind all loose ones is left out. */
+static void make_problem(sweep *s, uint32_t first, uint32_t last) {
+    const skyline *sky = s->sky;
+    s->member_count = 0;
+    s->mark++;
+    for (uint32_t k = first; k < last; k++) {
+        uint32_t count;
+        const uint32_t *here = covers(s, k, &count);
+        for (uint32_t c = 0; c < count; c++) {
+            const uint32_t b = here[c];
+            if ((!s->placed[b] && !s->loose[b]) || s->marks[b] == s->mark) continue;
+            s->marks[b] = s->mark;
+            const skyline_item *i = &sky->items[b];
+            s->members[s->member_count] = b;
+            s->buffers[s->member_count++] =
+                (planner_buffer){.size = i->size,
+                                 .alignment = i->alignment,
+                                 .first = i->first > first ? i->first : first,
+                                 .last = i->last < last ? i->last : last,
+                                 .fixed = s->loose[b] ? PLANNER_NOT_FIXED : s->offsets[b]};
+        }
+    }
+}
+
+/* A short search for the loose buffers; what it finds becomes part of the solution. */
+static search_outcome search_loose(sweep *s, uint64_t *spent) {
+    const planner_problem problem = {.buffers = s->buffers, .buffer_count = s->member_count};
+    base_arena arena;
+    search sub;
+    search_outcome outcome = SEARCH_STOPPED;
+    base_arena_init(&arena, s->allocator);
+    if (!search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &arena)) {
+        s->out_of_memory = true;
+    } else {
+        const uint64_t setup = 1 + sub.sky.cover_starts[sub.sky.section_count] / SETUP_COVERS;
+        if (!budget_spend(s->budget, setup))
+            outcome = search_decide(&sub, s->capacity, NODES * (uint64_t)s->member_count);
+        s->out_of_memory = sub.sky.out_of_memory;
+        *spent += setup + sub.spent;
+    }
+    for (uint32_t m = 0; outcome == SEARCH_SOLVED && m < s->member_count; m++) {
+        s->offsets[s->members[m]] = sub.sky.offsets[m];
+        s->placed[s->members[m]] = true;
+    }
+    search_free(&sub);
+    base_arena_free(&arena);
+    return outcome;
+}
+
+/* Searches for the new buffers of section k together with `loosened` of those around it. */
+static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loosened, uint64_t *spent) {
+    const skyline *sky = s->sky;
+    uint32_t count, first = k, last = k + 1;
+    const uint32_t *here = covers(s, k, &count);
+    memset(s->loose, 0, sky->item_count * sizeof *s->loose);
+    for (uint32_t c = 0; c < count; c++) s->loose[here[c]] = !s->placed[here[c]];
+    /* Out of some more than are needed, so that those that have ended but reach less far come in, too. */
+    const uint32_t found = loosened ? list_candidates(s, k, left, 4 * loosened) : 0;
+    for (uint32_t c = 0; c < found && c < loosened; c++) s->loose[s->candidates[c].buffer] = true;
+    for (uint32_t c = 0; c < count + found; c++) {
+        const uint32_t b = c < count ? here[c] : s->candidates[c - count].buffer;
+        if (!s->loose[b]) continue;
+        if (sky->items[b].first < first) first = sky->items[b].first;
+        if (sky->items[b].last > last) last = sky->items[b].last;
+    }
+    make_problem(s, first, last);
+    return search_loose(s, spent);
+}
+
+/* Goes back on one side by some sections. False: nothing would be left. */
+static bool retreat(sweep *s, bool left) {
+    const uint32_t back = 2u << draw(s, WIDEST_RETREAT);
+    if (++s->retreats > RETREATS || back >= s->last - s->first) return false;
+    if (left) s->first += back;
+    else s->last -= back;
+    for (uint32_t b = 0; b < s->sky->item_count; b++) {
+        const skyline_item *i = &s->sky->items[b];
+        s->placed[b] = s->placed[b] && (is_pinned(s, b) || (i->first < s->last && s->first < i->last));
+    }
+    return true;
+}
+
+/* Takes in one more section, or goes back. False: the solution is given up. */
+static bool grow(sweep *s, uint64_t *spent) {
+    const bool left = goes_left(s);
+    const uint32_t k = left ? s->first - 1 : s->last;
+    uint32_t count, fresh = 0, done = 0;
+    const uint32_t *here = covers(s, k, &count);
+    for (uint32_t c = 0; c < count; c++) fresh += !s->placed[here[c]];
+    for (uint32_t b = 0; b < s->sky->item_count; b++) done += s->placed[b] && !is_pinned(s, b);
+    bool found = fresh == 0;
+    for (uint32_t loosened = 0; !found; loosened = loosened ? 2 * loosened : FIRST_LOOSENED) {
+        for (int t = 0; t < (loosened ? TRIES : 1) && !found; t++) {
+            found = try_section(s, k, left, loosened, spent) == SEARCH_SOLVED;
+            if (s->budget->over || s->out_of_memory) return true;
+        }
+        if (!found && loosened >= done) return retreat(s, left);
+    }
+    if (left) s->first = k;
+    else s->last = k + 1;
+    return true;
+}
+
+search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory) {
+    uint64_t spent = 0;
+    if (s->begun && s->capacity != capacity) s->begun = false;
+    while (spent < work && !s->budget->over) {
+        if (!s->begun) begin(s, capacity);
+        s->begun = grow(s, &spent);
+        spent++; /* an end, even if nothing else costs anything */
+        if (s->out_of_memory) {
+            *out_of_memory = true;
+            return SEARCH_STOPPED;
+        }
+        if (!s->begun || s->first > 0 || s->last < s->sky->section_count) continue;
+        for (uint32_t b = 0; b < s->sky->item_count; b++)
+            if (s->sky->items[b].size > 0) offsets[b] = s->offsets[b];
+        s->begun = false;
+        return SEARCH_SOLVED;
+    }
+    return SEARCH_STOPPED;
+}

@@ -1,0 +1,35 @@
+/* sweep.h: solutions built section by section, from the tightest outward, and mended where they do not go on.
+ *
+ * A search over the whole problem (search.h) takes back what was decided last, wherever that is: what went wrong early,
+ * in some place, is hardly ever found. Here time is what the solution grows along. Sections (skyline.h) are done one
+ * after the other; those of the present solution are a run, which grows by one on either side. The buffers that a new
+ * section brings are placed among those that lie there already, which are fixed, by a search over these few. Where that
+ * fails, some are loosened and searched for again together with the new ones: first those that live nearest to the new
+ * section and reach least far into what is done, with some chance; more and more of them, several times each. Where
+ * even all of them together do not help, the run goes back by some sections and takes another way.
+ *
+ * So a mistake is mended near where it was made, at the cost of a small search, and what is far away stays. It proves
+ * nothing: nothing but a solution comes of it.
+ *
+ * Source: our own; loosening a part of a solution and searching for it again is the large neighbourhood search of Shaw,
+ * "Using constraint programming and local search methods to solve vehicle routing problems" (1998).
+ */
+#ifndef OURO_PLANNERS_SWEEP_H
+#define OURO_PLANNERS_SWEEP_H
+
+#include "passes/planners/search.h"
+
+typedef struct sweep sweep;
+
+/* From the problem and its skyline, in which nothing is placed; neither is changed, and both are to stay. `memory` may be
+ * that of other searches. The seed decides what chance does. NULL when memory runs out. All memory is in `arena`, but for
+ * that of the small searches, which is given back after each. */
+sweep *sweep_new(const planner_problem *problem, const skyline *sky, uint64_t seed, planner_budget *budget,
+                 search_memory *memory, base_arena *arena);
+
+/* Looks for a solution of at most `capacity`, for about so much work of the budget. Goes on where the last call stopped if
+ * that was for the same capacity. SEARCH_SOLVED: `offsets` is a solution, and the next call begins anew. Otherwise
+ * SEARCH_STOPPED, with *out_of_memory set if that is why. */
+search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory);
+
+#endif
