@@ -21,6 +21,7 @@ enum {
     TARGET_WORK = 16384,  /* for the height that is asked for, at first */
     OTHER_TARGETS = 16,   /* the part of it for each other height */
     UNTIMED_WORK = 80000, /* where no time is given */
+    SWEEP_SHARE = 2,      /* of sections to the tree */
     FIRST_SHARE = 16,     /* of these, where no height is asked for */
     SEARCHED_BUFFERS = 1 << 16
 };
@@ -100,7 +101,7 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     const uint64_t least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
     if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
-        outcome = sweep_sections(m, is_goal ? m->goal : m->others, target, share);
+        outcome = sweep_sections(m, is_goal ? m->goal : m->others, target, SWEEP_SHARE * share);
     if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
         outcome = pull_apart(m, target, is_goal ? work / 4 : has_capacity ? share : work / 2);
     return outcome;
@@ -141,8 +142,8 @@ static bool improver_init(improver *m) {
     m->offsets = BASE_ARRAY(m->arena, size_t, m->problem->buffer_count);
     if (!m->memory || !m->offsets || !search_init(&m->tree, m->problem, 0, &m->budget, m->memory, m->arena))
         return false;
-    m->goal = sweep_new(m->problem, &m->tree.sky, 1, &m->budget, m->memory, m->arena);
-    m->others = sweep_new(m->problem, &m->tree.sky, 2, &m->budget, m->memory, m->arena);
+    m->goal = sweep_new(&m->tree.sky, 1, &m->budget, m->memory, m->arena);
+    m->others = sweep_new(&m->tree.sky, 2, &m->budget, m->memory, m->arena);
     return m->goal && m->others;
 }
 

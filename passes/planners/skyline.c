@@ -336,11 +336,12 @@ static bool update(skyline *s, uint32_t k) {
             if (!set_start(s, b, start, k)) return false;
         }
         if (start < least) least = start;
-        if (start > reach) {
-            s->above[2 * waiting] = start;
-            s->above[2 * waiting++ + 1] = size;
-            waiting_size += size;
-        }
+        /* Without branches, as nobody could guess them. */
+        const bool waits = start > reach;
+        s->above[2 * waiting] = start;
+        s->above[2 * waiting + 1] = size;
+        waiting += waits;
+        waiting_size += waits ? size : 0;
     }
     if (least > floor) {
         if (!remember(s, SKYLINE_FLOOR, k, floor)) return false;
@@ -352,12 +353,12 @@ static bool update(skyline *s, uint32_t k) {
     while (waiting > 0) {
         size_t stay = 0, gained = 0;
         for (size_t w = 0; w < waiting; w++) {
-            if (s->above[2 * w] <= reach) {
-                gained += s->above[2 * w + 1];
-            } else {
-                s->above[2 * stay] = s->above[2 * w];
-                s->above[2 * stay++ + 1] = s->above[2 * w + 1];
-            }
+            const size_t start = s->above[2 * w], size = s->above[2 * w + 1];
+            const bool waits = start > reach;
+            s->above[2 * stay] = start;
+            s->above[2 * stay + 1] = size;
+            stay += waits;
+            gained += waits ? 0 : size;
         }
         if (stay == waiting) return false;
         waiting = stay;

@@ -19,8 +19,11 @@ typedef struct candidate {
     uint32_t buffer;
 } candidate;
 
+typedef struct range {
+    size_t low, high; /* addresses [low, high) */
+} range;
+
 struct sweep {
-    const planner_problem *problem;
     const skyline *sky;
     planner_budget *budget;
     search_memory *memory;
@@ -34,22 +37,18 @@ struct sweep {
     bool *placed;
     size_t *offsets;
     /* The present try. */
-    bool *loose;             /* to be searched for */
-    uint32_t *marks, mark;   /* buffers that a list has already: marks[b] == mark */
-    candidate *candidates;   /* to be loosened, the first ones first */
-    uint32_t *members;       /* the loose ones and those that they interfere with */
-    planner_buffer *buffers; /* the same as a problem whose steps are sections */
-    uint32_t member_count;
+    bool *loose;           /* to be searched for */
+    uint32_t *marks, mark; /* buffers that a list has already: marks[b] == mark */
+    candidate *candidates; /* to be loosened, the first ones first */
     bool out_of_memory;
 };
 
-sweep *sweep_new(const planner_problem *problem, const skyline *sky, uint64_t seed, planner_budget *budget,
-                 search_memory *memory, base_arena *arena) {
+sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
+                 base_arena *arena) {
     const uint32_t n = sky->item_count;
     sweep *s = BASE_NEW(arena, sweep);
     if (!s) return NULL;
-    *s = (sweep){.problem = problem,
-                 .sky = sky,
+    *s = (sweep){.sky = sky,
                  .budget = budget,
                  .memory = memory,
                  .allocator = arena->allocator,
@@ -58,12 +57,8 @@ sweep *sweep_new(const planner_problem *problem, const skyline *sky, uint64_t se
                  .offsets = BASE_ARRAY(arena, size_t, n),
                  .loose = BASE_ARRAY(arena, bool, n),
                  .marks = BASE_ARRAY(arena, uint32_t, n),
-                 .candidates = BASE_ARRAY(arena, candidate, n),
-                 .members = BASE_ARRAY(arena, uint32_t, n),
-                 .buffers = BASE_ARRAY(arena, planner_buffer, n)};
-    return s->placed && s->offsets && s->loose && s->marks && s->candidates && s->members && s->buffers
-               ? s
-               : NULL;
+                 .candidates = BASE_ARRAY(arena, candidate, n)};
+    return s->placed && s->offsets && s->loose && s->marks && s->candidates ? s : NULL;
 }
 
 /* A number below the limit. */
@@ -140,60 +135,132 @@ static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted
     return found;
 }
 
-/* The loose buffers and those that they interfere with, which stay where they are, as a problem of its own. Its steps are
- * sections; what lies before and behind all loose ones is left out. */
-static void make_problem(sweep *s, uint32_t first, uint32_t last) {
-    const skyline *sky = s->sky;
-    s->member_count = 0;
-    s->mark++;
-    for (uint32_t k = first; k < last; k++) {
-        uint32_t count;
-        const uint32_t *here = covers(s, k, &count);
-        for (uint32_t c = 0; c < count; c++) {
-            const uint32_t b = here[c];
-            if ((!s->placed[b] && !s->loose[b]) || s->marks[b] == s->mark) continue;
-            s->marks[b] = s->mark;
-            const skyline_item *i = &sky->items[b];
-            s->members[s->member_count] = b;
-            s->buffers[s->member_count++] =
-                (planner_buffer){.size = i->size,
-                                 .alignment = i->alignment,
-                                 .first = i->first > first ? i->first : first,
-                                 .last = i->last < last ? i->last : last,
-                                 .fixed = s->loose[b] ? PLANNER_NOT_FIXED : s->offsets[b]};
+/* The present try as a problem of its own: the loose buffers, and what is taken around them as pinned buffers. Its steps
+ * are sections. */
+typedef struct attempt {
+    base_arena arena;
+    uint32_t first, last; /* the sections of all loose buffers */
+    uint32_t *members;    /* the loose ones */
+    uint32_t member_count, buffer_count;
+    planner_buffer *buffers;     /* first the members */
+    range *taken;                /* room for the ranges of a section */
+    uint32_t *open, *still_open; /* pinned buffers that reach up to the present section, the lowest first */
+} attempt;
+
+static int compare_ranges(const void *left, const void *right) {
+    const range *a = left, *b = right;
+    return (a->low > b->low) - (a->low < b->low);
+}
+
+/* What is taken in section k, the lowest first, with all that is too small for the loose ones that live there. */
+static uint32_t list_taken(const sweep *s, uint32_t k, range *taken) {
+    uint32_t count, found = 0, merged = 0;
+    size_t least = SIZE_MAX;
+    const uint32_t *here = covers(s, k, &count);
+    for (uint32_t c = 0; c < count; c++) {
+        const uint32_t b = here[c];
+        const size_t size = s->sky->items[b].size;
+        if (s->loose[b]) least = size < least ? size : least;
+        else if (s->placed[b]) taken[found++] = (range){s->offsets[b], s->offsets[b] + size};
+    }
+    if (least == SIZE_MAX || found == 0) return 0;
+    qsort(taken, found, sizeof *taken, compare_ranges);
+    if (taken[0].low < least) taken[0].low = 0;
+    for (uint32_t r = 1; r < found; r++) {
+        if (taken[r].low - taken[merged].high < least) taken[merged].high = taken[r].high;
+        else taken[++merged] = taken[r];
+    }
+    if (taken[merged].high < s->capacity && s->capacity - taken[merged].high < least)
+        taken[merged].high = s->capacity;
+    return merged + 1;
+}
+
+/* Ranges that are the same in one section after the other are one pinned buffer. */
+static void pin_taken(const sweep *s, attempt *a) {
+    uint32_t open = 0;
+    for (uint32_t k = a->first; k < a->last; k++) {
+        const uint32_t count = list_taken(s, k, a->taken);
+        uint32_t still_open = 0;
+        for (uint32_t r = 0, o = 0; r < count; r++) {
+            const range *taken = &a->taken[r];
+            while (o < open && a->buffers[a->open[o]].fixed < taken->low) o++;
+            planner_buffer *before = o < open ? &a->buffers[a->open[o]] : NULL;
+            if (before && before->fixed == taken->low && before->size == taken->high - taken->low) {
+                before->last = k + 1;
+                a->still_open[still_open++] = a->open[o];
+            } else {
+                a->still_open[still_open++] = a->buffer_count;
+                a->buffers[a->buffer_count++] = (planner_buffer){
+                    .size = taken->high - taken->low, .first = k, .last = k + 1, .fixed = taken->low};
+            }
         }
+        uint32_t *swap = a->open;
+        a->open = a->still_open;
+        a->still_open = swap;
+        open = still_open;
     }
 }
 
+/* False when memory runs out. */
+static bool make_problem(sweep *s, attempt *a) {
+    const skyline *sky = s->sky;
+    size_t most = 0, widest = 0;
+    for (uint32_t k = a->first; k < a->last; k++) {
+        if (sky->left[k] > widest) widest = sky->left[k];
+        most += sky->left[k];
+    }
+    a->members = BASE_ARRAY(&a->arena, uint32_t, most);
+    a->buffers = BASE_ARRAY(&a->arena, planner_buffer, most);
+    a->taken = BASE_ARRAY(&a->arena, range, widest);
+    a->open = BASE_ARRAY(&a->arena, uint32_t, widest);
+    a->still_open = BASE_ARRAY(&a->arena, uint32_t, widest);
+    if (!a->members || !a->buffers || !a->taken || !a->open || !a->still_open) return false;
+    for (uint32_t k = a->first; k < a->last; k++) {
+        uint32_t count;
+        const uint32_t *here = covers(s, k, &count);
+        for (uint32_t c = 0; c < count; c++) {
+            const skyline_item *i = &sky->items[here[c]];
+            if (!s->loose[here[c]] || i->first != k) continue;
+            a->members[a->buffer_count] = here[c];
+            a->buffers[a->buffer_count++] = (planner_buffer){.size = i->size,
+                                                             .alignment = i->alignment,
+                                                             .first = i->first,
+                                                             .last = i->last,
+                                                             .fixed = PLANNER_NOT_FIXED};
+        }
+    }
+    a->member_count = a->buffer_count;
+    pin_taken(s, a);
+    return true;
+}
+
 /* A short search for the loose buffers; what it finds becomes part of the solution. */
-static search_outcome search_loose(sweep *s, uint64_t *spent) {
-    const planner_problem problem = {.buffers = s->buffers, .buffer_count = s->member_count};
-    base_arena arena;
+static search_outcome search_loose(sweep *s, attempt *a, uint64_t *spent) {
+    const planner_problem problem = {.buffers = a->buffers, .buffer_count = a->buffer_count};
     search sub;
     search_outcome outcome = SEARCH_STOPPED;
-    base_arena_init(&arena, s->allocator);
-    if (!search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &arena)) {
+    if (!search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &a->arena)) {
         s->out_of_memory = true;
     } else {
         const uint64_t setup = 1 + sub.sky.cover_starts[sub.sky.section_count] / SETUP_COVERS;
         if (!budget_spend(s->budget, setup))
-            outcome = search_decide(&sub, s->capacity, NODES * (uint64_t)s->member_count);
+            outcome = search_decide(&sub, s->capacity, NODES * (uint64_t)a->buffer_count);
         s->out_of_memory = sub.sky.out_of_memory;
         *spent += setup + sub.spent;
     }
-    for (uint32_t m = 0; outcome == SEARCH_SOLVED && m < s->member_count; m++) {
-        s->offsets[s->members[m]] = sub.sky.offsets[m];
-        s->placed[s->members[m]] = true;
+    for (uint32_t m = 0; outcome == SEARCH_SOLVED && m < a->member_count; m++) {
+        s->offsets[a->members[m]] = sub.sky.offsets[m];
+        s->placed[a->members[m]] = true;
     }
     search_free(&sub);
-    base_arena_free(&arena);
     return outcome;
 }
 
 /* Searches for the new buffers of section k together with `loosened` of those around it. */
 static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loosened, uint64_t *spent) {
     const skyline *sky = s->sky;
-    uint32_t count, first = k, last = k + 1;
+    attempt a = {.first = k, .last = k + 1};
+    uint32_t count;
     const uint32_t *here = covers(s, k, &count);
     memset(s->loose, 0, sky->item_count * sizeof *s->loose);
     for (uint32_t c = 0; c < count; c++) s->loose[here[c]] = !s->placed[here[c]];
@@ -203,11 +270,14 @@ static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loos
     for (uint32_t c = 0; c < count + found; c++) {
         const uint32_t b = c < count ? here[c] : s->candidates[c - count].buffer;
         if (!s->loose[b]) continue;
-        if (sky->items[b].first < first) first = sky->items[b].first;
-        if (sky->items[b].last > last) last = sky->items[b].last;
+        if (sky->items[b].first < a.first) a.first = sky->items[b].first;
+        if (sky->items[b].last > a.last) a.last = sky->items[b].last;
     }
-    make_problem(s, first, last);
-    return search_loose(s, spent);
+    base_arena_init(&a.arena, s->allocator);
+    s->out_of_memory = !make_problem(s, &a);
+    search_outcome outcome = s->out_of_memory ? SEARCH_STOPPED : search_loose(s, &a, spent);
+    base_arena_free(&a.arena);
+    return outcome;
 }
 
 /* Goes back on one side by some sections. False: nothing would be left. */

@@ -21,11 +21,11 @@
 
 typedef struct sweep sweep;
 
-/* From the problem and its skyline, in which nothing is placed; neither is changed, and both are to stay. `memory` may be
+/* From the skyline of a problem, in which nothing is placed; it is not changed, and is to stay. `memory` may be
  * that of other searches. The seed decides what chance does. NULL when memory runs out. All memory is in `arena`, but for
  * that of the small searches, which is given back after each. */
-sweep *sweep_new(const planner_problem *problem, const skyline *sky, uint64_t seed, planner_budget *budget,
-                 search_memory *memory, base_arena *arena);
+sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
+                 base_arena *arena);
 
 /* Looks for a solution of at most `capacity`, for about so much work of the budget. Goes on where the last call stopped if
  * that was for the same capacity. SEARCH_SOLVED: `offsets` is a solution, and the next call begins anew. Otherwise
