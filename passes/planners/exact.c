@@ -18,11 +18,11 @@
 #include <string.h>
 
 enum {
-    TARGET_WORK = 16384,  /* for the height that is asked for, at first */
-    OTHER_TARGETS = 16,   /* the part of it for each other height */
-    UNTIMED_WORK = 80000, /* where no time is given */
-    SWEEP_SHARE = 2,      /* of sections to the tree */
-    FIRST_SHARE = 16,     /* of these, where no height is asked for */
+    TARGET_WORK = 16384,   /* for the height that is asked for, at first */
+    OTHER_TARGETS = 16,    /* the part of it for each other height */
+    SWEEP_SHARE = 2,       /* of that of the tree */
+    UNTIMED_WORK = 100000, /* in all, where no time is given */
+    FIRST_SHARE = 16,      /* of half of it, where no height is asked for */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -52,8 +52,7 @@ typedef struct improver {
     base_arena *arena;
     search tree;
     search_memory *memory;
-    sweep *goal,
-        *others; /* one for the height that is asked for, which goes on where it was, one for the rest */
+    sweep *sections;   /* for the height that is asked for: it goes on where it was */
     separation *apart; /* made when first needed */
     bool no_separation;
     size_t *offsets;
@@ -66,9 +65,9 @@ static void take(improver *m, const size_t *offsets) {
     m->solution->height = height_of(m->problem, offsets);
 }
 
-static search_outcome sweep_sections(improver *m, sweep *sections, size_t target, uint64_t work) {
+static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
     memcpy(m->offsets, m->solution->offsets, m->problem->buffer_count * sizeof *m->offsets);
-    search_outcome outcome = sweep_run(sections, target, work, m->offsets, &m->out_of_memory);
+    search_outcome outcome = sweep_run(m->sections, target, work, m->offsets, &m->out_of_memory);
     if (outcome == SEARCH_SOLVED) take(m, m->offsets);
     return outcome;
 }
@@ -92,18 +91,18 @@ static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
     return outcome;
 }
 
-/* Asks for one height in all three ways, as long as nobody knows and there is time. */
+/* Asks for a height in one way after the other, as long as nobody knows and there is time. The sweep is for the goal
+ * alone: heights with more slack are found without it. */
 static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t work) {
-    const bool has_capacity = m->problem->capacity > 0;
     const uint64_t share = is_goal ? work : work / OTHER_TARGETS;
-    uint64_t nodes = share / m->tree.node_work;
+    const uint64_t apart = is_goal ? work / 4 : m->problem->capacity > 0 ? share : work / 2;
     /* A descent to the end takes a node for each buffer. */
-    const uint64_t least = 4 * m->problem->buffer_count;
+    const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
+    if (outcome == SEARCH_STOPPED && is_goal && !m->budget.over && !m->out_of_memory)
+        outcome = sweep_sections(m, target, SWEEP_SHARE * share);
     if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
-        outcome = sweep_sections(m, is_goal ? m->goal : m->others, target, SWEEP_SHARE * share);
-    if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
-        outcome = pull_apart(m, target, is_goal ? work / 4 : has_capacity ? share : work / 2);
+        outcome = pull_apart(m, target, apart);
     return outcome;
 }
 
@@ -142,9 +141,8 @@ static bool improver_init(improver *m) {
     m->offsets = BASE_ARRAY(m->arena, size_t, m->problem->buffer_count);
     if (!m->memory || !m->offsets || !search_init(&m->tree, m->problem, 0, &m->budget, m->memory, m->arena))
         return false;
-    m->goal = sweep_new(&m->tree.sky, 1, &m->budget, m->memory, m->arena);
-    m->others = sweep_new(&m->tree.sky, 2, &m->budget, m->memory, m->arena);
-    return m->goal && m->others;
+    m->sections = sweep_new(&m->tree.sky, 1, &m->budget, m->memory, m->arena);
+    return m->sections != NULL;
 }
 
 base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
