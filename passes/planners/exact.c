@@ -18,11 +18,12 @@
 #include <string.h>
 
 enum {
-    TARGET_WORK = 16384,   /* for the height that is asked for, at first */
+    TARGET_WORK = 65536,   /* for the lowest height, where time is given */
     OTHER_TARGETS = 16,    /* the part of it for each other height */
     SWEEP_SHARE = 2,       /* of that of the tree */
     UNTIMED_WORK = 100000, /* in all, where no time is given */
-    FIRST_SHARE = 16,      /* of half of it, where no height is asked for */
+    FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
+    CAPACITY_SHARE = 4,    /* the same where a capacity is asked for */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -111,8 +112,10 @@ static void improve(improver *m) {
     planner_solution *solution = m->solution;
     size_t enough = m->problem->capacity, quantum = m->quantum;
     uint64_t work = m->budget.timed ? TARGET_WORK * m->tree.node_work : UNTIMED_WORK / 2;
-    /* Where no height is asked for, all of them are tried soon: lower ones are found on the way to the lowest. */
-    if (!enough) work /= FIRST_SHARE;
+    /* The first rounds are short. Where no height is asked for, all of them are tried soon: lower ones are found on the way
+     * to the lowest. Where one is, the ways of searching for it take turns. */
+    work /= enough ? CAPACITY_SHARE : FIRST_SHARE;
+    const unsigned patience = enough ? 2 : 4; /* how much longer each round is than the one before */
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
     size_t target = goal;
     while (solution->height > solution->lower_bound && solution->height > enough) {
@@ -125,7 +128,7 @@ static void improve(improver *m) {
             if (goal < next) goal = next;
         } else if (outcome == SEARCH_STOPPED && solution->height - target <= 2 * quantum) {
             /* Every target up to the best known was too hard: again from the goal, with more patience. */
-            work = work < UINT64_MAX / 8 ? 2 * work : work;
+            work = work < UINT64_MAX / 8 ? patience * work : work;
             target = goal;
             continue;
         }

@@ -8,8 +8,8 @@ enum {
     TRIES = 4,          /* for each number of loosened buffers */
     FIRST_LOOSENED = 4, /* how many at first; twice as many each time */
     NODES = 3,          /* of a try, for each buffer in it */
-    RETREATS = 20,      /* until a solution is given up */
-    WIDEST_RETREAT = 5, /* the logarithm of the most sections that one goes back by */
+    RETREATS = 40,      /* until a solution is given up */
+    WIDEST_RETREAT = 3, /* the logarithm of the most sections that one goes back by */
     CHANCE = 1024,      /* distances are multiplied by half to one and a half times this */
     SETUP_COVERS = 256, /* so many buffers in all sections, prepared for a search, cost as much as a node */
 };
