@@ -147,6 +147,19 @@ static void what_does_not_fit_ends(void **unused) {
     }
 }
 
+/* Without bytes there is nothing to do, and that is done at once. */
+static void nothing_is_done_at_once(void **unused) {
+    (void)unused;
+    planner_buffer empty = {.size = 0, .first = 0, .last = 4, .fixed = PLANNER_NOT_FIXED};
+    const planner_problem problem = {.buffers = &empty, .buffer_count = 1};
+    bool out_of_memory = false;
+    swept t;
+    assert_true(prepare(&t, &problem, 1, NULL));
+    assert_int_equal(sweep_run(t.sections, 0, 0, t.offsets, &out_of_memory), SEARCH_SOLVED);
+    assert_false(out_of_memory);
+    finish(&t);
+}
+
 static void the_budget_ends_it(void **unused) {
     (void)unused;
     base_arena arena;
@@ -194,9 +207,9 @@ static void running_out_of_memory_is_told(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(solutions_are_right),           cmocka_unit_test(goes_on_where_it_stopped),
-        cmocka_unit_test(what_does_not_fit_ends),        cmocka_unit_test(the_budget_ends_it),
-        cmocka_unit_test(running_out_of_memory_is_told),
+        cmocka_unit_test(solutions_are_right),     cmocka_unit_test(goes_on_where_it_stopped),
+        cmocka_unit_test(what_does_not_fit_ends),  cmocka_unit_test(the_budget_ends_it),
+        cmocka_unit_test(nothing_is_done_at_once), cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

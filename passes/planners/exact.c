@@ -20,7 +20,7 @@
 enum {
     TARGET_WORK = 65536,   /* for the lowest height, where time is given */
     OTHER_TARGETS = 16,    /* the part of it for each other height */
-    SWEEP_SHARE = 2,       /* of that of the tree */
+    SWEEP_SHARE = 2,       /* times that of the tree */
     UNTIMED_WORK = 100000, /* in all, where no time is given */
     FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
     CAPACITY_SHARE = 4,    /* the same where a capacity is asked for */

@@ -81,6 +81,7 @@ static void begin(sweep *s, size_t capacity) {
     const skyline *sky = s->sky;
     size_t tightest = 0;
     s->begun = true;
+    s->first = s->last = 0;
     s->capacity = capacity;
     s->retreats = 0;
     for (uint32_t b = 0; b < sky->item_count; b++) {
@@ -142,7 +143,8 @@ typedef struct attempt {
     uint32_t first, last; /* the sections of all loose buffers */
     uint32_t *members;    /* the loose ones */
     uint32_t member_count, buffer_count;
-    planner_buffer *buffers;     /* first the members */
+    planner_buffer *buffers; /* first the members */
+    size_t buffer_room;
     range *taken;                /* room for the ranges of a section */
     uint32_t *open, *still_open; /* pinned buffers that reach up to the present section, the lowest first */
 } attempt;
@@ -175,8 +177,17 @@ static uint32_t list_taken(const sweep *s, uint32_t k, range *taken) {
     return merged + 1;
 }
 
-/* Ranges that are the same in one section after the other are one pinned buffer. */
-static void pin_taken(const sweep *s, attempt *a) {
+/* False when memory runs out. */
+static bool add_buffer(attempt *a, planner_buffer buffer) {
+    a->buffers = base_arena_grow(&a->arena, a->buffers, &a->buffer_room, (size_t)a->buffer_count + 1,
+                                 sizeof *a->buffers);
+    if (!a->buffers) return false;
+    a->buffers[a->buffer_count++] = buffer;
+    return true;
+}
+
+/* Ranges that are the same in one section after the other are one pinned buffer. False when memory runs out. */
+static bool pin_taken(const sweep *s, attempt *a) {
     uint32_t open = 0;
     for (uint32_t k = a->first; k < a->last; k++) {
         const uint32_t count = list_taken(s, k, a->taken);
@@ -190,8 +201,11 @@ static void pin_taken(const sweep *s, attempt *a) {
                 a->still_open[still_open++] = a->open[o];
             } else {
                 a->still_open[still_open++] = a->buffer_count;
-                a->buffers[a->buffer_count++] = (planner_buffer){
-                    .size = taken->high - taken->low, .first = k, .last = k + 1, .fixed = taken->low};
+                if (!add_buffer(a, (planner_buffer){.size = taken->high - taken->low,
+                                                    .first = k,
+                                                    .last = k + 1,
+                                                    .fixed = taken->low}))
+                    return false;
             }
         }
         uint32_t *swap = a->open;
@@ -199,39 +213,37 @@ static void pin_taken(const sweep *s, attempt *a) {
         a->still_open = swap;
         open = still_open;
     }
+    return true;
 }
 
 /* False when memory runs out. */
-static bool make_problem(sweep *s, attempt *a) {
+static bool make_problem(const sweep *s, size_t loose_count, attempt *a) {
     const skyline *sky = s->sky;
-    size_t most = 0, widest = 0;
+    size_t widest = 0;
     for (uint32_t k = a->first; k < a->last; k++) {
         if (sky->left[k] > widest) widest = sky->left[k];
-        most += sky->left[k];
     }
-    a->members = BASE_ARRAY(&a->arena, uint32_t, most);
-    a->buffers = BASE_ARRAY(&a->arena, planner_buffer, most);
+    a->members = BASE_ARRAY(&a->arena, uint32_t, loose_count);
     a->taken = BASE_ARRAY(&a->arena, range, widest);
     a->open = BASE_ARRAY(&a->arena, uint32_t, widest);
     a->still_open = BASE_ARRAY(&a->arena, uint32_t, widest);
-    if (!a->members || !a->buffers || !a->taken || !a->open || !a->still_open) return false;
+    if (!a->members || !a->taken || !a->open || !a->still_open) return false;
     for (uint32_t k = a->first; k < a->last; k++) {
         uint32_t count;
         const uint32_t *here = covers(s, k, &count);
         for (uint32_t c = 0; c < count; c++) {
             const skyline_item *i = &sky->items[here[c]];
             if (!s->loose[here[c]] || i->first != k) continue;
-            a->members[a->buffer_count] = here[c];
-            a->buffers[a->buffer_count++] = (planner_buffer){.size = i->size,
-                                                             .alignment = i->alignment,
-                                                             .first = i->first,
-                                                             .last = i->last,
-                                                             .fixed = PLANNER_NOT_FIXED};
+            a->members[a->member_count++] = here[c];
+            if (!add_buffer(a, (planner_buffer){.size = i->size,
+                                                .alignment = i->alignment,
+                                                .first = i->first,
+                                                .last = i->last,
+                                                .fixed = PLANNER_NOT_FIXED}))
+                return false;
         }
     }
-    a->member_count = a->buffer_count;
-    pin_taken(s, a);
-    return true;
+    return pin_taken(s, a);
 }
 
 /* A short search for the loose buffers; what it finds becomes part of the solution. */
@@ -263,10 +275,15 @@ static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loos
     uint32_t count;
     const uint32_t *here = covers(s, k, &count);
     memset(s->loose, 0, sky->item_count * sizeof *s->loose);
-    for (uint32_t c = 0; c < count; c++) s->loose[here[c]] = !s->placed[here[c]];
+    size_t loose_count = 0;
+    for (uint32_t c = 0; c < count; c++) {
+        s->loose[here[c]] = !s->placed[here[c]];
+        loose_count += s->loose[here[c]];
+    }
     /* Out of some more than are needed, so that those that have ended but reach less far come in, too. */
     const uint32_t found = loosened ? list_candidates(s, k, left, 4 * loosened) : 0;
-    for (uint32_t c = 0; c < found && c < loosened; c++) s->loose[s->candidates[c].buffer] = true;
+    for (uint32_t c = 0; c < found && c < loosened; c++, loose_count++)
+        s->loose[s->candidates[c].buffer] = true;
     for (uint32_t c = 0; c < count + found; c++) {
         const uint32_t b = c < count ? here[c] : s->candidates[c - count].buffer;
         if (!s->loose[b]) continue;
@@ -274,13 +291,13 @@ static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loos
         if (sky->items[b].last > a.last) a.last = sky->items[b].last;
     }
     base_arena_init(&a.arena, s->allocator);
-    s->out_of_memory = !make_problem(s, &a);
+    s->out_of_memory = !make_problem(s, loose_count, &a);
     search_outcome outcome = s->out_of_memory ? SEARCH_STOPPED : search_loose(s, &a, spent);
     base_arena_free(&a.arena);
     return outcome;
 }
 
-/* Goes back on one side by some sections. False: nothing would be left. */
+/* Goes back on one side by some sections. False: nothing would be left, or this was too often. */
 static bool retreat(sweep *s, bool left) {
     const uint32_t back = 2u << draw(s, WIDEST_RETREAT);
     if (++s->retreats > RETREATS || back >= s->last - s->first) return false;
@@ -317,19 +334,19 @@ static bool grow(sweep *s, uint64_t *spent) {
 search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory) {
     uint64_t spent = 0;
     if (s->begun && s->capacity != capacity) s->begun = false;
-    while (spent < work && !s->budget->over) {
+    for (;;) {
         if (!s->begun) begin(s, capacity);
+        if (s->first == 0 && s->last == s->sky->section_count) break;
+        if (spent >= work || s->budget->over) return SEARCH_STOPPED;
         s->begun = grow(s, &spent);
         spent++; /* an end, even if nothing else costs anything */
         if (s->out_of_memory) {
             *out_of_memory = true;
             return SEARCH_STOPPED;
         }
-        if (!s->begun || s->first > 0 || s->last < s->sky->section_count) continue;
-        for (uint32_t b = 0; b < s->sky->item_count; b++)
-            if (s->sky->items[b].size > 0) offsets[b] = s->offsets[b];
-        s->begun = false;
-        return SEARCH_SOLVED;
     }
-    return SEARCH_STOPPED;
+    for (uint32_t b = 0; b < s->sky->item_count; b++)
+        if (s->sky->items[b].size > 0) offsets[b] = s->offsets[b];
+    s->begun = false;
+    return SEARCH_SOLVED;
 }
