@@ -52,25 +52,23 @@ typedef struct improver {
     planner_budget budget;
     base_arena *arena;
     search tree;
-    search_memory *memory;
     sweep *sections;   /* for the height that is asked for: it goes on where it was */
     separation *apart; /* made when first needed */
     bool no_separation;
-    size_t *offsets;
     uint64_t seed;
     bool out_of_memory;
 } improver;
 
-static void take(improver *m, const size_t *offsets) {
-    memcpy(m->solution->offsets, offsets, m->problem->buffer_count * sizeof *offsets);
-    m->solution->height = height_of(m->problem, offsets);
+/* The sweep and pulling apart change the offsets only where they find a solution. */
+static search_outcome found(improver *m, bool solved) {
+    if (!solved) return SEARCH_STOPPED;
+    m->solution->height = height_of(m->problem, m->solution->offsets);
+    return SEARCH_SOLVED;
 }
 
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
-    memcpy(m->offsets, m->solution->offsets, m->problem->buffer_count * sizeof *m->offsets);
-    search_outcome outcome = sweep_run(m->sections, target, work, m->offsets, &m->out_of_memory);
-    if (outcome == SEARCH_SOLVED) take(m, m->offsets);
-    return outcome;
+    return found(m, sweep_run(m->sections, target, work, m->solution->offsets, &m->out_of_memory) ==
+                        SEARCH_SOLVED);
 }
 
 static search_outcome pull_apart(improver *m, size_t target, uint64_t work) {
@@ -79,15 +77,15 @@ static search_outcome pull_apart(improver *m, size_t target, uint64_t work) {
         m->no_separation = !m->apart;
     }
     if (m->no_separation) return SEARCH_STOPPED;
-    memcpy(m->offsets, m->solution->offsets, m->problem->buffer_count * sizeof *m->offsets);
-    if (!separation_run(m->apart, target, planner_mix(m->seed++), work, m->offsets)) return SEARCH_STOPPED;
-    take(m, m->offsets);
-    return SEARCH_SOLVED;
+    return found(m, separation_run(m->apart, target, planner_mix(m->seed++), work, m->solution->offsets));
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
     search_outcome outcome = search_decide(&m->tree, target, nodes);
-    if (outcome == SEARCH_SOLVED) take(m, m->tree.sky.offsets);
+    if (outcome == SEARCH_SOLVED) {
+        memcpy(m->solution->offsets, m->tree.sky.offsets, m->problem->buffer_count * sizeof(size_t));
+        found(m, true);
+    }
     if (m->tree.sky.out_of_memory) m->out_of_memory = true;
     return outcome;
 }
@@ -140,11 +138,9 @@ static void improve(improver *m) {
 }
 
 static bool improver_init(improver *m) {
-    m->memory = search_memory_new(m->arena);
-    m->offsets = BASE_ARRAY(m->arena, size_t, m->problem->buffer_count);
-    if (!m->memory || !m->offsets || !search_init(&m->tree, m->problem, 0, &m->budget, m->memory, m->arena))
-        return false;
-    m->sections = sweep_new(&m->tree.sky, 1, &m->budget, m->memory, m->arena);
+    search_memory *memory = search_memory_new(m->arena);
+    if (!memory || !search_init(&m->tree, m->problem, 0, &m->budget, memory, m->arena)) return false;
+    m->sections = sweep_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
     return m->sections != NULL;
 }
 

@@ -19,8 +19,8 @@ typedef struct separation separation;
 separation *separation_new(const skyline *sky, size_t quantum, planner_budget *budget, base_arena *arena);
 
 /* Looks for a solution of at most `capacity`, a multiple of the quantum, starting from `offsets`; those that do
- * not fit start anywhere, for so much work of the budget. True: `offsets` is a solution. The same call gives the
- * same answer: chance comes from the seed only. */
+ * not fit start anywhere, for so much work of the budget. True: `offsets` is a solution; otherwise they are as they
+ * were. The same call gives the same answer: chance comes from the seed only. */
 bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets);
 
 #endif

@@ -29,7 +29,7 @@ sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, sear
 
 /* Looks for a solution of at most `capacity`, for about so much work of the budget. Goes on where the last call stopped if
  * that was for the same capacity. SEARCH_SOLVED: `offsets` is a solution, and the next call begins anew. Otherwise
- * SEARCH_STOPPED, with *out_of_memory set if that is why. */
+ * SEARCH_STOPPED and the offsets as they were, with *out_of_memory set if that is why. */
 search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory);
 
 #endif
