@@ -55,7 +55,7 @@ static void make(bench *b, uint64_t *state, size_t kind, size_t count, bool list
     memset(b, 0, sizeof *b);
     b->problem = (planner_problem){.buffers = buffers, .buffer_count = count};
     for (size_t i = 0; i < count; i++) {
-        buffers[i] = (planner_buffer){.size = below(state, 40), .fixed = PLANNER_NOT_FIXED};
+        buffers[i] = (planner_buffer){.size = below(state, 40) << (count % 3), .fixed = PLANNER_NOT_FIXED};
         if (below(state, 3) == 0) buffers[i].alignment = (size_t)1 << below(state, 5);
         random_life(state, kind, count, &buffers[i]);
     }
@@ -72,9 +72,11 @@ static void make(bench *b, uint64_t *state, size_t kind, size_t count, bool list
 }
 
 /* One question of each kind, answered by trying all offsets. */
-static void compare(bench *b, occupancy *o, uint32_t buffer, size_t height, uint64_t seed) {
+static void compare(bench *b, occupancy *o, occupancy *from_top, uint32_t buffer, size_t height,
+                    uint64_t seed) {
     const planner_buffer *asked = &b->problem.buffers[buffer];
-    size_t step = asked->alignment ? asked->alignment : 1, lowest = 0, highest = 0, top = 0, offset;
+    const size_t unit = (size_t)1 << o->shift;
+    size_t step = asked->alignment > unit ? asked->alignment : unit, lowest = 0, highest = 0, top = 0, offset;
     while (!is_free(b, buffer, lowest)) lowest += step;
     if (occupancy_lowest(o, buffer) != lowest)
         fail_msg("seed %" PRIu64 ": lowest %zu, not %zu", seed, occupancy_lowest(o, buffer), lowest);
@@ -90,7 +92,7 @@ static void compare(bench *b, occupancy *o, uint32_t buffer, size_t height, uint
             top = end;
     }
     if (!there) highest = (top + step - 1) & ~(step - 1);
-    if (occupancy_highest(o, buffer, height, &offset) != there || offset != highest)
+    if (occupancy_highest(from_top, buffer, height, &offset) != there || offset != highest)
         fail_msg("seed %" PRIu64 ": highest %zu, not %zu", seed, offset, highest);
     size_t best = SIZE_MAX, best_gap = SIZE_MAX, free_from = 0; /* gaps, address by address */
     for (size_t at = 0; at <= top; at++) {
@@ -110,8 +112,10 @@ static void compare(bench *b, occupancy *o, uint32_t buffer, size_t height, uint
     if (best == SIZE_MAX) best = (top + step - 1) & ~(step - 1);
     assert_true(occupancy_best_fit(o, buffer, &offset));
     if (offset != best) fail_msg("seed %" PRIu64 ": best fit %zu, not %zu", seed, offset, best);
-    for (size_t at = lowest > 20 ? lowest - 20 : 0; at < lowest + 20; at++)
+    for (size_t at = lowest > 20 * unit ? lowest - 20 * unit : 0; at < lowest + 20 * unit; at += unit) {
         assert_int_equal(occupancy_is_free(o, buffer, at), is_free(b, buffer, at));
+        assert_int_equal(occupancy_is_free(from_top, buffer, at), is_free(b, buffer, at));
+    }
 }
 
 static void answers_are_those_of_plain_loops(void **unused) {
@@ -119,13 +123,14 @@ static void answers_are_those_of_plain_loops(void **unused) {
     static bench b;
     for (uint64_t seed = 1; seed <= 60; seed++) {
         base_arena arena;
-        occupancy o;
+        occupancy o, from_top;
         uint64_t state = seed;
         base_arena_init(&arena, NULL);
         bool large = seed > 55;
         size_t count = large ? MOST : seed % 10 == 0 ? 320 : 1 + below(&state, 120), height = 0;
         make(&b, &state, seed % 5, count, seed % 4 == 0 && !large, &arena);
-        assert_true(occupancy_init(&o, &b.problem, &arena));
+        assert_true(occupancy_init(&o, &b.problem, OCCUPANCY_LOWEST, &arena));
+        assert_true(occupancy_init(&from_top, &b.problem, OCCUPANCY_HIGHEST, &arena));
         uint32_t *degrees = occupancy_degrees(&o);
         for (uint32_t i = 0; i < count; i += large ? 100 : 1) {
             size_t degree = 0;
@@ -135,19 +140,22 @@ static void answers_are_those_of_plain_loops(void **unused) {
         for (unsigned round = 0; round < 2; round++) { /* and once more after all is forgotten */
             for (uint32_t i = 0; i < count; i++) {
                 const planner_buffer *buffer = &b.problem.buffers[i];
-                size_t offset = below(&state, 600), step = buffer->alignment ? buffer->alignment : 1;
+                const size_t unit = (size_t)1 << o.shift;
+                size_t offset = below(&state, 600),
+                       step = buffer->alignment > unit ? buffer->alignment : unit;
                 if (!buffer->size) continue;
-                if (i % (large ? 500 : 5) == 0) compare(&b, &o, i, height, seed);
+                if (i % (large ? 500 : 5) == 0) compare(&b, &o, &from_top, i, height, seed);
                 if (i % 2) offset = occupancy_lowest(&o, i);
-                else if (i % 4) (void)occupancy_highest(&o, i, height, &offset);
+                else if (i % 4) (void)occupancy_highest(&from_top, i, height, &offset);
                 offset &= ~(step - 1);
                 if (below(&state, 50) == 0) continue;
-                assert_true(occupancy_add(&o, i, offset));
+                assert_true(occupancy_add(&o, i, offset) && occupancy_add(&from_top, i, offset));
                 b.offsets[i] = offset;
                 b.placed[i] = true;
                 if (offset + buffer->size > height) height = offset + buffer->size;
             }
-            occupancy_clear(&o);
+            occupancy_clear(&o, OCCUPANCY_LOWEST);
+            occupancy_clear(&from_top, OCCUPANCY_HIGHEST);
             memset(b.placed, 0, sizeof b.placed);
             height = 0;
         }
@@ -155,7 +163,52 @@ static void answers_are_those_of_plain_loops(void **unused) {
     }
 }
 
+/* Sizes, alignments and pinned offsets far beyond 32 bits: answers may be rounded up a little, and are right. */
+static void more_than_32_bits_of_bytes(void **unused) {
+    (void)unused;
+    static bench b;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        base_arena arena;
+        base_report report = {0};
+        uint64_t state = seed;
+        base_arena_init(&arena, NULL);
+        make(&b, &state, seed % 5, 20 + below(&state, 100), seed % 4 == 0, &arena);
+        planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, b.problem.buffer_count);
+        memcpy(buffers, b.problem.buffers, b.problem.buffer_count * sizeof *buffers);
+        b.problem.buffers = buffers;
+        const size_t scale = (size_t)1 << (25 + seed % 24);
+        for (size_t i = 0; i < b.problem.buffer_count; i++)
+            if (buffers[i].size) buffers[i].size = buffers[i].size * scale - below(&state, scale);
+        if (seed % 3 == 0) buffers[0].fixed = below(&state, 100 * scale);
+        if (seed % 3 == 0) buffers[0].alignment = 0;
+        const char *names[] = {"nnc", "greedy-by-size"};
+        for (size_t k = 0; k < 2; k++) {
+            planner_solution solution;
+            if (planner_run(planner_find(names[k]), &b.problem, &(planner_options){0}, &arena, &solution,
+                            &report) != BASE_OK)
+                fail_msg("seed %" PRIu64 ", %s: %s", seed, names[k], report.text);
+            assert_true(solution.height >= solution.lower_bound);
+            if (seed % 3) assert_true(solution.height <= 4 * solution.lower_bound);
+        }
+        base_arena_free(&arena);
+    }
+    /* Two that live together: what rounding costs. */
+    planner_buffer two[2] = {{.size = ((size_t)5 << 30) + 1, .last = 2, .fixed = PLANNER_NOT_FIXED},
+                             {.size = ((size_t)3 << 30) + 7, .last = 2, .fixed = PLANNER_NOT_FIXED}};
+    planner_problem problem = {.buffers = two, .buffer_count = 2};
+    base_arena arena;
+    base_report report = {0};
+    planner_solution solution;
+    base_arena_init(&arena, NULL);
+    assert_int_equal(
+        planner_run(planner_find("nnc"), &problem, &(planner_options){0}, &arena, &solution, &report),
+        BASE_OK);
+    assert_in_range(solution.height, solution.lower_bound, solution.lower_bound + 8);
+    base_arena_free(&arena);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_those_of_plain_loops)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_those_of_plain_loops),
+                                       cmocka_unit_test(more_than_32_bits_of_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -53,7 +53,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     planner_key *keys = BASE_ARRAY(arena, planner_key, count + 1),
                 *room = BASE_ARRAY(arena, planner_key, count + 1);
     occupancy taken;
-    if (!order || !keys || !room || !occupancy_init(&taken, problem, arena)) return base_fail_memory(report);
+    if (!order || !keys || !room || !occupancy_init(&taken, problem, OCCUPANCY_LOWEST, arena))
+        return base_fail_memory(report);
     sort(problem, keys, room);
     for (size_t i = 0; i < count; i++) order[i] = keys[i].buffer;
     for (size_t i = 0; i < count; i++) {

@@ -120,16 +120,16 @@ static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
 typedef struct hanging {
     const planner_problem *problem;
     occupancy *tree;
-    size_t *offsets; /* SIZE_MAX: does not hang yet */
+    uint32_t *offsets; /* in units of the tree; UINT32_MAX: does not hang yet */
     /* By node of the tree: the lowest anywhere in it, and of those that cover it; and by position. */
-    size_t *any, *all, *positions;
+    uint32_t *any, *all, *positions;
 } hanging;
 
-static size_t lowest_above(hanging *h, uint32_t buffer) {
-    size_t lowest = SIZE_MAX;
+static uint32_t lowest_above(hanging *h, uint32_t buffer) {
+    uint32_t lowest = UINT32_MAX;
     if (h->problem->starts) {
         for (size_t k = h->problem->starts[buffer]; k < h->problem->starts[buffer + 1]; k++) {
-            size_t offset = h->offsets[h->problem->neighbours[k]];
+            uint32_t offset = h->offsets[h->problem->neighbours[k]];
             if (offset < lowest) lowest = offset;
         }
         return lowest;
@@ -140,7 +140,7 @@ static size_t lowest_above(hanging *h, uint32_t buffer) {
     for (unsigned i = 0; i < span->above_count; i++)
         if (h->all[span->above[i]] < lowest) lowest = h->all[span->above[i]];
     for (unsigned i = 0; i < span->edge_count; i++) {
-        const size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
         for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++)
             if (positions[k] < lowest) lowest = positions[k];
     }
@@ -148,7 +148,7 @@ static size_t lowest_above(hanging *h, uint32_t buffer) {
 }
 
 /* A buffer hangs below all that it interferes with and that hangs already: its offset is the lowest everywhere. */
-static void hang_at(hanging *h, uint32_t buffer, size_t offset) {
+static void hang_at(hanging *h, uint32_t buffer, uint32_t offset) {
     h->offsets[buffer] = offset;
     if (h->problem->starts) return;
     const occupancy_span *span = occupancy_find_span(h->tree, buffer);
@@ -157,7 +157,7 @@ static void hang_at(hanging *h, uint32_t buffer, size_t offset) {
     for (unsigned i = 0; i < span->above_count; i++)
         if (offset < h->any[span->above[i]]) h->any[span->above[i]] = offset;
     for (unsigned i = 0; i < span->edge_count; i++) {
-        size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
         for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++) positions[k] = offset;
     }
 }
@@ -168,11 +168,10 @@ static void expect_to_hang(const hanging *h, const uint32_t *order, size_t count
     if (h->problem->starts || count == 0) return;
     if (count > EARLY) {
         __builtin_prefetch(&h->tree->lives[order[EARLY]]);
-        __builtin_prefetch(&h->problem->buffers[order[EARLY]]);
     }
     const occupancy_span *span = occupancy_find_span(h->tree, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
-        const size_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
+        const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
         for (size_t k = span->edges[i].begin; k < span->edges[i].end; k += 64 / sizeof *positions)
             __builtin_prefetch(positions + k);
     }
@@ -183,24 +182,26 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
     size_t buffers = a->problem->buffer_count, nodes = 2 * a->taken.leaves;
     hanging h = {.problem = a->problem,
                  .tree = &a->taken,
-                 .offsets = BASE_ARRAY(arena, size_t, buffers + 1),
-                 .any = BASE_ARRAY(arena, size_t, nodes),
-                 .all = BASE_ARRAY(arena, size_t, nodes),
-                 .positions = BASE_ARRAY(arena, size_t, buffers + 1)};
+                 .offsets = BASE_ARRAY(arena, uint32_t, buffers + 1),
+                 .any = BASE_ARRAY(arena, uint32_t, nodes),
+                 .all = BASE_ARRAY(arena, uint32_t, nodes),
+                 .positions = BASE_ARRAY(arena, uint32_t, buffers + 1)};
+    const uint32_t top = (uint32_t)(a->height >> a->taken.shift);
     if (!h.offsets || !h.any || !h.all || !h.positions) return false;
     for (size_t k = 0; k < count; k++) a->keys[k].key = SIZE_MAX - end_of(a, order[k]);
     sort(a, order, count);
-    for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = SIZE_MAX;
-    for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = SIZE_MAX;
+    for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = UINT32_MAX;
+    for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = UINT32_MAX;
     for (size_t k = 0; k < count; k++) {
         expect_to_hang(&h, order + k + 1, count - k - 1);
-        size_t end = lowest_above(&h, order[k]);
-        if (end > a->height) end = a->height;
+        const occupancy_life *life = &a->taken.lives[order[k]];
+        uint32_t end = lowest_above(&h, order[k]);
+        if (end > top) end = top;
         /* There is room at least down to where it lay: those above it have only risen. */
-        hang_at(&h, order[k], (end - a->problem->buffers[order[k]].size) & ~(alignment_of(a, order[k]) - 1));
+        hang_at(&h, order[k], (end - life->size) & ~(life->alignment - 1));
     }
-    for (size_t k = 0; k < count; k++)
-        a->offsets[order[k]] = h.offsets[order[k]]; /* of empty ones it stays */
+    for (size_t k = 0; k < count; k++) /* of empty ones it stays */
+        a->offsets[order[k]] = (size_t)h.offsets[order[k]] << a->taken.shift;
     return true;
 }
 
@@ -223,7 +224,7 @@ static bool settle(allocation *a, uint32_t *order, size_t count, bool pinned, ba
     memcpy(kept, a->offsets, a->problem->buffer_count * sizeof *kept);
     if (!pinned && !hang(a, order, count, arena)) return false;
     a->height = 0;
-    occupancy_clear(&a->taken);
+    occupancy_clear(&a->taken, OCCUPANCY_LOWEST);
     for (uint32_t i = 0; pinned && i < a->problem->buffer_count; i++) {
         if (a->problem->buffers[i].fixed != PLANNER_NOT_FIXED && a->problem->buffers[i].size > 0 &&
             !place(a, i, a->problem->buffers[i].fixed)) {
@@ -246,7 +247,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     a.placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
     a.keys = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
     a.room = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
-    if (!order || !a.placed || !a.keys || !a.room || !occupancy_init(&a.taken, problem, arena))
+    if (!order || !a.placed || !a.keys || !a.room ||
+        !occupancy_init(&a.taken, problem, OCCUPANCY_HIGHEST, arena))
         return base_fail_memory(report);
     size_t count = 0;
     bool pinned = false;

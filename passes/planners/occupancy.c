@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static size_t alignment_of(const occupancy *o, uint32_t buffer) {
-    size_t alignment = o->problem->buffers[buffer].alignment;
-    return alignment ? alignment : 1;
-}
+enum { TOP = 1u << 31 }; /* the top of all addresses, in units: no placement comes up to it */
 
 /* ---- rows ---------------------------------------------------------------------------------------------- */
 
@@ -33,13 +30,14 @@ static bool row_grow(occupancy *o, occupancy_row *row) {
 }
 
 /* One of two, without a branch, as nobody could guess it. */
-static inline size_t choose(bool second, size_t a, size_t b) {
-    return a ^ ((a ^ b) & ((size_t)0 - (size_t)second));
+static inline uint32_t choose(bool second, uint32_t a, uint32_t b) {
+    return a ^ ((a ^ b) & (0u - (uint32_t)second));
 }
 
-/* The first of the first `count` ranges that ends above the address; `count`: none does. */
-static inline size_t ends_above(const occupancy_row *row, size_t count, size_t address) {
+/* The first range that ends above the address; row->count: none does. */
+static inline size_t ends_above(const occupancy_row *row, uint32_t address) {
     const occupancy_range *low = row->items;
+    size_t count = row->count;
     while (count > 1) { /* without branches, as nobody could guess them */
         size_t half = count / 2;
         low += half & ((size_t)0 - (size_t)(low[half - 1].high <= address));
@@ -50,7 +48,7 @@ static inline size_t ends_above(const occupancy_row *row, size_t count, size_t a
 
 /* The union of the row and one range more. */
 static bool row_add(occupancy *o, occupancy_row *row, occupancy_range range) {
-    size_t at = range.low == 0 ? 0 : ends_above(row, row->count, range.low - 1), end = at;
+    size_t at = range.low == 0 ? 0 : ends_above(row, range.low - 1), end = at;
     while (end < row->count && row->items[end].low <= range.high) end++;
     if (at == end) {
         if (!row_grow(o, row)) return false;
@@ -78,8 +76,7 @@ static bool find_positions(occupancy *o) {
     size_t n = o->problem->buffer_count;
     planner_key *order = BASE_ARRAY(o->arena, planner_key, n + 1),
                 *room = BASE_ARRAY(o->arena, planner_key, n + 1);
-    o->lives = BASE_ARRAY(o->arena, occupancy_life, n + 1);
-    if (!order || !room || !o->lives) return false;
+    if (!order || !room) return false;
     for (size_t i = 0; i < n; i++) order[i] = (planner_key){planner_step_key(buffers[i].first), (uint32_t)i};
     planner_sort_keys(order, n, room);
     for (size_t i = 0; i < n; i++) o->lives[order[i].buffer].begin = (uint32_t)i;
@@ -184,6 +181,9 @@ const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
     return span;
 }
 
+/* Parts of a block that are looked at together. */
+enum { AT_ONCE = 64 };
+
 static bool tree_init(occupancy *o) {
     size_t n = o->problem->buffer_count, parts = 0;
     if (!find_positions(o) || !cut_blocks(o)) return false;
@@ -194,7 +194,7 @@ static bool tree_init(occupancy *o) {
     if (!o->asked || !o->nodes) return false;
     for (uint32_t i = 0; i < n; i++) {
         occupancy_span span;
-        if (o->problem->buffers[i].size == 0) continue;
+        if (o->lives[i].size == 0) continue;
         find_within(o, &o->lives[i], &span);
         for (unsigned k = 0; k < span.within_count; k++) o->asked[span.within[k]] = span.within[k];
         for (unsigned k = 0; k < span.edge_count; k++) o->blocks[span.edges[k].block].count++;
@@ -203,7 +203,7 @@ static bool tree_init(occupancy *o) {
     for (size_t node = 2; node < 2 * o->leaves; node++)
         if (!o->asked[node]) o->asked[node] = o->asked[node >> OCCUPANCY_FAN];
     occupancy_range *ranges = BASE_ARRAY(o->arena, occupancy_range, parts);
-    uint8_t *ends = BASE_ARRAY(o->arena, uint8_t, 2 * parts);
+    uint16_t *ends = BASE_ARRAY(o->arena, uint16_t, 2 * parts + AT_ONCE); /* as many are read at the end */
     if (!ranges || !ends) return false;
     for (size_t b = 0; b < o->block_count; b++) {
         occupancy_block *block = &o->blocks[b];
@@ -227,11 +227,11 @@ static void part_add(occupancy_block *block, uint32_t begin, uint32_t end, occup
         rest = below ? rest - half - 1 : half;
     }
     memmove(block->ranges + at + 1, block->ranges + at, (count - at) * sizeof range);
-    memmove(block->begins + at + 1, block->begins + at, count - at);
-    memmove(block->ends + at + 1, block->ends + at, count - at);
+    memmove(block->begins + at + 1, block->begins + at, (count - at) * sizeof *block->begins);
+    memmove(block->ends + at + 1, block->ends + at, (count - at) * sizeof *block->ends);
     block->ranges[at] = range;
-    block->begins[at] = (uint8_t)begin;
-    block->ends[at] = (uint8_t)end;
+    block->begins[at] = (uint16_t)begin;
+    block->ends[at] = (uint16_t)end;
 }
 
 static bool tree_add(occupancy *o, uint32_t buffer, occupancy_range range) {
@@ -271,9 +271,7 @@ static occupancy_row row_of_neighbours(const occupancy *o, uint32_t buffer) {
     size_t count = 0;
     for (size_t k = problem->starts[buffer]; k < problem->starts[buffer + 1]; k++) {
         uint32_t other = problem->neighbours[k];
-        if (!o->placed[other]) continue;
-        size_t low = o->offsets[other];
-        o->room[count++] = (occupancy_range){low, low + problem->buffers[other].size};
+        if (o->placed[other]) o->room[count++] = o->taken[other];
     }
     if (count) qsort(o->room, count, sizeof *o->room, compare_ranges);
     for (size_t k = 0; k < count; k++) row_append(&row, o->room[k]);
@@ -282,16 +280,57 @@ static occupancy_row row_of_neighbours(const occupancy *o, uint32_t buffer) {
 
 /* ---- what both share ----------------------------------------------------------------------------------- */
 
-bool occupancy_init(occupancy *o, const planner_problem *problem, base_arena *arena) {
-    *o = (occupancy){.problem = problem, .arena = arena};
-    if (!problem->starts) return tree_init(o);
-    o->placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
-    o->offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
-    o->room = BASE_ARRAY(arena, occupancy_range, problem->buffer_count + 1);
-    return o->placed && o->offsets && o->room;
+/* What all buffers take together, one above the other; SIZE_MAX: more than can be said. */
+static size_t sum_of_units(const planner_problem *problem, unsigned shift) {
+    size_t sum = 0, pinned = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        const size_t size = b->size >> shift, alignment = b->alignment >> shift;
+        if (b->size == 0) continue;
+        if (b->fixed != PLANNER_NOT_FIXED && pinned < ((b->fixed + b->size) >> shift) + 1)
+            pinned = ((b->fixed + b->size) >> shift) + 1;
+        if (__builtin_add_overflow(sum, size + 1, &sum) || __builtin_add_overflow(sum, alignment, &sum))
+            return SIZE_MAX;
+    }
+    return __builtin_add_overflow(sum, pinned, &sum) ? SIZE_MAX : sum;
 }
 
-void occupancy_clear(occupancy *o) {
+/* Finds the unit, and what each buffer takes in it. */
+static bool find_units(occupancy *o) {
+    const planner_problem *problem = o->problem;
+    size_t bits = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        bits |= b->size;
+        if (b->fixed != PLANNER_NOT_FIXED) bits |= b->fixed;
+    }
+    o->shift = bits ? (unsigned)__builtin_ctzll(bits) : 0;
+    while (sum_of_units(problem, o->shift) >= TOP)
+        if (++o->shift == 64) return false;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        const size_t low = b->fixed == PLANNER_NOT_FIXED ? 0 : b->fixed, high = low + b->size;
+        occupancy_life *life = &o->lives[i];
+        if (b->size) life->size = (uint32_t)(((high - 1) >> o->shift) + 1 - (low >> o->shift));
+        life->alignment = (uint32_t)(b->alignment >> o->shift);
+        if (life->alignment == 0) life->alignment = 1;
+    }
+    return true;
+}
+
+bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena) {
+    *o = (occupancy){.problem = problem, .arena = arena, .downward = end == OCCUPANCY_HIGHEST};
+    o->lives = BASE_ARRAY(arena, occupancy_life, problem->buffer_count + 1);
+    if (!o->lives || !find_units(o)) return false;
+    if (!problem->starts) return tree_init(o);
+    o->placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
+    o->taken = BASE_ARRAY(arena, occupancy_range, problem->buffer_count + 1);
+    o->room = BASE_ARRAY(arena, occupancy_range, problem->buffer_count + 1);
+    return o->placed && o->taken && o->room;
+}
+
+void occupancy_clear(occupancy *o, occupancy_end end) {
+    o->downward = end == OCCUPANCY_HIGHEST;
     if (o->placed) {
         memset(o->placed, 0, o->problem->buffer_count * sizeof *o->placed);
         return;
@@ -301,11 +340,13 @@ void occupancy_clear(occupancy *o) {
 }
 
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
-    size_t size = o->problem->buffers[buffer].size;
+    const uint32_t size = o->lives[buffer].size, low = (uint32_t)(offset >> o->shift), high = low + size;
+    const occupancy_range range =
+        o->downward ? (occupancy_range){TOP - high, TOP - low} : (occupancy_range){low, high};
     if (size == 0) return true;
-    if (!o->placed) return tree_add(o, buffer, (occupancy_range){offset, offset + size});
+    if (!o->placed) return tree_add(o, buffer, range);
     o->placed[buffer] = true;
-    o->offsets[buffer] = offset;
+    o->taken[buffer] = range;
     return true;
 }
 
@@ -325,11 +366,20 @@ uint32_t *occupancy_degrees(const occupancy *o) {
     return degrees;
 }
 
-/* What a buffer interferes with, gathered from the tree or the list. */
+/* Ranges that a buffer interferes with, the lowest first: a row of the tree, or those parts of a block that meet its
+ * positions [begin, end). Of AT_ONCE parts it is found at once which do, so that no branch depends on one of them: nobody
+ * could guess it. */
+typedef struct source {
+    const occupancy_range *items;
+    uint32_t count;
+    uint16_t begin, end;
+    const uint16_t *begins, *ends; /* NULL: it is a row */
+    uint64_t meeting;
+} source;
+
 typedef struct gathered {
-    occupancy_row rows[2 * OCCUPANCY_NODES + 2]; /* none is empty */
+    source sources[OCCUPANCY_SOURCES]; /* none is empty */
     unsigned count;
-    occupancy_range parts[2][OCCUPANCY_BLOCK + 1];
 } gathered;
 
 /* Lines of 64 bytes. */
@@ -346,7 +396,6 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     if (o->placed || count == 0) return;
     if (count > EARLY) {
         __builtin_prefetch(&o->lives[order[EARLY]]);
-        __builtin_prefetch(&o->problem->buffers[order[EARLY]]);
     }
     if (count > LATE) {
         const occupancy_span *span = occupancy_find_span(o, order[LATE]);
@@ -357,8 +406,8 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     for (unsigned i = 0; i < span->edge_count; i++) {
         const occupancy_block *block = &o->blocks[span->edges[i].block];
         fetch(block->ranges, block->count * sizeof *block->ranges);
-        fetch(block->begins, block->count);
-        fetch(block->ends, block->count);
+        fetch(block->begins, block->count * sizeof *block->begins);
+        fetch(block->ends, block->count * sizeof *block->ends);
     }
     for (unsigned i = 0; i < span->within_count; i++) {
         fetch_row(&o->nodes[span->within[i]].any);
@@ -370,163 +419,221 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     }
 }
 
-/* The union of the parts of a block that meet [begin, end), without gaps shorter than `least`. In two steps, so that
- * no branch depends on a part: nobody could guess it. */
-static uint32_t gather_parts(const occupancy_block *block, uint32_t begin, uint32_t end, size_t least,
-                             occupancy_range *items) {
-    uint8_t meets[OCCUPANCY_BLOCK], meeting[OCCUPANCY_BLOCK];
-    const uint8_t *begins = block->begins, *ends = block->ends;
-    const occupancy_range *ranges = block->ranges;
-    const uint8_t low_end = (uint8_t)begin, high_end = (uint8_t)end;
-    uint32_t found = 0;
-    for (uint32_t k = 0; k < block->count; k++) meets[k] = (begins[k] < high_end) & (low_end < ends[k]);
-    for (uint32_t k = 0; k < block->count; k++) {
-        meeting[found] = (uint8_t)k;
-        found += meets[k];
+/* Which of the next parts meet the positions. */
+static uint64_t find_meeting(const source *s) {
+    const uint16_t *begins = s->begins, *ends = s->ends;
+    const uint16_t begin = s->begin, end = s->end;
+    uint8_t meets[AT_ONCE];
+    uint64_t found = 0;
+    for (unsigned k = 0; k < AT_ONCE; k++) meets[k] = (begins[k] < end) & (begin < ends[k]);
+    for (unsigned k = 0; k < AT_ONCE; k += 8) { /* eight bytes of 0 or 1 become eight bits */
+        uint64_t bytes;
+        memcpy(&bytes, meets + k, sizeof bytes);
+        found |= (bytes * 0x0102040810204080u >> 56) << k;
     }
-    if (found == 0) return 0;
-    size_t low = ranges[meeting[0]].low, high = low, at = 0;
-    for (uint32_t k = 0; k < found; k++) {
-        const occupancy_range range = ranges[meeting[k]];
-        const bool apart = range.low >= high + least;
-        low = choose(apart, low, range.low);
-        high = choose(range.high > high, high, range.high);
-        at += apart;
-        items[at] = (occupancy_range){low, high};
-    }
-    return (uint32_t)at + 1;
+    return s->count < AT_ONCE ? found & (((uint64_t)1 << s->count) - 1) : found;
 }
 
-static void gather(occupancy *o, uint32_t buffer, size_t least, gathered *g) {
+/* Goes on to the parts behind, when all those marked are done with; false: there are none. */
+static bool next_parts(source *s) {
+    while (s->count > AT_ONCE) {
+        s->items += AT_ONCE;
+        s->begins += AT_ONCE;
+        s->ends += AT_ONCE;
+        s->count -= AT_ONCE;
+        s->meeting = find_meeting(s);
+        if (s->meeting) return true;
+    }
+    s->count = 0;
+    return false;
+}
+
+static void put_row(gathered *g, const occupancy_row *row) {
+    g->sources[g->count] = (source){.items = row->items, .count = row->count};
+    g->count += row->count > 0;
+}
+
+static void gather(occupancy *o, uint32_t buffer, gathered *g) {
     g->count = 0;
     if (o->placed) {
-        g->rows[0] = row_of_neighbours(o, buffer);
-        g->count = g->rows[0].count > 0;
+        const occupancy_row row = row_of_neighbours(o, buffer);
+        put_row(g, &row);
         return;
     }
     const occupancy_span *span = occupancy_find_span(o, buffer);
-    for (unsigned i = span->within_count; i-- > 0;) {
-        g->rows[g->count] = o->nodes[span->within[i]].any;
-        g->count += g->rows[g->count].count > 0;
-    }
-    for (unsigned i = span->above_count; i-- > 0;) {
-        g->rows[g->count] = o->nodes[span->above[i]].all;
-        g->count += g->rows[g->count].count > 0;
-    }
+    for (unsigned i = span->within_count; i-- > 0;) put_row(g, &o->nodes[span->within[i]].any);
+    for (unsigned i = span->above_count; i-- > 0;) put_row(g, &o->nodes[span->above[i]].all);
     for (unsigned i = 0; i < span->edge_count; i++) {
-        occupancy_row row = {.items = g->parts[i]};
-        row.count = gather_parts(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end,
-                                 least, g->parts[i]);
-        g->rows[g->count] = row;
-        g->count += row.count > 0;
+        const occupancy_block *block = &o->blocks[span->edges[i].block];
+        source *s = &g->sources[g->count];
+        *s = (source){.items = block->ranges,
+                      .count = block->count,
+                      .begins = block->begins,
+                      .ends = block->ends,
+                      .begin = (uint16_t)span->edges[i].begin,
+                      .end = (uint16_t)span->edges[i].end};
+        s->meeting = find_meeting(s);
+        g->count += s->meeting || next_parts(s);
     }
 }
 
-/* Lowers the end of a place until the row leaves it free; false: it had to be lowered. Places never rise again:
- * ranges above are cut off the row. An end below `size` means that there is none. */
-static bool sink(occupancy_row *row, size_t size, size_t mask, size_t *end) {
-    size_t at = (*end - size) & mask, k = row->count;
-    while (k > 0 && row->items[k - 1].low >= at + size) k--;
+/* The first range of a source. */
+static occupancy_range first_of(const source *s) {
+    return s->items[s->begins ? __builtin_ctzll(s->meeting) : 0];
+}
+
+/* What is to be placed. Counted downward, its upper end is what must be aligned. */
+typedef struct wanted {
+    uint32_t size, mask, end;
+} wanted;
+
+static wanted want(const occupancy *o, uint32_t buffer) {
+    const occupancy_life *life = &o->lives[buffer];
+    return (wanted){life->size, life->alignment - 1, o->downward ? life->size : 0};
+}
+
+static inline uint32_t align(const wanted *w, uint32_t at) {
+    return ((at + w->end + w->mask) & ~w->mask) - w->end;
+}
+
+/* Raises a place until the source leaves it free; true: it did not have to be raised. Places never sink again: ranges
+ * below are cut off the source. */
+static bool rise(source *s, const wanted *w, uint32_t *at) {
+    uint32_t k = 0;
+    while (k < s->count && s->items[k].high <= *at) k++;
     bool agrees = true;
-    while (k > 0 && row->items[k - 1].high > at) {
+    while (k < s->count && s->items[k].low < *at + w->size) {
         agrees = false;
-        *end = row->items[--k].low;
-        if (*end < size) break;
-        at = (*end - size) & mask;
-        while (k > 0 && row->items[k - 1].low >= at + size) k--;
+        *at = align(w, s->items[k++].high);
+        while (k < s->count && s->items[k].high <= *at) k++;
     }
-    row->count = (uint32_t)k;
+    s->items += k;
+    s->count -= k;
     return agrees;
 }
 
-/* After row `at` has moved the place, all rows are asked again: it early (it may soon move the place once more), and
- * not at all if nothing is left of it. */
-static unsigned ask_again(gathered *g, unsigned at) {
-    if (g->rows[at].count == 0) {
-        g->rows[at] = g->rows[--g->count];
+/* The same with parts of a block, whose ends need not ascend. */
+static bool rise_among_parts(source *s, const wanted *w, uint32_t *at) {
+    bool agrees = true;
+    do {
+        for (; s->meeting; s->meeting &= s->meeting - 1) {
+            const occupancy_range range = s->items[__builtin_ctzll(s->meeting)];
+            if (range.low >= *at + w->size) return agrees;
+            if (range.high <= *at) continue;
+            *at = align(w, range.high);
+            agrees = false;
+        }
+    } while (next_parts(s));
+    return agrees;
+}
+
+/* After source `at` has moved the place, all are asked again: it early (it may soon move the place once more), and not
+ * at all if nothing is left of it. */
+static unsigned ask_again(source **order, unsigned *count, unsigned at) {
+    source *moved = order[at];
+    if (moved->count == 0) {
+        order[at] = order[--*count];
     } else if (at > 0) {
-        occupancy_row moved = g->rows[at];
-        g->rows[at] = g->rows[at - 1];
-        g->rows[at - 1] = moved;
+        order[at] = order[at - 1];
+        order[at - 1] = moved;
     }
     return 0;
 }
 
-bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset) {
-    gathered g;
-    const size_t size = o->problem->buffers[buffer].size, mask = ~(alignment_of(o, buffer) - 1);
-    gather(o, buffer, size, &g);
-    size_t top = 0, end = height;
-    for (unsigned i = 0; i < g.count; i++) {
-        size_t high = g.rows[i].items[g.rows[i].count - 1].high;
-        if (high > top) top = high;
+/* Raises a place until all leave it free, or it is above the limit. */
+static uint32_t find_lowest(gathered *g, const wanted *w, uint32_t at, uint32_t limit) {
+    source *order[OCCUPANCY_SOURCES];
+    unsigned count = g->count;
+    for (unsigned i = 0; i < count; i++) order[i] = &g->sources[i];
+    for (unsigned i = 0; i < count && at <= limit;) {
+        const bool agrees = order[i]->begins ? rise_among_parts(order[i], w, &at) : rise(order[i], w, &at);
+        i = agrees ? i + 1 : ask_again(order, &count, i);
     }
-    for (unsigned i = 0; end >= size && i < g.count;)
-        i = sink(&g.rows[i], size, mask, &end) ? i + 1 : ask_again(&g, i);
-    *offset = end >= size ? (end - size) & mask : (top + ~mask) & mask;
-    return end >= size;
-}
-
-/* Raises a place until the row leaves it free, as `sink` lowers it. */
-static bool rise(occupancy_row *row, size_t size, size_t mask, size_t *at) {
-    size_t k = 0;
-    while (k < row->count && row->items[k].high <= *at) k++;
-    bool agrees = true;
-    while (k < row->count && row->items[k].low < *at + size) {
-        agrees = false;
-        *at = (row->items[k++].high + ~mask) & mask;
-        while (k < row->count && row->items[k].high <= *at) k++;
-    }
-    row->items += k;
-    row->count -= (uint32_t)k;
-    return agrees;
+    return at;
 }
 
 size_t occupancy_lowest(occupancy *o, uint32_t buffer) {
     gathered g;
-    const size_t size = o->problem->buffers[buffer].size, mask = ~(alignment_of(o, buffer) - 1);
-    gather(o, buffer, size, &g);
-    size_t at = 0;
-    for (unsigned i = 0; i < g.count;) i = rise(&g.rows[i], size, mask, &at) ? i + 1 : ask_again(&g, i);
-    return at;
+    const wanted w = want(o, buffer);
+    gather(o, buffer, &g);
+    return (size_t)find_lowest(&g, &w, 0, TOP) << o->shift;
+}
+
+bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset) {
+    gathered g;
+    const wanted w = want(o, buffer);
+    uint32_t bottom = TOP;
+    gather(o, buffer, &g);
+    for (unsigned i = 0; i < g.count; i++) {
+        const uint32_t low = first_of(&g.sources[i]).low;
+        if (low < bottom) bottom = low;
+    }
+    const uint32_t at = find_lowest(&g, &w, align(&w, TOP - (uint32_t)(height >> o->shift)), TOP - w.size);
+    const bool found = at <= TOP - w.size;
+    *offset = (size_t)(found ? TOP - at - w.size : (TOP - bottom + w.mask) & ~w.mask) << o->shift;
+    return found;
+}
+
+bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
+    gathered g;
+    const wanted w = want(o, buffer);
+    const uint32_t low = (uint32_t)(offset >> o->shift);
+    const uint32_t at = o->downward ? TOP - low - w.size : low;
+    gather(o, buffer, &g);
+    return find_lowest(&g, &w, at, at) == at;
 }
 
 /* A union that grows at its end. What is put there starts in ascending order; gaps shorter than `least` are left out.
  * Without branches, as nobody could guess them: the low end is written in any case, and counts where there is a gap. */
 typedef struct united {
     occupancy_range *items; /* with room for one more */
-    size_t count, high, least;
+    uint32_t count, high, least;
 } united;
 
-static inline void put(united *u, size_t low, size_t high) {
-    u->items[u->count].low = low;
-    u->count += low >= u->high + u->least;
-    u->high = high > u->high ? high : u->high;
+static inline united begin_union(occupancy_range *items, uint32_t low, uint32_t least) {
+    items[0].low = low;
+    return (united){items, 1, low, least};
+}
+
+static inline void put(united *u, occupancy_range range) {
+    u->items[u->count].low = range.low;
+    u->count += range.low >= u->high + u->least;
+    u->high = choose(range.high > u->high, u->high, range.high);
     u->items[u->count - 1].high = u->high;
 }
 
+static source end_union(const united *u) {
+    return (source){.items = u->items, .count = u->count};
+}
+
+/* The union of the parts of a block. */
+static source unite_parts(source *s, uint32_t least, occupancy_range *items) {
+    united u = begin_union(items, first_of(s).low, least);
+    do {
+        for (; s->meeting; s->meeting &= s->meeting - 1) put(&u, s->items[__builtin_ctzll(s->meeting)]);
+    } while (next_parts(s));
+    return end_union(&u);
+}
+
 /* The union of two rows, neither of them empty. */
-static occupancy_row unite(const occupancy_row *a, const occupancy_row *b, size_t least,
-                           occupancy_range *items) {
+static source unite(const source *a, const source *b, uint32_t least, occupancy_range *items) {
     const occupancy_range *x = a->items, *y = b->items, *x_end = x + a->count, *y_end = y + b->count;
-    united u = {items, 1, 0, least};
-    u.items[0].low = x->low < y->low ? x->low : y->low;
-    u.high = u.items[0].low;
+    united u = begin_union(items, x->low < y->low ? x->low : y->low, least);
     while (x < x_end && y < y_end) {
         const bool second = y->low < x->low;
-        put(&u, choose(second, x->low, y->low), choose(second, x->high, y->high));
+        put(&u, (occupancy_range){choose(second, x->low, y->low), choose(second, x->high, y->high)});
         x += !second;
         y += second;
     }
-    for (; x < x_end; x++) put(&u, x->low, x->high);
-    for (; y < y_end; y++) put(&u, y->low, y->high);
-    return (occupancy_row){.items = items, .count = (uint32_t)u.count};
+    for (; x < x_end; x++) put(&u, *x);
+    for (; y < y_end; y++) put(&u, *y);
+    return end_union(&u);
 }
 
-/* Room for the union of all rows, twice. */
+/* Room for the union of all, twice. */
 static bool grow_unions(occupancy *o, const gathered *g) {
     size_t needed = 1;
-    for (unsigned i = 0; i < g->count; i++) needed += g->rows[i].count;
+    for (unsigned i = 0; i < g->count; i++) needed += g->sources[i].count;
     if (needed <= o->union_room) return true;
     needed += needed / 2;
     for (unsigned i = 0; i < 2; i++) {
@@ -537,47 +644,39 @@ static bool grow_unions(occupancy *o, const gathered *g) {
     return true;
 }
 
-/* All rows as one, without gaps shorter than `least`: short rows first, so that the long ones meet what has become short,
+/* All as one row, without gaps shorter than `least`: short rows first, so that the long ones meet what has become short,
  * too. */
-static occupancy_row unite_all(occupancy *o, gathered *g, size_t least) {
-    if (g->count == 0) return (occupancy_row){0};
-    for (unsigned i = 1; i < g->count; i++) {
-        const occupancy_row row = g->rows[i];
+static source unite_all(occupancy *o, gathered *g, uint32_t least) {
+    source rows[OCCUPANCY_SOURCES];
+    occupancy_range parts[2][OCCUPANCY_BLOCK + 1];
+    unsigned blocks = 0;
+    if (g->count == 0) return (source){0};
+    for (unsigned i = 0; i < g->count; i++) {
+        source *s = &g->sources[i];
+        const source row = s->begins ? unite_parts(s, least, parts[blocks++]) : *s;
         unsigned k = i;
-        for (; k > 0 && g->rows[k - 1].count > row.count; k--) g->rows[k] = g->rows[k - 1];
-        g->rows[k] = row;
+        for (; k > 0 && rows[k - 1].count > row.count; k--) rows[k] = rows[k - 1];
+        rows[k] = row;
     }
-    for (unsigned i = 1; i < g->count; i++)
-        g->rows[0] = unite(&g->rows[0], &g->rows[i], least, o->unions[i % 2]);
-    return g->rows[0];
+    for (unsigned i = 1; i < g->count; i++) rows[0] = unite(&rows[0], &rows[i], least, o->unions[i % 2]);
+    return rows[0];
 }
 
 bool occupancy_best_fit(occupancy *o, uint32_t buffer, size_t *offset) {
     gathered g;
-    const size_t size = o->problem->buffers[buffer].size, mask = ~(alignment_of(o, buffer) - 1);
-    gather(o, buffer, size, &g);
+    const wanted w = want(o, buffer);
+    gather(o, buffer, &g);
     if (!grow_unions(o, &g)) return false;
-    const occupancy_row row = unite_all(o, &g, size);
-    size_t top = 0, best = SIZE_MAX, best_gap = SIZE_MAX;
+    const source row = unite_all(o, &g, w.size);
+    uint32_t top = 0, best = UINT32_MAX, best_gap = UINT32_MAX;
     for (size_t k = 0; k < row.count; k++) {
-        const size_t at = (top + ~mask) & mask, next = row.items[k].low;
-        if (at <= next && next - at >= size && next - at < best_gap) {
+        const uint32_t at = align(&w, top), next = row.items[k].low;
+        if (at <= next && next - at >= w.size && next - at < best_gap) {
             best = at;
             best_gap = next - at;
         }
         top = row.items[k].high;
     }
-    *offset = best != SIZE_MAX ? best : (top + ~mask) & mask;
-    return true;
-}
-
-bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
-    gathered g;
-    const size_t end = offset + o->problem->buffers[buffer].size;
-    gather(o, buffer, 1, &g);
-    for (unsigned i = 0; i < g.count; i++) {
-        size_t k = ends_above(&g.rows[i], g.rows[i].count, offset);
-        if (k < g.rows[i].count && g.rows[i].items[k].low < end) return false;
-    }
+    *offset = (size_t)(best != UINT32_MAX ? best : align(&w, top)) << o->shift;
     return true;
 }

@@ -12,9 +12,14 @@
  * Ranges that touch or overlap are one in a row: the fuller memory is, the shorter the rows. A free range is found
  * without looking at each buffer that interferes, however many they are.
  *
- * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache; it is
- * fetched while the question before is answered (occupancy_expect). The other cost is branches that nobody can guess:
- * the inner loops have none.
+ * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache. It is
+ * fetched while the question before is answered (occupancy_expect), and it is small: addresses are 32 bits, in units of
+ * the largest power of two that divides all sizes and pinned offsets. Only where all sizes together are 2^31 such units
+ * or more, the unit is a larger one, and what a buffer takes is rounded up to it. The other cost is branches that
+ * nobody can guess: where it can be done, the inner loops have none.
+ *
+ * What is asked for is the lowest free range, or the highest one. For the latter, addresses are counted downward from
+ * the top of all that there are, so that it is the lowest one again.
  *
  * With listed interference there is no tree: the neighbours that are placed become one row when it is asked for.
  */
@@ -24,15 +29,16 @@
 #include "passes/planner.h"
 
 enum {
-    OCCUPANCY_BLOCK =
-        255, /* the most positions of a block, and the most buffers that cover a part of it: a byte */
-    OCCUPANCY_FAN = 3, /* a node of the tree has 2 to the power of this below it */
+    OCCUPANCY_BLOCK = 511, /* the most positions of a block, and the most buffers that cover a part of it */
+    OCCUPANCY_FAN = 3,     /* a node of the tree has 2 to the power of this below it */
     OCCUPANCY_SPANS = 4,
-    OCCUPANCY_NODES = (32 / OCCUPANCY_FAN + 1) * (2 << OCCUPANCY_FAN)
+    OCCUPANCY_NODES = (32 / OCCUPANCY_FAN + 1) * (2 << OCCUPANCY_FAN),
+    OCCUPANCY_SOURCES = 2 * OCCUPANCY_NODES + 2
 };
 
+/* In units; counted downward where the highest free range is wanted. */
 typedef struct occupancy_range {
-    size_t low, high;
+    uint32_t low, high;
 } occupancy_range;
 
 /* Disjoint ranges that do not touch, the lowest first. */
@@ -53,12 +59,15 @@ typedef struct occupancy_block {
     uint32_t start; /* its first position */
     uint32_t count;
     occupancy_range *ranges;
-    uint8_t *begins, *ends;
+    uint16_t *begins, *ends;
 } occupancy_block;
 
-/* A live range: positions [begin, end), and the blocks of its first and of its last position. */
+/* A live range: positions [begin, end), and the blocks of its first and of its last position. And what the buffer takes,
+ * in units, so that all that is asked of it lies together. */
 typedef struct occupancy_life {
     uint32_t begin, end, first, last;
+    uint32_t size, alignment;
+    uint32_t unused[2]; /* so that none lies on two lines of a cache */
 } occupancy_life;
 
 /* The nodes that a live range consists of, those above them, and the parts of blocks at its ends. */
@@ -74,8 +83,10 @@ typedef struct occupancy_span {
 typedef struct occupancy {
     const planner_problem *problem;
     base_arena *arena;
-    /* Live ranges. */
+    unsigned shift; /* a unit is 1 << shift bytes */
+    bool downward;  /* addresses are counted downward */
     occupancy_life *lives;
+    /* Live ranges. */
     occupancy_block *blocks; /* and one behind the last, that starts where that ends */
     size_t block_count;
     size_t leaves; /* of the tree, one a block: a power of two */
@@ -88,28 +99,33 @@ typedef struct occupancy {
     void *spare[32]; /* arrays of ranges that rows grew out of, linked, by the logarithm of their room */
     /* Listed interference. */
     bool *placed;
-    size_t *offsets;
-    occupancy_range *room; /* for the one row */
+    occupancy_range *taken; /* by buffer */
+    occupancy_range *room;  /* for the one row */
 } occupancy;
 
-/* Nothing is taken. False when memory runs out. Memory comes from `arena`, also later. */
-bool occupancy_init(occupancy *o, const planner_problem *problem, base_arena *arena);
+/* From which end of the memory free ranges are looked for. */
+typedef enum occupancy_end { OCCUPANCY_LOWEST, OCCUPANCY_HIGHEST } occupancy_end;
+
+/* Nothing is taken. False when memory runs out (or for 2^30 buffers). Memory comes from `arena`, also later. All offsets
+ * below are in bytes; but for those of pinned buffers, multiples of a unit, as all answers are. */
+bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena);
 
 /* Forgets all buffers. */
-void occupancy_clear(occupancy *o);
+void occupancy_clear(occupancy *o, occupancy_end end);
 
 /* Takes [offset, offset + size) for a buffer. Buffers of no bytes take nothing. False when memory runs out. */
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset);
 
 /* The upper end of the highest range below `height` that is free for the buffer, aligned; false: there is none, and
- * *offset is the lowest aligned one above all that it interferes with. */
+ * *offset is the lowest aligned one above all that it interferes with. With OCCUPANCY_HIGHEST. */
 bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset);
 
-/* The lowest aligned offset at which the buffer is free of all that it interferes with. */
+/* The lowest aligned offset at which the buffer is free of all that it interferes with. With OCCUPANCY_LOWEST. */
 size_t occupancy_lowest(occupancy *o, uint32_t buffer);
 
 /* The lowest aligned offset in the smallest gap, between what the buffer interferes with, that holds it (the lowest of
- * equal ones; alignment taken off), and above all where none does. False when memory runs out. */
+ * equal ones; alignment taken off), and above all where none does. With OCCUPANCY_LOWEST. False when memory runs
+ * out. */
 bool occupancy_best_fit(occupancy *o, uint32_t buffer, size_t *offset);
 
 /* Says which buffers will be asked for next: what the first answer needs is fetched into the caches meanwhile. */
