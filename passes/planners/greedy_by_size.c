@@ -10,7 +10,7 @@
  * The source's second arena, for tensors that outlive a run, and its mode that preserves all tensors are modes of
  * every planner here: planner_modes.h.
  *
- * What is taken while a buffer is live is asked of occupancy.h, in unions: gaps are looked through, not buffers.
+ * What is taken while a buffer is live is asked of occupancy.h: gaps are looked through, not buffers.
  */
 #include "passes/planners/occupancy.h"
 #include "passes/planners/sorting.h"
@@ -63,8 +63,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
         occupancy_expect(&taken, order + i + 1, count - i - 1);
         if (b->fixed != PLANNER_NOT_FIXED) solution->offsets[buffer] = b->fixed;
         else if (b->size == 0) solution->offsets[buffer] = 0;
-        else if (!occupancy_best_fit(&taken, buffer, &solution->offsets[buffer]))
-            return base_fail_memory(report);
+        else solution->offsets[buffer] = occupancy_best_fit(&taken, buffer);
         if (!occupancy_add(&taken, buffer, solution->offsets[buffer])) return base_fail_memory(report);
     }
     return BASE_OK;

@@ -29,11 +29,6 @@ static bool row_grow(occupancy *o, occupancy_row *row) {
     return true;
 }
 
-/* One of two, without a branch, as nobody could guess it. */
-static inline uint32_t choose(bool second, uint32_t a, uint32_t b) {
-    return a ^ ((a ^ b) & (0u - (uint32_t)second));
-}
-
 /* The first range that ends above the address; row->count: none does. */
 static inline size_t ends_above(const occupancy_row *row, uint32_t address) {
     const occupancy_range *low = row->items;
@@ -583,100 +578,23 @@ bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
     return find_lowest(&g, &w, at, at) == at;
 }
 
-/* A union that grows at its end. What is put there starts in ascending order; gaps shorter than `least` are left out.
- * Without branches, as nobody could guess them: the low end is written in any case, and counts where there is a gap. */
-typedef struct united {
-    occupancy_range *items; /* with room for one more */
-    uint32_t count, high, least;
-} united;
-
-static inline united begin_union(occupancy_range *items, uint32_t low, uint32_t least) {
-    items[0].low = low;
-    return (united){items, 1, low, least};
-}
-
-static inline void put(united *u, occupancy_range range) {
-    u->items[u->count].low = range.low;
-    u->count += range.low >= u->high + u->least;
-    u->high = choose(range.high > u->high, u->high, range.high);
-    u->items[u->count - 1].high = u->high;
-}
-
-static source end_union(const united *u) {
-    return (source){.items = u->items, .count = u->count};
-}
-
-/* The union of the parts of a block. */
-static source unite_parts(source *s, uint32_t least, occupancy_range *items) {
-    united u = begin_union(items, first_of(s).low, least);
-    do {
-        for (; s->meeting; s->meeting &= s->meeting - 1) put(&u, s->items[__builtin_ctzll(s->meeting)]);
-    } while (next_parts(s));
-    return end_union(&u);
-}
-
-/* The union of two rows, neither of them empty. */
-static source unite(const source *a, const source *b, uint32_t least, occupancy_range *items) {
-    const occupancy_range *x = a->items, *y = b->items, *x_end = x + a->count, *y_end = y + b->count;
-    united u = begin_union(items, x->low < y->low ? x->low : y->low, least);
-    while (x < x_end && y < y_end) {
-        const bool second = y->low < x->low;
-        put(&u, (occupancy_range){choose(second, x->low, y->low), choose(second, x->high, y->high)});
-        x += !second;
-        y += second;
-    }
-    for (; x < x_end; x++) put(&u, *x);
-    for (; y < y_end; y++) put(&u, *y);
-    return end_union(&u);
-}
-
-/* Room for the union of all, twice. */
-static bool grow_unions(occupancy *o, const gathered *g) {
-    size_t needed = 1;
-    for (unsigned i = 0; i < g->count; i++) needed += g->sources[i].count;
-    if (needed <= o->union_room) return true;
-    needed += needed / 2;
-    for (unsigned i = 0; i < 2; i++) {
-        o->unions[i] = BASE_ARRAY(o->arena, occupancy_range, needed);
-        if (!o->unions[i]) return false;
-    }
-    o->union_room = needed;
-    return true;
-}
-
-/* All as one row, without gaps shorter than `least`: short rows first, so that the long ones meet what has become short,
- * too. */
-static source unite_all(occupancy *o, gathered *g, uint32_t least) {
-    source rows[OCCUPANCY_SOURCES];
-    occupancy_range parts[2][OCCUPANCY_BLOCK + 1];
-    unsigned blocks = 0;
-    if (g->count == 0) return (source){0};
-    for (unsigned i = 0; i < g->count; i++) {
-        source *s = &g->sources[i];
-        const source row = s->begins ? unite_parts(s, least, parts[blocks++]) : *s;
-        unsigned k = i;
-        for (; k > 0 && rows[k - 1].count > row.count; k--) rows[k] = rows[k - 1];
-        rows[k] = row;
-    }
-    for (unsigned i = 1; i < g->count; i++) rows[0] = unite(&rows[0], &rows[i], least, o->unions[i % 2]);
-    return rows[0];
-}
-
-bool occupancy_best_fit(occupancy *o, uint32_t buffer, size_t *offset) {
+size_t occupancy_best_fit(occupancy *o, uint32_t buffer) {
     gathered g;
     const wanted w = want(o, buffer);
     gather(o, buffer, &g);
-    if (!grow_unions(o, &g)) return false;
-    const source row = unite_all(o, &g, w.size);
-    uint32_t top = 0, best = UINT32_MAX, best_gap = UINT32_MAX;
-    for (size_t k = 0; k < row.count; k++) {
-        const uint32_t at = align(&w, top), next = row.items[k].low;
-        if (at <= next && next - at >= w.size && next - at < best_gap) {
-            best = at;
-            best_gap = next - at;
+    uint32_t best = TOP, best_gap = UINT32_MAX, at = 0, end = 0; /* TOP: what is above all is no gap */
+    while (best_gap > w.size && end != TOP) {
+        at = find_lowest(&g, &w, at, TOP);
+        end = TOP;
+        for (unsigned i = 0; i < g.count; i++) {
+            const source *s = &g.sources[i];
+            if (s->count > 0 && first_of(s).low < end) end = first_of(s).low;
         }
-        top = row.items[k].high;
+        if (end != TOP ? end - at < best_gap : best == TOP) {
+            best = at;
+            best_gap = end - at;
+        }
+        at = end;
     }
-    *offset = (size_t)(best != UINT32_MAX ? best : align(&w, top)) << o->shift;
-    return true;
+    return (size_t)best << o->shift;
 }

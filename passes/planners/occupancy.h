@@ -94,8 +94,6 @@ typedef struct occupancy {
     uint32_t *asked; /* by node: the nearest one, itself or above, of which some live range consists, or 0 */
     occupancy_span spans[OCCUPANCY_SPANS]; /* of the buffers last asked for */
     unsigned oldest;
-    occupancy_range *unions[2]; /* room for what has been gathered */
-    size_t union_room;
     void *spare[32]; /* arrays of ranges that rows grew out of, linked, by the logarithm of their room */
     /* Listed interference. */
     bool *placed;
@@ -124,9 +122,8 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
 size_t occupancy_lowest(occupancy *o, uint32_t buffer);
 
 /* The lowest aligned offset in the smallest gap, between what the buffer interferes with, that holds it (the lowest of
- * equal ones; alignment taken off), and above all where none does. With OCCUPANCY_LOWEST. False when memory runs
- * out. */
-bool occupancy_best_fit(occupancy *o, uint32_t buffer, size_t *offset);
+ * equal ones; alignment taken off), and above all where none does. With OCCUPANCY_LOWEST. */
+size_t occupancy_best_fit(occupancy *o, uint32_t buffer);
 
 /* Says which buffers will be asked for next: what the first answer needs is fetched into the caches meanwhile. */
 void occupancy_expect(occupancy *o, const uint32_t *order, size_t count);
