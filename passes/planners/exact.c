@@ -20,10 +20,12 @@
 enum {
     TARGET_WORK = 65536,   /* for the lowest height, where time is given */
     OTHER_TARGETS = 16,    /* the part of it for each other height */
-    SWEEP_SHARE = 2,       /* times that of the tree */
+    ABOVE_CAPACITY = 64,   /* the same where a capacity is asked for: the other heights are second best */
+    SWEEP_SHARE = 2,       /* times the work of the tree */
+    CAPACITY_SWEEP = 5,    /* the same where a capacity is asked for */
     UNTIMED_WORK = 100000, /* in all, where no time is given */
     FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
-    CAPACITY_SHARE = 4,    /* the same where a capacity is asked for */
+    CAPACITY_SHARE = 16,   /* the same where a capacity is asked for */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -93,13 +95,14 @@ static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
 /* Asks for a height in one way after the other, as long as nobody knows and there is time. The sweep is for the goal
  * alone: heights with more slack are found without it. */
 static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t work) {
-    const uint64_t share = is_goal ? work : work / OTHER_TARGETS;
-    const uint64_t apart = is_goal ? work / 4 : m->problem->capacity > 0 ? share : work / 2;
+    const bool fits_wanted = m->problem->capacity > 0;
+    const uint64_t share = is_goal ? work : work / (fits_wanted ? ABOVE_CAPACITY : OTHER_TARGETS);
+    const uint64_t apart = is_goal ? work / 4 : fits_wanted ? share : work / 2;
     /* A descent to the end takes a node for each buffer. */
     const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
     if (outcome == SEARCH_STOPPED && is_goal && !m->budget.over && !m->out_of_memory)
-        outcome = sweep_sections(m, target, SWEEP_SHARE * share);
+        outcome = sweep_sections(m, target, (fits_wanted ? CAPACITY_SWEEP : SWEEP_SHARE) * share);
     if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
         outcome = pull_apart(m, target, apart);
     return outcome;

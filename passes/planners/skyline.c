@@ -307,13 +307,16 @@ static void clear_queue(skyline *s) {
     while (s->queue_count > 0) s->queued[s->queue[--s->queue_count]] = false;
 }
 
-/* Sections whose floor this may raise are looked at again, but for `known`. */
+/* Sections are looked at again, but for `known`, where b was what the floor follows, or is too high now to lie below all
+ * others to come. */
 static bool set_start(skyline *s, uint32_t b, size_t start, uint32_t known) {
-    if (!remember(s, SKYLINE_START, b, s->start[b])) return false;
+    const size_t before = s->start[b];
+    if (!remember(s, SKYLINE_START, b, before)) return false;
     s->start[b] = start;
     for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
         s->known[k] = false;
-        if (k != known && s->floor[k] < start) enqueue(s, k);
+        if (k != known && (before <= s->floor[k] ? s->floor[k] < start : start > s->capacity - s->to_come[k]))
+            enqueue(s, k);
     }
     return true;
 }

@@ -10,7 +10,8 @@ enum {
     NODES = 3,          /* of a try, for each buffer in it */
     RETREATS = 40,      /* until a solution is given up */
     WIDEST_RETREAT = 3, /* the logarithm of the most sections that one goes back by */
-    CHANCE = 1024,      /* distances are multiplied by half to one and a half times this */
+    BANDS = 16,    /* of the memory: a buffer that lies so many bands away is one time as far more for each */
+    CHANCE = 1024, /* distances are multiplied by half to one and a half times this */
     SETUP_COVERS = 256, /* so many buffers in all sections, prepared for a search, cost as much as a node */
 };
 
@@ -114,8 +115,10 @@ static int compare_candidates(const void *left, const void *right) {
 }
 
 /* Placed buffers that could be loosened for a new section k, the nearest first: how far from k its life is counts twice,
- * how far it reaches into what is done once. At least `wanted`, if there are as many. */
+ * how far it reaches into what is done once, and that many times how far it lies from an address drawn by chance. What
+ * lies together leaves room in one piece. At least `wanted`, if there are as many. */
 static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted) {
+    const size_t focus = (size_t)draw(s, s->capacity | 1), band = s->capacity / BANDS + 1;
     uint32_t found = 0;
     s->mark++;
     for (uint32_t j = k; found < wanted;) {
@@ -129,7 +132,10 @@ static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted
             s->marks[b] = s->mark;
             const uint64_t away = left ? i->first > k ? i->first - k - 1 : 0 : i->last < k ? k - i->last : 0;
             const uint64_t reach = left ? i->last - k - 1 : k - i->first;
-            s->candidates[found++] = (candidate){(2 * away + reach) * (CHANCE / 2 + draw(s, CHANCE)), b};
+            const size_t low = s->offsets[b], high = low + i->size;
+            const uint64_t bands = (focus < low ? low - focus : focus > high ? focus - high : 0) / band;
+            const uint64_t distance = (2 * away + reach + 1) * (bands + 1);
+            s->candidates[found++] = (candidate){distance * (CHANCE / 2 + draw(s, CHANCE)), b};
         }
     }
     qsort(s->candidates, found, sizeof *s->candidates, compare_candidates);
@@ -281,7 +287,7 @@ static search_outcome try_section(sweep *s, uint32_t k, bool left, uint32_t loos
         loose_count += s->loose[here[c]];
     }
     /* Out of some more than are needed, so that those that have ended but reach less far come in, too. */
-    const uint32_t found = loosened ? list_candidates(s, k, left, 4 * loosened) : 0;
+    const uint32_t found = loosened ? list_candidates(s, k, left, 3 * loosened) : 0;
     for (uint32_t c = 0; c < found && c < loosened; c++, loose_count++)
         s->loose[s->candidates[c].buffer] = true;
     for (uint32_t c = 0; c < count + found; c++) {
