@@ -207,8 +207,43 @@ static void more_than_32_bits_of_bytes(void **unused) {
     base_arena_free(&arena);
 }
 
+/* Sizes a byte short of round ones, too many bytes for a unit of one: as high as the round ones, but for that byte. */
+static void rounding_up_is_as_rounded_before(void **unused) {
+    (void)unused;
+    static bench b;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        const char *names[] = {"nnc", "greedy-by-size"};
+        base_arena arena;
+        base_report report = {0};
+        uint64_t state = seed;
+        base_arena_init(&arena, NULL);
+        make(&b, &state, seed % 5, 20 + below(&state, 100), seed % 4 == 0, &arena);
+        planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, b.problem.buffer_count);
+        for (size_t k = 0; k < 2; k++) {
+            size_t heights[2];
+            for (size_t less = 0; less < 2; less++) {
+                planner_problem problem = b.problem;
+                planner_solution solution;
+                for (size_t i = 0; i < problem.buffer_count; i++) {
+                    buffers[i] = b.problem.buffers[i];
+                    if (buffers[i].size) buffers[i].size = (buffers[i].size << 30) - less;
+                }
+                problem.buffers = buffers;
+                assert_int_equal(planner_run(planner_find(names[k]), &problem, &(planner_options){0}, &arena,
+                                             &solution, &report),
+                                 BASE_OK);
+                heights[less] = solution.height;
+            }
+            if (heights[1] != heights[0] - 1)
+                fail_msg("seed %" PRIu64 ", %s: %zu, not %zu - 1", seed, names[k], heights[1], heights[0]);
+        }
+        base_arena_free(&arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_those_of_plain_loops),
+                                       cmocka_unit_test(rounding_up_is_as_rounded_before),
                                        cmocka_unit_test(more_than_32_bits_of_bytes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

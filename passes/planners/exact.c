@@ -25,7 +25,6 @@ enum {
     CAPACITY_SWEEP = 5,    /* the same where a capacity is asked for */
     UNTIMED_WORK = 100000, /* in all, where no time is given */
     FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
-    CAPACITY_SHARE = 16,   /* the same where a capacity is asked for */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -115,7 +114,7 @@ static void improve(improver *m) {
     uint64_t work = m->budget.timed ? TARGET_WORK * m->tree.node_work : UNTIMED_WORK / 2;
     /* The first rounds are short. Where no height is asked for, all of them are tried soon: lower ones are found on the way
      * to the lowest. Where one is, the ways of searching for it take turns. */
-    work /= enough ? CAPACITY_SHARE : FIRST_SHARE;
+    work /= FIRST_SHARE;
     const unsigned patience = enough ? 2 : 4; /* how much longer each round is than the one before */
     size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
     size_t target = goal;

@@ -166,9 +166,7 @@ static void hang_at(hanging *h, uint32_t buffer, uint32_t offset) {
 static void expect_to_hang(const hanging *h, const uint32_t *order, size_t count) {
     enum { EARLY = 8 };
     if (h->problem->starts || count == 0) return;
-    if (count > EARLY) {
-        __builtin_prefetch(&h->tree->lives[order[EARLY]]);
-    }
+    if (count > EARLY) __builtin_prefetch(&h->tree->lives[order[EARLY]]);
     const occupancy_span *span = occupancy_find_span(h->tree, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
@@ -186,7 +184,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
                  .any = BASE_ARRAY(arena, uint32_t, nodes),
                  .all = BASE_ARRAY(arena, uint32_t, nodes),
                  .positions = BASE_ARRAY(arena, uint32_t, buffers + 1)};
-    const uint32_t top = (uint32_t)(a->height >> a->taken.shift);
+    const uint32_t top = occupancy_units(&a->taken, a->height);
     if (!h.offsets || !h.any || !h.all || !h.positions) return false;
     for (size_t k = 0; k < count; k++) a->keys[k].key = SIZE_MAX - end_of(a, order[k]);
     sort(a, order, count);

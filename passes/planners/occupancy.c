@@ -306,7 +306,7 @@ static bool find_units(occupancy *o) {
         const planner_buffer *b = &problem->buffers[i];
         const size_t low = b->fixed == PLANNER_NOT_FIXED ? 0 : b->fixed, high = low + b->size;
         occupancy_life *life = &o->lives[i];
-        if (b->size) life->size = (uint32_t)(((high - 1) >> o->shift) + 1 - (low >> o->shift));
+        if (b->size) life->size = occupancy_units(o, high) - (uint32_t)(low >> o->shift);
         life->alignment = (uint32_t)(b->alignment >> o->shift);
         if (life->alignment == 0) life->alignment = 1;
     }
@@ -389,9 +389,7 @@ static inline void fetch_row(const occupancy_row *row) {
 void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     enum { EARLY = 8, LATE = 2 }; /* when to fetch what the others say the place of */
     if (o->placed || count == 0) return;
-    if (count > EARLY) {
-        __builtin_prefetch(&o->lives[order[EARLY]]);
-    }
+    if (count > EARLY) __builtin_prefetch(&o->lives[order[EARLY]]);
     if (count > LATE) {
         const occupancy_span *span = occupancy_find_span(o, order[LATE]);
         for (unsigned i = 0; i < span->within_count; i++) __builtin_prefetch(&o->nodes[span->within[i]]);
@@ -563,7 +561,7 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
         const uint32_t low = first_of(&g.sources[i]).low;
         if (low < bottom) bottom = low;
     }
-    const uint32_t at = find_lowest(&g, &w, align(&w, TOP - (uint32_t)(height >> o->shift)), TOP - w.size);
+    const uint32_t at = find_lowest(&g, &w, align(&w, TOP - occupancy_units(o, height)), TOP - w.size);
     const bool found = at <= TOP - w.size;
     *offset = (size_t)(found ? TOP - at - w.size : (TOP - bottom + w.mask) & ~w.mask) << o->shift;
     return found;

@@ -108,13 +108,19 @@ typedef enum occupancy_end { OCCUPANCY_LOWEST, OCCUPANCY_HIGHEST } occupancy_end
  * below are in bytes; but for those of pinned buffers, multiples of a unit, as all answers are. */
 bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena);
 
+/* Bytes in units, rounded up. */
+static inline uint32_t occupancy_units(const occupancy *o, size_t bytes) {
+    const size_t whole = bytes >> o->shift;
+    return (uint32_t)(whole + (whole << o->shift != bytes));
+}
+
 /* Forgets all buffers. */
 void occupancy_clear(occupancy *o, occupancy_end end);
 
 /* Takes [offset, offset + size) for a buffer. Buffers of no bytes take nothing. False when memory runs out. */
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset);
 
-/* The upper end of the highest range below `height` that is free for the buffer, aligned; false: there is none, and
+/* The upper end of the highest range below `height` (rounded up to a unit) that is free for the buffer, aligned; false: there is none, and
  * *offset is the lowest aligned one above all that it interferes with. With OCCUPANCY_HIGHEST. */
 bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset);
 
