@@ -120,8 +120,8 @@ void occupancy_clear(occupancy *o, occupancy_end end);
 /* Takes [offset, offset + size) for a buffer. Buffers of no bytes take nothing. False when memory runs out. */
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset);
 
-/* The upper end of the highest range below `height` (rounded up to a unit) that is free for the buffer, aligned; false: there is none, and
- * *offset is the lowest aligned one above all that it interferes with. With OCCUPANCY_HIGHEST. */
+/* The upper end of the highest range below `height` (rounded up to a unit) that is free for the buffer, aligned; false:
+ * there is none, and *offset is the lowest aligned one above all that it interferes with. With OCCUPANCY_HIGHEST. */
 bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset);
 
 /* The lowest aligned offset at which the buffer is free of all that it interferes with. With OCCUPANCY_LOWEST. */
