@@ -137,12 +137,14 @@ static uint32_t lowest_above(hanging *h, uint32_t buffer) {
     const occupancy_span *span = occupancy_find_span(h->tree, buffer);
     for (unsigned i = 0; i < span->within_count; i++)
         if (h->any[span->within[i]] < lowest) lowest = h->any[span->within[i]];
-    for (unsigned i = 0; i < span->above_count; i++)
-        if (h->all[span->above[i]] < lowest) lowest = h->all[span->above[i]];
+    uint32_t above[OCCUPANCY_NODES];
+    for (uint32_t i = occupancy_find_above(h->tree, buffer, above); i-- > 0;)
+        if (h->all[above[i]] < lowest) lowest = h->all[above[i]];
     for (unsigned i = 0; i < span->edge_count; i++) {
         const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
-        for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++)
-            if (positions[k] < lowest) lowest = positions[k];
+        const size_t end = span->edges[i].end;
+        for (size_t k = span->edges[i].begin; k < end; k++)
+            lowest = positions[k] < lowest ? positions[k] : lowest;
     }
     return lowest;
 }
@@ -154,11 +156,13 @@ static void hang_at(hanging *h, uint32_t buffer, uint32_t offset) {
     const occupancy_span *span = occupancy_find_span(h->tree, buffer);
     for (unsigned i = 0; i < span->within_count; i++)
         h->any[span->within[i]] = h->all[span->within[i]] = offset;
-    for (unsigned i = 0; i < span->above_count; i++)
-        if (offset < h->any[span->above[i]]) h->any[span->above[i]] = offset;
+    uint32_t above[OCCUPANCY_NODES];
+    for (uint32_t i = occupancy_find_above(h->tree, buffer, above); i-- > 0;)
+        if (offset < h->any[above[i]]) h->any[above[i]] = offset;
     for (unsigned i = 0; i < span->edge_count; i++) {
         uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
-        for (size_t k = span->edges[i].begin; k < span->edges[i].end; k++) positions[k] = offset;
+        const size_t end = span->edges[i].end;
+        for (size_t k = span->edges[i].begin; k < end; k++) positions[k] = offset;
     }
 }
 

@@ -6,63 +6,6 @@
 
 enum { TOP = 1u << 31 }; /* the top of all addresses, in units: no placement comes up to it */
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
-
-/* Room for one more range. Arrays that are too small are kept for other rows. */
-static bool row_grow(occupancy *o, occupancy_row *row) {
-    if (row->count < row->room) return true;
-    if (row->room > UINT32_MAX / 2) return false;
-    uint32_t room = row->room ? 2 * row->room : 2;
-    void **spare = &o->spare[__builtin_ctz(room)];
-    occupancy_range *items = *spare;
-    if (items) memcpy(spare, items, sizeof *spare);
-    else items = BASE_ARRAY(o->arena, occupancy_range, room);
-    if (!items) return false;
-    if (row->items) {
-        memcpy(items, row->items, row->count * sizeof *items);
-        spare = &o->spare[__builtin_ctz(row->room)];
-        memcpy(row->items, spare, sizeof *spare);
-        *spare = row->items;
-    }
-    row->items = items;
-    row->room = room;
-    return true;
-}
-
-/* The first range that ends above the address; row->count: none does. */
-static inline size_t ends_above(const occupancy_row *row, uint32_t address) {
-    const occupancy_range *low = row->items;
-    size_t count = row->count;
-    while (count > 1) { /* without branches, as nobody could guess them */
-        size_t half = count / 2;
-        low += half & ((size_t)0 - (size_t)(low[half - 1].high <= address));
-        count -= half;
-    }
-    return (size_t)(low - row->items) + (count > 0 && low->high <= address);
-}
-
-/* The union of the row and one range more. */
-static bool row_add(occupancy *o, occupancy_row *row, occupancy_range range) {
-    size_t at = range.low == 0 ? 0 : ends_above(row, range.low - 1), end = at;
-    while (end < row->count && row->items[end].low <= range.high) end++;
-    if (at == end) {
-        if (!row_grow(o, row)) return false;
-        memmove(row->items + at + 1, row->items + at, (row->count - at) * sizeof range);
-        row->items[at] = range;
-        row->count++;
-        return true;
-    }
-    occupancy_range *into = &row->items[at];
-    if (row->items[end - 1].high > range.high) range.high = row->items[end - 1].high;
-    if (into->low < range.low) range.low = into->low;
-    *into = range;
-    if (end - at > 1) {
-        memmove(into + 1, row->items + end, (row->count - end) * sizeof range);
-        row->count -= (uint32_t)(end - at - 1);
-    }
-    return true;
-}
-
 /* ---- blocks and the tree over them --------------------------------------------------------------------- */
 
 /* Positions of all live ranges; the blocks are not known yet. */
@@ -92,16 +35,26 @@ static bool find_positions(occupancy *o) {
     return true;
 }
 
+/* How many live ranges may begin or end in a block: an average one is to cover no more than OCCUPANCY_BLOCKS. */
+static size_t find_most_edges(const occupancy *o) {
+    size_t n = o->problem->buffer_count, length = 0;
+    for (size_t i = 0; i < n; i++) length += o->lives[i].end - o->lives[i].begin;
+    const size_t edges = n ? 2 * (length / n) / OCCUPANCY_BLOCKS : 0;
+    if (edges < OCCUPANCY_FEWEST) return OCCUPANCY_FEWEST;
+    return edges < UINT16_MAX ? edges : UINT16_MAX;
+}
+
 /* Cuts positions into blocks, so that few live ranges begin or end within one. */
 static bool cut_blocks(occupancy *o) {
     size_t n = o->problem->buffer_count, count = 0, edges = 0;
+    const size_t most = find_most_edges(o);
     uint32_t *ending = BASE_ARRAY(o->arena, uint32_t, n + 1);
     uint32_t *blocks = BASE_ARRAY(o->arena, uint32_t, n + 1); /* of a position */
     if (!ending || !blocks) return false;
     for (size_t i = 0; i < n; i++) ending[o->lives[i].end]++;
     for (size_t i = 0; i < n; i++) {
         edges += (size_t)ending[i] + 1;
-        if (count == 0 || edges > OCCUPANCY_BLOCK) {
+        if (count == 0 || edges > most) {
             count++;
             edges = 1; /* what ends where a block begins, ends with the one before */
         }
@@ -134,35 +87,35 @@ static void find_within(const occupancy *o, const occupancy_life *life, occupanc
         span->edges[edges].begin = 0;
         span->edges[edges++].end = life->end - last->start;
     }
-    const size_t others = ((size_t)1 << OCCUPANCY_FAN) - 1;
     for (size_t low = o->leaves + life->first + cut_begin, high = o->leaves + life->last + 1 - cut_end;
-         low < high; low >>= OCCUPANCY_FAN, high >>= OCCUPANCY_FAN) {
-        while (low < high && (low & others)) span->within[within++] = (uint32_t)low++;
-        while (low < high && (high & others)) span->within[within++] = (uint32_t)--high;
+         low < high; low /= 2, high /= 2) {
+        if (low % 2) span->within[within++] = (uint32_t)low++;
+        if (high % 2) span->within[within++] = (uint32_t)--high;
     }
     span->edge_count = edges;
     span->within_count = within;
 }
 
 /* What lies above a span begins before it or ends behind it, and so is on one of the paths from its ends to the root. */
-static void find_above(const occupancy *o, const occupancy_life *life, occupancy_span *span) {
+uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above) {
+    const occupancy_life *life = &o->lives[buffer];
     const size_t left = o->leaves + life->first, right = o->leaves + life->last;
     const bool cut_begin = life->begin != o->blocks[life->first].start,
                cut_end = life->end != o->blocks[life->last + 1].start;
     const int depth = __builtin_clzll(o->leaves);
-    uint32_t above = 0;
-    for (size_t node = o->asked[left]; node; node = o->asked[node >> OCCUPANCY_FAN]) {
+    uint32_t count = 0;
+    for (size_t node = o->asked[left]; node; node = o->asked[node / 2]) {
         const int level = __builtin_clzll(node) - depth;
         const bool before = cut_begin || node << level != left, together = right >> level == node;
         if (before || (together && (cut_end || (node + 1) << level != right + 1)))
-            span->above[above++] = (uint32_t)node;
+            above[count++] = (uint32_t)node;
     }
-    for (size_t node = o->asked[right]; node; node = o->asked[node >> OCCUPANCY_FAN]) {
+    for (size_t node = o->asked[right]; node; node = o->asked[node / 2]) {
         const int level = __builtin_clzll(node) - depth;
         if (left >> level == node) break; /* from there on the paths are one */
-        if (cut_end || (node + 1) << level != right + 1) span->above[above++] = (uint32_t)node;
+        if (cut_end || (node + 1) << level != right + 1) above[count++] = (uint32_t)node;
     }
-    span->above_count = above;
+    return count;
 }
 
 const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
@@ -172,7 +125,6 @@ const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
     o->oldest = (o->oldest + 1) % OCCUPANCY_SPANS;
     span->buffer = buffer;
     find_within(o, &o->lives[buffer], span);
-    find_above(o, &o->lives[buffer], span);
     return span;
 }
 
@@ -183,9 +135,9 @@ static bool tree_init(occupancy *o) {
     size_t n = o->problem->buffer_count, parts = 0;
     if (!find_positions(o) || !cut_blocks(o)) return false;
     o->leaves = 1;
-    while (o->leaves < o->block_count) o->leaves <<= OCCUPANCY_FAN;
+    while (o->leaves < o->block_count) o->leaves *= 2;
     o->asked = BASE_ARRAY(o->arena, uint32_t, 2 * o->leaves);
-    o->nodes = BASE_ARRAY(o->arena, occupancy_node, 2 * o->leaves);
+    o->nodes = BASE_ARRAY(o->arena, address_row, 2 * o->leaves);
     if (!o->asked || !o->nodes) return false;
     for (uint32_t i = 0; i < n; i++) {
         occupancy_span span;
@@ -196,15 +148,18 @@ static bool tree_init(occupancy *o) {
         parts += span.edge_count;
     }
     for (size_t node = 2; node < 2 * o->leaves; node++)
-        if (!o->asked[node]) o->asked[node] = o->asked[node >> OCCUPANCY_FAN];
-    occupancy_range *ranges = BASE_ARRAY(o->arena, occupancy_range, parts);
+        if (!o->asked[node]) o->asked[node] = o->asked[node / 2];
+    address_range *ranges = BASE_ARRAY(o->arena, address_range, parts);
     uint16_t *ends = BASE_ARRAY(o->arena, uint16_t, 2 * parts + AT_ONCE); /* as many are read at the end */
-    if (!ranges || !ends) return false;
+    uint32_t *tops = BASE_ARRAY(o->arena, uint32_t, parts / AT_ONCE + o->block_count);
+    if (!ranges || !ends || !tops) return false;
     for (size_t b = 0; b < o->block_count; b++) {
         occupancy_block *block = &o->blocks[b];
         block->ranges = ranges;
         block->begins = ends;
         block->ends = ends + block->count;
+        block->tops = tops;
+        tops += (block->count + AT_ONCE - 1) / AT_ONCE;
         ranges += block->count;
         ends += 2 * (size_t)block->count;
         block->count = 0;
@@ -213,7 +168,7 @@ static bool tree_init(occupancy *o) {
     return true;
 }
 
-static void part_add(occupancy_block *block, uint32_t begin, uint32_t end, occupancy_range range) {
+static void part_add(occupancy_block *block, uint32_t begin, uint32_t end, address_range range) {
     size_t count = block->count++, at = 0;
     for (size_t rest = count; rest > 0;) {
         size_t half = rest / 2;
@@ -224,35 +179,61 @@ static void part_add(occupancy_block *block, uint32_t begin, uint32_t end, occup
     memmove(block->ranges + at + 1, block->ranges + at, (count - at) * sizeof range);
     memmove(block->begins + at + 1, block->begins + at, (count - at) * sizeof *block->begins);
     memmove(block->ends + at + 1, block->ends + at, (count - at) * sizeof *block->ends);
+    if (count % AT_ONCE == 0) block->tops[count / AT_ONCE] = count ? block->tops[count / AT_ONCE - 1] : 0;
+    for (size_t k = at / AT_ONCE; k <= count / AT_ONCE; k++)
+        if (block->tops[k] < range.high) block->tops[k] = range.high;
     block->ranges[at] = range;
     block->begins[at] = (uint16_t)begin;
     block->ends[at] = (uint16_t)end;
 }
 
-static bool tree_add(occupancy *o, uint32_t buffer, occupancy_range range) {
-    const occupancy_span *span = occupancy_find_span(o, buffer);
-    for (unsigned i = 0; i < span->edge_count; i++)
-        part_add(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end, range);
-    for (unsigned i = 0; i < span->within_count; i++) {
-        occupancy_node *node = &o->nodes[span->within[i]];
-        if (!row_add(o, &node->all, range) || !row_add(o, &node->any, range)) return false;
-    }
-    for (unsigned i = 0; i < span->above_count; i++) {
-        if (!row_add(o, &o->nodes[span->above[i]].any, range)) return false;
-    }
+/* Rows that are to take the same range: they are fetched together, as each would wait for memory. */
+typedef struct batch {
+    address_row *rows[16];
+    unsigned count;
+} batch;
+
+static bool batch_take(occupancy *o, batch *rows, address_range range) {
+    for (unsigned i = 0; i < rows->count; i++) address_row_expect(rows->rows[i], range.low);
+    for (unsigned i = 0; i < rows->count; i++)
+        if (!address_row_add(&o->pool, rows->rows[i], range)) return false;
+    rows->count = 0;
     return true;
+}
+
+static bool batch_put(occupancy *o, batch *rows, address_row *row, address_range range) {
+    rows->rows[rows->count++] = row;
+    return rows->count < sizeof rows->rows / sizeof *rows->rows || batch_take(o, rows, range);
+}
+
+static bool tree_add(occupancy *o, uint32_t buffer, address_range range) {
+    const occupancy_life *life = &o->lives[buffer];
+    const occupancy_span *span = occupancy_find_span(o, buffer);
+    const bool cut_begin = life->begin != o->blocks[life->first].start,
+               cut_end = life->end != o->blocks[life->last + 1].start;
+    batch rows = {.count = 0};
+    for (unsigned i = 0; i < span->edge_count; i++) {
+        part_add(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end, range);
+    }
+    for (size_t b = life->first + cut_begin; b + cut_end <= life->last; b++)
+        if (!batch_put(o, &rows, &o->blocks[b].all, range)) return false;
+    for (size_t low = o->leaves + life->first, high = o->leaves + life->last; low > 0; low /= 2, high /= 2) {
+        for (size_t node = low; node <= high; node++)
+            if (o->asked[node] == node && !batch_put(o, &rows, &o->nodes[node], range)) return false;
+    }
+    return batch_take(o, &rows, range);
 }
 
 /* ---- listed interference ------------------------------------------------------------------------------- */
 
 static int compare_ranges(const void *left, const void *right) {
-    const occupancy_range *a = left, *b = right;
+    const address_range *a = left, *b = right;
     if (a->low != b->low) return a->low < b->low ? -1 : 1;
     return (a->high > b->high) - (a->high < b->high);
 }
 
 /* Puts a range behind the others of a row; it does not start below them. */
-static inline void row_append(occupancy_row *row, occupancy_range range) {
+static inline void row_append(address_row *row, address_range range) {
     if (row->count > 0 && range.low <= row->items[row->count - 1].high) {
         if (range.high > row->items[row->count - 1].high) row->items[row->count - 1].high = range.high;
     } else {
@@ -260,9 +241,9 @@ static inline void row_append(occupancy_row *row, occupancy_range range) {
     }
 }
 
-static occupancy_row row_of_neighbours(const occupancy *o, uint32_t buffer) {
+static address_row row_of_neighbours(const occupancy *o, uint32_t buffer) {
     const planner_problem *problem = o->problem;
-    occupancy_row row = {.items = o->room};
+    address_row row = {.items = o->room};
     size_t count = 0;
     for (size_t k = problem->starts[buffer]; k < problem->starts[buffer + 1]; k++) {
         uint32_t other = problem->neighbours[k];
@@ -314,13 +295,14 @@ static bool find_units(occupancy *o) {
 }
 
 bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena) {
-    *o = (occupancy){.problem = problem, .arena = arena, .downward = end == OCCUPANCY_HIGHEST};
+    *o = (occupancy){
+        .problem = problem, .arena = arena, .pool = {.arena = arena}, .downward = end == OCCUPANCY_HIGHEST};
     o->lives = BASE_ARRAY(arena, occupancy_life, problem->buffer_count + 1);
     if (!o->lives || !find_units(o)) return false;
     if (!problem->starts) return tree_init(o);
     o->placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
-    o->taken = BASE_ARRAY(arena, occupancy_range, problem->buffer_count + 1);
-    o->room = BASE_ARRAY(arena, occupancy_range, problem->buffer_count + 1);
+    o->taken = BASE_ARRAY(arena, address_range, problem->buffer_count + 1);
+    o->room = BASE_ARRAY(arena, address_range, problem->buffer_count + 1);
     return o->placed && o->taken && o->room;
 }
 
@@ -330,14 +312,17 @@ void occupancy_clear(occupancy *o, occupancy_end end) {
         memset(o->placed, 0, o->problem->buffer_count * sizeof *o->placed);
         return;
     }
-    for (size_t i = 0; i < 2 * o->leaves; i++) o->nodes[i].all.count = o->nodes[i].any.count = 0;
-    for (size_t b = 0; b < o->block_count; b++) o->blocks[b].count = 0;
+    for (size_t i = 0; i < 2 * o->leaves; i++) address_row_clear(&o->pool, &o->nodes[i]);
+    for (size_t b = 0; b < o->block_count; b++) {
+        o->blocks[b].count = 0;
+        address_row_clear(&o->pool, &o->blocks[b].all);
+    }
 }
 
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
     const uint32_t size = o->lives[buffer].size, low = (uint32_t)(offset >> o->shift), high = low + size;
-    const occupancy_range range =
-        o->downward ? (occupancy_range){TOP - high, TOP - low} : (occupancy_range){low, high};
+    const address_range range =
+        o->downward ? (address_range){TOP - high, TOP - low} : (address_range){low, high};
     if (size == 0) return true;
     if (!o->placed) return tree_add(o, buffer, range);
     o->placed[buffer] = true;
@@ -361,19 +346,22 @@ uint32_t *occupancy_degrees(const occupancy *o) {
     return degrees;
 }
 
-/* Ranges that a buffer interferes with, the lowest first: a row of the tree, or those parts of a block that meet its
+/* Ranges that a buffer interferes with, the lowest first: a row, or those parts of a block that meet its
  * positions [begin, end). Of AT_ONCE parts it is found at once which do, so that no branch depends on one of them: nobody
  * could guess it. */
 typedef struct source {
-    const occupancy_range *items;
+    address_walk row;
+    const address_range *items;
     uint32_t count;
     uint16_t begin, end;
     const uint16_t *begins, *ends; /* NULL: it is a row */
+    const uint32_t *tops;
     uint64_t meeting;
 } source;
 
 typedef struct gathered {
     source sources[OCCUPANCY_SOURCES]; /* none is empty */
+    uint32_t lows[OCCUPANCY_SOURCES];  /* of the first range of each; UINT32_MAX: nothing is left of it */
     unsigned count;
 } gathered;
 
@@ -382,8 +370,9 @@ static inline void fetch(const void *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += 64) __builtin_prefetch((const char *)from + at);
 }
 
-static inline void fetch_row(const occupancy_row *row) {
-    fetch(row->items, (row->count < 64 ? row->count : 64) * sizeof *row->items);
+static inline void fetch_row(const address_row *row) {
+    fetch(row->array, row->cut ? (row->count < 32 ? row->count : 32) * sizeof *row->runs
+                               : (row->count < 64 ? row->count : 64) * sizeof *row->items);
 }
 
 void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
@@ -393,23 +382,19 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     if (count > LATE) {
         const occupancy_span *span = occupancy_find_span(o, order[LATE]);
         for (unsigned i = 0; i < span->within_count; i++) __builtin_prefetch(&o->nodes[span->within[i]]);
-        for (unsigned i = 0; i < span->above_count; i++) __builtin_prefetch(&o->nodes[span->above[i]]);
+        for (unsigned i = 0; i < span->edge_count; i++)
+            fetch(&o->blocks[span->edges[i].block], sizeof *o->blocks);
     }
     const occupancy_span *span = occupancy_find_span(o, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const occupancy_block *block = &o->blocks[span->edges[i].block];
-        fetch(block->ranges, block->count * sizeof *block->ranges);
-        fetch(block->begins, block->count * sizeof *block->begins);
-        fetch(block->ends, block->count * sizeof *block->ends);
+        const size_t parts = block->count < OCCUPANCY_FEWEST ? block->count : OCCUPANCY_FEWEST;
+        fetch(block->ranges, parts * sizeof *block->ranges);
+        fetch(block->begins, parts * sizeof *block->begins);
+        fetch(block->ends, parts * sizeof *block->ends);
+        fetch_row(&block->all);
     }
-    for (unsigned i = 0; i < span->within_count; i++) {
-        fetch_row(&o->nodes[span->within[i]].any);
-        fetch_row(&o->nodes[span->within[i]].all);
-    }
-    for (unsigned i = 0; i < span->above_count; i++) {
-        fetch_row(&o->nodes[span->above[i]].all);
-        fetch_row(&o->nodes[span->above[i]].any);
-    }
+    for (unsigned i = 0; i < span->within_count; i++) fetch_row(&o->nodes[span->within[i]]);
 }
 
 /* Which of the next parts meet the positions. */
@@ -427,13 +412,14 @@ static uint64_t find_meeting(const source *s) {
     return s->count < AT_ONCE ? found & (((uint64_t)1 << s->count) - 1) : found;
 }
 
-/* Goes on to the parts behind, when all those marked are done with; false: there are none. */
-static bool next_parts(source *s) {
+/* Goes on to parts behind that end above the address, when all those marked are done with; false: there are none. */
+static bool next_parts(source *s, uint32_t at) {
     while (s->count > AT_ONCE) {
         s->items += AT_ONCE;
         s->begins += AT_ONCE;
         s->ends += AT_ONCE;
         s->count -= AT_ONCE;
+        if (*++s->tops <= at) continue;
         s->meeting = find_meeting(s);
         if (s->meeting) return true;
     }
@@ -441,127 +427,97 @@ static bool next_parts(source *s) {
     return false;
 }
 
-static void put_row(gathered *g, const occupancy_row *row) {
-    g->sources[g->count] = (source){.items = row->items, .count = row->count};
-    g->count += row->count > 0;
+/* Where the first range of a source begins. */
+static uint32_t find_low(const source *s) {
+    if (s->begins) return s->count > 0 ? s->items[__builtin_ctzll(s->meeting)].low : UINT32_MAX;
+    return s->row.count > 0 ? s->row.items->low : UINT32_MAX;
+}
+
+static void put_row(gathered *g, const address_row *row) {
+    if (row->count == 0) return;
+    source *s = &g->sources[g->count];
+    s->row = address_walk_begin(row);
+    s->begins = NULL;
+    g->lows[g->count++] = find_low(s);
 }
 
 static void gather(occupancy *o, uint32_t buffer, gathered *g) {
     g->count = 0;
     if (o->placed) {
-        const occupancy_row row = row_of_neighbours(o, buffer);
+        const address_row row = row_of_neighbours(o, buffer);
         put_row(g, &row);
         return;
     }
     const occupancy_span *span = occupancy_find_span(o, buffer);
-    for (unsigned i = span->within_count; i-- > 0;) put_row(g, &o->nodes[span->within[i]].any);
-    for (unsigned i = span->above_count; i-- > 0;) put_row(g, &o->nodes[span->above[i]].all);
+    for (unsigned i = span->within_count; i-- > 0;) put_row(g, &o->nodes[span->within[i]]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const occupancy_block *block = &o->blocks[span->edges[i].block];
+        put_row(g, &block->all);
         source *s = &g->sources[g->count];
         *s = (source){.items = block->ranges,
                       .count = block->count,
                       .begins = block->begins,
                       .ends = block->ends,
+                      .tops = block->tops,
                       .begin = (uint16_t)span->edges[i].begin,
                       .end = (uint16_t)span->edges[i].end};
         s->meeting = find_meeting(s);
-        g->count += s->meeting || next_parts(s);
+        if (s->meeting || next_parts(s, 0)) g->lows[g->count++] = find_low(s);
     }
 }
 
-/* The first range of a source. */
-static occupancy_range first_of(const source *s) {
-    return s->items[s->begins ? __builtin_ctzll(s->meeting) : 0];
-}
-
-/* What is to be placed. Counted downward, its upper end is what must be aligned. */
-typedef struct wanted {
-    uint32_t size, mask, end;
-} wanted;
-
-static wanted want(const occupancy *o, uint32_t buffer) {
+static address_wanted want(const occupancy *o, uint32_t buffer) {
     const occupancy_life *life = &o->lives[buffer];
-    return (wanted){life->size, life->alignment - 1, o->downward ? life->size : 0};
+    return (address_wanted){life->size, life->alignment - 1, o->downward ? life->size : 0};
 }
 
-static inline uint32_t align(const wanted *w, uint32_t at) {
-    return ((at + w->end + w->mask) & ~w->mask) - w->end;
-}
-
-/* Raises a place until the source leaves it free; true: it did not have to be raised. Places never sink again: ranges
- * below are cut off the source. */
-static bool rise(source *s, const wanted *w, uint32_t *at) {
-    uint32_t k = 0;
-    while (k < s->count && s->items[k].high <= *at) k++;
+/* address_walk_rise, with parts of a block, whose ends need not ascend. */
+static bool rise_among_parts(source *s, const address_wanted *w, uint32_t *at) {
     bool agrees = true;
-    while (k < s->count && s->items[k].low < *at + w->size) {
-        agrees = false;
-        *at = align(w, s->items[k++].high);
-        while (k < s->count && s->items[k].high <= *at) k++;
-    }
-    s->items += k;
-    s->count -= k;
-    return agrees;
-}
-
-/* The same with parts of a block, whose ends need not ascend. */
-static bool rise_among_parts(source *s, const wanted *w, uint32_t *at) {
-    bool agrees = true;
+    if (*s->tops <= *at) s->meeting = 0;
     do {
         for (; s->meeting; s->meeting &= s->meeting - 1) {
-            const occupancy_range range = s->items[__builtin_ctzll(s->meeting)];
+            const address_range range = s->items[__builtin_ctzll(s->meeting)];
             if (range.low >= *at + w->size) return agrees;
             if (range.high <= *at) continue;
-            *at = align(w, range.high);
+            *at = address_align(w, range.high);
             agrees = false;
         }
-    } while (next_parts(s));
+    } while (next_parts(s, *at));
     return agrees;
 }
 
-/* After source `at` has moved the place, all are asked again: it early (it may soon move the place once more), and not
- * at all if nothing is left of it. */
-static unsigned ask_again(source **order, unsigned *count, unsigned at) {
-    source *moved = order[at];
-    if (moved->count == 0) {
-        order[at] = order[--*count];
-    } else if (at > 0) {
-        order[at] = order[at - 1];
-        order[at - 1] = moved;
-    }
-    return 0;
-}
-
-/* Raises a place until all leave it free, or it is above the limit. */
-static uint32_t find_lowest(gathered *g, const wanted *w, uint32_t at, uint32_t limit) {
-    source *order[OCCUPANCY_SOURCES];
-    unsigned count = g->count;
-    for (unsigned i = 0; i < count; i++) order[i] = &g->sources[i];
-    for (unsigned i = 0; i < count && at <= limit;) {
-        const bool agrees = order[i]->begins ? rise_among_parts(order[i], w, &at) : rise(order[i], w, &at);
-        i = agrees ? i + 1 : ask_again(order, &count, i);
+/* Raises a place until all leave it free, or it is above the limit. Only those are asked whose next range is in the way,
+ * and of these always the first: most places come to nothing there. */
+static uint32_t find_lowest(gathered *g, const address_wanted *w, uint32_t at, uint32_t limit) {
+    for (unsigned i = 0; i < g->count && at <= limit;) {
+        if (g->lows[i] >= at + w->size) {
+            i++;
+            continue;
+        }
+        source *s = &g->sources[i];
+        const bool agrees = s->begins ? rise_among_parts(s, w, &at) : address_walk_rise(&s->row, w, &at);
+        g->lows[i] = find_low(s);
+        i = agrees ? i + 1 : 0;
     }
     return at;
 }
 
 size_t occupancy_lowest(occupancy *o, uint32_t buffer) {
     gathered g;
-    const wanted w = want(o, buffer);
+    const address_wanted w = want(o, buffer);
     gather(o, buffer, &g);
     return (size_t)find_lowest(&g, &w, 0, TOP) << o->shift;
 }
 
 bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset) {
     gathered g;
-    const wanted w = want(o, buffer);
+    const address_wanted w = want(o, buffer);
     uint32_t bottom = TOP;
     gather(o, buffer, &g);
-    for (unsigned i = 0; i < g.count; i++) {
-        const uint32_t low = first_of(&g.sources[i]).low;
-        if (low < bottom) bottom = low;
-    }
-    const uint32_t at = find_lowest(&g, &w, align(&w, TOP - occupancy_units(o, height)), TOP - w.size);
+    for (unsigned i = 0; i < g.count; i++) bottom = g.lows[i] < bottom ? g.lows[i] : bottom;
+    const uint32_t at =
+        find_lowest(&g, &w, address_align(&w, TOP - occupancy_units(o, height)), TOP - w.size);
     const bool found = at <= TOP - w.size;
     *offset = (size_t)(found ? TOP - at - w.size : (TOP - bottom + w.mask) & ~w.mask) << o->shift;
     return found;
@@ -569,7 +525,7 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
 
 bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
     gathered g;
-    const wanted w = want(o, buffer);
+    const address_wanted w = want(o, buffer);
     const uint32_t low = (uint32_t)(offset >> o->shift);
     const uint32_t at = o->downward ? TOP - low - w.size : low;
     gather(o, buffer, &g);
@@ -578,16 +534,13 @@ bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
 
 size_t occupancy_best_fit(occupancy *o, uint32_t buffer) {
     gathered g;
-    const wanted w = want(o, buffer);
+    const address_wanted w = want(o, buffer);
     gather(o, buffer, &g);
     uint32_t best = TOP, best_gap = UINT32_MAX, at = 0, end = 0; /* TOP: what is above all is no gap */
     while (best_gap > w.size && end != TOP) {
         at = find_lowest(&g, &w, at, TOP);
         end = TOP;
-        for (unsigned i = 0; i < g.count; i++) {
-            const source *s = &g.sources[i];
-            if (s->count > 0 && first_of(s).low < end) end = first_of(s).low;
-        }
+        for (unsigned i = 0; i < g.count; i++) end = g.lows[i] < end ? g.lows[i] : end;
         if (end != TOP ? end - at < best_gap : best == TOP) {
             best = at;
             best_gap = end - at;

@@ -3,14 +3,14 @@
  * Time is counted in positions: the buffers stand in the order of their first steps, and a live range covers the
  * positions from that of its buffer to that of the last one that begins within it. Two live ranges overlap where
  * they have a position in common. Positions are cut into blocks of some beginnings and ends, and over the blocks
- * stands a tree; a node has eight below it, as few long rows are faster to look through than many short ones. Every
- * node has two rows of address ranges, disjoint and ascending: what is taken somewhere in the node, and what is taken
- * by those that cover the node, but not the one above it; beside them every block has a list of those that cover a
- * part of it. All that a buffer interferes with is in O(log n) rows and two lists then: the first kind of the nodes
- * that together are its live range, the second kind of the nodes above them, and the lists of the blocks at its ends.
+ * stands a binary tree. Every node has a row of what is taken somewhere in it (address_rows.h); every block has a row of
+ * what is taken by those that cover all of it, and a list of those that cover a part of it. All that a buffer interferes
+ * with is in O(log n) rows and two lists then: the rows of the nodes that together are the whole blocks of its live
+ * range, and the rows and lists of the blocks at its ends.
  *
- * Ranges that touch or overlap are one in a row: the fuller memory is, the shorter the rows. A free range is found
- * without looking at each buffer that interferes, however many they are.
+ * A row for a long time is nearly full, so that few places are left to be asked for in the others: it comes first. What
+ * that costs is that a buffer is taken in every block and node that its live range meets. Blocks are as long as it takes
+ * for them to be few, on the average.
  *
  * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache. It is
  * fetched while the question before is answered (occupancy_expect), and it is small: addresses are 32 bits, in units of
@@ -27,39 +27,25 @@
 #define OURO_PLANNERS_OCCUPANCY_H
 
 #include "passes/planner.h"
+#include "passes/planners/address_rows.h"
 
 enum {
-    OCCUPANCY_BLOCK = 511, /* the most positions of a block, and the most buffers that cover a part of it */
-    OCCUPANCY_FAN = 3,     /* a node of the tree has 2 to the power of this below it */
+    OCCUPANCY_BLOCKS = 16,  /* that a live range covers on the average, at the most */
+    OCCUPANCY_FEWEST = 511, /* beginnings and ends that a block has room for, at the least */
     OCCUPANCY_SPANS = 4,
-    OCCUPANCY_NODES = (32 / OCCUPANCY_FAN + 1) * (2 << OCCUPANCY_FAN),
-    OCCUPANCY_SOURCES = 2 * OCCUPANCY_NODES + 2
+    OCCUPANCY_NODES = 64, /* two on each level of the tree */
+    OCCUPANCY_SOURCES = OCCUPANCY_NODES + 4
 };
-
-/* In units; counted downward where the highest free range is wanted. */
-typedef struct occupancy_range {
-    uint32_t low, high;
-} occupancy_range;
-
-/* Disjoint ranges that do not touch, the lowest first. */
-typedef struct occupancy_row {
-    occupancy_range *items;
-    uint32_t count;
-    uint32_t room; /* 0, or a power of two */
-} occupancy_row;
-
-/* Of the tree: what is taken somewhere in it, and what is taken all over it, but not all over the one above. */
-typedef struct occupancy_node {
-    occupancy_row any, all;
-} occupancy_node;
 
 /* The parts of a block that buffers cover, the lowest range first: three arrays, with room for all that it will ever
  * have. Begins and ends are positions within the block. */
 typedef struct occupancy_block {
     uint32_t start; /* its first position */
     uint32_t count;
-    occupancy_range *ranges;
+    address_range *ranges;
     uint16_t *begins, *ends;
+    uint32_t *tops;  /* for every 64 parts: neither they nor those below end above it */
+    address_row all; /* what is taken by those that cover all of it */
 } occupancy_block;
 
 /* A live range: positions [begin, end), and the blocks of its first and of its last position. And what the buffer takes,
@@ -70,14 +56,14 @@ typedef struct occupancy_life {
     uint32_t unused[2]; /* so that none lies on two lines of a cache */
 } occupancy_life;
 
-/* The nodes that a live range consists of, those above them, and the parts of blocks at its ends. */
+/* The nodes that a live range consists of, the largest last, and the parts of blocks at its ends. */
 typedef struct occupancy_span {
     uint32_t buffer;
-    uint32_t within_count, above_count, edge_count;
+    uint32_t within_count, edge_count;
     struct {
         uint32_t block, begin, end; /* positions within the block */
     } edges[2];
-    uint32_t within[OCCUPANCY_NODES], above[OCCUPANCY_NODES];
+    uint32_t within[OCCUPANCY_NODES];
 } occupancy_span;
 
 typedef struct occupancy {
@@ -89,16 +75,16 @@ typedef struct occupancy {
     /* Live ranges. */
     occupancy_block *blocks; /* and one behind the last, that starts where that ends */
     size_t block_count;
-    size_t leaves; /* of the tree, one a block: a power of two */
-    occupancy_node *nodes;
+    size_t leaves;      /* of the tree, one a block: a power of two */
+    address_row *nodes; /* what is taken somewhere in each */
     uint32_t *asked; /* by node: the nearest one, itself or above, of which some live range consists, or 0 */
     occupancy_span spans[OCCUPANCY_SPANS]; /* of the buffers last asked for */
     unsigned oldest;
-    void *spare[32]; /* arrays of ranges that rows grew out of, linked, by the logarithm of their room */
+    address_pool pool;
     /* Listed interference. */
     bool *placed;
-    occupancy_range *taken; /* by buffer */
-    occupancy_range *room;  /* for the one row */
+    address_range *taken; /* by buffer */
+    address_range *room;  /* for the one row */
 } occupancy;
 
 /* From which end of the memory free ranges are looked for. */
@@ -143,5 +129,8 @@ uint32_t *occupancy_degrees(const occupancy *o);
 /* What a buffer's live range consists of, of the nodes that some live range consists of: for other values over the same
  * tree. Valid until the next call. Not with listed interference. */
 const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer);
+
+/* The nodes above those, and how many they are. `above` has room for OCCUPANCY_NODES. */
+uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above);
 
 #endif
