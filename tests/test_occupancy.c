@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST = 2500 }; /* some dozen blocks, so that the tree is more than a root */
@@ -241,9 +242,72 @@ static void rounding_up_is_as_rounded_before(void **unused) {
     }
 }
 
+static int compare_addresses(const void *left, const void *right) {
+    const address_range *a = left, *b = right;
+    return (a->low > b->low) - (a->low < b->low);
+}
+
+/* The lowest free offset and the best fit, from all that are placed and live with the buffer. */
+static void compare_large(const planner_problem *problem, const size_t *offsets, occupancy *o,
+                          uint32_t buffer, address_range *taken) {
+    size_t count = 0, lowest = SIZE_MAX, best = SIZE_MAX, best_gap = SIZE_MAX, top = 0;
+    const size_t size = problem->buffers[buffer].size;
+    for (uint32_t i = 0; i < problem->buffer_count; i++) {
+        if (offsets[i] == SIZE_MAX || !meet(problem, buffer, i)) continue;
+        taken[count++] =
+            (address_range){(uint32_t)offsets[i], (uint32_t)(offsets[i] + problem->buffers[i].size)};
+    }
+    if (count) qsort(taken, count, sizeof *taken, compare_addresses);
+    for (size_t i = 0; i < count; i++) {
+        const size_t gap = taken[i].low > top ? taken[i].low - top : 0;
+        if (gap >= size && lowest == SIZE_MAX) lowest = top;
+        if (gap >= size && gap < best_gap) best = top, best_gap = gap;
+        if (taken[i].high > top) top = taken[i].high;
+    }
+    assert_int_equal(occupancy_lowest(o, buffer), lowest == SIZE_MAX ? top : lowest);
+    assert_int_equal(occupancy_best_fit(o, buffer), best == SIZE_MAX ? top : best);
+}
+
+/* Rows of thousands of ranges, which are cut into runs, and so many blocks that they are in groups. */
+static void large_trees(void **unused) {
+    (void)unused;
+    for (unsigned grouped = 0; grouped < 2; grouped++) {
+        const uint32_t count = grouped ? 160000 : 12000;
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, count);
+        size_t *offsets = BASE_ARRAY(&arena, size_t, count);
+        address_range *taken = BASE_ARRAY(&arena, address_range, count);
+        uint64_t state = grouped;
+        for (uint32_t i = 0; i < count; i++) {
+            const bool is_long = !grouped || below(&state, 40) == 0;
+            const int64_t a = (int64_t)below(&state, count),
+                          b = is_long ? (int64_t)below(&state, count) : a + (int64_t)below(&state, 50);
+            buffers[i] = (planner_buffer){.size = 1 + below(&state, 1000), .fixed = PLANNER_NOT_FIXED};
+            buffers[i].first = a < b ? a : b;
+            buffers[i].last = (a < b ? b : a) + 1;
+            offsets[i] = SIZE_MAX;
+        }
+        const planner_problem problem = {.buffers = buffers, .buffer_count = count};
+        occupancy o;
+        assert_true(occupancy_init(&o, &problem, OCCUPANCY_LOWEST, &arena));
+        assert_int_equal(o.levels > 1, grouped);
+        bool cut = false;
+        for (uint32_t i = 0; i < count; i++) {
+            if (i % (count / 150) == 0) compare_large(&problem, offsets, &o, i, taken);
+            offsets[i] = occupancy_lowest(&o, i);
+            assert_true(occupancy_add(&o, i, offsets[i]));
+        }
+        for (size_t i = 0; i < 2 * o.leaves; i++) cut |= o.nodes[i].cut;
+        assert_true(cut);
+        base_arena_free(&arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(answers_are_those_of_plain_loops),
                                        cmocka_unit_test(rounding_up_is_as_rounded_before),
-                                       cmocka_unit_test(more_than_32_bits_of_bytes)};
+                                       cmocka_unit_test(more_than_32_bits_of_bytes),
+                                       cmocka_unit_test(large_trees)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

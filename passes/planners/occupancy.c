@@ -118,6 +118,44 @@ uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *abo
     return count;
 }
 
+/* Groups of one level: those that a live range meets, and those that it covers. */
+typedef struct reach {
+    size_t low, high;             /* the first and the last that it meets */
+    size_t whole_low, whole_high; /* it covers those from the one up to the other, but not that */
+} reach;
+
+static reach reach_of(const occupancy *o, const occupancy_life *life) {
+    const bool cut_begin = life->begin != o->blocks[life->first].start,
+               cut_end = life->end != o->blocks[life->last + 1].start;
+    reach blocks = {life->first, life->last, (size_t)life->first + cut_begin,
+                    (size_t)life->last + 1 - cut_end};
+    if (blocks.whole_high < blocks.whole_low) blocks.whole_high = blocks.whole_low;
+    return blocks;
+}
+
+static reach reach_above(const occupancy *o, reach below) {
+    const size_t others = ((size_t)1 << o->group) - 1;
+    reach above = {below.low >> o->group, below.high >> o->group, (below.whole_low + others) >> o->group,
+                   below.whole_high >> o->group};
+    if (above.whole_high < above.whole_low) above.whole_high = above.whole_low;
+    return above;
+}
+
+static bool is_whole(const reach *r, size_t group) {
+    return r->whole_low <= group && group < r->whole_high;
+}
+
+/* The groups in which a span begins and ends, but does not cover: first the blocks of its edges, in their order. */
+static void find_groups(const occupancy *o, const occupancy_life *life, occupancy_span *span) {
+    reach r = reach_of(o, life);
+    uint32_t count = 0;
+    for (size_t level = 0; level < o->levels; level++, r = reach_above(o, r)) {
+        if (!is_whole(&r, r.low)) span->groups[count++] = &o->groups[level][r.low];
+        if (r.high != r.low && !is_whole(&r, r.high)) span->groups[count++] = &o->groups[level][r.high];
+    }
+    span->group_count = count;
+}
+
 const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
     for (unsigned i = 0; i < OCCUPANCY_SPANS; i++)
         if (o->spans[i].buffer == buffer) return &o->spans[i];
@@ -125,6 +163,7 @@ const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
     o->oldest = (o->oldest + 1) % OCCUPANCY_SPANS;
     span->buffer = buffer;
     find_within(o, &o->lives[buffer], span);
+    find_groups(o, &o->lives[buffer], span);
     return span;
 }
 
@@ -132,7 +171,7 @@ const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
 enum { AT_ONCE = 64 };
 
 static bool tree_init(occupancy *o) {
-    size_t n = o->problem->buffer_count, parts = 0;
+    size_t n = o->problem->buffer_count, parts = 0, covered = 0;
     if (!find_positions(o) || !cut_blocks(o)) return false;
     o->leaves = 1;
     while (o->leaves < o->block_count) o->leaves *= 2;
@@ -146,6 +185,14 @@ static bool tree_init(occupancy *o) {
         for (unsigned k = 0; k < span.within_count; k++) o->asked[span.within[k]] = span.within[k];
         for (unsigned k = 0; k < span.edge_count; k++) o->blocks[span.edges[k].block].count++;
         parts += span.edge_count;
+        covered += o->lives[i].last - o->lives[i].first;
+    }
+    const bool grouped = o->block_count > OCCUPANCY_MANY && covered / n >= OCCUPANCY_FEW;
+    o->group = OCCUPANCY_GROUP;
+    while (!grouped && o->leaves >> o->group > 0) o->group++; /* one level */
+    for (size_t groups = o->leaves; groups > 0; groups >>= o->group) {
+        o->groups[o->levels] = BASE_ARRAY(o->arena, address_row, groups);
+        if (!o->groups[o->levels++]) return false;
     }
     for (size_t node = 2; node < 2 * o->leaves; node++)
         if (!o->asked[node]) o->asked[node] = o->asked[node / 2];
@@ -206,20 +253,39 @@ static bool batch_put(occupancy *o, batch *rows, address_row *row, address_range
     return rows->count < sizeof rows->rows / sizeof *rows->rows || batch_take(o, rows, range);
 }
 
-static bool tree_add(occupancy *o, uint32_t buffer, address_range range) {
-    const occupancy_life *life = &o->lives[buffer];
-    const occupancy_span *span = occupancy_find_span(o, buffer);
-    const bool cut_begin = life->begin != o->blocks[life->first].start,
-               cut_end = life->end != o->blocks[life->last + 1].start;
-    batch rows = {.count = 0};
-    for (unsigned i = 0; i < span->edge_count; i++) {
-        part_add(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end, range);
+/* Puts the nodes of one level of the tree from one to another, but for those from passed_low up to passed_high. */
+static bool nodes_add(occupancy *o, batch *rows, address_range range, size_t low, size_t high,
+                      size_t passed_low, size_t passed_high) {
+    for (size_t node = low; node <= high; node++) {
+        if (node == passed_low && passed_low < passed_high) node = passed_high;
+        if (node <= high && o->asked[node] == node && !batch_put(o, rows, &o->nodes[node], range))
+            return false;
     }
-    for (size_t b = life->first + cut_begin; b + cut_end <= life->last; b++)
-        if (!batch_put(o, &rows, &o->blocks[b].all, range)) return false;
-    for (size_t low = o->leaves + life->first, high = o->leaves + life->last; low > 0; low /= 2, high /= 2) {
-        for (size_t node = low; node <= high; node++)
-            if (o->asked[node] == node && !batch_put(o, &rows, &o->nodes[node], range)) return false;
+    return true;
+}
+
+static bool tree_add(occupancy *o, uint32_t buffer, address_range range) {
+    const occupancy_span *span = occupancy_find_span(o, buffer);
+    batch rows = {.count = 0};
+    for (unsigned i = 0; i < span->edge_count; i++)
+        part_add(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end, range);
+    reach r = reach_of(o, &o->lives[buffer]);
+    size_t first = o->leaves; /* of a level of the tree, its first node */
+    for (size_t level = 0; level < o->levels; level++) {
+        /* What lies in groups of the next level that the live range covers is said of these. */
+        reach above = reach_above(o, r);
+        if (level + 1 == o->levels) above.whole_high = above.whole_low;
+        const size_t passed_low = above.whole_low << o->group, passed_high = above.whole_high << o->group;
+        for (size_t group = r.whole_low; group < r.whole_high; group++) {
+            if (group == passed_low && passed_low < passed_high) group = passed_high;
+            if (group < r.whole_high && !batch_put(o, &rows, &o->groups[level][group], range)) return false;
+        }
+        for (unsigned height = 0; height < o->group && first > 0; height++, first /= 2) {
+            if (!nodes_add(o, &rows, range, first + (r.low >> height), first + (r.high >> height),
+                           first + (passed_low >> height), first + (passed_high >> height)))
+                return false;
+        }
+        r = above;
     }
     return batch_take(o, &rows, range);
 }
@@ -313,10 +379,9 @@ void occupancy_clear(occupancy *o, occupancy_end end) {
         return;
     }
     for (size_t i = 0; i < 2 * o->leaves; i++) address_row_clear(&o->pool, &o->nodes[i]);
-    for (size_t b = 0; b < o->block_count; b++) {
-        o->blocks[b].count = 0;
-        address_row_clear(&o->pool, &o->blocks[b].all);
-    }
+    for (size_t level = 0, groups = o->leaves; level < o->levels; level++, groups >>= o->group)
+        for (size_t i = 0; i < groups; i++) address_row_clear(&o->pool, &o->groups[level][i]);
+    for (size_t b = 0; b < o->block_count; b++) o->blocks[b].count = 0;
 }
 
 bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
@@ -382,8 +447,8 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     if (count > LATE) {
         const occupancy_span *span = occupancy_find_span(o, order[LATE]);
         for (unsigned i = 0; i < span->within_count; i++) __builtin_prefetch(&o->nodes[span->within[i]]);
-        for (unsigned i = 0; i < span->edge_count; i++)
-            fetch(&o->blocks[span->edges[i].block], sizeof *o->blocks);
+        for (unsigned i = 0; i < span->edge_count; i++) __builtin_prefetch(&o->blocks[span->edges[i].block]);
+        for (unsigned i = 0; i < span->group_count; i++) __builtin_prefetch(span->groups[i]);
     }
     const occupancy_span *span = occupancy_find_span(o, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
@@ -392,8 +457,8 @@ void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
         fetch(block->ranges, parts * sizeof *block->ranges);
         fetch(block->begins, parts * sizeof *block->begins);
         fetch(block->ends, parts * sizeof *block->ends);
-        fetch_row(&block->all);
     }
+    for (unsigned i = 0; i < span->group_count; i++) fetch_row(span->groups[i]);
     for (unsigned i = 0; i < span->within_count; i++) fetch_row(&o->nodes[span->within[i]]);
 }
 
@@ -449,10 +514,12 @@ static void gather(occupancy *o, uint32_t buffer, gathered *g) {
         return;
     }
     const occupancy_span *span = occupancy_find_span(o, buffer);
-    for (unsigned i = span->within_count; i-- > 0;) put_row(g, &o->nodes[span->within[i]]);
+    if (span->within_count > 0) put_row(g, &o->nodes[span->within[span->within_count - 1]]);
+    for (unsigned i = span->edge_count; i < span->group_count; i++) put_row(g, span->groups[i]);
+    for (unsigned i = span->within_count; i-- > 1;) put_row(g, &o->nodes[span->within[i - 1]]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const occupancy_block *block = &o->blocks[span->edges[i].block];
-        put_row(g, &block->all);
+        put_row(g, span->groups[i]);
         source *s = &g->sources[g->count];
         *s = (source){.items = block->ranges,
                       .count = block->count,

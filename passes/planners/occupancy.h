@@ -10,7 +10,8 @@
  *
  * A row for a long time is nearly full, so that few places are left to be asked for in the others: it comes first. What
  * that costs is that a buffer is taken in every block and node that its live range meets. Blocks are as long as it takes
- * for them to be few, on the average.
+ * for them to be few, on the average. Where the average hides that a few live ranges cover very many blocks, these are in
+ * groups, and groups in larger ones: what covers a group is said of it alone, and asked of it, too.
  *
  * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache. It is
  * fetched while the question before is answered (occupancy_expect), and it is small: addresses are 32 bits, in units of
@@ -34,7 +35,11 @@ enum {
     OCCUPANCY_FEWEST = 511, /* beginnings and ends that a block has room for, at the least */
     OCCUPANCY_SPANS = 4,
     OCCUPANCY_NODES = 64, /* two on each level of the tree */
-    OCCUPANCY_SOURCES = OCCUPANCY_NODES + 4
+    OCCUPANCY_LEVELS = 7,
+    OCCUPANCY_GROUP = 7,  /* the logarithm of how many groups are one of the next level */
+    OCCUPANCY_MANY = 512, /* blocks: only where there are more, there is more than one level, */
+    OCCUPANCY_FEW = 4,    /* and live ranges cover this many of them on the average */
+    OCCUPANCY_SOURCES = OCCUPANCY_NODES + 2 * OCCUPANCY_LEVELS + 2
 };
 
 /* The parts of a block that buffers cover, the lowest range first: three arrays, with room for all that it will ever
@@ -44,8 +49,7 @@ typedef struct occupancy_block {
     uint32_t count;
     address_range *ranges;
     uint16_t *begins, *ends;
-    uint32_t *tops;  /* for every 64 parts: neither they nor those below end above it */
-    address_row all; /* what is taken by those that cover all of it */
+    uint32_t *tops; /* for every 64 parts: neither they nor those below end above it */
 } occupancy_block;
 
 /* A live range: positions [begin, end), and the blocks of its first and of its last position. And what the buffer takes,
@@ -56,14 +60,16 @@ typedef struct occupancy_life {
     uint32_t unused[2]; /* so that none lies on two lines of a cache */
 } occupancy_life;
 
-/* The nodes that a live range consists of, the largest last, and the parts of blocks at its ends. */
+/* The nodes that a live range consists of, the largest last, the parts of blocks at its ends, and the groups (first these
+ * blocks, in the same order) in which it begins and ends, but which it does not cover. */
 typedef struct occupancy_span {
     uint32_t buffer;
-    uint32_t within_count, edge_count;
+    uint32_t within_count, edge_count, group_count;
     struct {
         uint32_t block, begin, end; /* positions within the block */
     } edges[2];
     uint32_t within[OCCUPANCY_NODES];
+    const address_row *groups[2 * OCCUPANCY_LEVELS];
 } occupancy_span;
 
 typedef struct occupancy {
@@ -76,7 +82,11 @@ typedef struct occupancy {
     occupancy_block *blocks; /* and one behind the last, that starts where that ends */
     size_t block_count;
     size_t leaves;      /* of the tree, one a block: a power of two */
-    address_row *nodes; /* what is taken somewhere in each */
+    address_row *nodes; /* what is taken somewhere in each, but not in all of the group that it is in */
+    unsigned group;     /* the logarithm of how many groups are one of the next level */
+    size_t levels;      /* of groups; those of the first are the blocks */
+    /* What is taken in all of each, but not in all of the one of the next level that it is in. */
+    address_row *groups[OCCUPANCY_LEVELS];
     uint32_t *asked; /* by node: the nearest one, itself or above, of which some live range consists, or 0 */
     occupancy_span spans[OCCUPANCY_SPANS]; /* of the buffers last asked for */
     unsigned oldest;
