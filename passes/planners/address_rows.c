@@ -5,6 +5,7 @@
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 enum { FIRST = 4, RUN_BYTES = 10 }; /* logarithms of bytes: of the smallest array, and of a run */
+_Static_assert(ADDRESS_RUN * sizeof(address_range) == 1 << RUN_BYTES, "a run fills its array");
 
 static void *take(address_pool *pool, unsigned logarithm) {
     void **spare = &pool->spare[logarithm];
@@ -103,11 +104,11 @@ static bool halve(address_pool *pool, address_row *row, uint32_t at) {
 
 /* Makes a full array a run, and cuts it in two. */
 static bool cut(address_pool *pool, address_row *row) {
-    address_row cut = {.cut = true};
-    if (!grow(pool, &cut, sizeof *cut.runs)) return false;
-    cut.runs[cut.count++] = (address_run){row->items, row->count, row->items->low, UINT32_MAX};
-    if (!halve(pool, &cut, 0)) return false;
-    *row = cut;
+    address_row whole = {.cut = true};
+    if (!grow(pool, &whole, sizeof *whole.runs)) return false;
+    whole.runs[whole.count++] = (address_run){row->items, row->count, row->items->low, UINT32_MAX};
+    if (!halve(pool, &whole, 0)) return false;
+    *row = whole;
     return true;
 }
 

@@ -15,7 +15,7 @@
 
 enum { ADDRESS_RUN = 128 }; /* the most ranges of a run */
 
-/* [low, high), not empty; addresses are below 2^31 units. */
+/* [low, high), not empty, and not above 2^31. */
 typedef struct address_range {
     uint32_t low, high;
 } address_range;
