@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # planner_scale.sh [LARGEST]: seconds and height / bound of the quick planners against the number of buffers, from
 # 1,000 to LARGEST (1,000,000), on two kinds of problems: live ranges of even lengths, about 200 live at a time,
-# and lengths with a long tail. The problems are made here, the same on every machine.
+# and lengths with a long tail; and up to 100,000 on two kinds that no network gives: 2,000 live at a time (many),
+# and lives between any two steps (any), a third of all at a time. The problems are made here, the same on every
+# machine.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 largest=${1:-1000000}
@@ -15,16 +17,26 @@ make() {
         state = 20240607
         print "id,lower,upper,size"
         for (i = 0; i < count; i++) {
-            length_of = kind == "even" ? 1 + int(draw() * 400) : 1 + int(40 / (draw() + 0.0005) ^ 0.8)
+            first = i
+            if (kind == "even") length_of = 1 + int(draw() * 400)
+            if (kind == "tail") length_of = 1 + int(40 / (draw() + 0.0005) ^ 0.8)
+            if (kind == "many") length_of = 1 + int(draw() * 4000)
+            if (kind == "any") {
+                first = int(draw() * count)
+                length_of = int(draw() * count) - first
+                if (length_of < 0) { first += length_of; length_of = -length_of }
+                length_of++
+            }
             size = 2 ^ (6 + int(draw() * 11)) * (1 + int(draw() * 16))
-            printf "%d,%d,%d,%d\n", i, i, i + length_of, size
+            printf "%d,%d,%d,%d\n", i, first, first + length_of, size
         }
     }'
 }
 
 printf '%-6s %9s  %-18s %10s %8s\n' kind buffers allocator seconds ratio
-for kind in even tail; do
+for kind in even tail many any; do
     for ((count = 1000; count <= largest; count *= 10)); do
+        case $kind in many | any) ((count <= 100000)) || continue ;; esac
         make "$kind" "$count" >"$folder/scale.csv"
         for allocator in nnc greedy-by-size chunk-simulation bfc; do
             "$root/build/ouro" alloc "$folder/scale.csv" --allocator "$allocator" |
