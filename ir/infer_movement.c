@@ -298,22 +298,26 @@ static void slice_resolve(int64_t extent, int64_t start, int64_t end, int64_t st
     *count = (int64_t)(distance / stride + (distance % stride != 0));
 }
 
+/* What models write for "to the end", whatever the extent: this (TensorFlow's converters) or more, the largest number of
+ * 32 or of 64 bits. Open dimensions are taken to be smaller. A run infers shapes anew, with numbers. */
+enum { TO_THE_END = 1000000000 };
+
 /* The extent of a sliced axis where not all numbers are known. */
 static int64_t slice_dim(const op_call *call, int64_t extent, int64_t index, int64_t step) {
     int64_t start, end;
     /* All of it, backwards. */
     if (step == -1 && op_input_integer(call, 1, index, &start) && op_input_integer(call, 2, index, &end) &&
-        (start == -1 || start >= INT32_MAX) && end <= -INT32_MAX)
+        (start == -1 || start >= TO_THE_END) && end <= -TO_THE_END)
         return extent;
     if (step != 1 || extent == OP_DIM_UNKNOWN || !op_input_integer(call, 1, index, &start))
         return OP_DIM_UNKNOWN;
     bool whole =
-        op_input_integer(call, 2, index, &end) ? end >= INT32_MAX : op_input_dim(call, 2, index) == extent;
+        op_input_integer(call, 2, index, &end) ? end >= TO_THE_END : op_input_dim(call, 2, index) == extent;
     if (start == 0 && whole) return extent;
     /* A start or a distance from the end beyond the extent would be cut: only an empty axis is then
      * miscounted, and one is not written down symbolically in models. */
     if (start > 0 && whole) return op_dim_compute(call, '-', extent, start);
-    if (start == 0 && op_input_integer(call, 2, index, &end) && end < 0 && end > -INT32_MAX) {
+    if (start == 0 && op_input_integer(call, 2, index, &end) && end < 0 && end > -TO_THE_END) {
         return op_dim_compute(call, '-', extent, -end);
     }
     return OP_DIM_UNKNOWN;

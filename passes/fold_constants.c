@@ -131,9 +131,13 @@ static bool fold_known_values(folder *f, ir_node *node) {
 
 /* ---- what does nothing --------------------------------------------------------------------------------- */
 
-static bool same_static_shape(const ir_value *a, const ir_value *b) {
-    return op_shape_known(&a->type.shape) && op_shape_equal(&a->type.shape, &b->type.shape) &&
-           a->type.dtype == b->type.dtype && a->type.layout == b->type.layout;
+/* Of the same extents in every run, whether they are numbers or symbols. */
+static bool same_type(const ir_value *a, const ir_value *b) {
+    const op_shape *shape = &a->type.shape;
+    for (int32_t i = 0; i < shape->rank; i++)
+        if (shape->dims[i] == OP_DIM_UNKNOWN) return false;
+    return shape->rank >= 0 && op_shape_equal(shape, &b->type.shape) && a->type.dtype == b->type.dtype &&
+           a->type.layout == b->type.layout;
 }
 
 static bool steps_are_one(const ir_node *node) {
@@ -171,7 +175,7 @@ static ir_value *same_as(const ir_node *node) {
     case OP_CONCAT:
         return node->input_count == 1 ? input : NULL;
     case OP_SLICE:
-        return same_static_shape(input, output) && steps_are_one(node) ? input : NULL;
+        return same_type(input, output) && steps_are_one(node) ? input : NULL;
     case OP_RESHAPE:
     case OP_FLATTEN:
     case OP_SQUEEZE:
@@ -179,7 +183,7 @@ static ir_value *same_as(const ir_node *node) {
     case OP_EXPAND:
     case OP_TILE:
     case OP_CAST:
-        return same_static_shape(input, output) ? input : NULL;
+        return same_type(input, output) ? input : NULL;
     default:
         return NULL;
     }

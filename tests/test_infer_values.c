@@ -153,6 +153,13 @@ static void test_dimensions(void **state) {
     assert_shape(&result, 2, compute(f, '+', BATCH, BATCH), DIM(10));
     assert_int_equal(infer(f, OP_SLICE, NULL, 0, &result, 3, &x, &start, &end), BASE_OK);
     assert_shape(&result, 2, compute(f, '-', BATCH, 1), DIM(10));
+    /* What is written for "to the end". */
+    const int64_t far[] = {1000000000, INT32_MAX, INT64_MAX, 999999999};
+    for (int i = 0; i < 4; i++) {
+        end = test_vector(&f->arena, far + i, 1);
+        assert_int_equal(infer(f, OP_SLICE, NULL, 0, &result, 3, &x, &start, &end), BASE_OK);
+        assert_shape(&result, 2, i < 3 ? BATCH : OP_DIM_UNKNOWN, DIM(10));
+    }
     assert_int_equal(infer(f, OP_FLATTEN, "axis", 0, &result, 1, &x, NULL, NULL), BASE_OK);
     assert_shape(&result, 2, DIM(1), compute(f, '*', BATCH, 10));
     assert_int_equal(infer(f, OP_ADD, NULL, 0, &result, 2, &x, &x, NULL), BASE_OK);

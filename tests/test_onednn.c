@@ -186,6 +186,10 @@ static void test_convolution(void **state) {
             x[2 + i] = extent + random_range(&seed, 0, rank == 3 ? 6 : round % 9 == 0 ? 50 : 15);
             weights[2 + i] = kernel[i];
         }
+        if (rank == 2 && round % 8 == 5) { /* one point wide */
+            x[3] = weights[3] = kernel[1] = 1;
+            pads[1] = pads[3] = 0;
+        }
         application app;
         application_init(&app, OP_CONV);
         application_random(&app, OP_FLOAT, rank + 2, x, &seed);
@@ -248,6 +252,10 @@ static void test_transposed_convolution(void **state) {
             extra[i] = random_range(&seed, 0, strides[i] - 1); /* output_padding */
             x[2 + i] = 3 + (kernel[i] - 1) * dilations[i] + random_range(&seed, 0, rank == 3 ? 4 : 12);
             weights[2 + i] = kernel[i];
+        }
+        if (rank == 2 && round % 8 == 5) { /* one point wide */
+            x[3] = weights[3] = kernel[1] = 1;
+            pads[1] = pads[3] = extra[1] = 0;
         }
         const int64_t bias = group * maps;
         application app;

@@ -132,6 +132,18 @@ static void fold(void **state) {
            "module \"m\" { constant %a: float32[2] = {1, 2}\n constant %b: float32[2] = {3, 4}\n"
            " constant %s_1: float32[2] = {4, 6}\n"
            " graph main(%x: float32[2]) { %y: float32[2] = Mul(%x, %s_1)\n yield %y } }");
+    /* What keeps the extents, open ones too, is what it reads; but not where they are unknown. */
+    EXPECT(pass_fold_constants, 0,
+           "module \"m\" { constant %z: int64[1] = {0}\n constant %far: int64[1] = {1000000000}\n"
+           " graph main(%x: float32[n,4]) {\n %s: int64[2]<n, 4> = Shape(%x)\n"
+           " %a: float32[n,4] = Expand(%x, %s)\n %b: float32[n,4] = Slice(%a, %z, %far)\n"
+           " %y: float32[n,4] = Relu(%b)\n yield %y } }",
+           "module \"m\" { constant %z: int64[1] = {0}\n constant %far: int64[1] = {1000000000}\n"
+           " graph main(%x: float32[n,4]) {\n %s: int64[2]<n, 4> = Shape(%x)\n"
+           " %y: float32[n,4] = Relu(%x)\n yield %y } }");
+    const char *unknown = "module \"m\" { graph main(%x: float32[?,4], %s: int64[2]) {\n"
+                          " %a: float32[?,4] = Expand(%x, %s)\n yield %a } }";
+    EXPECT(pass_fold_constants, 0, unknown, unknown);
 }
 
 static void eliminate(void **state) {

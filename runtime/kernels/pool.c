@@ -147,13 +147,13 @@ RT_CLONES static float reduce_map(const float *x, int64_t count, bool maximum) {
     int64_t i = 0;
     if (maximum) {
         for (; i + 16 <= count; i += 16) {
-            for (int lane = 0; lane < 16; lane++) {
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) {
                 parts[lane] = BETTER(x[i + lane], parts[lane]) ? x[i + lane] : parts[lane];
             }
         }
     } else {
         for (; i + 16 <= count; i += 16) {
-            for (int lane = 0; lane < 16; lane++) parts[lane] += x[i + lane];
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) parts[lane] += x[i + lane];
         }
     }
     for (; i < count; i++) {

@@ -47,9 +47,29 @@ static const op_call *one_image(const op_call *call, single *to) {
     return &to->call;
 }
 
+/* Signals of some length are often given as images one point wide. Vectors run along the width: to oneDNN these are
+ * images one point high, which are the same bytes in every layout. */
+static bool is_column(const op_call *call) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape,
+                   *y = &call->outputs[0].type.shape;
+    return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1;
+}
+
+static void exchange(int64_t *height) {
+    const int64_t width = height[1];
+    height[1] = height[0];
+    height[0] = width;
+}
+
+static op_shape lying(const op_shape *shape, bool column) {
+    op_shape turned = *shape;
+    if (column) exchange(turned.dims + 2);
+    return turned;
+}
+
 /* The description of the weights in ONNX's order, with the group as a dimension of its own. */
 static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *description) {
-    const op_shape *weights = &call->inputs[1].type.shape;
+    const op_shape turned = lying(&call->inputs[1].type.shape, is_column(call)), *weights = &turned;
     const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
     op_shape shape = *weights;
     if (group > 1) {
@@ -65,17 +85,19 @@ static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *
  * from y to x. Its deconvolution primitive would be built on that, but allocates when it runs. */
 static bool make_transposed(const op_call *call, const rt_environment *environment, op_layout from,
                             op_layout to, bool packed, rt_descriptor *open) {
-    const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
+    const bool column = is_column(call);
+    const op_shape x = lying(&call->inputs[0].type.shape, column),
+                   y = lying(&call->outputs[0].type.shape, column);
     const rt_activation none = {0};
     op_transposed window;
     dnnl_memory_desc_t source, weights, target;
     dnnl_convolution_desc_t operation;
     dnnl_dims_t strides, dilates, before, after;
-    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(x, from, &source) ||
-        !rt_describe_as(y, to, &target) || !describe_weights(call, packed, &weights))
+    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(&x, from, &source) ||
+        !rt_describe_as(&y, to, &target) || !describe_weights(call, packed, &weights))
         return false;
-    double work = (double)y->dims[1];
-    for (int32_t i = 0; i < x->rank; i++) work *= (double)x->dims[i];
+    double work = (double)y.dims[1];
+    for (int32_t i = 0; i < x.rank; i++) work *= (double)x.dims[i];
     for (int32_t d = 0; d < window.rank; d++) {
         const int64_t reach = (window.kernel[d] - 1) * window.dilation[d] + 1;
         work *= (double)window.kernel[d];
@@ -84,6 +106,8 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
         before[d] = window.before[d];
         after[d] = (window.input[d] - 1) * window.stride[d] + reach - window.before[d] - window.output[d];
     }
+    int64_t *each[] = {strides, dilates, before, after};
+    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
     if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &target,
                                                          &weights, &source, strides, dilates, before,
                                                          after) != dnnl_success ||
@@ -97,7 +121,9 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, op_layout from,
                             op_layout to, bool packed, rt_descriptor *open) {
-    const op_shape *x = &call->inputs[0].type.shape, *y = &call->outputs[0].type.shape;
+    const bool column = is_column(call);
+    const op_shape x = lying(&call->inputs[0].type.shape, column),
+                   y = lying(&call->outputs[0].type.shape, column);
     const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
     if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, from, to, packed, open);
     rt_activation activation;
@@ -107,15 +133,17 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         return false;
     }
     dnnl_memory_desc_t source, weights, offsets, target;
-    bool described = rt_describe_as(x, from, &source) && rt_describe_as(y, to, &target) &&
+    bool described = rt_describe_as(&x, from, &source) && rt_describe_as(&y, to, &target) &&
                      describe_weights(call, packed, &weights);
     if (described && bias) described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
     if (!described) return false;
     rt_window_dims dims;
     rt_window_describe(&window, &dims);
+    int64_t *each[] = {dims.kernel, dims.strides, dims.dilates, dims.before, dims.after};
+    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
     double work = (double)call->inputs[1].type.shape.dims[0];
-    for (int32_t i = 1; i < x->rank; i++) work *= (double)call->inputs[1].type.shape.dims[i];
-    for (int32_t i = 0; i < y->rank; i++) work *= i == 1 ? 1 : (double)y->dims[i];
+    for (int32_t i = 1; i < x.rank; i++) work *= (double)call->inputs[1].type.shape.dims[i];
+    for (int32_t i = 0; i < y.rank; i++) work *= i == 1 ? 1 : (double)y.dims[i];
     dnnl_convolution_desc_t operation;
     if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
                                                    dnnl_convolution_direct, &source, &weights,

@@ -8,7 +8,8 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     rt_window_dims dims = {0};
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
     if (call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL) {
-        if (x->shape.rank < 3 || x->shape.rank > 5) return false;
+        /* A plain map is one row of numbers, which the portable kernel reads once. */
+        if (x->shape.rank < 3 || x->shape.rank > 5 || x->layout == OP_LAYOUT_PLAIN) return false;
         for (int32_t i = 2; i < x->shape.rank; i++) {
             dims.kernel[i - 2] = x->shape.dims[i];
             dims.strides[i - 2] = 1;
