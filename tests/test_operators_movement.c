@@ -108,6 +108,11 @@ static int64_t random_axis(test_random *random, int32_t rank) {
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
+/* Lines that are longer than what is worked on side by side. */
+static op_shape random_lines(test_random *random) {
+    return test_shape(2, 1 + test_random_below(random, 3), 10 + test_random_below(random, 120));
+}
+
 static void check_reduce(op_code code, test_random *random) {
     static const op_dtype all[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16, OP_INT32,
                                    OP_INT64, OP_UINT32, OP_UINT64,  OP_INT8,     OP_UINT8};
@@ -116,6 +121,7 @@ static void check_reduce(op_code code, test_random *random) {
         fixture f = begin(code, 2, random);
         op_dtype dtype = all[test_random_below(&f.random, extremum ? 10 : 8)];
         op_shape shape = random_shape(&f.random, 0, 5);
+        if (round % 5 == 4) shape = random_lines(&f.random);
         f.inputs[0] = random_tensor(&f, dtype, &shape);
         bool keep = round % 2, noop = round % 7 == 0, marks[OP_MAX_RANK] = {false};
         int64_t axes[OP_MAX_RANK], count = 0;
@@ -223,6 +229,7 @@ static void check_arg_reduce(op_code code, test_random *random) {
         do dtype = random_dtype(&f.random);
         while (dtype == OP_STRING || dtype == OP_BOOL || dtype == OP_COMPLEX64 || dtype == OP_COMPLEX128);
         op_shape shape = random_shape(&f.random, 1, 4);
+        if (round % 5 == 4) shape = random_lines(&f.random);
         f.inputs[0] = random_tensor(&f, dtype, &shape);
         int64_t axis = random_axis(&f.random, shape.rank);
         bool keep = round % 2, last = round % 3 == 0;
@@ -258,6 +265,27 @@ static void check_arg_reduce(op_code code, test_random *random) {
             assert_int_equal(test_integer(&f.outputs[0], i), best);
         }
         end(&f);
+    }
+}
+
+/* The first NaN, or the last, wherever the line has two. */
+static void test_arg_reduce_not_a_number(void **state) {
+    (void)state;
+    test_random random = {SEED};
+    for (int64_t at = 0; at < 99; at++) {
+        for (int code = 0; code < 2; code++) {
+            fixture f = begin(code ? OP_ARG_MAX : OP_ARG_MIN, 1, &random);
+            const op_shape shape = test_shape(2, 1, 100);
+            const int64_t other = at + 1 + test_random_below(&random, 99 - at);
+            f.inputs[0] = random_tensor(&f, OP_FLOAT, &shape);
+            test_set(&f.inputs[0], at, NAN);
+            test_set(&f.inputs[0], other, NAN);
+            add_integer(&f, "axis", 1);
+            add_integer(&f, "select_last_index", at % 2);
+            apply_well(&f);
+            assert_int_equal(test_integer(&f.outputs[0], 0), at % 2 ? other : at);
+            end(&f);
+        }
     }
 }
 
@@ -741,6 +769,7 @@ static void test_table(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_table),
-                                       cmocka_unit_test(test_reduce_not_a_number)};
+                                       cmocka_unit_test(test_reduce_not_a_number),
+                                       cmocka_unit_test(test_arg_reduce_not_a_number)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

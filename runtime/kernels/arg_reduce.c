@@ -11,7 +11,8 @@ typedef struct arg_state {
 
 typedef void arg_function(const arg_state *state, int64_t *to, const void *from, int64_t begin, int64_t end);
 
-enum { ABREAST = 512 }; /* results that are found side by side, so that rows are read as they lie */
+/* Results that are found side by side, so that rows are read as they lie; elements of a line that are, likewise. */
+enum { ABREAST = 512, LANES = 32 };
 
 /* Element i of each column against the best before it; `unordered` says when a NaN is taken. */
 #define ARG_ROW(value, read, compare, unordered)                                                             \
@@ -30,22 +31,44 @@ enum { ABREAST = 512 }; /* results that are found side by side, so that rows are
                             int64_t end) {                                                                   \
         const type *values = from;                                                                           \
         while (begin < end) {                                                                                \
+            /* A line is read as rows of LANES, whose results are compared at its end. */                    \
+            const bool line = state->inner == 1 && state->extent >= LANES;                                   \
             const int64_t column = begin % state->inner;                                                     \
             const type *x = values + begin / state->inner * state->extent * state->inner + column;           \
             int64_t count = end - begin < state->inner - column ? end - begin : state->inner - column;       \
             if (count > ABREAST) count = ABREAST;                                                            \
+            if (line) count = LANES;                                                                         \
+            const int64_t rows = line ? state->extent / LANES : state->extent;                               \
+            const int64_t stride = line ? LANES : state->inner;                                              \
             value best[ABREAST];                                                                             \
             int32_t where[ABREAST];                                                                          \
             for (int64_t c = 0; c < count; c++) {                                                            \
                 best[c] = read(x[c]);                                                                        \
                 where[c] = 0;                                                                                \
             }                                                                                                \
-            for (int64_t i = 1; i < state->extent; i++) {                                                    \
-                const type *row = x + i * state->inner;                                                      \
+            for (int64_t i = 1; i < rows; i++) {                                                             \
+                const type *row = x + i * stride;                                                            \
                 if (state->smallest && state->last) ARG_ROW(value, read, <=, a != a)                         \
                 else if (state->smallest) ARG_ROW(value, read, <, (a != a) & (b == b))                       \
                 else if (state->last) ARG_ROW(value, read, >=, a != a)                                       \
                 else ARG_ROW(value, read, >, (a != a) & (b == b))                                            \
+            }                                                                                                \
+            if (line) {                                                                                      \
+                int64_t found = (int64_t)where[0] * LANES;                                                   \
+                value b = best[0];                                                                           \
+                for (int64_t c = 1; c < state->extent - rows * LANES + LANES; c++) {                         \
+                    const bool rest = c >= LANES;                                                            \
+                    const int64_t at = rest ? rows * LANES + c - LANES : (int64_t)where[c] * LANES + c;      \
+                    const value a = rest ? read(x[at]) : best[c];                                            \
+                    const bool equal = (a == b) | ((a != a) & (b != b));                                     \
+                    const bool better = state->smallest ? a < b : a > b;                                     \
+                    if (better || (a != a && b == b) || (equal && (at > found) == state->last)) {            \
+                        b = a;                                                                               \
+                        found = at;                                                                          \
+                    }                                                                                        \
+                }                                                                                            \
+                to[begin++] = found;                                                                         \
+                continue;                                                                                    \
             }                                                                                                \
             for (int64_t c = 0; c < count; c++) to[begin + c] = where[c];                                    \
             begin += count;                                                                                  \

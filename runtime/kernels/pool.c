@@ -8,6 +8,10 @@
 #include "runtime/kernels/product.h"
 #include <math.h>
 
+typedef struct pool_part {
+    int64_t low, high;
+} pool_part;
+
 typedef struct pool {
     op_dtype dtype;
     bool maximum, global, include_padding, column_major, indices;
@@ -15,6 +19,9 @@ typedef struct pool {
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3], after[3];
     int64_t input_size, output_size;
+    /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
+     * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
+    pool_part *inside[3], whole;
 } pool;
 
 typedef struct pool_job {
@@ -53,6 +60,14 @@ static int64_t taps_padded(const pool *shape, int dimension, int64_t at) {
     return high > shape->kernel[dimension] ? shape->kernel[dimension] : high;
 }
 
+/* How many count at all. */
+static int64_t taps_counted(const pool *shape, int dimension, int64_t at) {
+    int64_t low, high;
+    if (shape->include_padding) return taps_padded(shape, dimension, at);
+    taps_inside(shape, dimension, at, &low, &high);
+    return high - low;
+}
+
 typedef struct pool_window {
     int64_t low[3], high[3], start[3];
     int64_t count; /* what an average divides by */
@@ -65,8 +80,7 @@ static void find_window(const pool *shape, int64_t position, pool_window *window
     for (int i = 0; i < 3; i++) {
         taps_inside(shape, i, at[i], &window->low[i], &window->high[i]);
         window->start[i] = at[i] * shape->stride[i] - shape->before[i];
-        window->count *=
-            shape->include_padding ? taps_padded(shape, i, at[i]) : window->high[i] - window->low[i];
+        window->count *= taps_counted(shape, i, at[i]);
     }
     if (window->count == 0) window->count = 1;
 }
@@ -91,26 +105,130 @@ static int64_t column_major_index(const pool *shape, int64_t index) {
     return (x * shape->input[1] + y) * shape->input[0] + z;
 }
 
+/* What is told of the element that was found in a map; -1: there is none. */
+static int64_t index_in_tensor(const pool *shape, int64_t map, int64_t found) {
+    const int64_t index = found < 0             ? 0
+                          : shape->column_major ? column_major_index(shape, found)
+                                                : found;
+    return map * shape->input_size + index;
+}
+
 /* NaN wins, as in numpy: every comparison with it is false. */
 #define BETTER(value, best) ((value) > (best) || (value) != (value))
 
-static void pool_map_float(const pool_job *job, int64_t map) {
+/* One window element of a row of outputs. The usual strides are constants, for the vectoriser. */
+#define ROW(statement)                                                                                       \
+    if (stride == 1) {                                                                                       \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[i];                                                                        \
+            statement                                                                                        \
+        }                                                                                                    \
+    } else if (stride == 2) {                                                                                \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[2 * i];                                                                    \
+            statement                                                                                        \
+        }                                                                                                    \
+    } else {                                                                                                 \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[stride * i];                                                               \
+            statement                                                                                        \
+        }                                                                                                    \
+    }
+
+RT_CLONES static void maximum_row(const float *x, int64_t stride, float *y, int64_t count) {
+    ROW(y[i] = BETTER(value, y[i]) ? value : y[i];)
+}
+
+RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t count) {
+    ROW(y[i] += value;)
+}
+
+/* `first` is the index of x[0]; an index below zero: nothing has been seen. */
+RT_CLONES static void maximum_row_indices(const float *x, int64_t stride, float *y, int64_t *indices,
+                                          int64_t first, int64_t count) {
+    ROW({
+        const bool taken = (indices[i] < 0) | (value > y[i]) | (value != value);
+        y[i] = taken ? value : y[i];
+        indices[i] = taken ? first + stride * i : indices[i];
+    })
+}
+
+/* A row of outputs, one window element after the other: each output sees them in order. */
+static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
     const pool *shape = job->shape;
     const float *x = (const float *)job->x + map * shape->input_size;
-    float *y = (float *)job->y + map * shape->output_size;
-    for (int64_t position = 0; position < shape->output_size; position++) {
-        pool_window window;
-        find_window(shape, position, &window);
-        if (shape->maximum) {
-            float best = -INFINITY;
-            EACH_ELEMENT(shape, window, { best = BETTER(x[index], best) ? x[index] : best; })
-            y[position] = best;
-        } else {
-            float sum = 0;
-            EACH_ELEMENT(shape, window, { sum += x[index]; })
-            y[position] = sum / (float)window.count;
+    const int64_t begin = map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    const int64_t stride = shape->stride[2];
+    float *to = (float *)job->y + begin;
+    int64_t *indices = job->indices ? job->indices + begin : NULL;
+    for (int64_t i = 0; i < shape->output[2]; i++) to[i] = shape->maximum ? -INFINITY : 0;
+    for (int64_t i = 0; indices && i < shape->output[2]; i++) indices[i] = -1;
+    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+            const int64_t line = plane * shape->input[1] + y * shape->stride[1] - shape->before[1] +
+                                 ky * shape->dilation[1];
+            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
+                const int64_t first = line * shape->input[2] + low * stride + kx * shape->dilation[2] -
+                                      shape->before[2];
+                if (count <= 0) continue;
+                if (indices) maximum_row_indices(x + first, stride, to + low, indices + low, first, count);
+                else if (shape->maximum) maximum_row(x + first, stride, to + low, count);
+                else sum_row(x + first, stride, to + low, count);
+            }
         }
     }
+    for (int64_t i = 0; indices && i < shape->output[2]; i++)
+        indices[i] = index_in_tensor(shape, map, indices[i]);
+}
+
+/* The sums of a row become averages. `others`: how many window elements of the other dimensions count. */
+static void divide_row(const pool *shape, int64_t others, float *y) {
+    const int64_t most = others * shape->kernel[2];
+    for (int64_t i = shape->whole.low; i < shape->whole.high; i++) y[i] /= (float)(most ? most : 1);
+    for (int64_t i = 0; i < shape->output[2]; i++) {
+        if (i == shape->whole.low) i = shape->whole.high;
+        if (i >= shape->output[2]) break;
+        const int64_t count = others * taps_counted(shape, 2, i);
+        y[i] /= (float)(count ? count : 1);
+    }
+}
+
+static void pool_map_float(const pool_job *job, int64_t map) {
+    const pool *shape = job->shape;
+    float *to = (float *)job->y + map * shape->output_size;
+    for (int64_t z = 0; z < shape->output[0]; z++) {
+        const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
+        for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
+            pool_row(job, map, z, y);
+            if (!shape->maximum) divide_row(shape, planes * taps_counted(shape, 1, y), to);
+        }
+    }
+}
+
+/* False when memory runs out. */
+static bool find_parts(pool *shape, base_arena *arena) {
+    for (int d = 0; d < 3; d++) {
+        const int64_t count = d < 2 ? shape->output[d] : shape->kernel[d];
+        shape->inside[d] = BASE_ARRAY(arena, pool_part, (size_t)count);
+        if (!shape->inside[d]) return false;
+        for (int64_t i = 0; i < count && d < 2; i++)
+            taps_inside(shape, d, i, &shape->inside[d][i].low, &shape->inside[d][i].high);
+    }
+    const int64_t stride = shape->stride[2], outputs = shape->output[2];
+    shape->whole = (pool_part){0, outputs};
+    for (int64_t k = 0; k < shape->kernel[2]; k++) {
+        const int64_t start = k * shape->dilation[2] - shape->before[2], rest = shape->input[2] - start;
+        pool_part *part = &shape->inside[2][k];
+        part->low = start >= 0 ? 0 : (-start + stride - 1) / stride;
+        part->high = rest <= 0 ? 0 : (rest - 1) / stride + 1;
+        if (part->high > outputs) part->high = outputs;
+        if (part->low > shape->whole.low) shape->whole.low = part->low;
+        if (part->high < shape->whole.high) shape->whole.high = part->high;
+    }
+    if (shape->whole.low >= shape->whole.high) shape->whole = (pool_part){outputs, outputs};
+    return true;
 }
 
 static void pool_map_any(const pool_job *job, int64_t map) {
@@ -131,12 +249,7 @@ static void pool_map_any(const pool_job *job, int64_t map) {
         })
         const int64_t at = map * shape->output_size + position;
         rt_element_store(shape->dtype, job->y, at, shape->maximum ? best : sum / (double)window.count);
-        if (job->indices) {
-            const int64_t index = found < 0             ? 0
-                                  : shape->column_major ? column_major_index(shape, found)
-                                                        : found;
-            job->indices[at] = base + index;
-        }
+        if (job->indices) job->indices[at] = index_in_tensor(shape, map, found);
     }
 }
 
@@ -171,7 +284,7 @@ static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
     for (int64_t map = member; map < shape->maps; map += members) {
-        if (shape->dtype != OP_FLOAT || job->indices) {
+        if (shape->dtype != OP_FLOAT) {
             pool_map_any(job, map);
         } else if (shape->global) {
             ((float *)job->y)[map] = reduce_map((const float *)job->x + map * shape->input_size,
@@ -232,6 +345,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->input_size *= shape->input[i];
         shape->output_size *= shape->output[i];
     }
+    if (!find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

@@ -208,15 +208,22 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
 
 /* ---- CumSum -------------------------------------------------------------------------------------------- */
 
+enum { ABREAST = 64 }; /* sums that are made side by side, so that rows are read as they lie */
+
 #define CUMULATE(type, sum_type)                                                                             \
     for (int64_t o = 0; o < outer; o++) {                                                                    \
-        for (int64_t i = 0; i < inner; i++) {                                                                \
-            sum_type sum = 0;                                                                                \
+        for (int64_t first = 0; first < inner; first += ABREAST) {                                           \
+            const int64_t count = inner - first < ABREAST ? inner - first : ABREAST;                         \
+            sum_type sums[ABREAST] = {0};                                                                    \
             for (int64_t k = 0; k < extent; k++) {                                                           \
-                int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + i;               \
-                sum_type element = (sum_type)((const type *)inputs[0].data)[at];                             \
-                ((type *)outputs[0].data)[at] = (type)(state->exclusive ? sum : sum + element);              \
-                sum += element;                                                                              \
+                const int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + first;     \
+                const type *x = (const type *)inputs[0].data + at;                                           \
+                type *y = (type *)outputs[0].data + at;                                                      \
+                RT_VECTOR for (int64_t i = 0; i < count; i++) {                                              \
+                    const sum_type sum = sums[i] + (sum_type)x[i];                                           \
+                    y[i] = (type)(state->exclusive ? sums[i] : sum);                                         \
+                    sums[i] = sum;                                                                           \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
     }                                                                                                        \

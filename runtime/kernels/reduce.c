@@ -33,6 +33,7 @@ typedef void reduce_function(const reduce_shape *shape, void *to, const void *fr
 
 static int64_t start_of(const reduce_shape *shape, int64_t index) {
     int64_t offset = 0;
+    if (shape->kept_rank == 1) return index * shape->kept_strides[0];
     for (int32_t i = shape->kept_rank - 1; i >= 0; i--) {
         offset += index % shape->kept[i] * shape->kept_strides[i];
         index /= shape->kept[i];
@@ -65,7 +66,7 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
             if (shape->inner_reduced) {                                                                      \
                 const type *at = (const type *)from + start_of(shape, task);                                 \
                 partial lanes[LANES];                                                                        \
-                total t = (initial);                                                                         \
+                total reduced = (initial);                                                                   \
                 int64_t offset = 0;                                                                          \
                 for (int64_t r = 0; r < shape->reduced_count; r++) {                                         \
                     for (int64_t first = 0; first < inner; first += STRETCH * LANES) {                       \
@@ -73,27 +74,44 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
                         const int64_t length = rest < STRETCH * LANES ? rest : STRETCH * LANES;              \
                         const type *run = at + offset + first;                                               \
                         const int64_t whole = length - length % LANES;                                       \
-                        if (whole) {                                                                         \
-                            for (int k = 0; k < LANES; k++) lanes[k] = (initial);                            \
-                            for (int64_t i = 0; i < whole; i += LANES) {                                     \
-                                RT_VECTOR for (int k = 0; k < LANES; k++) {                                  \
-                                    const partial p = lanes[k];                                              \
-                                    const type x = run[i + k];                                               \
-                                    lanes[k] = (combine);                                                    \
-                                }                                                                            \
-                            }                                                                                \
-                            for (int k = 0; k < LANES; k++) {                                                \
+                        for (int k = 0; k < LANES; k++) lanes[k] = (initial);                                \
+                        for (int64_t i = 0; i < whole; i += LANES) {                                         \
+                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
                                 const partial p = lanes[k];                                                  \
-                                t = (join);                                                                  \
+                                const type x = run[i + k];                                                   \
+                                lanes[k] = (combine);                                                        \
                             }                                                                                \
                         }                                                                                    \
-                        for (int64_t i = whole; i < length; i++) {                                           \
-                            const partial p = (partial)run[i];                                               \
-                            t = (join);                                                                      \
+                        if (whole < length) {                                                                \
+                            type tail[LANES];                                                                \
+                            for (int k = 0; k < LANES; k++) tail[k] = (type)(initial);                       \
+                            memcpy(tail, run + whole, (size_t)(length - whole) * sizeof *tail);              \
+                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
+                                const partial p = lanes[k];                                                  \
+                                const type x = tail[k];                                                      \
+                                lanes[k] = (combine);                                                        \
+                            }                                                                                \
                         }                                                                                    \
+                        total halves[LANES];                                                                 \
+                        for (int k = 0; k < LANES; k++) halves[k] = (total)lanes[k];                         \
+                        RT_VECTOR for (int k = 0; k < LANES / 2; k++) {                                      \
+                            const total t = halves[k], p = halves[k + LANES / 2];                            \
+                            halves[k] = (join);                                                              \
+                        }                                                                                    \
+                        RT_VECTOR for (int k = 0; k < LANES / 4; k++) {                                      \
+                            const total t = halves[k], p = halves[k + LANES / 4];                            \
+                            halves[k] = (join);                                                              \
+                        }                                                                                    \
+                        for (int k = 1; k < LANES / 4; k++) {                                                \
+                            const total t = halves[0], p = halves[k];                                        \
+                            halves[0] = (join);                                                              \
+                        }                                                                                    \
+                        const total t = reduced, p = halves[0];                                              \
+                        reduced = (join);                                                                    \
                     }                                                                                        \
                     offset = advance(shape, index, offset);                                                  \
                 }                                                                                            \
+                const total t = reduced;                                                                     \
                 results[task] = (type)(finish);                                                              \
                 continue;                                                                                    \
             }                                                                                                \
@@ -130,8 +148,8 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
         }                                                                                                    \
     }
 
-#define LARGER(new, old) ((new) > (old) || (new) != (new) ? (new) : (old))
-#define SMALLER(new, old) ((new) < (old) || (new) != (new) ? (new) : (old))
+#define LARGER(new, old) (((new) > (old)) | ((new) != (new)) ? (new) : (old))
+#define SMALLER(new, old) (((new) < (old)) | ((new) != (new)) ? (new) : (old))
 
 #define REDUCE_REAL(suffix, type)                                                                            \
     REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t)                                  \

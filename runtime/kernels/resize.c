@@ -33,6 +33,8 @@ typedef struct resize_state {
     int32_t rank, taps; /* taps: 1, 2 or 4 */
     int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
+    size_t all_taps;            /* of all axes; behind them in the scratch, of the last axis again: */
+    bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
     coordinates coordinates;
     rounding rounding;
     bool exclude_outside, sized;
@@ -131,6 +133,27 @@ static void fill_tables(const resize_state *state, const op_tensor *inputs, uint
     }
 }
 
+/* The last axis, by tap and position. Valid for all positions where nothing lies outside. */
+typedef struct across {
+    const int32_t *indices;
+    const float *weights;
+} across;
+
+static across fill_across(const resize_state *state, tap *tables) {
+    const int32_t last = state->rank - 1;
+    const int64_t width = state->to[last];
+    const tap *from = tables + state->tables[last];
+    int32_t *indices = (int32_t *)(void *)(tables + state->all_taps);
+    float *weights = (float *)(void *)(indices + width * state->taps);
+    for (int64_t x = 0; x < width; x++) {
+        for (int k = 0; k < state->taps; k++) {
+            indices[k * width + x] = (int32_t)from[x * state->taps + k].index;
+            weights[k * width + x] = (float)from[x * state->taps + k].weight;
+        }
+    }
+    return (across){indices, weights};
+}
+
 typedef struct term {
     int64_t offset;
     double weight;
@@ -139,6 +162,7 @@ typedef struct term {
 typedef struct resize_context {
     const resize_state *state;
     const tap *tables;
+    across across;
     const void *from;
     void *to;
 } resize_context;
@@ -168,18 +192,81 @@ static int collect(const resize_state *state, const tap *tables, int64_t row, te
     return count;
 }
 
+#define NEAREST_ROW(type)                                                                                    \
+    {                                                                                                        \
+        const type *values = from;                                                                           \
+        type *results = to;                                                                                  \
+        for (int64_t x = 0; x < width; x++) results[x] = values[indices[x]];                                 \
+    }                                                                                                        \
+    break
+
+static void nearest_row(size_t element, const void *from, const int32_t *indices, int64_t width, void *to) {
+    switch (element) {
+    case 1:
+        NEAREST_ROW(uint8_t);
+    case 2:
+        NEAREST_ROW(uint16_t);
+    case 4:
+        NEAREST_ROW(uint32_t);
+    case 8:
+        NEAREST_ROW(uint64_t);
+    default:
+        for (int64_t x = 0; x < width; x++)
+            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)indices[x] * element, element);
+    }
+}
+
+/* One row of the input, blended and added with a weight. */
+RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t width, float weight,
+                                float *to) {
+    const int32_t *i = a.indices;
+    const float *w = a.weights;
+    if (taps == 2) {
+        RT_VECTOR for (int64_t x = 0; x < width; x++) {
+            const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
+            to[x] += weight * line;
+        }
+        return;
+    }
+    RT_VECTOR for (int64_t x = 0; x < width; x++) {
+        const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]] +
+                           w[2 * width + x] * from[i[2 * width + x]] +
+                           w[3 * width + x] * from[i[3 * width + x]];
+        to[x] += weight * line;
+    }
+}
+
+/* Where all positions of a row are alike: nearest elements, and reals of float blended. */
+static void run_row(const resize_context *context, const term *terms, int count, void *to) {
+    const resize_state *state = context->state;
+    const int64_t width = state->to[state->rank - 1];
+    if (state->taps == 1) {
+        nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
+                    context->across.indices, width, to);
+        return;
+    }
+    memset(to, 0, (size_t)width * sizeof(float));
+    for (int i = 0; i < count; i++)
+        blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
+                  (float)terms[i].weight, to);
+}
+
 static void run_rows(void *user, int64_t begin, int64_t end) {
     const resize_context *context = user;
     const resize_state *state = context->state;
     const int32_t last = state->rank - 1;
-    const tap *across = context->tables + state->tables[last];
+    const tap *table = context->tables + state->tables[last];
     const int64_t width = state->to[last];
     term terms[2 * MOST_TERMS + 1];
     for (int64_t row = begin; row < end; row++) {
         int count = collect(state, context->tables, row, terms);
         char *to = (char *)context->to + (size_t)(row * width) * state->element;
+        if (state->by_rows) {
+            run_row(context, terms, count, to);
+            continue;
+        }
         for (int64_t x = 0; x < width; x++, to += state->element) {
-            const tap *taps = across + x * state->taps;
+            const tap *taps = table + x * state->taps;
             bool outside = count < 0 || taps[0].index < 0;
             if (state->taps == 1 && !outside) {
                 memcpy(to,
@@ -224,7 +311,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     for (int32_t axis = 0; axis < state->rank - 1; axis++) rows *= state->to[axis];
     if (rows == 0 || state->to[state->rank - 1] == 0) return BASE_OK;
     fill_tables(state, inputs, prepared->input_count, scratch);
-    resize_context context = {state, scratch, inputs[0].data, outputs[0].data};
+    resize_context context = {state, scratch, {0}, inputs[0].data, outputs[0].data};
+    if (state->by_rows) context.across = fill_across(state, scratch);
     rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps, run_rows,
                 &context);
     return BASE_OK;
@@ -296,7 +384,12 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         if (changing > MOST_TERMS / TAPS)
             return base_fail_unsupported(report, "interpolation along so many axes is not supported");
     }
-    prepared->scratch_bytes = taps * sizeof(tap);
+    const int32_t last = from->rank - 1;
+    state->all_taps = taps;
+    state->by_rows = state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
+                     (state->taps == 1 || state->dtype == OP_FLOAT);
+    prepared->scratch_bytes = taps * sizeof(tap) +
+                              (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;

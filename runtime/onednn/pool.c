@@ -1,6 +1,18 @@
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/onednn/simple.h"
 
+enum { FEW_ELEMENTS = 4 }; /* of a window, for the portable kernel to be as fast on plain images */
+
+/* Rows of plain numbers, whole maps and small windows are read where they lie by the portable kernel. */
+static bool is_row(const op_call *call, const rt_window_dims *dims) {
+    const op_type *x = &call->inputs[0].type;
+    int64_t elements = 1;
+    if (x->layout != OP_LAYOUT_PLAIN) return false;
+    for (int32_t i = 2; i < x->shape.rank; i++) elements *= dims->kernel[i - 2];
+    return x->shape.rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
+           elements <= FEW_ELEMENTS;
+}
+
 static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const bool maximum = call->code == OP_MAX_POOL || call->code == OP_GLOBAL_MAX_POOL;
@@ -8,8 +20,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     rt_window_dims dims = {0};
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
     if (call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL) {
-        /* A plain map is one row of numbers, which the portable kernel reads once. */
-        if (x->shape.rank < 3 || x->shape.rank > 5 || x->layout == OP_LAYOUT_PLAIN) return false;
+        if (x->shape.rank < 3 || x->shape.rank > 5) return false;
         for (int32_t i = 2; i < x->shape.rank; i++) {
             dims.kernel[i - 2] = x->shape.dims[i];
             dims.strides[i - 2] = 1;
@@ -23,6 +34,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
             if (dims.after[i] > window.after[i]) return false;
         }
     }
+    if (is_row(call, &dims)) return false;
     double work = 1;
     for (int32_t i = 0; i < y->shape.rank; i++) work *= (double)y->shape.dims[i];
     for (int32_t i = 2; i < y->shape.rank; i++) work *= (double)dims.kernel[i - 2];
