@@ -40,7 +40,8 @@ typedef void unary_function(void *to, const void *from, int64_t count, const una
                                        const unary_parameters *parameters) {                                 \
         float *y = to;                                                                                       \
         const float *x = from_;                                                                              \
-        (void)parameters;                                                                                    \
+        const unary_parameters p = *parameters;                                                              \
+        (void)p;                                                                                             \
         RT_MAP_LONG(y, x, count, single);                                                                    \
     }                                                                                                        \
     UNARY(name##_double, , double, twice)
@@ -92,21 +93,23 @@ UNARY_LIBRARY(asin, asinf(a), asin(a))
 UNARY_LIBRARY(asinh, asinhf(a), asinh(a))
 UNARY_LIBRARY(atan, atanf(a), atan(a))
 UNARY_LIBRARY(atanh, atanhf(a), atanh(a))
-UNARY_LIBRARY(celu, (a < 0.0f ? p.alpha * expm1f(a / p.alpha) : a), (a < 0.0 ? ALPHA * expm1(a / ALPHA) : a))
+UNARY_LONG(celu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a / p.alpha) : a),
+           (a < 0.0 ? ALPHA * expm1(a / ALPHA) : a))
 UNARY_LIBRARY(cos, cosf(a), cos(a))
 UNARY_LIBRARY(cosh, coshf(a), cosh(a))
-UNARY_LIBRARY(elu, (a < 0.0f ? p.alpha * expm1f(a) : a), (a < 0.0 ? ALPHA * expm1(a) : a))
+UNARY_LONG(elu, (a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a), (a < 0.0 ? ALPHA * expm1(a) : a))
 UNARY_REAL(hard_sigmoid, LIMIT(p.alpha *a + p.beta, 0.0f, 1.0f), LIMIT(ALPHA *a + BETA, 0.0, 1.0))
 UNARY_REAL(hard_swish, a *LIMIT(a / 6.0f + 0.5f, 0.0f, 1.0f), a *LIMIT(a / 6.0 + 0.5, 0.0, 1.0))
 UNARY_REAL(round, rintf(a), rint(a))
-UNARY_LIBRARY(selu, p.beta *(a < 0.0f ? p.alpha * expm1f(a) : a), BETA *(a < 0.0 ? ALPHA * expm1(a) : a))
+UNARY_LONG(selu, p.beta *(a < 0.0f ? p.alpha * rt_exp_minus_one(a) : a),
+           BETA *(a < 0.0 ? ALPHA * expm1(a) : a))
 UNARY_REAL(sign, (a > 0.0f ? 1.0f : a < 0.0f ? -1.0f : a), (a > 0.0 ? 1.0 : a < 0.0 ? -1.0 : a))
 UNARY_SIGNED(sign, (a > 0) - (a < 0))
 UNARY_UNSIGNED(sign, a > 0)
 UNARY_LIBRARY(sin, sinf(a), sin(a))
 UNARY_LIBRARY(sinh, sinhf(a), sinh(a))
-UNARY_LIBRARY(softplus, (a > 0.0f ? a : 0.0f) + log1pf(expf(-rt_absolute(a))),
-              (a > 0.0 ? a : 0.0) + log1p(exp(-fabs(a))))
+UNARY_LONG(softplus, (a > 0.0f ? a : 0.0f) + rt_log_plus_one(rt_exp(-rt_absolute(a))),
+           (a > 0.0 ? a : 0.0) + log1p(exp(-fabs(a))))
 UNARY_REAL(softsign, a / (1.0f + rt_absolute(a)), a / (1.0 + fabs(a)))
 UNARY_LIBRARY(tan, tanf(a), tan(a))
 UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))

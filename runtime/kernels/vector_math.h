@@ -1,4 +1,4 @@
-/* vector_math.h: exp, log, tanh, the logistic function and erf in float, written so that a compiler
+/* vector_math.h: exp, exp - 1, log, log of 1 and some, tanh, the logistic function and erf in float, written so that a compiler
  * vectorises a loop over them: no branches, no tables, no calls.
  *
  * Reduction of the argument is as in Cody and Waite, "Software Manual for the Elementary Functions" (1980);
@@ -54,6 +54,28 @@ static inline float rt_exp(float argument) {
     return p * first.real * second.real;
 }
 
+/* exp(x) - 1, as exact near 0 as elsewhere: with x = n log 2 + r it is 2^n (exp(r) - 1) + (2^n - 1). */
+static inline float rt_exp_minus_one(float argument) {
+    float x = argument < -104.0f ? -104.0f : argument;
+    x = x > 89.0f ? 89.0f : x;
+    rt_word shifted = {.real = x * 1.44269504f + 12582912.0f};
+    const float n = shifted.real - 12582912.0f;
+    float r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.381455804e-3f;
+    p = p * r + 8.368736133e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    p = p * (r * r) + r;
+    const int32_t exponent = shifted.integer - 0x4b400000, half = exponent >> 1;
+    rt_word first = {.bits = (uint32_t)(half + 127) << 23},
+            second = {.bits = (uint32_t)(exponent - half + 127) << 23};
+    const float power = first.real * second.real, near = power * p + (power - 1.0f);
+    const float far = (p + 1.0f) * first.real * second.real; /* the 1 is below half a unit of it */
+    return x > 24.0f ? far : near;
+}
+
 static inline float rt_log(float x) {
     /* Subnormal numbers are scaled up first. */
     const int small = x < 1.17549435e-38f;
@@ -77,6 +99,12 @@ static inline float rt_log(float x) {
     result = x == infinite.real ? x : result;
     result = x == 0.0f ? -infinite.real : result;
     return x >= 0.0f ? result : none.real; /* a negative number or a NaN */
+}
+
+/* log(1 + x) for x in [0, 1]: what 1 + x loses of x is put back. */
+static inline float rt_log_plus_one(float x) {
+    const float sum = 1.0f + x;
+    return rt_log(sum) + (x - (sum - 1.0f)) / sum;
 }
 
 static inline float rt_tanh(float x) {
