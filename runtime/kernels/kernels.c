@@ -358,6 +358,14 @@ COPY_ROWS(uint32_t)
 COPY_ROWS(uint64_t)
 COPY_ROWS(element16)
 
+/* Dimension `from` of a loop as the next one of another. */
+static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
+    to->dims[to->rank] = loop->dims[from];
+    to->strides[0][to->rank] = loop->strides[0][from];
+    to->strides[1][to->rank] = loop->strides[1][from];
+    to->rank++;
+}
+
 void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from) {
     const int32_t last = loop->rank - 1;
     copy_context copy = {.to = to,
@@ -383,13 +391,8 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
     }
     if (dense >= 0 && copy.from_stride != 0 && loop->dims[last] >= 4) {
         rt_loop nest = {.operands = 2};
-        for (int32_t i = 0; i < last; i++) {
-            int32_t axis = i < dense ? i : i < last - 1 ? i + 1 : dense;
-            nest.dims[nest.rank] = loop->dims[axis];
-            nest.strides[0][nest.rank] = loop->strides[0][axis];
-            nest.strides[1][nest.rank] = loop->strides[1][axis];
-            nest.rank++;
-        }
+        for (int32_t i = 0; i < last; i++)
+            move_dimension(loop, i < dense ? i : i < last - 1 ? i + 1 : dense, &nest);
         copy.to_across = loop->strides[0][dense];
         copy.inner = loop->dims[last];
         row = size == 1   ? tile_uint8_t
@@ -398,6 +401,16 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
               : size == 8 ? tile_uint64_t
                           : tile_element16;
         rt_loop_run(&nest, threads, copy.inner, row, &copy);
+        return;
+    }
+    /* Too narrow for tiles: the long rows of the source are spread. */
+    if (dense >= 0 && copy.from_stride != 0) {
+        rt_loop nest = {.operands = 2};
+        for (int32_t i = 0; i <= last; i++)
+            move_dimension(loop, i < dense ? i : i < last ? i + 1 : dense, &nest);
+        copy.to_stride = loop->strides[0][dense];
+        copy.from_stride = 1;
+        rt_loop_run(&nest, threads, 1, row, &copy);
         return;
     }
     rt_loop_run(loop, threads, 1, row, &copy);

@@ -107,9 +107,7 @@ static int64_t column_major_index(const pool *shape, int64_t index) {
 
 /* What is told of the element that was found in a map; -1: there is none. */
 static int64_t index_in_tensor(const pool *shape, int64_t map, int64_t found) {
-    const int64_t index = found < 0             ? 0
-                          : shape->column_major ? column_major_index(shape, found)
-                                                : found;
+    const int64_t index = found < 0 ? 0 : shape->column_major ? column_major_index(shape, found) : found;
     return map * shape->input_size + index;
 }
 
@@ -166,12 +164,12 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
     for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
         for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
-            const int64_t line = plane * shape->input[1] + y * shape->stride[1] - shape->before[1] +
-                                 ky * shape->dilation[1];
+            const int64_t line =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
             for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
                 const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
-                const int64_t first = line * shape->input[2] + low * stride + kx * shape->dilation[2] -
-                                      shape->before[2];
+                const int64_t first =
+                    line * shape->input[2] + low * stride + kx * shape->dilation[2] - shape->before[2];
                 if (count <= 0) continue;
                 if (indices) maximum_row_indices(x + first, stride, to + low, indices + low, first, count);
                 else if (shape->maximum) maximum_row(x + first, stride, to + low, count);

@@ -212,7 +212,8 @@ static void nearest_row(size_t element, const void *from, const int32_t *indices
         NEAREST_ROW(uint64_t);
     default:
         for (int64_t x = 0; x < width; x++)
-            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)indices[x] * element, element);
+            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)indices[x] * element,
+                   element);
     }
 }
 
@@ -388,8 +389,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->all_taps = taps;
     state->by_rows = state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
                      (state->taps == 1 || state->dtype == OP_FLOAT);
-    prepared->scratch_bytes = taps * sizeof(tap) +
-                              (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
+    prepared->scratch_bytes =
+        taps * sizeof(tap) + (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
     prepared->state = state;
     prepared->run = run;
     return BASE_OK;
