@@ -16,7 +16,7 @@
  *
  * An open first extent (the number of images) is no obstacle: what a kernel accepts in these layouts follows from the
  * others. Kernels are asked about some number of images; convolutions pack their weights for one image, and convolve each
- * by itself.
+ * by itself. Nor are open extents of the rows of products with constant weights: these are packed for blocks of rows.
  *
  * Interface values stay plain: parameters, results of all graphs, inputs of control nodes.
  *
@@ -152,12 +152,43 @@ static bool images_are_open(layouter *l, const ir_node *node) {
     return ir_node_call(node, &l->arena, &call) && only_images_open(&call, &symbol);
 }
 
-/* The node's attributes, with the one that lets its kernel work on each image by itself; false where it cannot. */
-static bool separate_images(layouter *l, const ir_node *node, op_attributes *attributes) {
-    const op_attribute attribute = {
-        .name = "ouro.each_image", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+/* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
+static bool may_change(const ir_node *node, const op_shape *shape) {
+    const ir_node *owner = node->graph->owner;
+    while (owner && owner->code != OP_LOOP) owner = owner->graph->owner;
+    for (int32_t i = 0; owner && i < shape->rank; i++)
+        if (shape->dims[i] == OP_DIM_UNKNOWN) return true;
+    return false;
+}
+
+/* A product of rows, however many they are, with constant weights. */
+static bool rows_are_open(const ir_node *node) {
+    size_t count;
+    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1), *bias = ir_input(node, 2);
+    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || !x || !weights || !weights->constant)
+        return false;
+    const op_shape *shape = &x->type.shape;
+    int64_t elements, columns;
+    if (shape->rank < 2 || weights->type.shape.rank != 2 || !op_shape_known(&weights->type.shape))
+        return false;
+    columns = weights->type.shape.dims[op_attribute_integer(&node->attributes, "transB", 0) ? 0 : 1];
+    return shape->dims[shape->rank - 1] >= 0 && !may_change(node, shape) &&
+           !op_attribute_integer(&node->attributes, "transA", 0) &&
+           !op_attribute_integers(&node->attributes, "ouro.left", &count) &&
+           !op_attribute_integers(&node->attributes, "ouro.right", &count) &&
+           (!bias || (op_shape_elements(&bias->type.shape, &elements) && elements == columns));
+}
+
+/* The node's attributes, with the one that lets its kernel work on each image or on some rows by themselves; false where
+ * it cannot. */
+static bool separate(layouter *l, const ir_node *node, op_attributes *attributes) {
+    const op_attribute attribute = {.name = rows_are_open(node) ? "ouro.row_blocks" : "ouro.each_image",
+                                    .kind = OP_ATTRIBUTE_INT,
+                                    .count = 1,
+                                    .as.integer = 1};
+    const char *found = strstr(op_row_of(node->code)->attributes, attribute.name);
     *attributes = node->attributes;
-    return strstr(op_row_of(node->code)->attributes, "ouro.each_image:") &&
+    return found && found[strlen(attribute.name)] == ':' &&
            ir_attribute_set(l->module, attributes, &attribute);
 }
 
@@ -224,7 +255,7 @@ static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
 
 static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *granted) {
     const op_attributes before = node->attributes;
-    if (open && !separate_images(l, node, &node->attributes)) {
+    if (open && !separate(l, node, &node->attributes)) {
         node->attributes = before;
         return BASE_OK;
     }
@@ -281,7 +312,8 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
         bool done = false;
         if (node->code == OP_REORDER) continue;
         bool control = op_row_of(node->code)->flags & OP_FLAG_GRAPHS;
-        const bool open = !control && !shapes_known(node) && images_are_open(l, node);
+        const bool open =
+            !control && !shapes_known(node) && (images_are_open(l, node) || rows_are_open(node));
         if (!control && node->output_count && (open || shapes_known(node))) {
             status = grant_wish(l, node, open, &done);
             if (status == BASE_OK && !done) status = follow(l, node, &done);

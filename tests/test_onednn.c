@@ -50,6 +50,16 @@ static void *read_only(const void *data, size_t bytes) {
     return mapping;
 }
 
+/* How many kernels oneDNN has for what it is asked depends on the machine; the numbers that are expected are those of one
+ * with AVX-512. (ONEDNN_MAX_CPU_ISA=AVX2, say, shows how it is without.) */
+static bool takes_most(void) {
+    return strstr(rt_machine_describe(false, (char[64]){0}, 64), "avx512") != NULL;
+}
+
+static void expect_taken(int taken, int least, int of) {
+    if (taken < least && takes_most()) fail_msg("only %d of %d were taken", taken, of);
+}
+
 /* Runs the application on its oneDNN kernel and compares with the portable one. False where oneDNN does not
  * take it. */
 static bool check(application *app, const char *onednn, const char *portable, const trial *how) {
@@ -228,7 +238,7 @@ static void test_convolution(void **state) {
         application_free(&app);
     }
     /* oneDNN takes nearly all of them in the layouts that it prefers. */
-    if (taken[1] < 290) fail_msg("only %d of 300 were taken", taken[1]);
+    expect_taken(taken[1], 290, 300);
 }
 
 static void test_transposed_convolution(void **state) {
@@ -275,7 +285,7 @@ static void test_transposed_convolution(void **state) {
         application_free(&app);
     }
     /* The others have groups or padding for which oneDNN has only its reference. */
-    if (taken[1] < 110) fail_msg("only %d of 200 were taken", taken[1]);
+    expect_taken(taken[1], 110, 200);
 }
 
 static void test_packed_elsewhere(void **state) {
@@ -359,7 +369,7 @@ static void test_pool(void **state) {
         if (round % 4 == 1) application_integer(&app, "count_include_pad", 1);
         taken += check_layouts(&app, "onednn.pool", "portable.pool", round);
     }
-    if (taken < 500) fail_msg("only %d of 800 were taken", taken);
+    expect_taken(taken, 500, 800);
 }
 
 static void test_global_pool(void **state) {
@@ -372,7 +382,7 @@ static void test_global_pool(void **state) {
         application_random(&app, OP_FLOAT, 4, DIMS(2, 3 * (int64_t)round, 7, (int64_t)round), &seed);
         taken += check_layouts(&app, "onednn.pool", "portable.pool", round);
     }
-    if (taken < 100) fail_msg("only %d of 160 were taken", taken);
+    expect_taken(taken, 100, 160);
 }
 
 static void test_normalization(void **state) {
@@ -429,7 +439,7 @@ static void test_reorder(void **state) {
             }
         }
     }
-    if (taken < 60) fail_msg("only %d were taken", taken);
+    expect_taken(taken, 60, 60);
 }
 
 /* ---- matrix products ----------------------------------------------------------------------------------- */
@@ -460,8 +470,34 @@ static void test_matmul(void **state) {
                              round % 2 ? (const int64_t[]){0, 2, 3, 1} : (const int64_t[]){0, 2, 1, 3});
         turned += check_products(&app, "onednn.matmul", "portable.matmul", round);
     }
-    if (taken < 120) fail_msg("only %d of 240 were taken", taken);
-    if (turned < 80) fail_msg("only %d of 240 were taken in another order", turned);
+    expect_taken(taken, 120, 240);
+    expect_taken(turned, 80, 240);
+}
+
+/* Rows in blocks, as where their number was open when the weights were packed. */
+static void test_row_blocks(void **state) {
+    (void)state;
+    int taken = 0;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 27644437;
+        const int64_t rows = round % 6 ? random_range(&seed, 1, 200) : 64 * random_range(&seed, 1, 3);
+        const int64_t depth = random_range(&seed, 20, 200), columns = random_range(&seed, 20, 150);
+        const bool gemm = round % 3 == 0, turned = gemm && round % 2;
+        application app;
+        application_init(&app, gemm ? OP_GEMM : OP_MATMUL);
+        if (gemm) application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
+        else application_random(&app, OP_FLOAT, 3, DIMS(1, rows, depth), &seed);
+        application_random(&app, OP_FLOAT, 2, DIMS(turned ? columns : depth, turned ? depth : columns),
+                           &seed);
+        if (round % 4 == 1) application_random(&app, OP_FLOAT, 1, DIMS(columns), &seed);
+        if (round % 4 == 2) application_random(&app, OP_FLOAT, 2, DIMS(1, columns), &seed);
+        if (turned) application_integer(&app, "transB", 1);
+        if (round % 5 == 1) application_text(&app, "ouro.activation", "Relu");
+        application_integer(&app, "ouro.row_blocks", 1);
+        taken += check_products(&app, gemm ? "onednn.gemm" : "onednn.matmul",
+                                gemm ? "portable.gemm" : "portable.matmul", round);
+    }
+    expect_taken(taken, 120, 240);
 }
 
 static void test_gemm(void **state) {
@@ -479,7 +515,7 @@ static void test_gemm(void **state) {
         if (round % 5 == 0) application_text(&app, "ouro.activation", "Relu");
         taken += check_products(&app, "onednn.gemm", "portable.gemm", round);
     }
-    if (taken < 100) fail_msg("only %d of 320 were taken", taken);
+    expect_taken(taken, 100, 320);
 }
 
 /* ---- what the portable kernels do better ---------------------------------------------------------------- */
@@ -515,8 +551,8 @@ static void test_left_alone(void **state) {
                            DIMS(convolutions[i].maps, convolutions[i].channels, convolutions[i].points,
                                 convolutions[i].points),
                            &seed);
-        if (takes(&app, "onednn.convolution", convolutions[i].threads) != convolutions[i].taken)
-            fail_msg("convolution %zu", i);
+        const bool taken = takes(&app, "onednn.convolution", convolutions[i].threads);
+        if (taken != convolutions[i].taken && (taken || takes_most())) fail_msg("convolution %zu", i);
         application_free(&app);
     }
     for (int64_t columns = 1; columns <= 8; columns += 7) {
@@ -524,7 +560,7 @@ static void test_left_alone(void **state) {
         application_init(&app, OP_MATMUL);
         application_random(&app, OP_FLOAT, 2, DIMS(300, 200), &seed);
         application_random(&app, OP_FLOAT, 2, DIMS(200, columns), &seed);
-        assert_int_equal(takes(&app, "onednn.matmul", 1), columns > 1);
+        assert_int_equal(takes(&app, "onednn.matmul", 1), columns > 1 && takes_most());
         application_free(&app);
     }
 }
@@ -591,8 +627,7 @@ static void test_recurrent(void **state) {
         application_free(&app);
     }
     /* oneDNN has these primitives on some machines only; there it takes nearly all. */
-    if (strstr(rt_machine_describe(false, (char[64]){0}, 64), "avx512") && taken < 180)
-        fail_msg("only %d of 240 were taken", taken);
+    expect_taken(taken, 180, 240);
 }
 
 /* What the primitive is not for stays with the portable kernel. */
@@ -637,7 +672,10 @@ static void *run_beside(void *failures) {
     application_random(&app, OP_FLOAT, 2, DIMS(64, 48), &seed);
     const rt_environment environment = {.threads = 1};
     const rt_kernel *kernel = rt_kernel_find("onednn.matmul");
-    if (application_infer(&app) != BASE_OK || !kernel->accepts(&app.call, &environment)) return failures;
+    if (application_infer(&app) != BASE_OK || !kernel->accepts(&app.call, &environment)) {
+        application_free(&app);
+        return takes_most() ? failures : NULL;
+    }
     float *first = application_memory(&app, 20 * 48 * sizeof(float)),
           *again = application_memory(&app, 20 * 48 * sizeof(float));
     rt_prepared prepared;
@@ -679,20 +717,15 @@ static void test_counter(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_counter),
-                                       cmocka_unit_test(test_side_by_side),
-                                       cmocka_unit_test(test_convolution),
-                                       cmocka_unit_test(test_transposed_convolution),
-                                       cmocka_unit_test(test_packed_elsewhere),
-                                       cmocka_unit_test(test_pool),
-                                       cmocka_unit_test(test_global_pool),
-                                       cmocka_unit_test(test_normalization),
-                                       cmocka_unit_test(test_reorder),
-                                       cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_gemm),
-                                       cmocka_unit_test(test_left_alone),
-                                       cmocka_unit_test(test_recurrent),
-                                       cmocka_unit_test(test_recurrent_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counter),          cmocka_unit_test(test_side_by_side),
+        cmocka_unit_test(test_convolution),      cmocka_unit_test(test_transposed_convolution),
+        cmocka_unit_test(test_packed_elsewhere), cmocka_unit_test(test_pool),
+        cmocka_unit_test(test_global_pool),      cmocka_unit_test(test_normalization),
+        cmocka_unit_test(test_reorder),          cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_row_blocks),       cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_left_alone),       cmocka_unit_test(test_recurrent),
+        cmocka_unit_test(test_recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 

@@ -282,7 +282,7 @@ static void images_may_be_any_number(void **state) {
     }
 }
 
-/* How many convolutions give blocks. */
+/* How many convolutions give blocks, and how many inputs are packed. */
 static int count_blocked(const char *text) {
     size_t size;
     plan of;
@@ -296,6 +296,10 @@ static int count_blocked(const char *text) {
         const op_code code = plan_node_code(&of, node);
         if (code == OP_CONV || code == OP_CONV_TRANSPOSE)
             blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_PLAIN;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const uint32_t slot = of.slots[node->inputs + i];
+            blocked += slot != PLAN_ABSENT && of.tensors[slot].layout == OP_LAYOUT_PACKED;
+        }
     }
     plan_close(&of);
     free(bytes);
@@ -309,6 +313,73 @@ static void images_lie_in_blocks(void **state) {
     assert_int_equal(count_blocked(images_text("N")), known);
 }
 
+/* ---- open numbers of rows ------------------------------------------------------------------------------- */
+
+enum { DEPTH = 48, COLUMNS = 40, MOST_ROWS = 150 };
+
+/* [n, s, 48] by [48, 40], and [m, 48] by the transposed [40, 48], with a bias each. */
+static char *rows_text(const char *n, const char *s, const char *m) {
+    enum { CAPACITY = 60000 };
+    static char text[CAPACITY];
+    size_t used = append(text, 0, CAPACITY, "module \"rows\" {\n%s",
+                         *n == 'N' ? "  symbol N\n  symbol S\n  symbol M\n" : "");
+    used = append_constant(text, used, CAPACITY, "w", "48,40", DEPTH * COLUMNS, 7);
+    used = append_constant(text, used, CAPACITY, "v", "40,48", DEPTH * COLUMNS, 5);
+    used = append_constant(text, used, CAPACITY, "b", "40", COLUMNS, 3);
+    append(text, used, CAPACITY,
+           "  graph main(%%x: float32[%s,%s,48], %%z: float32[%s,48]) {\n"
+           "    %%p: float32[%s,%s,40] = MatMul(%%x, %%w)\n    %%y: float32[%s,%s,40] = Add(%%p, %%b)\n"
+           "    %%g: float32[%s,40] = Gemm(%%z, %%v, %%b) {alpha = 0.5, transB = 1}\n    yield %%y, %%g\n  "
+           "}\n}\n",
+           n, s, m, n, s, n, s, m);
+    return text;
+}
+
+static void expect_rows(const float *got, const float *x, int rows, bool turned, float alpha) {
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < COLUMNS; c++) {
+            double sum = 0;
+            for (int k = 0; k < DEPTH; k++) {
+                const int at = turned ? c * DEPTH + k : k * COLUMNS + c;
+                sum += (double)x[r * DEPTH + k] * 0.01 * ((at * (turned ? 5 : 7)) % 19 - 9);
+            }
+            sum = (double)alpha * sum + 0.01 * ((c * 3) % 19 - 9);
+            if (!(fabs((double)got[r * COLUMNS + c] - sum) <= 1e-4 * (1 + fabs(sum))))
+                fail_msg("row %d of %d, column %d: %g, expected %g", r, rows, c, (double)got[r * COLUMNS + c],
+                         sum);
+        }
+    }
+}
+
+static void rows_may_be_any_number(void **state) {
+    (void)state;
+    static float x[MOST_ROWS * DEPTH];
+    for (int i = 0; i < MOST_ROWS * DEPTH; i++) x[i] = 0.1f * (float)((i * 31) % 41 - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session on;
+        support_session_open_on(&on, rows_text("N", "S", "M"), form % 2, 1 + form / 2);
+        for (int m = 0; m <= MOST_ROWS; m += 1 + m / 20) {
+            const int n = m % 4, s = m / 4;
+            bind(&on, 0, x, (size_t)(n * s * DEPTH) * 4, 3, n, s, DEPTH);
+            bind(&on, 1, x, (size_t)(m * DEPTH) * 4, 2, m, DEPTH);
+            support_run(&on);
+            expect_rows(output(&on, 0, (size_t)(n * s * COLUMNS)), x, n * s, false, 1);
+            expect_rows(output(&on, 1, (size_t)(m * COLUMNS)), x, m, true, 0.5f);
+            if (!allocations_are_counted()) continue;
+            const size_t before = allocations_count();
+            assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+            assert_int_equal(allocations_count() - before, 0);
+        }
+        support_session_close(&on);
+    }
+}
+
+static void weights_of_rows_are_packed(void **state) {
+    (void)state;
+    const int known = count_blocked(rows_text("2", "50", "64"));
+    assert_int_equal(count_blocked(rows_text("N", "S", "M")), known);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tensors_share_what_the_shapes_allow),
@@ -317,6 +388,8 @@ int main(void) {
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
         cmocka_unit_test(images_may_be_any_number),
         cmocka_unit_test(images_lie_in_blocks),
+        cmocka_unit_test(rows_may_be_any_number),
+        cmocka_unit_test(weights_of_rows_are_packed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,12 +4,17 @@
  * alpha on the way; a bias that must be scaled by beta likewise. Products of few rows with a matrix that is
  * not packed, and products with one column, stay with the portable kernel, which reads the matrix just once where it
  * lies; so do small ones, which would spend their time on the way in.
+ *
+ * Where the number of rows is open when the weights are packed (ouro.row_blocks), they are packed for a block of rows,
+ * which is how they are for any number; then as many blocks are multiplied as there are, and what is left over by a
+ * block of the next power of two, of which the first rows may have been in a block before. A run with another number of
+ * rows needs one other primitive at most, and all there can be are few.
  */
 #include "runtime/kernels/product.h"
 #include "runtime/onednn/primitive.h"
 #include <string.h>
 
-enum { FEW_ROWS = 4, SMALL_WORK = 16384, IN_CACHE = 1 << 18 /* elements */ };
+enum { FEW_ROWS = 4, SMALL_WORK = 16384, IN_CACHE = 1 << 18 /* elements */, BLOCK_ROWS = 64 };
 
 typedef enum addend_form { ADDEND_NONE, ADDEND_BIAS, ADDEND_MATRIX, ADDEND_OTHER } addend_form;
 
@@ -19,11 +24,59 @@ typedef struct matrices {
     int64_t addend_count;
 } matrices;
 
-typedef struct state {
+/* Some rows of a product. */
+typedef struct block {
     rt_primitive primitive;
+    int64_t rows;
+} block;
+
+typedef struct state {
+    block whole, rest;   /* rest: where rows are left over */
+    int64_t times;       /* as often as `whole` is run */
+    int64_t rows;        /* in all */
+    size_t a_row, y_row; /* bytes */
     bool bias, sum;
     size_t sum_bytes;
 } state;
+
+/* The application as a primitive sees it: with ouro.row_blocks, it has so many rows. */
+typedef struct part {
+    op_call call;
+    op_tensor inputs[3], output;
+} part;
+
+static bool in_blocks(const op_call *call) {
+    return op_attribute_integer(&call->attributes, "ouro.row_blocks", 0) != 0;
+}
+
+/* NULL: these are no rows that could be taken apart. */
+static const op_call *some_rows(const op_call *call, int64_t rows, part *to) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape;
+    size_t count;
+    int64_t elements;
+    if (!in_blocks(call)) return call;
+    if (call->input_count > 3 || x->rank < 2 || weights->rank != 2 ||
+        op_attribute_integers(&call->attributes, "ouro.left", &count) ||
+        op_attribute_integers(&call->attributes, "ouro.right", &count) ||
+        op_attribute_integer(&call->attributes, "transA", 0))
+        return NULL;
+    const bool turned = op_attribute_integer(&call->attributes, "transB", 0) != 0;
+    const int64_t depth = weights->dims[turned ? 1 : 0], columns = weights->dims[turned ? 0 : 1];
+    if (depth < 0 || columns < 0 || x->dims[x->rank - 1] != depth) return NULL;
+    to->call = *call;
+    memcpy(to->inputs, call->inputs, call->input_count * sizeof *to->inputs);
+    to->output = call->outputs[0];
+    to->inputs[0].type.shape = (op_shape){.rank = 2, .dims = {rows, depth}};
+    to->output.type.shape = (op_shape){.rank = 2, .dims = {rows, columns}};
+    if (op_input_present(call, 2)) {
+        op_shape *bias = &to->inputs[2].type.shape;
+        if (!op_shape_elements(bias, &elements) || elements != columns) return NULL;
+        *bias = (op_shape){.rank = 1, .dims = {columns}};
+    }
+    to->call.inputs = to->inputs;
+    to->call.outputs = &to->output;
+    return &to->call;
+}
 
 /* Reads the application; false where it is none of ours. */
 static bool read_matrices(const op_call *call, matrices *read) {
@@ -118,10 +171,12 @@ static bool is_packed(const op_call *call, uint32_t input) {
     return op_input_present(call, input) && call->inputs[input].type.layout == OP_LAYOUT_PACKED;
 }
 
-static bool accepts(const op_call *call, const rt_environment *environment) {
+static bool accepts(const op_call *given, const rt_environment *environment) {
+    part some;
+    const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
     rt_descriptor open;
-    if (!read_matrices(call, &read)) return false;
+    if (!call || !read_matrices(call, &read) || (call != given && read.addend == ADDEND_MATRIX)) return false;
     const rt_product *product = &read.product;
     const bool packed = is_packed(call, 1), scaled = is_packed(call, 2);
     for (uint32_t i = 0; i < call->input_count; i++) {
@@ -141,10 +196,12 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     return true;
 }
 
-static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
+    part some;
+    const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
     rt_descriptor open;
-    if (!read_matrices(call, &read)) return false;
+    if (!call || !read_matrices(call, &read)) return false;
     const rt_product *product = &read.product;
     const bool scale = read.addend == ADDEND_BIAS && product->beta != 1;
     if (!call->inputs[1].data || product->batch_rank != 0 || (scale && !call->inputs[2].data)) return false;
@@ -173,12 +230,14 @@ static base_status check_packed(const op_call *call, const rt_descriptor *open, 
                      call->inputs[1].type.packed_bytes, bytes);
 }
 
-static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *plain, void *packed, base_report *report) {
+    part some;
+    const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
     rt_descriptor open;
     dnnl_memory_desc_t from;
-    if (!read_matrices(call, &read))
+    if (!call || !read_matrices(call, &read))
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
     if (input == 2 && read.addend == ADDEND_BIAS) {
         for (int64_t i = 0; i < read.product.columns; i++) {
@@ -199,38 +258,48 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     return status;
 }
 
+static base_status run_block(state *own, block *rows, int64_t first, const op_tensor *inputs,
+                             op_tensor *outputs, void *scratch, base_report *report) {
+    void *data[4] = {(char *)inputs[0].data + (size_t)first * own->a_row, inputs[1].data,
+                     (char *)outputs[0].data + (size_t)first * own->y_row, NULL};
+    if (own->bias) data[3] = inputs[2].data;
+    return rt_primitive_run(&rows->primitive, data, scratch, report);
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     state *own = prepared->state;
-    void *data[4] = {inputs[0].data, inputs[1].data, outputs[0].data, NULL};
-    if (own->bias) data[3] = inputs[2].data;
+    base_status status = BASE_OK;
     /* The sum adds to what is there already. */
     if (own->sum && inputs[2].data != outputs[0].data)
         memcpy(outputs[0].data, inputs[2].data, own->sum_bytes);
-    return rt_primitive_run(&own->primitive, data, scratch, report);
+    for (int64_t i = 0; i < own->times && status == BASE_OK; i++)
+        status = run_block(own, &own->whole, i * own->whole.rows, inputs, outputs, scratch, report);
+    if (status == BASE_OK && own->rest.rows)
+        status = run_block(own, &own->rest, own->rows - own->rest.rows, inputs, outputs, scratch, report);
+    return status;
 }
 
 static void release(rt_prepared *prepared) {
     state *own = prepared->state;
-    if (own) rt_primitive_close(&own->primitive);
+    if (!own) return;
+    rt_primitive_close(&own->whole.primitive);
+    rt_primitive_close(&own->rest.primitive);
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
-                           rt_prepared *prepared, base_report *report) {
-    state *own = BASE_NEW(arena, state);
+static base_status prepare_block(const op_call *call, const rt_environment *environment, state *own,
+                                 block *rows, base_report *report) {
     matrices read;
     rt_descriptor open;
-    if (!own) return base_fail_memory(report);
     if (!read_matrices(call, &read) || !make_descriptor(&read, environment, is_packed(call, 1), &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot run this product on this machine");
     }
-    prepared->state = own;
-    prepared->run = run;
+    rows->rows = read.product.rows;
     own->bias = read.addend == ADDEND_BIAS;
     own->sum = read.addend == ADDEND_MATRIX;
     own->sum_bytes = (size_t)read.addend_count * sizeof(float);
     base_status status = is_packed(call, 1) ? check_packed(call, &open, report) : BASE_OK;
-    rt_primitive *primitive = &own->primitive;
+    rt_primitive *primitive = &rows->primitive;
     static const struct {
         int argument;
         dnnl_query_t query;
@@ -249,8 +318,47 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         rt_describe_as(&shape, OP_LAYOUT_PLAIN, &bias);
         status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &bias, false, report);
     }
-    prepared->scratch_bytes = primitive->scratch_bytes;
     rt_descriptor_close(&open);
+    return status;
+}
+
+/* The rows in blocks: how they are cut follows from their number alone. */
+static base_status prepare_blocks(const op_call *given, const rt_environment *environment, state *own,
+                                  base_report *report) {
+    part some;
+    const op_shape *x = &given->inputs[0].type.shape;
+    const op_call *call = some_rows(given, BLOCK_ROWS, &some);
+    base_status status = BASE_OK;
+    if (!call) return base_fail(report, BASE_INVALID, "this product cannot be cut into rows");
+    own->rows = 1;
+    for (int32_t i = 0; i < x->rank - 1; i++) own->rows *= x->dims[i];
+    own->times = own->rows / BLOCK_ROWS;
+    own->a_row = (size_t)x->dims[x->rank - 1] * sizeof(float);
+    own->y_row = (size_t)some.output.type.shape.dims[1] * sizeof(float);
+    const int64_t left_over = own->rows % BLOCK_ROWS;
+    if (own->times) status = prepare_block(call, environment, own, &own->whole, report);
+    if (left_over == 0 || status != BASE_OK) return status;
+    int64_t rows = 1;
+    while (rows < left_over) rows *= 2;
+    if (rows > own->rows) rows = left_over; /* there is no block before */
+    return prepare_block(some_rows(given, rows, &some), environment, own, &own->rest, report);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    state *own = BASE_NEW(arena, state);
+    base_status status;
+    if (!own) return base_fail_memory(report);
+    prepared->state = own;
+    prepared->run = run;
+    if (in_blocks(call)) {
+        status = prepare_blocks(call, environment, own, report);
+    } else {
+        own->times = 1;
+        status = prepare_block(call, environment, own, &own->whole, report);
+    }
+    const size_t whole = own->whole.primitive.scratch_bytes, rest = own->rest.primitive.scratch_bytes;
+    prepared->scratch_bytes = whole > rest ? whole : rest;
     if (status != BASE_OK) release(prepared);
     return status;
 }
