@@ -55,12 +55,6 @@ static bool is_column(const op_call *call) {
     return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1;
 }
 
-/* Without AVX2, oneDNN's kernels load channels from where they lie with instructions that want multiples of 16 bytes. */
-static bool is_aligned(const op_shape *image, op_layout layout) {
-    return layout != OP_LAYOUT_NHWC || image->dims[1] % 4 == 0 ||
-           dnnl_get_effective_cpu_isa() >= dnnl_cpu_isa_avx2;
-}
-
 static void exchange(int64_t *height) {
     const int64_t width = height[1];
     height[1] = height[0];
@@ -131,7 +125,6 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     const op_shape x = lying(&call->inputs[0].type.shape, column),
                    y = lying(&call->outputs[0].type.shape, column);
     const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
-    if (!is_aligned(&x, from) || !is_aligned(&y, to)) return false;
     if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, from, to, packed, open);
     rt_activation activation;
     op_window window;
