@@ -6,6 +6,8 @@
 #include <math.h>
 #include <string.h>
 
+enum { FEW_WEIGHTS = 1 << 16 }; /* of a recurrence: a quarter of a megabyte */
+
 typedef enum activation_kind {
     ACTIVATION_RELU,
     ACTIVATION_TANH,
@@ -82,11 +84,64 @@ static rt_product recurrent_projection(const recurrent *k, op_dtype dtype, bool 
 static void pack_panels(const recurrent *k, const float *r, float *panels) {
     const int64_t n = k->hidden;
     for (int64_t g = 0; g < k->gates; g++, r += n * n) {
-        for (int64_t first = 0; first < n; first += RT_PANEL) {
-            for (int64_t depth = 0; depth < n; depth++) {
-                for (int64_t c = 0; c < RT_PANEL; c++)
-                    *panels++ = first + c < n ? r[(first + c) * n + depth] : 0;
+        for (int64_t first = 0; first < n; first += RT_PANEL, panels += n * RT_PANEL) {
+            /* Squares, so that rows are read as they lie. */
+            for (int64_t from = 0; from < n; from += RT_PANEL) {
+                const int64_t to = from + RT_PANEL < n ? from + RT_PANEL : n;
+                for (int64_t c = 0; c < RT_PANEL; c++) {
+                    for (int64_t depth = from; depth < to; depth++)
+                        panels[depth * RT_PANEL + c] = first + c < n ? r[(first + c) * n + depth] : 0;
+                }
             }
+        }
+    }
+}
+
+typedef float panel_lanes __attribute__((vector_size(RT_PANEL * sizeof(float)), may_alias));
+
+/* `count` panels from one on, of n rows each, times a vector: sums side by side, so that they need not wait for each other. */
+static inline __attribute__((always_inline)) void add_panels(float *y, const float *panels, const float *h,
+                                                             int64_t n, int64_t columns, const int count,
+                                                             bool add) {
+    panel_lanes sums[8] = {{0}}, lanes;
+    for (int64_t k = 0; k < n; k++) {
+        _Pragma("GCC unroll 8") for (int p = 0; p < count; p++) {
+            memcpy(&lanes, panels + (p * n + k) * RT_PANEL, sizeof lanes);
+            sums[p] += lanes * h[k];
+        }
+    }
+    for (int p = 0; p < count; p++) {
+        float parts[RT_PANEL];
+        memcpy(parts, &sums[p], sizeof parts);
+        for (int64_t c = 0; c < RT_PANEL && p * RT_PANEL + c < columns; c++)
+            y[p * RT_PANEL + c] = add ? y[p * RT_PANEL + c] + parts[c] : parts[c];
+    }
+}
+
+/* The number of panels is a constant to each. */
+#define PANELS(count)                                                                                        \
+    case count:                                                                                              \
+        add_panels(to, from, h, n, columns, count, add);                                                     \
+        break
+
+/* y (+)= R h, of a gate in panels: no sum goes across a vector. */
+RT_CLONES static void multiply_panels(float *y, const float *panels, const float *h, int64_t n, bool add,
+                                      bool back) {
+    enum { ABREAST = 8 };
+    const int64_t blocks = (n + ABREAST * RT_PANEL - 1) / (ABREAST * RT_PANEL);
+    for (int64_t i = 0; i < blocks; i++) {
+        const int64_t first = (back ? blocks - 1 - i : i) * ABREAST * RT_PANEL, columns = n - first;
+        const float *from = panels + first * n;
+        float *to = y + first;
+        switch (columns >= ABREAST * RT_PANEL ? ABREAST : (columns + RT_PANEL - 1) / RT_PANEL) {
+            PANELS(1);
+            PANELS(2);
+            PANELS(3);
+            PANELS(4);
+            PANELS(5);
+            PANELS(6);
+            PANELS(7);
+            PANELS(8);
         }
     }
 }
@@ -229,10 +284,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     base_status status = read_activations(call, k, report);
     if (status != BASE_OK) return status;
 
-    /* Panels pay where several sequences share them, over several steps. */
+    /* Panels pay where several sequences share them, over several steps; for a single one where they stay in the cache over
+     * more steps: what is too large for that costs its way in every time. */
     const bool half = rt_is_half(call->inputs[0].type.dtype);
     const op_dtype dtype = half ? OP_FLOAT : call->inputs[0].type.dtype;
-    const bool panels = dtype == OP_FLOAT && k->batch >= 2 && k->sequence >= 4;
+    const bool few = k->hidden * k->hidden * k->gates <= FEW_WEIGHTS;
+    const bool panels =
+        dtype == OP_FLOAT && k->sequence >= 4 && (k->batch >= 2 || (few && k->sequence >= 16));
     size_t wide, rows, elements, states, hidden = (size_t)k->hidden,
                                          padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     bool fits = base_size_multiply((size_t)k->gates, hidden, &wide) &&

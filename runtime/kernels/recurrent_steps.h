@@ -125,7 +125,9 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
                            int64_t count, REAL *c, int64_t c_row, bool add) {
     const int64_t n = d->k->hidden;
 #ifdef TILED
-    for (int64_t g = 0; d->panels && g < count; g++) {
+    for (int64_t g = 0; d->panels && rows == 1 && g < count; g++)
+        multiply_panels(c + g * n, d->panels + (first + g) * d->k->panel_floats, h, n, add, d->back);
+    for (int64_t g = 0; d->panels && rows > 1 && g < count; g++) {
         const rt_tiles tiles = {.rows = rows,
                                 .columns = n,
                                 .depth = n,
