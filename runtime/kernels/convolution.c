@@ -15,12 +15,17 @@
 
 enum { FEW_FILTERS = 4 };
 
+typedef struct convolution_part {
+    int64_t low, high;
+} convolution_part;
+
 typedef struct convolution {
     op_dtype dtype;
     int64_t batch, group, channels, filters; /* channels and filters of one group */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t input_size, output_size, kernel_size;
+    convolution_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
     bool bias, residual;
     rt_activation activation;
 } convolution;
@@ -54,41 +59,58 @@ static void gather_line(const convolution *shape, const float *x, int64_t k, int
     const float *channel = x + k / shape->kernel_size * shape->input_size;
     const int64_t width = shape->output[2], stride = shape->stride[2];
     const int64_t shift = tap_x * shape->dilation[2] - shape->before[2];
+    /* Positions [first, end) of a row see the input, the others padding. */
+    int64_t first = shift >= 0 ? 0 : -shift, end = shape->input[2] - shift <= 0 ? 0 : shape->input[2] - shift;
+    if (stride > 1) {
+        first = (first + stride - 1) / stride;
+        end = (end + stride - 1) / stride;
+    }
+    int64_t from = position % width, out_y = position / width % shape->output[1],
+            out_z = position / width / shape->output[1];
     while (count > 0) {
-        const int64_t from = position % width, row = position / width;
         const int64_t length = width - from < count ? width - from : count;
-        const int64_t in_y =
-            row % shape->output[1] * shape->stride[1] - shape->before[1] + tap_y * shape->dilation[1];
-        const int64_t in_z =
-            row / shape->output[1] * shape->stride[0] - shape->before[0] + tap_z * shape->dilation[0];
+        const int64_t in_y = out_y * shape->stride[1] - shape->before[1] + tap_y * shape->dilation[1];
+        const int64_t in_z = out_z * shape->stride[0] - shape->before[0] + tap_z * shape->dilation[0];
         if (in_y < 0 || in_y >= shape->input[1] || in_z < 0 || in_z >= shape->input[0]) {
             memset(line, 0, (size_t)length * sizeof(float));
         } else {
             const float *in = channel + (in_z * shape->input[1] + in_y) * shape->input[2];
-            /* Positions [low, high) of the row see the input, the others padding. */
-            int64_t low = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-            int64_t high = shape->input[2] - shift <= 0 ? 0 : (shape->input[2] - shift - 1) / stride + 1;
-            low = low < from ? from : low > from + length ? from + length : low;
-            high = high < low ? low : high > from + length ? from + length : high;
-            memset(line, 0, (size_t)(low - from) * sizeof(float));
+            int64_t low = first < from ? from : first > from + length ? from + length : first;
+            int64_t high = end < low ? low : end > from + length ? from + length : end;
+            for (int64_t i = from; i < low; i++) line[i - from] = 0;
             if (stride == 1) {
                 memcpy(line + (low - from), in + low + shift, (size_t)(high - low) * sizeof(float));
             } else {
                 for (int64_t i = low; i < high; i++) line[i - from] = in[i * stride + shift];
             }
-            memset(line + (high - from), 0, (size_t)(from + length - high) * sizeof(float));
+            for (int64_t i = high; i < from + length; i++) line[i - from] = 0;
         }
         line += length;
-        position += length;
         count -= length;
+        from = 0;
+        if (++out_y < shape->output[1]) continue;
+        out_y = 0;
+        out_z++;
     }
+}
+
+/* Each output sees the input at its own place, and nothing else: the matrix lies in X as it is. */
+static bool is_pointwise(const convolution *shape) {
+    bool pointwise = shape->kernel_size == 1;
+    for (int i = 0; i < 3; i++)
+        pointwise = pointwise && shape->stride[i] == 1 && shape->before[i] == 0 &&
+                    shape->input[i] == shape->output[i];
+    return pointwise;
 }
 
 static void gather_panels(const convolution *shape, const float *x, int64_t from, int64_t depth,
                           int64_t position, int64_t count, float *panels) {
     float line[RT_BLOCK_COLUMNS];
+    const bool pointwise = is_pointwise(shape);
     for (int64_t k = 0; k < depth; k++) {
-        gather_line(shape, x, from + k, position, count, line);
+        if (pointwise)
+            memcpy(line, x + (from + k) * shape->input_size + position, (size_t)count * sizeof *line);
+        else gather_line(shape, x, from + k, position, count, line);
         for (int64_t i = count; i < RT_BLOCK_COLUMNS && i % RT_PANEL; i++) line[i] = 0;
         for (int64_t first = 0; first < count; first += RT_PANEL) {
             memcpy(panels + first * depth + k * RT_PANEL, line + first, RT_PANEL * sizeof(float));
@@ -160,25 +182,18 @@ static void products_member(void *context, int member, int members) {
 
 /* ---- float: few filters a group ------------------------------------------------------------------------ */
 
-/* y[i] += weight * x[i * stride] */
-RT_CLONES static void add_row(float *restrict y, const float *restrict x, int64_t count, int64_t stride,
-                              float weight) {
-    if (stride == 1) {
-        for (int64_t i = 0; i < count; i++) y[i] += weight * x[i];
-    } else if (stride == 2) {
-        for (int64_t i = 0; i < count; i++) y[i] += weight * x[2 * i];
-    } else {
-        for (int64_t i = 0; i < count; i++) y[i] += weight * x[stride * i];
+/* y[i] += weight * x[i * stride], in so many rows */
+RT_CLONES static void add_rows(float *restrict y, int64_t y_row, const float *restrict x, int64_t x_row,
+                               int64_t rows, int64_t count, int64_t stride, float weight) {
+    for (int64_t row = 0; row < rows; row++, y += y_row, x += x_row) {
+        if (stride == 1) {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[i];
+        } else if (stride == 2) {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[2 * i];
+        } else {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[stride * i];
+        }
     }
-}
-
-/* The range of output positions at which a window element lies inside of the input. */
-static void inside(const convolution *shape, int dimension, int64_t tap, int64_t *low, int64_t *high) {
-    const int64_t shift = tap * shape->dilation[dimension] - shape->before[dimension];
-    const int64_t stride = shape->stride[dimension], rest = shape->input[dimension] - shift;
-    *low = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-    *high = rest <= 0 ? 0 : (rest - 1) / stride + 1;
-    if (*high > shape->output[dimension]) *high = shape->output[dimension];
 }
 
 /* Adds one channel of the input, seen through one kernel, to one map of the output. */
@@ -188,18 +203,18 @@ static void add_channel(const convolution *shape, const float *x, const float *w
                                  tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
         int64_t low[3], high[3], start[3];
         for (int i = 0; i < 3; i++) {
-            inside(shape, i, taps[i], &low[i], &high[i]);
+            low[i] = shape->inside[i][taps[i]].low;
+            high[i] = shape->inside[i][taps[i]].high;
             start[i] = taps[i] * shape->dilation[i] - shape->before[i];
         }
-        if (low[2] >= high[2]) continue;
+        if (low[1] >= high[1] || low[2] >= high[2]) continue;
+        const int64_t iy = low[1] * shape->stride[1] + start[1], ix = low[2] * shape->stride[2] + start[2];
         for (int64_t oz = low[0]; oz < high[0]; oz++) {
-            for (int64_t oy = low[1]; oy < high[1]; oy++) {
-                const int64_t iz = oz * shape->stride[0] + start[0], iy = oy * shape->stride[1] + start[1];
-                const float *in = x + (iz * shape->input[1] + iy) * shape->input[2];
-                float *out = y + (oz * shape->output[1] + oy) * shape->output[2];
-                add_row(out + low[2], in + low[2] * shape->stride[2] + start[2], high[2] - low[2],
-                        shape->stride[2], weights[tap]);
-            }
+            const int64_t iz = oz * shape->stride[0] + start[0];
+            add_rows(y + (oz * shape->output[1] + low[1]) * shape->output[2] + low[2], shape->output[2],
+                     x + (iz * shape->input[1] + iy) * shape->input[2] + ix,
+                     shape->stride[1] * shape->input[2], high[1] - low[1], high[2] - low[2], shape->stride[2],
+                     weights[tap]);
         }
     }
 }
@@ -307,6 +322,23 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* False when memory runs out. */
+static bool find_parts(convolution *shape, base_arena *arena) {
+    for (int d = 0; d < 3; d++) {
+        const int64_t stride = shape->stride[d];
+        shape->inside[d] = BASE_ARRAY(arena, convolution_part, (size_t)shape->kernel[d]);
+        if (!shape->inside[d]) return false;
+        for (int64_t k = 0; k < shape->kernel[d]; k++) {
+            const int64_t shift = k * shape->dilation[d] - shape->before[d], rest = shape->input[d] - shift;
+            convolution_part *part = &shape->inside[d][k];
+            part->low = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
+            part->high = rest <= 0 ? 0 : (rest - 1) / stride + 1;
+            if (part->high > shape->output[d]) part->high = shape->output[d];
+        }
+    }
+    return true;
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape;
@@ -339,6 +371,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     if (shape->input_size == 0) shape->channels = 0; /* nothing but padding is to be seen */
     rt_activation_read(&call->attributes, &shape->activation);
+    if (!find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     if (shape->dtype == OP_FLOAT && shape->filters >= FEW_FILTERS) {
