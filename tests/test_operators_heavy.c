@@ -34,6 +34,18 @@ static geometry random_geometry(uint64_t *seed) {
     return shape;
 }
 
+/* Few outputs of many channels, enough of them for several threads. */
+static void make_narrow(geometry *shape, uint64_t *seed) {
+    shape->channels = shape->group * random_range(seed, 20, 60);
+    shape->filters = shape->group * random_range(seed, 4, 120);
+    for (int i = 0; i < shape->rank; i++) {
+        const int64_t extent = (shape->kernel[i] - 1) * shape->dilation[i] + 1;
+        shape->before[i] = random_range(seed, 0, extent > 1);
+        shape->after[i] = random_range(seed, 0, extent > 1);
+        shape->input[i] = extent + random_range(seed, 0, shape->rank == 1 ? 5 : 1);
+    }
+}
+
 /* An image without elements along one axis, and enough padding for the window. */
 static void make_empty(geometry *shape, int axis) {
     const int64_t extent = (shape->kernel[axis] - 1) * shape->dilation[axis] + 1;
@@ -114,10 +126,11 @@ static bool next_position(const op_shape *shape, int64_t *n, int64_t *c, int64_t
 static void test_convolution(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
-    for (uint64_t round = 1; round <= 90; round++) {
+    for (uint64_t round = 1; round <= 140; round++) {
         uint64_t seed = round * 7919;
         geometry shape = random_geometry(&seed);
         const op_dtype dtype = dtypes[round % 6];
+        if (round > 90) make_narrow(&shape, &seed);
         if (round % 7 == 3) make_empty(&shape, (int)(round % (uint64_t)shape.rank));
         application app;
         add_convolution(&app, dtype, &shape, round % 2, &seed);
@@ -137,11 +150,12 @@ static void test_convolution(void **state) {
 static void test_convolution_fused(void **state) {
     (void)state;
     static const char *const names[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh"};
-    for (uint64_t round = 1; round <= 48; round++) {
+    for (uint64_t round = 1; round <= 96; round++) {
         uint64_t seed = round;
+        const bool narrow = round > 48; /* 2 x 3 outputs of many channels */
         geometry shape = {.rank = 2,
                           .batch = 2,
-                          .channels = 6,
+                          .channels = narrow ? 24 : 6,
                           .filters = round % 4 == 0 ? 2 : 22,
                           .group = round % 4 == 1 ? 2 : 1,
                           .input = {9, 31},
@@ -150,11 +164,12 @@ static void test_convolution_fused(void **state) {
                           .dilation = {1, 1},
                           .before = {1, 1},
                           .after = {1, 1}};
+        if (narrow) memcpy(shape.input, (int64_t[]){2, 3}, 2 * sizeof *shape.input);
         const char *name = names[round % 6];
         const op_dtype dtype = round % 5 == 0 ? OP_DOUBLE : OP_FLOAT;
         application app;
         add_convolution(&app, dtype, &shape, true, &seed);
-        application_random(&app, dtype, 4, DIMS(2, shape.filters, 9, 31), &seed);
+        application_random(&app, dtype, 4, DIMS(2, shape.filters, shape.input[0], shape.input[1]), &seed);
         if (*name) application_text(&app, "ouro.activation", name);
         if (round % 6 == 2) application_real(&app, "ouro.alpha", 0.25f);
         if (round % 6 == 3) {

@@ -2,7 +2,8 @@
  * float.
  *
  * In float, the input is gathered (im2col) a block at a time into the panels of a matrix product: rows are
- * the filters of a group, columns output positions, the depth channels times window. Groups of few filters
+ * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
+ * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
  * (depthwise convolution) add whole output rows instead, one window element after the other. The other types
  * go through one plain loop in double.
  *
@@ -13,7 +14,7 @@
 #include "runtime/kernels/product.h"
 #include <string.h>
 
-enum { FEW_FILTERS = 4 };
+enum { FEW_FILTERS = 4, FEW_OUTPUTS = 8, SHORT_DEPTH = 64 };
 
 typedef struct convolution_part {
     int64_t low, high;
@@ -244,6 +245,71 @@ static void maps_member(void *context, int member, int members) {
     }
 }
 
+/* ---- float: few outputs -------------------------------------------------------------------------------- */
+
+static bool has_few_outputs(const convolution *shape) {
+    return shape->output_size <= FEW_OUTPUTS && shape->channels * shape->kernel_size >= SHORT_DEPTH;
+}
+
+/* Of one thread; false where they are too large to count. */
+static bool windows_bytes(const convolution *shape, size_t *bytes) {
+    return base_size_multiply((size_t)(shape->channels * shape->kernel_size), (size_t)shape->output_size,
+                              bytes) &&
+           base_size_multiply(*bytes, sizeof(float), bytes) && base_size_align(*bytes, RT_ALIGNMENT, bytes);
+}
+
+/* What an output position sees, in the order of a filter's weights. */
+static void gather_window(const convolution *shape, const float *x, int64_t position, float *window) {
+    const int64_t at[3] = {position / shape->output[2] / shape->output[1],
+                           position / shape->output[2] % shape->output[1], position % shape->output[2]};
+    int64_t start[3];
+    for (int i = 0; i < 3; i++) start[i] = at[i] * shape->stride[i] - shape->before[i];
+    for (int64_t channel = 0; channel < shape->channels; channel++, x += shape->input_size) {
+        for (int64_t kz = 0; kz < shape->kernel[0]; kz++) {
+            const int64_t iz = start[0] + kz * shape->dilation[0];
+            for (int64_t ky = 0; ky < shape->kernel[1]; ky++) {
+                const int64_t iy = start[1] + ky * shape->dilation[1];
+                const bool seen = iz >= 0 && iz < shape->input[0] && iy >= 0 && iy < shape->input[1];
+                const int64_t line = (iz * shape->input[1] + iy) * shape->input[2];
+                for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                    const int64_t ix = start[2] + kx * shape->dilation[2];
+                    *window++ = seen && ix >= 0 && ix < shape->input[2] ? x[line + ix] : 0;
+                }
+            }
+        }
+    }
+}
+
+static void windows_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t depth = shape->channels * shape->kernel_size, outputs = shape->output_size;
+    const int64_t each = (shape->filters + members - 1) / members, from = member * each;
+    const int64_t filters = shape->filters - from < each ? shape->filters - from : each;
+    size_t bytes = 0;
+    (void)windows_bytes(shape, &bytes);
+    float *windows = (float *)(void *)(job->scratch + (size_t)member * bytes);
+    for (int64_t part = 0; filters > 0 && part < shape->batch * shape->group; part++) {
+        const float *x = (const float *)job->x + part * shape->channels * shape->input_size;
+        const int64_t first = part % shape->group * shape->filters + from;
+        const int64_t begin = (part * shape->filters + from) * outputs;
+        float *y = (float *)job->y + begin;
+        for (int64_t i = 0; i < outputs; i++) gather_window(shape, x, i, windows + i * depth);
+        for (int64_t f = 0; f < filters; f++) {
+            float sums[FEW_OUTPUTS];
+            rt_dots((const float *)job->weights + (first + f) * depth, windows, depth, depth, outputs, sums);
+            const float bias = job->bias ? ((const float *)job->bias)[first + f] : 0;
+            for (int64_t i = 0; i < outputs; i++) {
+                const int64_t at = f * outputs + i;
+                if (job->residual) sums[i] += ((const float *)job->residual)[begin + at];
+                else if (job->add) sums[i] += y[at];
+                y[at] = sums[i] + bias;
+            }
+        }
+        rt_activation_floats(&shape->activation, y, filters * outputs);
+    }
+}
+
 /* ---- the other types ----------------------------------------------------------------------------------- */
 
 static double sum_at(const convolution_job *job, int64_t image, int64_t map, const int64_t at[3]) {
@@ -311,6 +377,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
         rt_team_run(used, elements_member, &job);
     } else if (shape->filters < FEW_FILTERS) {
         rt_team_run(used, maps_member, &job);
+    } else if (has_few_outputs(shape)) {
+        rt_team_run(used, windows_member, &job);
     } else {
         job.column_parts = (shape->output_size + RT_BLOCK_COLUMNS - 1) / RT_BLOCK_COLUMNS;
         const int64_t parts = job.column_parts * shape->batch * shape->group;
@@ -375,7 +443,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = shape;
     prepared->run = run;
     if (shape->dtype == OP_FLOAT && shape->filters >= FEW_FILTERS) {
-        prepared->scratch_bytes = (size_t)environment->threads * block_bytes(shape);
+        size_t bytes = block_bytes(shape);
+        if ((has_few_outputs(shape) && !windows_bytes(shape, &bytes)) ||
+            !base_size_multiply((size_t)environment->threads, bytes, &prepared->scratch_bytes))
+            return base_fail(report, BASE_INVALID, "the tensors are too large");
     }
     return BASE_OK;
 }

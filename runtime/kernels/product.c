@@ -210,8 +210,7 @@ static inline __attribute__((always_inline)) void dot_some(const float *a, const
 }
 
 /* Four at a time, so that no addition waits for the one before. */
-RT_CLONES static void dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count,
-                           float *y) {
+RT_CLONES void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) dot_some(a, b + i * step, step, depth, 4, y + i);
     for (; i < count; i++) dot_some(a, b + i * step, step, depth, 1, y + i);
@@ -231,7 +230,7 @@ static void multiply_thin(const product_job *job, int64_t batch, int64_t column,
             memset(y, 0, (size_t)columns * sizeof(float));
             add_rows(left, product->a_depth, b, product->b_depth, product->depth, columns, y);
         } else {
-            dots(left, b, product->b_column, product->depth, columns, y);
+            rt_dots(left, b, product->b_column, product->depth, columns, y);
         }
         finish_floats(job, batch * product->rows + row, column, columns, y);
     }
@@ -250,7 +249,7 @@ static void multiply_column(const product_job *job, int64_t batch, int64_t row, 
         memset(y, 0, (size_t)rows * sizeof(float));
         add_rows(b, product->b_depth, a, product->a_depth, product->depth, rows, y);
     } else {
-        dots(b, a, product->a_row, product->depth, rows, y);
+        rt_dots(b, a, product->a_row, product->depth, rows, y);
     }
     for (int64_t i = 0; i < rows && (product->alpha != 1 || product->addend); i++)
         scale_floats(job, batch * product->rows + row + i, 0, 1, y + i);

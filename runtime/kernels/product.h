@@ -70,6 +70,10 @@ size_t rt_product_scratch(const rt_product *product, int threads);
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
                     void *y, void *scratch);
 
+/* y[i] = the sum over k of a[k] * b[i * step + k], for `count` rows of b: sums of 16 lanes, which are added from the halves
+ * down. */
+void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
+
 /* The element at `index` of a tensor of any numeric dtype, and its change. */
 double rt_element_load(op_dtype dtype, const void *data, int64_t index);
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value);
