@@ -8,6 +8,8 @@
 #include "runtime/kernels/product.h"
 #include <math.h>
 
+enum { FEW_OUTPUTS = 4 }; /* of a row */
+
 typedef struct pool_part {
     int64_t low, high;
 } pool_part;
@@ -114,6 +116,33 @@ static int64_t index_in_tensor(const pool *shape, int64_t map, int64_t found) {
 /* NaN wins, as in numpy: every comparison with it is false. */
 #define BETTER(value, best) ((value) > (best) || (value) != (value))
 
+/* The largest of some floats, or their sum, in 16 interleaved parts. */
+RT_CLONES static float reduce_run(const float *x, int64_t count, bool maximum) {
+    float parts[16];
+    for (int lane = 0; lane < 16; lane++) parts[lane] = maximum ? -INFINITY : 0;
+    int64_t i = 0;
+    if (maximum) {
+        for (; i + 16 <= count; i += 16) {
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) {
+                parts[lane] = BETTER(x[i + lane], parts[lane]) ? x[i + lane] : parts[lane];
+            }
+        }
+    } else {
+        for (; i + 16 <= count; i += 16) {
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) parts[lane] += x[i + lane];
+        }
+    }
+    for (; i < count; i++) {
+        if (maximum) parts[i % 16] = BETTER(x[i], parts[i % 16]) ? x[i] : parts[i % 16];
+        else parts[i % 16] += x[i];
+    }
+    for (int lane = 1; lane < 16; lane++) {
+        if (maximum) parts[0] = BETTER(parts[lane], parts[0]) ? parts[lane] : parts[0];
+        else parts[0] += parts[lane];
+    }
+    return parts[0];
+}
+
 /* One window element of a row of outputs. The usual strides are constants, for the vectoriser. */
 #define ROW(statement)                                                                                       \
     if (stride == 1) {                                                                                       \
@@ -181,6 +210,31 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
+/* The same where a row has few outputs: window after window, line by line. Without indices, and close together. */
+static void pool_windows(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    const pool *shape = job->shape;
+    const float *x = (const float *)job->x + map * shape->input_size;
+    float *to = (float *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    for (int64_t i = 0; i < shape->output[2]; i++) {
+        const int64_t start = i * shape->stride[2] - shape->before[2], low = start < 0 ? -start : 0;
+        const int64_t rest = shape->input[2] - start,
+                      count = (rest < shape->kernel[2] ? rest : shape->kernel[2]) - low;
+        float result = shape->maximum ? -INFINITY : 0;
+        for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high && count > 0; kz++) {
+            const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+            for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+                const int64_t line = plane * shape->input[1] + y * shape->stride[1] - shape->before[1] +
+                                     ky * shape->dilation[1];
+                const float part =
+                    reduce_run(x + line * shape->input[2] + start + low, count, shape->maximum);
+                if (!shape->maximum) result += part;
+                else if (BETTER(part, result)) result = part;
+            }
+        }
+        to[i] = result;
+    }
+}
+
 /* The sums of a row become averages. `others`: how many window elements of the other dimensions count. */
 static void divide_row(const pool *shape, int64_t others, float *y) {
     const int64_t most = others * shape->kernel[2];
@@ -195,11 +249,14 @@ static void divide_row(const pool *shape, int64_t others, float *y) {
 
 static void pool_map_float(const pool_job *job, int64_t map) {
     const pool *shape = job->shape;
+    const bool few = shape->output[2] < FEW_OUTPUTS && shape->kernel[2] >= FEW_OUTPUTS &&
+                     shape->dilation[2] == 1 && !job->indices;
     float *to = (float *)job->y + map * shape->output_size;
     for (int64_t z = 0; z < shape->output[0]; z++) {
         const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
         for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
-            pool_row(job, map, z, y);
+            if (few) pool_windows(job, map, z, y);
+            else pool_row(job, map, z, y);
             if (!shape->maximum) divide_row(shape, planes * taps_counted(shape, 1, y), to);
         }
     }
@@ -251,33 +308,6 @@ static void pool_map_any(const pool_job *job, int64_t map) {
     }
 }
 
-/* A global pool in float: one pass over the map, in 16 interleaved parts. */
-RT_CLONES static float reduce_map(const float *x, int64_t count, bool maximum) {
-    float parts[16];
-    for (int lane = 0; lane < 16; lane++) parts[lane] = maximum ? -INFINITY : 0;
-    int64_t i = 0;
-    if (maximum) {
-        for (; i + 16 <= count; i += 16) {
-            RT_VECTOR for (int lane = 0; lane < 16; lane++) {
-                parts[lane] = BETTER(x[i + lane], parts[lane]) ? x[i + lane] : parts[lane];
-            }
-        }
-    } else {
-        for (; i + 16 <= count; i += 16) {
-            RT_VECTOR for (int lane = 0; lane < 16; lane++) parts[lane] += x[i + lane];
-        }
-    }
-    for (; i < count; i++) {
-        if (maximum) parts[i % 16] = BETTER(x[i], parts[i % 16]) ? x[i] : parts[i % 16];
-        else parts[i % 16] += x[i];
-    }
-    for (int lane = 1; lane < 16; lane++) {
-        if (maximum) parts[0] = BETTER(parts[lane], parts[0]) ? parts[lane] : parts[0];
-        else parts[0] += parts[lane];
-    }
-    return maximum ? parts[0] : parts[0] / (float)count;
-}
-
 static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
@@ -285,8 +315,9 @@ static void pool_member(void *context, int member, int members) {
         if (shape->dtype != OP_FLOAT) {
             pool_map_any(job, map);
         } else if (shape->global) {
-            ((float *)job->y)[map] = reduce_map((const float *)job->x + map * shape->input_size,
-                                                shape->input_size, shape->maximum);
+            const float all = reduce_run((const float *)job->x + map * shape->input_size, shape->input_size,
+                                         shape->maximum);
+            ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
         } else {
             pool_map_float(job, map);
         }
@@ -343,7 +374,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->input_size *= shape->input[i];
         shape->output_size *= shape->output[i];
     }
-    if (!find_parts(shape, arena)) return base_fail_memory(report);
+    if (shape->dtype == OP_FLOAT && !shape->global && !find_parts(shape, arena))
+        return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

@@ -31,7 +31,12 @@ static inline float rt_sign_of(float magnitude, float sign) {
     return word.real;
 }
 
-static inline float rt_exp(float argument) {
+/* exp(x) with x = n log 2 + r: exp(r) - 1, and 2^n in two factors, so that subnormal results come out as well. */
+typedef struct rt_exp_parts {
+    float rest, first, second;
+} rt_exp_parts;
+
+static inline rt_exp_parts rt_exp_split(float argument) {
     /* Beyond these the result is 0 or infinite; the comparisons keep a NaN. */
     float x = argument < -104.0f ? -104.0f : argument;
     x = x > 89.0f ? 89.0f : x;
@@ -46,33 +51,22 @@ static inline float rt_exp(float argument) {
     p = p * r + 4.166838899e-2f;
     p = p * r + 1.666652113e-1f;
     p = p * r + 4.999999404e-1f;
-    p = p * (r * r) + r + 1.0f;
-    /* 2^n in two factors, so that subnormal results come out as well. */
     const int32_t exponent = shifted.integer - 0x4b400000, half = exponent >> 1;
-    rt_word first = {.bits = (uint32_t)(half + 127) << 23},
-            second = {.bits = (uint32_t)(exponent - half + 127) << 23};
-    return p * first.real * second.real;
+    const rt_word first = {.bits = (uint32_t)(half + 127) << 23},
+                  second = {.bits = (uint32_t)(exponent - half + 127) << 23};
+    return (rt_exp_parts){p * (r * r) + r, first.real, second.real};
 }
 
-/* exp(x) - 1, as exact near 0 as elsewhere: with x = n log 2 + r it is 2^n (exp(r) - 1) + (2^n - 1). */
-static inline float rt_exp_minus_one(float argument) {
-    float x = argument < -104.0f ? -104.0f : argument;
-    x = x > 89.0f ? 89.0f : x;
-    rt_word shifted = {.real = x * 1.44269504f + 12582912.0f};
-    const float n = shifted.real - 12582912.0f;
-    float r = x - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p = 1.381455804e-3f;
-    p = p * r + 8.368736133e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
-    p = p * (r * r) + r;
-    const int32_t exponent = shifted.integer - 0x4b400000, half = exponent >> 1;
-    rt_word first = {.bits = (uint32_t)(half + 127) << 23},
-            second = {.bits = (uint32_t)(exponent - half + 127) << 23};
-    const float power = first.real * second.real, near = power * p + (power - 1.0f);
-    const float far = (p + 1.0f) * first.real * second.real; /* the 1 is below half a unit of it */
+static inline float rt_exp(float x) {
+    const rt_exp_parts parts = rt_exp_split(x);
+    return (parts.rest + 1.0f) * parts.first * parts.second;
+}
+
+/* exp(x) - 1, as exact near 0 as elsewhere: 2^n (exp(r) - 1) + (2^n - 1). */
+static inline float rt_exp_minus_one(float x) {
+    const rt_exp_parts parts = rt_exp_split(x);
+    const float power = parts.first * parts.second, near = power * parts.rest + (power - 1.0f);
+    const float far = (parts.rest + 1.0f) * parts.first * parts.second; /* the 1 is below half a unit of it */
     return x > 24.0f ? far : near;
 }
 
