@@ -161,22 +161,11 @@ static bool may_change(const ir_node *node, const op_shape *shape) {
     return false;
 }
 
-/* A product of rows, however many they are, with constant weights. */
+/* A product with constant weights, of rows that may be any number. Whether they can be taken apart is for its kernel to say. */
 static bool rows_are_open(const ir_node *node) {
-    size_t count;
-    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1), *bias = ir_input(node, 2);
-    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || !x || !weights || !weights->constant)
-        return false;
-    const op_shape *shape = &x->type.shape;
-    int64_t elements, columns;
-    if (shape->rank < 2 || weights->type.shape.rank != 2 || !op_shape_known(&weights->type.shape))
-        return false;
-    columns = weights->type.shape.dims[op_attribute_integer(&node->attributes, "transB", 0) ? 0 : 1];
-    return shape->dims[shape->rank - 1] >= 0 && !may_change(node, shape) &&
-           !op_attribute_integer(&node->attributes, "transA", 0) &&
-           !op_attribute_integers(&node->attributes, "ouro.left", &count) &&
-           !op_attribute_integers(&node->attributes, "ouro.right", &count) &&
-           (!bias || (op_shape_elements(&bias->type.shape, &elements) && elements == columns));
+    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
+    return (node->code == OP_MATMUL || node->code == OP_GEMM) && x && weights && weights->constant &&
+           !may_change(node, &x->type.shape);
 }
 
 /* The node's attributes, with the one that lets its kernel work on each image or on some rows by themselves; false where

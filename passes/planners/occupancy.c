@@ -72,22 +72,31 @@ static bool cut_blocks(occupancy *o) {
     return true;
 }
 
+/* Whether a live range begins, and ends, within a block. */
+typedef struct cuts {
+    bool begin, end;
+} cuts;
+
+static cuts cuts_of(const occupancy *o, const occupancy_life *life) {
+    return (cuts){life->begin != o->blocks[life->first].start, life->end != o->blocks[life->last + 1].start};
+}
+
 /* The edges of a span, and the nodes within it. */
 static void find_within(const occupancy *o, const occupancy_life *life, occupancy_span *span) {
     const occupancy_block *first = &o->blocks[life->first], *last = &o->blocks[life->last];
-    const bool cut_begin = life->begin != first->start, cut_end = life->end != last[1].start;
+    const cuts cut = cuts_of(o, life);
     uint32_t within = 0, edges = 0;
-    if (cut_begin || (cut_end && first == last)) {
+    if (cut.begin || (cut.end && first == last)) {
         span->edges[edges].block = life->first;
         span->edges[edges].begin = life->begin - first->start;
         span->edges[edges++].end = (first == last ? life->end : first[1].start) - first->start;
     }
-    if (cut_end && first != last) {
+    if (cut.end && first != last) {
         span->edges[edges].block = life->last;
         span->edges[edges].begin = 0;
         span->edges[edges++].end = life->end - last->start;
     }
-    for (size_t low = o->leaves + life->first + cut_begin, high = o->leaves + life->last + 1 - cut_end;
+    for (size_t low = o->leaves + life->first + cut.begin, high = o->leaves + life->last + 1 - cut.end;
          low < high; low /= 2, high /= 2) {
         if (low % 2) span->within[within++] = (uint32_t)low++;
         if (high % 2) span->within[within++] = (uint32_t)--high;
@@ -100,20 +109,19 @@ static void find_within(const occupancy *o, const occupancy_life *life, occupanc
 uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above) {
     const occupancy_life *life = &o->lives[buffer];
     const size_t left = o->leaves + life->first, right = o->leaves + life->last;
-    const bool cut_begin = life->begin != o->blocks[life->first].start,
-               cut_end = life->end != o->blocks[life->last + 1].start;
+    const cuts cut = cuts_of(o, life);
     const int depth = __builtin_clzll(o->leaves);
     uint32_t count = 0;
     for (size_t node = o->asked[left]; node; node = o->asked[node / 2]) {
         const int level = __builtin_clzll(node) - depth;
-        const bool before = cut_begin || node << level != left, together = right >> level == node;
-        if (before || (together && (cut_end || (node + 1) << level != right + 1)))
+        const bool before = cut.begin || node << level != left, together = right >> level == node;
+        if (before || (together && (cut.end || (node + 1) << level != right + 1)))
             above[count++] = (uint32_t)node;
     }
     for (size_t node = o->asked[right]; node; node = o->asked[node / 2]) {
         const int level = __builtin_clzll(node) - depth;
         if (left >> level == node) break; /* from there on the paths are one */
-        if (cut_end || (node + 1) << level != right + 1) above[count++] = (uint32_t)node;
+        if (cut.end || (node + 1) << level != right + 1) above[count++] = (uint32_t)node;
     }
     return count;
 }
@@ -125,10 +133,9 @@ typedef struct reach {
 } reach;
 
 static reach reach_of(const occupancy *o, const occupancy_life *life) {
-    const bool cut_begin = life->begin != o->blocks[life->first].start,
-               cut_end = life->end != o->blocks[life->last + 1].start;
-    reach blocks = {life->first, life->last, (size_t)life->first + cut_begin,
-                    (size_t)life->last + 1 - cut_end};
+    const cuts cut = cuts_of(o, life);
+    reach blocks = {life->first, life->last, (size_t)life->first + cut.begin,
+                    (size_t)life->last + 1 - cut.end};
     if (blocks.whole_high < blocks.whole_low) blocks.whole_high = blocks.whole_low;
     return blocks;
 }

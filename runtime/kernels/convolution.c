@@ -16,17 +16,13 @@
 
 enum { FEW_FILTERS = 4, FEW_OUTPUTS = 8, SHORT_DEPTH = 64 };
 
-typedef struct convolution_part {
-    int64_t low, high;
-} convolution_part;
-
 typedef struct convolution {
     op_dtype dtype;
     int64_t batch, group, channels, filters; /* channels and filters of one group */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t input_size, output_size, kernel_size;
-    convolution_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
+    rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
     bool bias, residual;
     rt_activation activation;
 } convolution;
@@ -60,12 +56,7 @@ static void gather_line(const convolution *shape, const float *x, int64_t k, int
     const float *channel = x + k / shape->kernel_size * shape->input_size;
     const int64_t width = shape->output[2], stride = shape->stride[2];
     const int64_t shift = tap_x * shape->dilation[2] - shape->before[2];
-    /* Positions [first, end) of a row see the input, the others padding. */
-    int64_t first = shift >= 0 ? 0 : -shift, end = shape->input[2] - shift <= 0 ? 0 : shape->input[2] - shift;
-    if (stride > 1) {
-        first = (first + stride - 1) / stride;
-        end = (end + stride - 1) / stride;
-    }
+    const rt_part inside = shape->inside[2][tap_x]; /* the other positions of a row see padding */
     int64_t from = position % width, out_y = position / width % shape->output[1],
             out_z = position / width / shape->output[1];
     while (count > 0) {
@@ -76,8 +67,10 @@ static void gather_line(const convolution *shape, const float *x, int64_t k, int
             memset(line, 0, (size_t)length * sizeof(float));
         } else {
             const float *in = channel + (in_z * shape->input[1] + in_y) * shape->input[2];
-            int64_t low = first < from ? from : first > from + length ? from + length : first;
-            int64_t high = end < low ? low : end > from + length ? from + length : end;
+            int64_t low = inside.low < from ? from : inside.low > from + length ? from + length : inside.low;
+            int64_t high = inside.high < low             ? low
+                           : inside.high > from + length ? from + length
+                                                         : inside.high;
             for (int64_t i = from; i < low; i++) line[i - from] = 0;
             if (stride == 1) {
                 memcpy(line + (low - from), in + low + shift, (size_t)(high - low) * sizeof(float));
@@ -393,16 +386,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 /* False when memory runs out. */
 static bool find_parts(convolution *shape, base_arena *arena) {
     for (int d = 0; d < 3; d++) {
-        const int64_t stride = shape->stride[d];
-        shape->inside[d] = BASE_ARRAY(arena, convolution_part, (size_t)shape->kernel[d]);
+        shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)shape->kernel[d]);
         if (!shape->inside[d]) return false;
-        for (int64_t k = 0; k < shape->kernel[d]; k++) {
-            const int64_t shift = k * shape->dilation[d] - shape->before[d], rest = shape->input[d] - shift;
-            convolution_part *part = &shape->inside[d][k];
-            part->low = shift >= 0 ? 0 : (-shift + stride - 1) / stride;
-            part->high = rest <= 0 ? 0 : (rest - 1) / stride + 1;
-            if (part->high > shape->output[d]) part->high = shape->output[d];
-        }
+        for (int64_t k = 0; k < shape->kernel[d]; k++)
+            shape->inside[d][k] = rt_part_inside(k * shape->dilation[d] - shape->before[d], shape->stride[d],
+                                                 shape->input[d], shape->output[d]);
     }
     return true;
 }

@@ -61,6 +61,16 @@ void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value)
 typedef void rt_range_function(void *context, int64_t begin, int64_t end);
 void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context);
 
+/* The steps [low, high), of `count`, at which start + i * step lies in [0, extent): what a window sees of an image. Where
+ * there is none, low is not below high. */
+typedef struct rt_part {
+    int64_t low, high;
+} rt_part;
+static inline rt_part rt_part_inside(int64_t start, int64_t step, int64_t extent, int64_t count) {
+    const int64_t rest = extent - start, high = rest <= 0 ? 0 : (rest - 1) / step + 1;
+    return (rt_part){start >= 0 ? 0 : (-start + step - 1) / step, high < count ? high : count};
+}
+
 /* A nest of loops over up to RT_LOOP_OPERANDS tensors, each with a stride (in elements) in every dimension.
  */
 enum { RT_LOOP_RANK = 2 * OP_MAX_RANK, RT_LOOP_OPERANDS = 4 };

@@ -10,10 +10,6 @@
 
 enum { FEW_OUTPUTS = 4 }; /* of a row */
 
-typedef struct pool_part {
-    int64_t low, high;
-} pool_part;
-
 typedef struct pool {
     op_dtype dtype;
     bool maximum, global, include_padding, column_major, indices;
@@ -23,7 +19,7 @@ typedef struct pool {
     int64_t input_size, output_size;
     /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
      * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
-    pool_part *inside[3], whole;
+    rt_part *inside[3], whole;
 } pool;
 
 typedef struct pool_job {
@@ -45,33 +41,30 @@ static double lowest(op_dtype dtype) {
     return dtype == OP_INT8 ? INT8_MIN : dtype == OP_UINT8 ? 0 : (double)-INFINITY;
 }
 
-/* The window elements [low, high) of one dimension that lie inside of the input at output position `at`. */
-static void taps_inside(const pool *shape, int dimension, int64_t at, int64_t *low, int64_t *high) {
-    const int64_t start = at * shape->stride[dimension] - shape->before[dimension];
-    const int64_t dilation = shape->dilation[dimension], rest = shape->input[dimension] - start;
-    *low = start >= 0 ? 0 : (-start + dilation - 1) / dilation;
-    *high = rest <= 0 ? 0 : (rest - 1) / dilation + 1;
-    if (*high > shape->kernel[dimension]) *high = shape->kernel[dimension];
+/* The window elements of one dimension that lie inside of the input at output position `at`. */
+static rt_part taps_inside(const pool *shape, int dimension, int64_t at) {
+    return rt_part_inside(at * shape->stride[dimension] - shape->before[dimension],
+                          shape->dilation[dimension], shape->input[dimension], shape->kernel[dimension]);
 }
 
 /* How many window elements of one dimension count for an average that includes padding. */
 static int64_t taps_padded(const pool *shape, int dimension, int64_t at) {
-    const int64_t start = at * shape->stride[dimension] - shape->before[dimension];
-    const int64_t rest = shape->input[dimension] + shape->after[dimension] - start;
-    const int64_t high = rest <= 0 ? 0 : (rest - 1) / shape->dilation[dimension] + 1;
-    return high > shape->kernel[dimension] ? shape->kernel[dimension] : high;
+    return rt_part_inside(at * shape->stride[dimension] - shape->before[dimension],
+                          shape->dilation[dimension], shape->input[dimension] + shape->after[dimension],
+                          shape->kernel[dimension])
+        .high;
 }
 
 /* How many count at all. */
 static int64_t taps_counted(const pool *shape, int dimension, int64_t at) {
-    int64_t low, high;
     if (shape->include_padding) return taps_padded(shape, dimension, at);
-    taps_inside(shape, dimension, at, &low, &high);
-    return high - low;
+    const rt_part inside = taps_inside(shape, dimension, at);
+    return inside.high - inside.low;
 }
 
 typedef struct pool_window {
-    int64_t low[3], high[3], start[3];
+    rt_part inside[3];
+    int64_t start[3];
     int64_t count; /* what an average divides by */
 } pool_window;
 
@@ -80,7 +73,7 @@ static void find_window(const pool *shape, int64_t position, pool_window *window
                            position / shape->output[2] % shape->output[1], position % shape->output[2]};
     window->count = 1;
     for (int i = 0; i < 3; i++) {
-        taps_inside(shape, i, at[i], &window->low[i], &window->high[i]);
+        window->inside[i] = taps_inside(shape, i, at[i]);
         window->start[i] = at[i] * shape->stride[i] - shape->before[i];
         window->count *= taps_counted(shape, i, at[i]);
     }
@@ -89,12 +82,12 @@ static void find_window(const pool *shape, int64_t position, pool_window *window
 
 /* A loop over the input elements of a window in order; `index` is the element within its map. */
 #define EACH_ELEMENT(shape, window, statement)                                                               \
-    for (int64_t kz = (window).low[0]; kz < (window).high[0]; kz++) {                                        \
-        for (int64_t ky = (window).low[1]; ky < (window).high[1]; ky++) {                                    \
+    for (int64_t kz = (window).inside[0].low; kz < (window).inside[0].high; kz++) {                          \
+        for (int64_t ky = (window).inside[1].low; ky < (window).inside[1].high; ky++) {                      \
             const int64_t iz = (window).start[0] + kz * (shape)->dilation[0];                                \
             const int64_t iy = (window).start[1] + ky * (shape)->dilation[1];                                \
             const int64_t line = (iz * (shape)->input[1] + iy) * (shape)->input[2] + (window).start[2];      \
-            for (int64_t kx = (window).low[2]; kx < (window).high[2]; kx++) {                                \
+            for (int64_t kx = (window).inside[2].low; kx < (window).inside[2].high; kx++) {                  \
                 const int64_t index = line + kx * (shape)->dilation[2];                                      \
                 statement                                                                                    \
             }                                                                                                \
@@ -266,23 +259,20 @@ static void pool_map_float(const pool_job *job, int64_t map) {
 static bool find_parts(pool *shape, base_arena *arena) {
     for (int d = 0; d < 3; d++) {
         const int64_t count = d < 2 ? shape->output[d] : shape->kernel[d];
-        shape->inside[d] = BASE_ARRAY(arena, pool_part, (size_t)count);
+        shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)count);
         if (!shape->inside[d]) return false;
-        for (int64_t i = 0; i < count && d < 2; i++)
-            taps_inside(shape, d, i, &shape->inside[d][i].low, &shape->inside[d][i].high);
+        for (int64_t i = 0; i < count && d < 2; i++) shape->inside[d][i] = taps_inside(shape, d, i);
     }
-    const int64_t stride = shape->stride[2], outputs = shape->output[2];
-    shape->whole = (pool_part){0, outputs};
+    const int64_t outputs = shape->output[2];
+    shape->whole = (rt_part){0, outputs};
     for (int64_t k = 0; k < shape->kernel[2]; k++) {
-        const int64_t start = k * shape->dilation[2] - shape->before[2], rest = shape->input[2] - start;
-        pool_part *part = &shape->inside[2][k];
-        part->low = start >= 0 ? 0 : (-start + stride - 1) / stride;
-        part->high = rest <= 0 ? 0 : (rest - 1) / stride + 1;
-        if (part->high > outputs) part->high = outputs;
+        rt_part *part = &shape->inside[2][k];
+        *part = rt_part_inside(k * shape->dilation[2] - shape->before[2], shape->stride[2], shape->input[2],
+                               outputs);
         if (part->low > shape->whole.low) shape->whole.low = part->low;
         if (part->high < shape->whole.high) shape->whole.high = part->high;
     }
-    if (shape->whole.low >= shape->whole.high) shape->whole = (pool_part){outputs, outputs};
+    if (shape->whole.low >= shape->whole.high) shape->whole = (rt_part){outputs, outputs};
     return true;
 }
 
