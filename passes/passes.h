@@ -151,9 +151,10 @@ typedef struct pass_context {
 
 typedef base_status pass_function(pass_context *context);
 
-/* Gives an application of which only the number of images is open, the first extent of tensors of rank 3 or more, some number of
- * them, to ask kernels about. False: it is none such (or memory ran out), and stays as it is. (select_layouts.c) */
-bool pass_number_images(op_call *call, base_arena *arena);
+/* Gives the open extents of an application some numbers, to ask kernels about: the same for equal symbols, different ones
+ * for others; the outputs are inferred from these. False: nothing is open, or what the outputs are does not follow from
+ * extents (or memory ran out): it stays as it is. (example_extents.c) */
+bool pass_example_extents(op_call *call, base_arena *arena);
 
 /* ---- the passes, one a file ---------------------------------------------------------------------------- */
 

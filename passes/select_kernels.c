@@ -2,7 +2,7 @@
  *
  * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it
  * is prepared once to learn its scratch. Nodes whose shapes are not known before the run get the first kernel
- * that accepts any shape, or any number of images; their scratch is known when they run. So is that of nodes whose result has a size that
+ * that accepts any shape, or some; their scratch is known when they run. So is that of nodes whose result has a size that
  * depends on data.
  *
  * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
@@ -31,13 +31,9 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     ir_node_context(node, report);
     const rt_kernel *kernel = rt_kernel_select(&call, environment);
     if (!kernel) {
-        /* What lies in blocks has a kernel for every number of images. */
-        op_call numbered = call;
-        op_tensor *outputs = BASE_ARRAY(arena, op_tensor, call.output_count);
-        if (!outputs) return base_fail_memory(report);
-        if (call.output_count) memcpy(outputs, call.outputs, call.output_count * sizeof *outputs);
-        numbered.outputs = outputs;
-        if (pass_number_images(&numbered, arena)) kernel = rt_kernel_select(&numbered, environment);
+        /* What lies in blocks has a kernel for some extents. */
+        op_call example = call;
+        if (pass_example_extents(&example, arena)) kernel = rt_kernel_select(&example, environment);
     }
     if (!kernel) {
         char text[128] = "nothing";

@@ -14,9 +14,10 @@
  * place: a layout that pads a tensor to more than 5/4 of its plain size is not used, since the arena is what
  * this compiler is about.
  *
- * An open first extent (the number of images) is no obstacle: what a kernel accepts in these layouts follows from the
- * others. Kernels are asked about some number of images; convolutions pack their weights for one image, and convolve each
- * by itself. Nor are open extents of the rows of products with constant weights: these are packed for blocks of rows.
+ * Open extents of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
+ * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
+ * extents of the rows of products with constant weights: these are packed for blocks of rows. What a run brings may be
+ * something else than the kernels were asked about: runtime/kernels/through_plain.c.
  *
  * Interface values stay plain: parameters, results of all graphs, inputs of control nodes.
  *
@@ -102,55 +103,7 @@ static bool shapes_known(const ir_node *node) {
     return true;
 }
 
-/* ---- open numbers of images ----------------------------------------------------------------------------- */
-
-/* All extents are known but for the first of images, which is the same symbol for all of them. */
-static bool only_images_open(const op_call *call, int64_t *symbol) {
-    *symbol = 0;
-    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
-        const op_tensor *tensor =
-            i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
-        op_shape shape = tensor->type.shape;
-        if (tensor->type.dtype == OP_NONE || op_shape_known(&shape)) continue;
-        if (tensor->type.kind != OP_KIND_TENSOR || shape.rank < 3 || shape.dims[0] == OP_DIM_UNKNOWN)
-            return false;
-        if (*symbol && shape.dims[0] != *symbol) return false;
-        if (shape.dims[0] < 0) *symbol = shape.dims[0];
-        shape.dims[0] = 1;
-        if (!op_shape_known(&shape)) return false;
-    }
-    return *symbol != 0;
-}
-
-bool pass_number_images(op_call *call, base_arena *arena) {
-    int64_t symbol, number = 2;
-    if (!only_images_open(call, &symbol)) return false;
-    op_tensor *inputs = BASE_ARRAY(arena, op_tensor, call->input_count);
-    if (!inputs) return false;
-    if (call->input_count) memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
-    /* One that no other tensor has: what broadcasts must be seen to. */
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        if (inputs[i].type.dtype == OP_NONE || inputs[i].type.shape.dims[0] != number) continue;
-        number++;
-        i = UINT32_MAX; /* once more, from the first on */
-    }
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        if (inputs[i].type.dtype != OP_NONE && inputs[i].type.shape.dims[0] == symbol)
-            inputs[i].type.shape.dims[0] = number;
-    }
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        if (call->outputs[i].type.dtype != OP_NONE && call->outputs[i].type.shape.dims[0] == symbol)
-            call->outputs[i].type.shape.dims[0] = number;
-    }
-    call->inputs = inputs;
-    return true;
-}
-
-static bool images_are_open(layouter *l, const ir_node *node) {
-    op_call call;
-    int64_t symbol;
-    return ir_node_call(node, &l->arena, &call) && only_images_open(&call, &symbol);
-}
+/* ---- open extents --------------------------------------------------------------------------------------- */
 
 /* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
 static bool may_change(const ir_node *node, const op_shape *shape) {
@@ -168,13 +121,44 @@ static bool rows_are_open(const ir_node *node) {
            !may_change(node, &x->type.shape);
 }
 
-/* The node's attributes, with the one that lets its kernel work on each image or on some rows by themselves; false where
- * it cannot. */
+/* Images of which some extents are open, but not their channels. */
+static bool images_are_open(layouter *l, const ir_node *node) {
+    op_call call;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (input && may_change(node, &input->type.shape)) return false;
+    }
+    return ir_node_call(node, &l->arena, &call) && pass_example_extents(&call, &l->arena);
+}
+
+/* What the weights of a convolution are packed for; or the mark of products whose weights are packed for some rows. */
+static bool describe_packing(layouter *l, const ir_node *node, op_attribute *attribute) {
+    if (rows_are_open(node)) {
+        *attribute =
+            (op_attribute){.name = "ouro.row_blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+        return true;
+    }
+    op_call call;
+    if (!ir_node_call(node, &l->arena, &call) || call.input_count == 0) return false;
+    const bool one = call.inputs[0].type.shape.dims[0] < 0;
+    if (!pass_example_extents(&call, &l->arena)) return false;
+    const op_shape *shape = &call.inputs[0].type.shape;
+    int64_t *extents = BASE_ARRAY(&l->arena, int64_t, OP_MAX_RANK);
+    if (!extents || shape->rank < 3) return false;
+    memcpy(extents, shape->dims, (size_t)shape->rank * sizeof *extents);
+    if (one) extents[0] = 1;
+    *attribute = (op_attribute){.name = "ouro.packed_extents",
+                                .kind = OP_ATTRIBUTE_INTS,
+                                .count = (size_t)shape->rank,
+                                .as.integers = extents};
+    return true;
+}
+
+/* The node's attributes, with the one that lets its kernel pack weights although extents are open; false where it
+ * cannot. */
 static bool separate(layouter *l, const ir_node *node, op_attributes *attributes) {
-    const op_attribute attribute = {.name = rows_are_open(node) ? "ouro.row_blocks" : "ouro.each_image",
-                                    .kind = OP_ATTRIBUTE_INT,
-                                    .count = 1,
-                                    .as.integer = 1};
+    op_attribute attribute;
+    if (!describe_packing(l, node, &attribute)) return false;
     const char *found = strstr(op_row_of(node->code)->attributes, attribute.name);
     *attributes = node->attributes;
     return found && found[strlen(attribute.name)] == ':' &&
@@ -272,7 +256,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
         op_call call;
         if (!ir_node_call(node, &l->arena, &call)) return base_fail_memory(l->context->report);
         call.outputs[0].type.layout = layout;
-        pass_number_images(&call, &l->arena);
+        pass_example_extents(&call, &l->arena);
         if (!rt_kernel_select(&call, environment)) return BASE_OK;
         node->outputs[0]->type.layout = layout;
         *followed = true;
@@ -289,7 +273,7 @@ static base_status follow(layouter *l, ir_node *node, bool *followed) {
     }
     op_call call;
     if (!relaid_call(l, node, &wish, &call)) return base_fail_memory(l->context->report);
-    pass_number_images(&call, &l->arena);
+    pass_example_extents(&call, &l->arena);
     if (!rt_kernel_select(&call, environment)) return BASE_OK;
     *followed = true;
     return apply(l, node, &wish);

@@ -184,6 +184,8 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     call.inputs = inputs;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
     const rt_kernel *kernel = rt_kernel_select(&call, &session->environment);
+    if (!kernel && rt_kernel_through_plain.accepts(&call, &session->environment))
+        kernel = &rt_kernel_through_plain;
     if (!kernel) {
         char text[256];
         return base_fail_unsupported(&session->report, "no kernel accepts %s",

@@ -111,6 +111,10 @@ void rt_threads_warm(int threads);
  * "portable". Written into text; returns text. `portable`: of a plan that uses portable kernels only. */
 const char *rt_machine_describe(bool portable, char *text, size_t capacity);
 
+/* Any operator on tensors in blocks that no kernel of its own takes: through plain copies, in its scratch. No plan names it
+ * (kernels/through_plain.c). */
+extern const rt_kernel rt_kernel_through_plain;
+
 /* Portable kernels, named in ops.def. */
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel)                                                                                           \

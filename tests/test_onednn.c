@@ -166,6 +166,18 @@ static bool check(application *app, const char *onednn, const char *portable, co
 
 /* ---- convolution --------------------------------------------------------------------------------------- */
 
+/* Weights packed for other extents than those of the application, as where these were open: for each image, or for as many
+ * as there are. */
+static void pack_for_others(application *app, const int64_t *x, int rank, const int64_t *least,
+                            uint64_t *seed) {
+    int64_t extents[5] = {random_range(seed, 0, 1) ? x[0] : 1, x[1]};
+    for (int i = 0; i < rank; i++)
+        extents[2 + i] = x[2 + i] == 1 && random_range(seed, 0, 1)
+                             ? 1
+                             : least[i] + random_range(seed, 0, random_range(seed, 0, 1) ? 60 : 8);
+    application_integers(app, "ouro.packed_extents", (size_t)rank + 2, extents);
+}
+
 static void test_convolution(void **state) {
     (void)state;
     static const char *const names[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh"};
@@ -184,12 +196,12 @@ static void test_convolution(void **state) {
                              : form == 2 ? 16 * random_range(&seed, 1, 5)
                                          : random_range(&seed, 1, 40);
         int64_t x[5] = {random_range(&seed, 1, 2), group * each}, weights[5] = {group * maps, each};
-        int64_t kernel[3], strides[3], dilations[3], pads[6];
+        int64_t kernel[3], strides[3], dilations[3], pads[6], least[3];
         for (int i = 0; i < rank; i++) {
             kernel[i] = random_range(&seed, 1, 3);
             strides[i] = random_range(&seed, 1, 2);
             dilations[i] = random_range(&seed, 0, 3) ? 1 : 2;
-            const int64_t extent = (kernel[i] - 1) * dilations[i] + 1;
+            const int64_t extent = least[i] = (kernel[i] - 1) * dilations[i] + 1;
             pads[i] = random_range(&seed, 0, extent - 1);
             pads[rank + i] = random_range(&seed, 0, extent - 1);
             /* A few are large enough for several threads. */
@@ -210,6 +222,7 @@ static void test_convolution(void **state) {
         application_integers(&app, "dilations", (size_t)rank, dilations);
         application_integers(&app, "pads", 2 * (size_t)rank, pads);
         application_integer(&app, "group", group);
+        if (round % 2) pack_for_others(&app, x, rank, least, &seed);
         const char *name = names[random_range(&seed, 0, 5)];
         if (*name) application_text(&app, "ouro.activation", name);
         if (strcmp(name, "LeakyRelu") == 0) application_real(&app, "ouro.alpha", 0.25f);
@@ -252,7 +265,7 @@ static void test_transposed_convolution(void **state) {
         const int64_t each = wide ? 16 * random_range(&seed, 1, 4) : random_range(&seed, 1, 30);
         const int64_t maps = wide ? 16 * random_range(&seed, 1, 4) : random_range(&seed, 1, 30);
         int64_t x[5] = {random_range(&seed, 1, 2), group * each}, weights[5] = {group * each, maps};
-        int64_t kernel[3], strides[3], dilations[3], pads[6], extra[3];
+        int64_t kernel[3], strides[3], dilations[3], pads[6], extra[3], least[3];
         for (int i = 0; i < rank; i++) {
             kernel[i] = random_range(&seed, 1, 4);
             strides[i] = random_range(&seed, 1, 3);
@@ -260,7 +273,8 @@ static void test_transposed_convolution(void **state) {
             pads[i] = random_range(&seed, 0, (kernel[i] - 1) * dilations[i]);
             pads[rank + i] = random_range(&seed, 0, (kernel[i] - 1) * dilations[i]);
             extra[i] = random_range(&seed, 0, strides[i] - 1); /* output_padding */
-            x[2 + i] = 3 + (kernel[i] - 1) * dilations[i] + random_range(&seed, 0, rank == 3 ? 4 : 12);
+            least[i] = 3 + (kernel[i] - 1) * dilations[i];
+            x[2 + i] = least[i] + random_range(&seed, 0, rank == 3 ? 4 : 12);
             weights[2 + i] = kernel[i];
         }
         if (rank == 2 && round % 8 == 5) { /* one point wide */
@@ -278,6 +292,7 @@ static void test_transposed_convolution(void **state) {
         application_integers(&app, "pads", 2 * (size_t)rank, pads);
         application_integers(&app, "output_padding", (size_t)rank, extra);
         application_integer(&app, "group", group);
+        if (round % 3) pack_for_others(&app, x, rank, least, &seed);
         for (int mode = 0; mode < 4; mode++) {
             trial how = {.threads = 1 + mode % 2, .preferred = mode >= 2, .seed = round};
             taken[mode / 2] += check(&app, "onednn.convolution", "portable.conv_transpose", &how);

@@ -181,9 +181,9 @@ static void loops_and_branches_keep_what_they_need(void **state) {
     support_session_close(&on);
 }
 
-/* ---- open numbers of images ---------------------------------------------------------------------------- */
+/* ---- open images --------------------------------------------------------------------------------------- */
 
-enum { CHANNELS = 32, EXTENT = 9, IMAGE = CHANNELS * EXTENT * EXTENT };
+enum { CHANNELS = 32, EXTENT = 9, MOST_EXTENT = 21, IMAGE = CHANNELS * EXTENT * EXTENT };
 
 static size_t append(char *text, size_t used, size_t capacity, const char *format, ...) {
     va_list list;
@@ -202,11 +202,12 @@ static size_t append_constant(char *text, size_t used, size_t capacity, const ch
     return append(text, used, capacity, "}\n");
 }
 
-/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants plain tensors, on `n` images. */
-static char *images_text(const char *n) {
+/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants plain tensors, on `n` images
+ * of these extents: numbers, or symbols that are declared. Height and width are odd, at least 3. */
+static char *images_text(const char *symbols, const char *n, const char *height, const char *width) {
     enum { CAPACITY = 300000 };
     static char text[CAPACITY];
-    size_t used = append(text, 0, CAPACITY, "module \"images\" {\n%s", *n == 'N' ? "  symbol N\n" : "");
+    size_t used = append(text, 0, CAPACITY, "module \"images\" {\n%s", symbols);
     used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
     used = append_constant(text, used, CAPACITY, "v", "32,32,1,1", CHANNELS * CHANNELS, 5);
     used = append_constant(text, used, CAPACITY, "k", "32,32,2,2", CHANNELS * CHANNELS * 4, 17);
@@ -216,68 +217,94 @@ static char *images_text(const char *n) {
     used = append(text, used, CAPACITY, "  constant %%var: float32[64] = {");
     for (int i = 0; i < 64; i++)
         used = append(text, used, CAPACITY, "%s%.1f", i ? ", " : "", 1 + 0.1 * (i % 5));
-    static const char *const lines[][3] = {
-        {"a", "32,9,9", "Conv(%x, %w, %b) {pads = [1, 1, 1, 1]}"},
-        {"c", "32,9,9", "Relu(%a)"},
-        {"d", "32,9,9", "Conv(%c, %w, %b) {pads = [1, 1, 1, 1]}"},
-        {"e", "32,9,9", "Add(%d, %c)"},
-        {"f", "32,9,9", "Mul(%e, %one)"},
-        {"g", "32,9,9", "Conv(%f, %v)"},
-        {"h", "32,9,9", "Add(%g, %x)"},
-        {"p", "32,4,4", "MaxPool(%h) {kernel_shape = [2, 2], strides = [2, 2]}"},
-        {"q", "32,4,4", "AveragePool(%e) {kernel_shape = [3, 3], strides = [2, 2]}"},
-        {"r", "64,4,4", "Concat(%p, %q) {axis = 1}"},
-        {"t", "64,4,4", "BatchNormalization(%r, %s, %s, %s, %var)"},
-        {"u", "64,4,4", "Softmax(%t) {axis = 3}"},
-        {"y", "64,1,1", "GlobalAveragePool(%t)"},
-        {"z", "32,10,10", "ConvTranspose(%h, %k, %b)"},
-    };
-    used = append(text, used, CAPACITY, "}\n  graph main(%%x: float32[%s,32,9,9]) {\n", n);
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        used = append(text, used, CAPACITY, "    %%%s: float32[%s,%s] = %s\n", lines[i][0], n, lines[i][1],
-                      lines[i][2]);
-    }
-    append(text, used, CAPACITY, "    yield %%u, %%y, %%h, %%z\n  }\n}\n");
+    append(text, used, CAPACITY,
+           "}\n  graph main(%%x: float32[%s,32,%s,%s]) {\n"
+           "    %%a: float32[?,32,?,?] = Conv(%%x, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+           "    %%c: float32[?,32,?,?] = Relu(%%a)\n"
+           "    %%d: float32[?,32,?,?] = Conv(%%c, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+           "    %%e: float32[?,32,?,?] = Add(%%d, %%c)\n"
+           "    %%f: float32[?,32,?,?] = Mul(%%e, %%one)\n"
+           "    %%g: float32[?,32,?,?] = Conv(%%f, %%v)\n"
+           "    %%h: float32[?,32,?,?] = Add(%%g, %%x)\n"
+           "    %%p: float32[?,32,?,?] = MaxPool(%%h) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+           "    %%q: float32[?,32,?,?] = AveragePool(%%e) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+           "    %%r: float32[?,64,?,?] = Concat(%%p, %%q) {axis = 1}\n"
+           "    %%t: float32[?,64,?,?] = BatchNormalization(%%r, %%s, %%s, %%s, %%var)\n"
+           "    %%u: float32[?,64,?,?] = Softmax(%%t) {axis = 3}\n"
+           "    %%y: float32[?,64,?,?] = GlobalAveragePool(%%t)\n"
+           "    %%z: float32[?,32,?,?] = ConvTranspose(%%h, %%k, %%b)\n"
+           "    yield %%u, %%y, %%h, %%z\n  }\n}\n",
+           n, height, width);
     return text;
 }
 
-/* Convolutions in blocks, as with a number of images that is known: the plan has one module for all of them. */
+/* What the plan with open extents gives is what one gives that knows them. */
+static void expect_as_known(support_session *open, const float *x, int n, int height, int width) {
+    char texts[3][12];
+    const int extents[] = {n, height, width}, rows = (height - 1) / 2, columns = (width - 1) / 2;
+    const size_t sizes[] = {64 * (size_t)(rows * columns), 64, CHANNELS * (size_t)(height * width),
+                            CHANNELS * (size_t)((height + 1) * (width + 1))}; /* of each output */
+    const size_t bytes = (size_t)n * sizes[2] * sizeof *x;
+    support_session known;
+    for (int i = 0; i < 3; i++) snprintf(texts[i], sizeof texts[i], "%d", extents[i]);
+    support_session_open(&known, images_text("", texts[0], texts[1], texts[2]), 1);
+    bind(open, 0, x, bytes, 4, n, CHANNELS, height, width);
+    support_bind(&known, 0, x, bytes);
+    support_run(open);
+    support_run(&known);
+    for (size_t o = 0; o < 4; o++) {
+        const float *got = output(open, o, (size_t)n * sizes[o]),
+                    *want = output(&known, o, (size_t)n * sizes[o]);
+        for (size_t i = 0; i < (size_t)n * sizes[o]; i++) {
+            if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i]))))
+                fail_msg("%d images, %d x %d: element %zu of output %zu is %g, expected %g", n, height, width,
+                         i, o, (double)got[i], (double)want[i]);
+        }
+    }
+    support_session_close(&known);
+}
+
+static void expect_no_allocations(support_session *open) {
+    if (!allocations_are_counted()) return;
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    const size_t before = allocations_count();
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    assert_int_equal(allocations_count() - before, 0);
+}
+
+static const char *const number_open = "  symbol N\n", *const extents_open = "  symbol H\n  symbol W\n",
+                         *const all_open = "  symbol N\n  symbol H\n  symbol W\n";
+
+/* Convolutions in blocks, as with extents that are known: the plan has one module for all of them. */
 static void images_may_be_any_number(void **state) {
     (void)state;
-    static const size_t sizes[4] = {64 * 16, 64, IMAGE, CHANNELS * 100}; /* of each output */
     static float x[5 * IMAGE];
     for (int i = 0; i < 5 * IMAGE; i++) x[i] = 0.1f * (float)((i * 31) % 41 - 20);
     for (int form = 0; form < 4; form++) {
         support_session open;
-        support_session_open_on(&open, images_text("N"), form % 2, 1 + form / 2);
-        for (int round = 0; round < 8; round++) {
-            const int n = (round * 3 + 1) % 6; /* none, too */
-            char number[8];
-            support_session fixed;
-            snprintf(number, sizeof number, "%d", n);
-            support_session_open(&fixed, images_text(number), 1);
-            bind(&open, 0, x, (size_t)n * IMAGE * 4, 4, n, CHANNELS, EXTENT, EXTENT);
-            support_bind(&fixed, 0, x, (size_t)n * IMAGE * 4);
-            support_run(&open);
-            support_run(&fixed);
-            for (size_t o = 0; o < 4; o++) {
-                const float *got = output(&open, o, (size_t)n * sizes[o]),
-                            *want = output(&fixed, o, (size_t)n * sizes[o]);
-                for (size_t i = 0; i < (size_t)n * sizes[o]; i++) {
-                    if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i]))))
-                        fail_msg("%d images: element %zu of output %zu is %g, expected %g", n, i, o,
-                                 (double)got[i], (double)want[i]);
-                }
-            }
-            support_session_close(&fixed);
+        support_session_open_on(&open, images_text(number_open, "N", "9", "9"), form % 2, 1 + form / 2);
+        for (int round = 0; round < 8; round++) /* none, too */
+            expect_as_known(&open, x, (round * 3 + 1) % 6, EXTENT, EXTENT);
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
+static void images_may_have_any_extents(void **state) {
+    (void)state;
+    static float x[3 * CHANNELS * MOST_EXTENT * MOST_EXTENT];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 0.1f * (float)((int)(i * 31 % 41) - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session open;
+        const bool number = form % 2;
+        support_session_open_on(&open,
+                                images_text(number ? all_open : extents_open, number ? "N" : "2", "H", "W"),
+                                form == 3, 1 + form / 2);
+        for (int round = 0; round < 12; round++) {
+            const int height = 3 + 2 * (round * 7 % 10), width = 3 + 2 * (round * 3 % 10);
+            expect_as_known(&open, x, number ? round % 4 : 2, height, width);
         }
-        if (allocations_are_counted()) {
-            bind(&open, 0, x, (size_t)3 * IMAGE * 4, 4, 3, CHANNELS, EXTENT, EXTENT);
-            assert_int_equal(ouro_session_run(open.session, NULL), OURO_OK);
-            const size_t before = allocations_count();
-            assert_int_equal(ouro_session_run(open.session, NULL), OURO_OK);
-            assert_int_equal(allocations_count() - before, 0);
-        }
+        expect_no_allocations(&open);
         support_session_close(&open);
     }
 }
@@ -306,11 +333,13 @@ static int count_blocked(const char *text) {
     return blocked;
 }
 
-/* As many as for a number of images that is known. */
+/* As many as for images of which everything is known. */
 static void images_lie_in_blocks(void **state) {
     (void)state;
-    const int known = count_blocked(images_text("3"));
-    assert_int_equal(count_blocked(images_text("N")), known);
+    const int known = count_blocked(images_text("", "3", "9", "9"));
+    assert_int_equal(count_blocked(images_text(number_open, "N", "9", "9")), known);
+    assert_int_equal(count_blocked(images_text(extents_open, "3", "H", "W")), known);
+    assert_int_equal(count_blocked(images_text(all_open, "N", "H", "W")), known);
 }
 
 /* ---- open numbers of rows ------------------------------------------------------------------------------- */
@@ -387,6 +416,7 @@ int main(void) {
         cmocka_unit_test(many_shapes_come_and_go),
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
         cmocka_unit_test(images_may_be_any_number),
+        cmocka_unit_test(images_may_have_any_extents),
         cmocka_unit_test(images_lie_in_blocks),
         cmocka_unit_test(rows_may_be_any_number),
         cmocka_unit_test(weights_of_rows_are_packed),

@@ -3,8 +3,10 @@
  *
  * Constant weights are packed at compile time into the form that oneDNN likes for the layouts of source and
  * destination. Which form that is follows from the application, the machine and the number of threads; it is
- * asked for again when a session is made, and the sizes must agree. Where the number of images is open when the weights
- * are packed, they are packed for one image, and images are convolved one at a time (ouro.each_image).
+ * asked for again when a session is made, and the sizes must agree. Where extents of the images are open when the weights
+ * are packed, they are packed for some (ouro.packed_extents), and the form is asked for again with these. What runs has
+ * the extents that there are then, over weights in that form; only where oneDNN has nothing for that, the weights are
+ * reordered once more when a session is prepared. Images of an open number are convolved one at a time.
  */
 #include "runtime/onednn/primitive.h"
 #include <string.h>
@@ -20,30 +22,59 @@ typedef struct convolution {
     /* How often the primitive runs: once, or for each image, which take this many bytes. */
     int64_t times;
     size_t x_bytes, y_bytes;
+    void *weights; /* reordered; NULL: as they were packed */
     bool bias, residual;
     bool transposed; /* the bias is added afterwards, to: */
     op_layout layout;
     int64_t images, channels, points; /* the output of one run; points of one channel */
 } convolution;
 
-/* The application as the primitive sees it: with ouro.each_image, it has one image. */
-typedef struct single {
+/* The application with other extents than it has. */
+typedef struct other_extents {
     op_call call;
     op_tensor inputs[4], output;
-} single;
+} other_extents;
 
-static const op_call *one_image(const op_call *call, single *to) {
-    const op_shape *y = &call->outputs[0].type.shape;
-    if (!op_attribute_integer(&call->attributes, "ouro.each_image", 0) || call->input_count > 4 ||
-        y->rank < 3 || call->inputs[0].type.shape.rank < 3)
-        return call;
+/* What the weights were packed for: the extents of input 0; NULL: those that it has. */
+static const int64_t *packed_extents(const op_call *call) {
+    size_t count;
+    const int64_t *extents = op_attribute_integers(&call->attributes, "ouro.packed_extents", &count);
+    if (!extents || count != (size_t)call->inputs[0].type.shape.rank) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (extents[i] <= 0) return NULL;
+    return extents;
+}
+
+static bool copy_call(const op_call *call, other_extents *to) {
+    if (call->input_count > 4 || call->inputs[0].type.shape.rank < 3 || call->outputs[0].type.shape.rank < 3)
+        return false;
     to->call = *call;
     memcpy(to->inputs, call->inputs, call->input_count * sizeof *to->inputs);
     to->output = call->outputs[0];
-    to->inputs[0].type.shape.dims[0] = to->output.type.shape.dims[0] = 1;
-    if (op_input_present(call, 3)) to->inputs[3].type.shape.dims[0] = 1;
     to->call.inputs = to->inputs;
     to->call.outputs = &to->output;
+    return true;
+}
+
+/* The application as its weights were packed for it; NULL: there is none with these extents. */
+static const op_call *as_packed(const op_call *call, other_extents *to) {
+    const int64_t *extents = packed_extents(call);
+    if (!extents) return call;
+    if (!copy_call(call, to)) return NULL;
+    memcpy(to->inputs[0].type.shape.dims, extents, (size_t)to->inputs[0].type.shape.rank * sizeof *extents);
+    if (op_input_present(call, 3)) to->inputs[3].type.shape.rank = -1; /* it follows */
+    if (op_infer(&to->call, NULL) != BASE_OK) return NULL;
+    to->output.type.layout = call->outputs[0].type.layout;
+    if (op_input_present(call, 3)) to->inputs[3].type.shape = to->output.type.shape;
+    return &to->call;
+}
+
+/* The application as a primitive runs it: as many images at once as weights were packed for. */
+static const op_call *some_images(const op_call *call, other_extents *to) {
+    const int64_t *extents = packed_extents(call);
+    if (!extents || !copy_call(call, to)) return call;
+    to->inputs[0].type.shape.dims[0] = to->output.type.shape.dims[0] = extents[0];
+    if (op_input_present(call, 3)) to->inputs[3].type.shape.dims[0] = extents[0];
     return &to->call;
 }
 
@@ -52,7 +83,9 @@ static const op_call *one_image(const op_call *call, single *to) {
 static bool is_column(const op_call *call) {
     const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape,
                    *y = &call->outputs[0].type.shape;
-    return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1;
+    const int64_t *extents = packed_extents(call); /* the weights lie already */
+    return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1 &&
+           (!extents || extents[3] == 1);
 }
 
 static void exchange(int64_t *height) {
@@ -81,20 +114,27 @@ static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *
     return any ? rt_describe_any(&shape, description) : rt_describe_as(&shape, OP_LAYOUT_PLAIN, description);
 }
 
+/* How the tensors of an application are to lie, and on what it may run. */
+typedef struct arrangement {
+    op_layout from, to;
+    dnnl_memory_desc_t weights;
+    bool reference; /* oneDNN's reference will do, too */
+} arrangement;
+
 /* The application is a convolution turned round: what oneDNN calls the derivative by the source of the convolution
  * from y to x. Its deconvolution primitive would be built on that, but allocates when it runs. */
-static bool make_transposed(const op_call *call, const rt_environment *environment, op_layout from,
-                            op_layout to, bool packed, rt_descriptor *open) {
+static bool make_transposed(const op_call *call, const rt_environment *environment, const arrangement *lie,
+                            rt_descriptor *open) {
     const bool column = is_column(call);
     const op_shape x = lying(&call->inputs[0].type.shape, column),
                    y = lying(&call->outputs[0].type.shape, column);
     const rt_activation none = {0};
     op_transposed window;
-    dnnl_memory_desc_t source, weights, target;
+    dnnl_memory_desc_t source, target;
     dnnl_convolution_desc_t operation;
     dnnl_dims_t strides, dilates, before, after;
-    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(&x, from, &source) ||
-        !rt_describe_as(&y, to, &target) || !describe_weights(call, packed, &weights))
+    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(&x, lie->from, &source) ||
+        !rt_describe_as(&y, lie->to, &target))
         return false;
     double work = (double)y.dims[1];
     for (int32_t i = 0; i < x.rank; i++) work *= (double)x.dims[i];
@@ -109,32 +149,32 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
     int64_t *each[] = {strides, dilates, before, after};
     for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
     if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &target,
-                                                         &weights, &source, strides, dilates, before,
+                                                         &lie->weights, &source, strides, dilates, before,
                                                          after) != dnnl_success ||
         !rt_descriptor_open(open, 0, &none)) {
         return false;
     }
+    open->reference = lie->reference;
     if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;
 }
 
-static bool make_descriptor(const op_call *call, const rt_environment *environment, op_layout from,
-                            op_layout to, bool packed, rt_descriptor *open) {
+static bool make_descriptor(const op_call *call, const rt_environment *environment, const arrangement *lie,
+                            rt_descriptor *open) {
     const bool column = is_column(call);
     const op_shape x = lying(&call->inputs[0].type.shape, column),
                    y = lying(&call->outputs[0].type.shape, column);
     const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
-    if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, from, to, packed, open);
+    if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, lie, open);
     rt_activation activation;
     op_window window;
     if (!rt_activation_read(&call->attributes, &activation) ||
         op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) {
         return false;
     }
-    dnnl_memory_desc_t source, weights, offsets, target;
-    bool described = rt_describe_as(&x, from, &source) && rt_describe_as(&y, to, &target) &&
-                     describe_weights(call, packed, &weights);
+    dnnl_memory_desc_t source, offsets, target;
+    bool described = rt_describe_as(&x, lie->from, &source) && rt_describe_as(&y, lie->to, &target);
     if (described && bias) described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
     if (!described) return false;
     rt_window_dims dims;
@@ -146,25 +186,30 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     for (int32_t i = 0; i < y.rank; i++) work *= i == 1 ? 1 : (double)y.dims[i];
     dnnl_convolution_desc_t operation;
     if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
-                                                   dnnl_convolution_direct, &source, &weights,
+                                                   dnnl_convolution_direct, &source, &lie->weights,
                                                    bias ? &offsets : NULL, &target, dims.strides,
                                                    dims.dilates, dims.before, dims.after) != dnnl_success) {
         return false;
     }
     if (!rt_descriptor_open(open, residual ? 1 : 0, &activation)) return false;
+    open->reference = lie->reference;
     if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;
 }
 
-/* The descriptor for the layouts that the tensors have. */
-static bool make_given(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
-    return make_descriptor(call, environment, call->inputs[0].type.layout, call->outputs[0].type.layout,
-                           call->inputs[1].type.layout == OP_LAYOUT_PACKED, open);
-}
-
 static bool is_packed(const op_call *call) {
     return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
+}
+
+/* The descriptor for the layouts that the tensors have; which form packed weights have is for oneDNN to say. `reference`:
+ * its reference will do, too. */
+static bool make_given(const op_call *call, const rt_environment *environment, bool reference,
+                       rt_descriptor *open) {
+    arrangement lie = {
+        .from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout, .reference = reference};
+    return describe_weights(call, is_packed(call), &lie.weights) &&
+           make_descriptor(call, environment, &lie, open);
 }
 
 /* One map of a few channels (a stencil, a grey image), or a few maps of single points: the portable kernel adds rows
@@ -179,14 +224,14 @@ static bool is_stencil(const op_call *call, const rt_environment *environment) {
 }
 
 static bool accepts(const op_call *given, const rt_environment *environment) {
-    single one;
-    const op_call *call = one_image(given, &one);
+    other_extents packed;
+    const op_call *call = as_packed(given, &packed);
     rt_descriptor open;
-    if (!rt_floats_known(call) || is_stencil(call, environment)) return false;
+    if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
         return false;
     if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_PLAIN) return false;
-    if (!make_given(call, environment, &open)) return false;
+    if (!make_given(call, environment, false, &open)) return false;
     rt_descriptor_close(&open);
     return true;
 }
@@ -202,16 +247,18 @@ static bool is_cheap(op_layout layout, int64_t channels) {
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
  * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
 static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
-    single one;
-    const op_call *call = one_image(given, &one);
+    other_extents other;
+    const op_call *call = as_packed(given, &other);
     static const struct {
         op_layout from, to;
     } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},  {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
                       {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
                       {OP_LAYOUT_NC8, OP_LAYOUT_NC8},    {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8},
                       {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
+    arrangement lie = {0};
+    if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
     const bool packed = call->inputs[1].data != NULL;
-    if (!rt_floats_known(call) || is_stencil(call, environment)) return false;
+    if (!describe_weights(call, packed, &lie.weights)) return false;
     /* What has its channels innermost already keeps them there. */
     const size_t first = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1;
     for (size_t i = first; i < sizeof candidates / sizeof *candidates; i++) {
@@ -222,8 +269,9 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
             !is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
             continue;
         }
-        if (!make_descriptor(call, environment, candidates[i].from, candidates[i].to, packed, &open))
-            continue;
+        lie.from = candidates[i].from;
+        lie.to = candidates[i].to;
+        if (!make_descriptor(call, environment, &lie, &open)) continue;
         *preference = (rt_preference){.output = candidates[i].to};
         preference->inputs[0] = candidates[i].from;
         if (op_input_present(call, 3)) preference->inputs[3] = candidates[i].to;
@@ -248,11 +296,12 @@ static base_status check_packed(const op_call *call, const rt_descriptor *open, 
 
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *plain, void *packed, base_report *report) {
-    single one;
-    const op_call *call = one_image(given, &one);
+    other_extents other;
+    const op_call *call = as_packed(given, &other);
     rt_descriptor open;
     dnnl_memory_desc_t from;
-    if (input != 1 || !describe_weights(call, false, &from) || !make_given(call, environment, &open)) {
+    if (input != 1 || !call || !describe_weights(call, false, &from) ||
+        !make_given(call, environment, false, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this convolution", input);
     }
     base_status status = check_packed(call, &open, report);
@@ -288,7 +337,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     base_status status = BASE_OK;
     for (int64_t i = 0; i < state->times && status == BASE_OK; i++) {
         char *y = (char *)outputs[0].data + (size_t)i * state->y_bytes;
-        void *data[4] = {(char *)inputs[0].data + (size_t)i * state->x_bytes, inputs[1].data, y, NULL};
+        void *weights = state->weights ? state->weights : inputs[1].data;
+        void *data[4] = {(char *)inputs[0].data + (size_t)i * state->x_bytes, weights, y, NULL};
         if (state->bias) data[3] = inputs[2].data;
         /* The sum adds to what is there already. */
         if (state->residual && inputs[3].data != outputs[0].data)
@@ -304,18 +354,56 @@ static void release(rt_prepared *prepared) {
     if (state) rt_primitive_close(&state->primitive);
 }
 
+/* Reorders weights that are packed as `from` describes to what the descriptor wants. */
+static base_status reorder_weights(const op_call *call, const rt_environment *environment,
+                                   const dnnl_memory_desc_t *from, base_arena *arena, convolution *state,
+                                   const rt_descriptor *open, base_report *report) {
+    const dnnl_memory_desc_t *to = rt_descriptor_memory(open, dnnl_query_weights_md);
+    char *memory = base_arena_alloc(arena, dnnl_memory_desc_get_size(to) + RT_ALIGNMENT, 1);
+    if (!memory) return base_fail_memory(report);
+    state->weights = memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+    return rt_reorder(from, call->inputs[1].data, to, state->weights, 1, environment->threads, report);
+}
+
+/* The descriptor of what runs: `call`, some images of `given`. Only with ouro.packed_extents, for which the weights were
+ * packed, it may come to oneDNN's reference: before that nobody knew of these extents. */
+static base_status make_to_run(const op_call *given, const op_call *call, const rt_environment *environment,
+                               base_arena *arena, convolution *state, rt_descriptor *open,
+                               base_report *report) {
+    const bool other = packed_extents(given) != NULL, packed = is_packed(given);
+    other_extents extents;
+    arrangement lie = {.from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout};
+    base_status status = BASE_OK;
+    if (other && packed) {
+        const op_call *packing = as_packed(given, &extents);
+        if (!packing || !make_given(packing, environment, false, open))
+            return base_fail(report, BASE_INVALID, "oneDNN cannot pack for this convolution on this machine");
+        status = check_packed(call, open, report);
+        lie.weights = *rt_descriptor_memory(open, dnnl_query_weights_md);
+        rt_descriptor_close(open);
+        if (status != BASE_OK || make_descriptor(call, environment, &lie, open)) return status;
+    }
+    if (!make_given(call, environment, other, open))
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
+    if (packed) {
+        status = other ? reorder_weights(call, environment, &lie.weights, arena, state, open, report)
+                       : check_packed(call, open, report);
+    }
+    if (status != BASE_OK) rt_descriptor_close(open);
+    return status;
+}
+
 static base_status prepare(const op_call *given, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    single one;
-    const op_call *call = one_image(given, &one);
+    other_extents some;
+    const op_call *call = some_images(given, &some);
     convolution *state = BASE_NEW(arena, convolution);
     rt_descriptor open;
     if (!state) return base_fail_memory(report);
-    if (!make_given(call, environment, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
-    }
     prepared->state = state;
     prepared->run = run;
+    base_status status = make_to_run(given, call, environment, arena, state, &open, report);
+    if (status != BASE_OK) return status;
     state->transposed = call->code == OP_CONV_TRANSPOSE;
     state->bias = op_input_present(call, 2) && !state->transposed;
     state->residual = op_input_present(call, 3);
@@ -326,15 +414,17 @@ static base_status prepare(const op_call *given, const rt_environment *environme
     state->points = 1;
     for (int32_t d = 2; d < y->rank; d++) state->points *= y->dims[d];
     const bool back = state->transposed;
-    state->times = call == given ? 1 : given->outputs[0].type.shape.dims[0];
-    if (!op_type_bytes(&call->inputs[0].type, &state->x_bytes) ||
+    state->times = given->outputs[0].type.shape.dims[0] / y->dims[0];
+    if (state->times * y->dims[0] != given->outputs[0].type.shape.dims[0] ||
+        !op_type_bytes(&call->inputs[0].type, &state->x_bytes) ||
         !op_type_bytes(&call->outputs[0].type, &state->y_bytes)) {
         rt_descriptor_close(&open);
-        return base_fail(report, BASE_INVALID, "the tensors are too large");
+        return base_fail(
+            report, BASE_INVALID,
+            "the tensors are too large, or no multiple of the images that weights were packed for");
     }
-    base_status status = is_packed(call) ? check_packed(call, &open, report) : BASE_OK;
     rt_primitive *primitive = &state->primitive;
-    if (status == BASE_OK) status = rt_primitive_make(primitive, &open, report);
+    status = rt_primitive_make(primitive, &open, report);
     if (status == BASE_OK) {
         status = rt_primitive_argument(
             primitive, back ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC,

@@ -136,14 +136,14 @@ bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *act
 /* Reference implementations are slower than our portable kernels. Those on oneDNN's own general product
  * ("gemm:jit") take buffers from the heap whenever they run. Those for SSE4.1 (of version 2.6.3) read with instructions
  * that want multiples of 16 bytes from where there are none, and crash. The descriptor that is returned owns itself. */
-static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator) {
+static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, bool reference) {
     do {
         dnnl_primitive_desc_t descriptor = dnnl_primitive_desc_iterator_fetch(iterator);
         const char *name = NULL;
         if (!descriptor) return NULL;
         if (dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-            strncmp(name, "ref", 3) != 0 && strncmp(name, "gemm:", 5) != 0 && !strstr(name, ":gemm:") &&
-            !strstr(name, "sse41")) {
+            (reference || strncmp(name, "ref", 3) != 0) && strncmp(name, "gemm:", 5) != 0 &&
+            !strstr(name, ":gemm:") && !strstr(name, "sse41")) {
             return descriptor;
         }
         dnnl_primitive_desc_destroy(descriptor);
@@ -157,7 +157,7 @@ bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int
     const int before = rt_threads_set(threads);
     if (dnnl_primitive_desc_iterator_create(&iterator, operation, open->attributes, open->engine, NULL) ==
         dnnl_success) {
-        open->descriptor = usable(iterator);
+        open->descriptor = usable(iterator, open->reference);
         dnnl_primitive_desc_iterator_destroy(iterator);
     }
     rt_threads_restore(before);
