@@ -7,16 +7,50 @@
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
+static rt_buffer *take_kept(rt_pool *pool, size_t bytes) {
+    for (uint32_t i = pool->kept_count; i-- > 0;) {
+        rt_buffer *buffer = pool->kept[i];
+        if (buffer->capacity < bytes || (buffer->capacity / 4 > bytes && buffer->capacity > RT_POOL_LEAST))
+            continue;
+        pool->kept_count--;
+        memmove(pool->kept + i, pool->kept + i + 1, (pool->kept_count - i) * sizeof *pool->kept);
+        return buffer;
+    }
+    return NULL;
+}
+
+static rt_buffer *take_new(rt_pool *pool, size_t bytes) {
     size_t total;
     rt_buffer *buffer =
         base_size_add(bytes, RT_ALIGNMENT, &total) ? rt_allocator_take(pool->allocator, total) : NULL;
-    if (!buffer) return NULL;
-    *buffer = (rt_buffer){.references = 1,
-                          .capacity = rt_allocator_room(pool->allocator, buffer) - RT_ALIGNMENT,
-                          .used = bytes,
-                          .data = (char *)buffer + RT_ALIGNMENT};
+    if (buffer) buffer->capacity = rt_allocator_room(pool->allocator, buffer) - RT_ALIGNMENT;
     return buffer;
+}
+
+rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
+    rt_buffer *buffer = bytes <= RT_POOL_SMALL ? take_kept(pool, bytes) : NULL;
+    if (!buffer) buffer = take_new(pool, bytes);
+    if (!buffer && pool->kept_count) {
+        rt_pool_flush(pool);
+        buffer = take_new(pool, bytes);
+    }
+    if (!buffer) return NULL;
+    *buffer = (rt_buffer){
+        .references = 1, .capacity = buffer->capacity, .used = bytes, .data = (char *)buffer + RT_ALIGNMENT};
+    return buffer;
+}
+
+void rt_pool_flush(rt_pool *pool) {
+    while (pool->kept_count) rt_allocator_give(pool->allocator, pool->kept[--pool->kept_count]);
+}
+
+/* Keeps it, instead of the one that has been kept longest. */
+static void keep(rt_pool *pool, rt_buffer *buffer) {
+    if (pool->kept_count == RT_POOL_KEPT) {
+        rt_allocator_give(pool->allocator, pool->kept[0]);
+        memmove(pool->kept, pool->kept + 1, --pool->kept_count * sizeof *pool->kept);
+    }
+    pool->kept[pool->kept_count++] = buffer;
 }
 
 void rt_buffer_retain(rt_buffer *buffer) {
@@ -26,7 +60,8 @@ void rt_buffer_retain(rt_buffer *buffer) {
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
     if (!buffer || --buffer->references || buffer->planned) return;
     if (buffer->is_list) rt_list_clear(pool, buffer);
-    rt_allocator_give(pool->allocator, buffer);
+    if (buffer->capacity <= RT_POOL_SMALL) keep(pool, buffer);
+    else rt_allocator_give(pool->allocator, buffer);
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */
@@ -46,7 +81,8 @@ void rt_value_release(ouro_session *session, uint32_t slot) {
     session->tensors[slot].bytes = 0;
 }
 
-bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
+/* Memory for a value of the type that the slot has. */
+static bool renew(ouro_session *session, uint32_t slot, size_t bytes) {
     rt_buffer *buffer = rt_shapes_place(session, slot, bytes);
     if (!buffer) buffer = rt_pool_take(&session->pool, bytes);
     if (!buffer) {
@@ -54,8 +90,18 @@ bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, siz
                   session->of->texts + session->of->tensors[slot].name, bytes);
         return false;
     }
-    rt_value_set(session, slot, type, buffer->data, bytes, buffer);
-    rt_buffer_release(&session->pool, buffer);
+    rt_buffer_release(&session->pool, session->buffers[slot]);
+    session->buffers[slot] = buffer;
+    session->tensors[slot].data = buffer->data;
+    session->tensors[slot].bytes = bytes;
+    return true;
+}
+
+bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
+    const op_type kept = *type; /* it may be the slot's own */
+    if (!renew(session, slot, bytes)) return false;
+    session->tensors[slot].type = kept;
+    session->tensors[slot].symbolic = NULL;
     return true;
 }
 
@@ -115,6 +161,10 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
+static bool is_constant(const ouro_session *session, uint32_t slot) {
+    return slot == PLAN_ABSENT || session->of->tensors[slot].address.place == PLAN_PLACE_CONSTANT;
+}
+
 bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
     rt_dynamic *detail = BASE_NEW(&session->arena, rt_dynamic);
     if (!detail) return false;
@@ -135,6 +185,11 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
         for (uint32_t i = 0; i < form.carried && !detail->grows; i++) {
             detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
         }
+    }
+    if (op_row_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
+        detail->follows = true;
+        for (uint32_t i = 1; i < detail->call.input_count; i++)
+            detail->follows &= is_constant(session, session->of->slots[node->inputs + i]);
     }
     return detail->types &&
            plan_node_attributes(session->of, node, &session->arena, &detail->call.attributes);
@@ -163,6 +218,20 @@ static bool is_prepared(const rt_dynamic *detail) {
     return true;
 }
 
+/* Is inferred from types and constants what the outputs are? */
+static bool follow_from_types(op_call call, base_arena *arena) {
+    const op_tensor *actual = call.outputs;
+    call.outputs = BASE_ARRAY(arena, op_tensor, call.output_count);
+    if (!call.outputs || op_infer(&call, NULL) != BASE_OK) return false;
+    for (uint32_t i = 0; i < call.output_count; i++) {
+        if (actual[i].type.dtype == OP_NONE) continue;
+        if (actual[i].type.kind != OP_KIND_TENSOR || call.outputs[i].type.dtype != actual[i].type.dtype ||
+            !op_shape_equal(&call.outputs[i].type.shape, &actual[i].type.shape))
+            return false;
+    }
+    return true;
+}
+
 static base_status prepare(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_dynamic *detail = step->detail;
@@ -177,9 +246,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     for (uint32_t i = 0; i < call.input_count; i++) {
         uint32_t slot = session->of->slots[node->inputs + i];
         inputs[i] = call.inputs[i];
-        if (slot == PLAN_ABSENT || session->of->tensors[slot].address.place != PLAN_PLACE_CONSTANT) {
-            inputs[i].data = NULL;
-        }
+        if (!is_constant(session, slot)) inputs[i].data = NULL;
     }
     call.inputs = inputs;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
@@ -199,6 +266,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     for (uint32_t i = 0; i < call.input_count; i++) detail->types[i] = call.inputs[i].type;
     for (uint32_t i = 0; i < call.output_count; i++)
         detail->types[call.input_count + i] = call.outputs[i].type;
+    detail->follows = follow_from_types(call, &detail->arena);
     detail->ready = true;
     return BASE_OK;
 }
@@ -328,13 +396,15 @@ static base_status settle_types(ouro_session *session, const rt_step *step) {
     return status;
 }
 
-static base_status take_outputs(ouro_session *session, const rt_step *step) {
+/* settled: their slots have their types already. */
+static base_status take_outputs(ouro_session *session, const rt_step *step, bool settled) {
     const plan_node *node = &session->of->nodes[step->node];
     for (uint32_t i = 0; i < node->output_count; i++) {
         uint32_t slot = session->of->slots[node->outputs + i];
         op_tensor *output = &step->outputs[i];
         if (output->type.dtype == OP_NONE) continue;
-        if (session->dynamic[slot] && !rt_value_new(session, slot, &output->type, output->bytes))
+        if (session->dynamic[slot] && !(settled ? renew(session, slot, output->bytes)
+                                                : rt_value_new(session, slot, &output->type, output->bytes)))
             return BASE_MACHINE;
         output->data = session->tensors[slot].data;
     }
@@ -357,24 +427,54 @@ static base_status measure(ouro_session *session, const rt_step *step, void *scr
     base_status status =
         prepared->kernel->measure(prepared, step->inputs, step->outputs, scratch, &session->report);
     if (status == BASE_OK) status = settle_types(session, step);
-    return status == BASE_OK ? take_outputs(session, step) : status;
+    return status == BASE_OK ? take_outputs(session, step, false) : status;
+}
+
+/* The tensors of the step are as in the last run, but for their data. */
+static bool is_settled(const ouro_session *session, const rt_step *step) {
+    const plan *of = session->of;
+    const plan_node *node = &of->nodes[step->node];
+    if (!((const rt_dynamic *)step->detail)->settled) return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const uint32_t slot = of->slots[node->inputs + i];
+        if (slot == PLAN_ABSENT) continue;
+        if (session->tensors[slot].bytes != step->inputs[i].bytes ||
+            !is_same_type(&session->tensors[slot].type, &step->inputs[i].type))
+            return false;
+        step->inputs[i].data = session->tensors[slot].data;
+    }
+    return true;
+}
+
+/* Finds what the outputs are, and gives them memory. *done: there is nothing more to do. */
+static base_status settle(ouro_session *session, const rt_step *step, bool *done) {
+    rt_dynamic *detail = step->detail;
+    if (!is_settled(session, step)) {
+        detail->settled = detail->fresh = false;
+        base_status status = infer(session, step);
+        if (status == BASE_OK) status = settle_types(session, step);
+        if (status != BASE_OK) return status;
+    }
+    if (share_bytes(session, step)) {
+        *done = true;
+        detail->settled = detail->follows;
+        return BASE_OK;
+    }
+    base_status status = detail->grows ? append(session, step, done) : BASE_OK;
+    if (*done || status != BASE_OK) return status;
+    status = take_outputs(session, step, detail->settled);
+    *done = is_empty(step);
+    return status;
 }
 
 base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
-    const rt_dynamic *detail = step->detail;
-    bool measured = op_row_of(detail->call.code)->flags & OP_FLAG_DYNAMIC;
-    base_status status = infer(session, step);
-    if (status == BASE_OK && !measured) {
-        status = settle_types(session, step);
-        if (status != BASE_OK || share_bytes(session, step)) return status;
-        bool done = false;
-        if (detail->grows) status = append(session, step, &done);
-        if (done) return status;
-        if (status == BASE_OK) status = take_outputs(session, step);
-        if (status != BASE_OK || is_empty(step)) return status;
-    }
-    if (status == BASE_OK && !is_prepared(detail)) status = prepare(session, step);
+    rt_dynamic *detail = step->detail;
+    bool measured = op_row_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
+    base_status status = measured ? infer(session, step) : settle(session, step, &done);
+    if (status != BASE_OK || done) return status;
+    if (!detail->fresh && !is_prepared(detail)) status = prepare(session, step);
     if (status != BASE_OK) return status;
+    detail->fresh = detail->settled = detail->follows && !measured;
     rt_buffer *scratch = NULL;
     if (step->prepared.scratch_bytes) {
         scratch = rt_pool_take(&session->pool, step->prepared.scratch_bytes);

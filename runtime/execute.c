@@ -171,6 +171,7 @@ static void clean_up(ouro_session *session) {
         const rt_step *step = session->steps[n];
         if (step && step->kind == RT_STEP_LOOP) rt_control_reset(session, step->detail);
     }
+    rt_pool_flush(&session->pool);
 }
 
 static base_status run(ouro_session *session) {

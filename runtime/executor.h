@@ -39,13 +39,24 @@ struct rt_buffer {
     void *data;
 };
 
-/* The session's run-time memory. */
+/* The session's run-time memory. During a run small buffers that nobody needs are kept for the next step that wants one:
+ * an iteration of a loop gives back what the next one takes. */
+enum {
+    RT_POOL_KEPT = 8,
+    RT_POOL_SMALL = 16 << 10, /* bytes, at most */
+    RT_POOL_LEAST = 256       /* bytes that are not too many for anything */
+};
+
 typedef struct rt_pool {
     rt_allocator *allocator;
+    rt_buffer *kept[RT_POOL_KEPT]; /* the last one was given back last */
+    uint32_t kept_count;
 } rt_pool;
 
 /* A buffer of at least `bytes`, with one reference; NULL when memory runs out. */
 rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes);
+/* Gives kept buffers back to the allocator: when a run ends. */
+void rt_pool_flush(rt_pool *pool);
 void rt_buffer_retain(rt_buffer *buffer); /* NULL is allowed in both */
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer);
 
@@ -186,6 +197,9 @@ typedef struct rt_dynamic {
     base_arena arena; /* of the prepared kernel */
     bool ready;       /* prepared holds a kernel for these types: */
     op_type *types;   /* of inputs, then of outputs */
+    bool follows;     /* the types of the outputs follow from those of the inputs, whatever the data */
+    bool settled;     /* so they did in the last run; the step's tensors still have these types, */
+    bool fresh;       /* and `types` are the same */
     bool grows;       /* a Concat that a growing carried value is replaced by */
 } rt_dynamic;
 

@@ -535,6 +535,7 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->inputs && i < header->inputs.count; i++)
         base_arena_free(&session->inputs[i].lists);
+    rt_pool_flush(&session->pool);
     rt_allocator_free(session->pool.allocator);
     rt_shapes_free(session);
     free(session->own_memory);

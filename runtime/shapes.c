@@ -317,7 +317,7 @@ void rt_shapes_before_run(ouro_session *session) {
 
 rt_buffer *rt_shapes_place(ouro_session *session, uint32_t slot, size_t bytes) {
     rt_shapes *shapes = session->shapes;
-    const shape_plan *current = shapes ? shapes->current : NULL;
+    const shape_plan *current = shapes && session->of->tensors[slot].graph == 0 ? shapes->current : NULL;
     size_t low = 0, high = current ? current->place_count : 0;
     while (low < high) {
         size_t middle = (low + high) / 2;

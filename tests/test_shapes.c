@@ -181,6 +181,63 @@ static void loops_and_branches_keep_what_they_need(void **state) {
     support_session_close(&on);
 }
 
+static uint64_t allocations_of_run(support_session *on) {
+    ouro_memory before, after;
+    ouro_session_memory(on->session, &before);
+    support_run(on);
+    ouro_session_memory(on->session, &after);
+    assert_int_equal(after.run_time_bytes, 0); /* the output is the caller's */
+    return after.run_time_allocations - before.run_time_allocations;
+}
+
+/* Nodes of a body find types and memory as the iteration before left them; but not where a shape is made of data. */
+static void iterations_take_what_was_left(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST], y[MOST];
+    support_session_open(&on,
+                         "module \"left\" {\n"
+                         "  symbol N\n"
+                         "  constant %one: float32[1] = {1.0}\n"
+                         "  constant %next: int64[] = {1}\n"
+                         "  constant %list: int64[1] = {1}\n"
+                         "  graph main(%x: float32[N], %trips: int64[]) {\n"
+                         "    %y: float32[N] = Loop(%trips, _, %x) {\n"
+                         "      graph body(%i: int64[], %k: bool[], %u: float32[N]) {\n"
+                         "        %a: float32[N] = Neg(%u)\n"
+                         "        %b: float32[N] = Abs(%a)\n"
+                         "        %t: int64[] = Add(%i, %next)\n"
+                         "        %s: int64[1] = Reshape(%t, %list)\n"
+                         "        %e: float32[?] = Expand(%one, %s)\n"
+                         "        %m: float32[1] = ReduceSum(%e)\n"
+                         "        %v: float32[N] = Add(%b, %m)\n"
+                         "        yield %k, %v\n"
+                         "      }\n"
+                         "    }\n"
+                         "    yield %y\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    int64_t trips;
+    ouro_error error;
+    support_bind(&on, 1, &trips, sizeof trips);
+    if (ouro_session_bind_output(on.session, 0, y, sizeof y, &error) != OURO_OK)
+        fail_msg("%s", error.message);
+    for (int n = 1; n <= 1000; n *= 10) {
+        for (int i = 0; i < n; i++) x[i] = (float)(i % 7);
+        bind(&on, 0, x, (size_t)n * 4, 1, n);
+        trips = 90;
+        const uint64_t made = allocations_of_run(&on);
+        for (int i = 0; i < n; i++) assert_true(y[i] == x[i] + 90 * 91 / 2);
+        trips = 10;
+        const uint64_t fewer = allocations_of_run(&on);
+        if (made > fewer + 4) /* %e grows */
+            fail_msg("%d: %d allocations in 90 iterations, %d in 10", n, (int)made, (int)fewer);
+        for (int i = 0; i < n; i++) assert_true(y[i] == x[i] + 10 * 11 / 2);
+    }
+    support_session_close(&on);
+}
+
 /* ---- open images --------------------------------------------------------------------------------------- */
 
 enum { CHANNELS = 32, EXTENT = 9, MOST_EXTENT = 21, IMAGE = CHANNELS * EXTENT * EXTENT };
@@ -415,6 +472,7 @@ int main(void) {
         cmocka_unit_test(known_shapes_allocate_nothing),
         cmocka_unit_test(many_shapes_come_and_go),
         cmocka_unit_test(loops_and_branches_keep_what_they_need),
+        cmocka_unit_test(iterations_take_what_was_left),
         cmocka_unit_test(images_may_be_any_number),
         cmocka_unit_test(images_may_have_any_extents),
         cmocka_unit_test(images_lie_in_blocks),
