@@ -114,18 +114,11 @@ static bool may_change(const ir_node *node, const op_shape *shape) {
     return false;
 }
 
-/* The portable kernel arranges the weights anew in every run. From so many on that takes longer than to prepare oneDNN's for
- * another number of rows, even if it is another one in every iteration (measured: the same at 128 x 128). */
-enum { MANY_WEIGHTS = 128 * 128 };
-
-/* A product with constant weights, of rows that may be any number. Whether they can be taken apart is for its kernel to say. */
+/* A product with constant weights, of rows that may be any number, even another one in every iteration. Whether they can be
+ * taken apart is for its kernel to say. */
 static bool rows_are_open(const ir_node *node) {
-    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
-    int64_t count;
-    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || !x || !weights || !weights->constant)
-        return false;
-    return !may_change(node, &x->type.shape) ||
-           (op_shape_elements(&weights->type.shape, &count) && count >= MANY_WEIGHTS);
+    const ir_value *weights = ir_input(node, 1);
+    return (node->code == OP_MATMUL || node->code == OP_GEMM) && weights && weights->constant;
 }
 
 /* Images of which some extents are open, but not their channels. */

@@ -232,6 +232,23 @@ static bool follow_from_types(op_call call, base_arena *arena) {
     return true;
 }
 
+static void note_types(rt_dynamic *detail) {
+    const op_call *call = &detail->call;
+    for (uint32_t i = 0; i < call->input_count; i++) detail->types[i] = call->inputs[i].type;
+    for (uint32_t i = 0; i < call->output_count; i++)
+        detail->types[call->input_count + i] = call->outputs[i].type;
+}
+
+/* Only its extents are others, and the kernel goes on with these. */
+static bool adapt(const ouro_session *session, const rt_step *step) {
+    rt_dynamic *detail = step->detail;
+    rt_prepared *prepared = &((rt_step *)(uintptr_t)step)->prepared;
+    if (!detail->ready || !prepared->kernel->adapt) return false;
+    detail->ready = prepared->kernel->adapt(&detail->call, &session->environment, prepared);
+    if (detail->ready) note_types(detail);
+    return detail->ready;
+}
+
 static base_status prepare(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_dynamic *detail = step->detail;
@@ -263,9 +280,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     base_status status =
         rt_kernel_prepare(kernel, &call, &session->environment, &detail->arena, prepared, &session->report);
     if (status != BASE_OK) return status;
-    for (uint32_t i = 0; i < call.input_count; i++) detail->types[i] = call.inputs[i].type;
-    for (uint32_t i = 0; i < call.output_count; i++)
-        detail->types[call.input_count + i] = call.outputs[i].type;
+    note_types(detail);
     detail->follows = follow_from_types(call, &detail->arena);
     detail->ready = true;
     return BASE_OK;
@@ -472,7 +487,7 @@ base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
     bool measured = op_row_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
     base_status status = measured ? infer(session, step) : settle(session, step, &done);
     if (status != BASE_OK || done) return status;
-    if (!detail->fresh && !is_prepared(detail)) status = prepare(session, step);
+    if (!detail->fresh && !is_prepared(detail) && !adapt(session, step)) status = prepare(session, step);
     if (status != BASE_OK) return status;
     detail->fresh = detail->settled = detail->follows && !measured;
     rt_buffer *scratch = NULL;

@@ -73,6 +73,9 @@ struct rt_kernel {
      * known. Deterministic: the same call and environment need the same scratch. */
     base_status (*prepare)(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report);
+    /* Makes what was prepared ready for other extents of the same application, with less work than to prepare it anew; its
+     * scratch may become larger. False: it must be prepared anew. NULL: always. */
+    bool (*adapt)(const op_call *call, const rt_environment *environment, rt_prepared *prepared);
     /* Of operators with OP_FLAG_DYNAMIC, and only of those: sets the dimensions of the outputs that inference
      * leaves open. Called before each run with its inputs; the run then gets the same scratch, as this left
      * it. Outputs have the types that op_infer gave and no data; those that nobody wants have dtype OP_NONE.

@@ -437,6 +437,20 @@ static void expect_rows(const float *got, const float *x, int rows, bool turned,
     }
 }
 
+static void expect_products(const support_session *on, const float *x, int m) {
+    const int n = m % 4, s = m / 4;
+    bind(on, 0, x, (size_t)(n * s * DEPTH) * 4, 3, n, s, DEPTH);
+    bind(on, 1, x, (size_t)(m * DEPTH) * 4, 2, m, DEPTH);
+    support_run(on);
+    if (allocations_are_counted()) {
+        const size_t before = allocations_count();
+        assert_int_equal(ouro_session_run(on->session, NULL), OURO_OK);
+        assert_int_equal(allocations_count() - before, 0);
+    }
+    expect_rows(output(on, 0, (size_t)(n * s * COLUMNS)), x, n * s, false, 1);
+    expect_rows(output(on, 1, (size_t)(m * COLUMNS)), x, m, true, 0.5f);
+}
+
 static void rows_may_be_any_number(void **state) {
     (void)state;
     static float x[MOST_ROWS * DEPTH];
@@ -444,18 +458,8 @@ static void rows_may_be_any_number(void **state) {
     for (int form = 0; form < 4; form++) {
         support_session on;
         support_session_open_on(&on, rows_text("N", "S", "M"), form % 2, 1 + form / 2);
-        for (int m = 0; m <= MOST_ROWS; m += 1 + m / 20) {
-            const int n = m % 4, s = m / 4;
-            bind(&on, 0, x, (size_t)(n * s * DEPTH) * 4, 3, n, s, DEPTH);
-            bind(&on, 1, x, (size_t)(m * DEPTH) * 4, 2, m, DEPTH);
-            support_run(&on);
-            expect_rows(output(&on, 0, (size_t)(n * s * COLUMNS)), x, n * s, false, 1);
-            expect_rows(output(&on, 1, (size_t)(m * COLUMNS)), x, m, true, 0.5f);
-            if (!allocations_are_counted()) continue;
-            const size_t before = allocations_count();
-            assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
-            assert_int_equal(allocations_count() - before, 0);
-        }
+        for (int m = 0; m <= MOST_ROWS; m += 1 + m / 20) expect_products(&on, x, m);
+        for (int m = MOST_ROWS; m > 0; m -= 1 + m / 8) expect_products(&on, x, m);
         support_session_close(&on);
     }
 }

@@ -14,7 +14,10 @@
 #include "runtime/onednn/primitive.h"
 #include <string.h>
 
-enum { FEW_ROWS = 4, SMALL_WORK = 16384, IN_CACHE = 1 << 18 /* elements */, BLOCK_ROWS = 64 };
+enum { FEW_ROWS = 4, SMALL_WORK = 16384, IN_CACHE = 1 << 18 /* elements */ };
+
+/* Rows in blocks: of 64 rows, and what is left over in up to three blocks of 1 to 32 rows, or one of just so many. */
+enum { BLOCK_ROWS = 64, BLOCK_SIZES = 7, MOST_PIECES = 3 };
 
 typedef enum addend_form { ADDEND_NONE, ADDEND_BIAS, ADDEND_MATRIX, ADDEND_OTHER } addend_form;
 
@@ -30,10 +33,18 @@ typedef struct block {
     int64_t rows;
 } block;
 
+/* Rows from `first` on. */
+typedef struct piece {
+    block *rows;
+    int64_t first;
+} piece;
+
 typedef struct state {
-    block whole, rest;   /* rest: where rows are left over */
-    int64_t times;       /* as often as `whole` is run */
-    int64_t rows;        /* in all */
+    block whole;              /* all rows; in blocks, as many as are left over */
+    block sizes[BLOCK_SIZES]; /* of 1, 2, 4, ... rows, where they were needed */
+    int64_t times;            /* as often as the largest of these is run; or `whole`, which is all there is */
+    piece pieces[MOST_PIECES]; /* and what is left over */
+    int32_t piece_count;
     size_t a_row, y_row; /* bytes */
     bool bias, sum;
     size_t sum_bytes;
@@ -274,9 +285,10 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (own->sum && inputs[2].data != outputs[0].data)
         memcpy(outputs[0].data, inputs[2].data, own->sum_bytes);
     for (int64_t i = 0; i < own->times && status == BASE_OK; i++)
-        status = run_block(own, &own->whole, i * own->whole.rows, inputs, outputs, scratch, report);
-    if (status == BASE_OK && own->rest.rows)
-        status = run_block(own, &own->rest, own->rows - own->rest.rows, inputs, outputs, scratch, report);
+        status =
+            run_block(own, &own->sizes[BLOCK_SIZES - 1], i * BLOCK_ROWS, inputs, outputs, scratch, report);
+    for (int32_t i = 0; i < own->piece_count && status == BASE_OK; i++)
+        status = run_block(own, own->pieces[i].rows, own->pieces[i].first, inputs, outputs, scratch, report);
     return status;
 }
 
@@ -284,7 +296,7 @@ static void release(rt_prepared *prepared) {
     state *own = prepared->state;
     if (!own) return;
     rt_primitive_close(&own->whole.primitive);
-    rt_primitive_close(&own->rest.primitive);
+    for (int i = 0; i < BLOCK_SIZES; i++) rt_primitive_close(&own->sizes[i].primitive);
 }
 
 static base_status prepare_block(const op_call *call, const rt_environment *environment, state *own,
@@ -322,26 +334,68 @@ static base_status prepare_block(const op_call *call, const rt_environment *envi
     return status;
 }
 
-/* The rows in blocks: how they are cut follows from their number alone. */
+/* A piece of so many rows from `first` on, and its primitive where there is none yet. */
+static base_status add_piece(const op_call *given, const rt_environment *environment, state *own, block *rows,
+                             int64_t count, int64_t first, base_report *report) {
+    part some;
+    own->pieces[own->piece_count++] = (piece){rows, first};
+    return rows->rows ? BASE_OK
+                      : prepare_block(some_rows(given, count, &some), environment, own, rows, report);
+}
+
+static int64_t count_rows(const op_call *call) {
+    const op_shape *x = &call->inputs[0].type.shape;
+    int64_t rows = 1;
+    for (int32_t i = 0; i < x->rank - 1; i++) rows *= x->dims[i];
+    return rows;
+}
+
+/* The least size of at least so many rows. */
+static int size_above(int64_t rows) {
+    int size = 0;
+    while ((int64_t)1 << size < rows) size++;
+    return size;
+}
+
+/* Blocks as large as can be. Returns how many rows are left over. */
+static base_status cut_blocks(const op_call *given, const rt_environment *environment, state *own,
+                              int64_t *left, base_report *report) {
+    block *largest = &own->sizes[BLOCK_SIZES - 1];
+    part some;
+    *left = count_rows(given);
+    own->piece_count = 0;
+    own->times = *left / BLOCK_ROWS;
+    *left %= BLOCK_ROWS;
+    if (!own->times || largest->rows) return BASE_OK;
+    return prepare_block(some_rows(given, BLOCK_ROWS, &some), environment, own, largest, report);
+}
+
+/* The rows in blocks: how they are cut follows from their number alone. What is left over may reach into the block before;
+ * where there is none, it is one of its own. */
 static base_status prepare_blocks(const op_call *given, const rt_environment *environment, state *own,
                                   base_report *report) {
     part some;
-    const op_shape *x = &given->inputs[0].type.shape;
     const op_call *call = some_rows(given, BLOCK_ROWS, &some);
-    base_status status = BASE_OK;
+    int64_t left;
     if (!call) return base_fail(report, BASE_INVALID, "this product cannot be cut into rows");
-    own->rows = 1;
-    for (int32_t i = 0; i < x->rank - 1; i++) own->rows *= x->dims[i];
-    own->times = own->rows / BLOCK_ROWS;
-    own->a_row = (size_t)x->dims[x->rank - 1] * sizeof(float);
+    own->a_row = (size_t)call->inputs[0].type.shape.dims[1] * sizeof(float);
     own->y_row = (size_t)some.output.type.shape.dims[1] * sizeof(float);
-    const int64_t left_over = own->rows % BLOCK_ROWS;
-    if (own->times) status = prepare_block(call, environment, own, &own->whole, report);
-    if (left_over == 0 || status != BASE_OK) return status;
-    int64_t rows = 1;
-    while (rows < left_over) rows *= 2;
-    if (rows > own->rows) rows = left_over; /* there is no block before */
-    return prepare_block(some_rows(given, rows, &some), environment, own, &own->rest, report);
+    base_status status = cut_blocks(given, environment, own, &left, report);
+    if (left == 0 || status != BASE_OK) return status;
+    const int64_t rows = count_rows(given);
+    const int size = size_above(left);
+    const int64_t count = (int64_t)1 << size;
+    if (count > rows) return add_piece(given, environment, own, &own->whole, left, 0, report);
+    return add_piece(given, environment, own, &own->sizes[size], count, rows - count, report);
+}
+
+static size_t most_scratch(const state *own) {
+    size_t most = own->whole.primitive.scratch_bytes;
+    for (int i = 0; i < BLOCK_SIZES; i++) {
+        const size_t bytes = own->sizes[i].primitive.scratch_bytes;
+        if (bytes > most) most = bytes;
+    }
+    return most;
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -354,13 +408,38 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (in_blocks(call)) {
         status = prepare_blocks(call, environment, own, report);
     } else {
-        own->times = 1;
+        own->pieces[own->piece_count++].rows = &own->whole;
         status = prepare_block(call, environment, own, &own->whole, report);
     }
-    const size_t whole = own->whole.primitive.scratch_bytes, rest = own->rest.primitive.scratch_bytes;
-    prepared->scratch_bytes = whole > rest ? whole : rest;
+    prepared->scratch_bytes = most_scratch(own);
     if (status != BASE_OK) release(prepared);
     return status;
+}
+
+/* Another number of rows: in blocks of which each size is prepared once, the largest first; the last of three may reach
+ * into the one before. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    state *own = prepared->state;
+    part some;
+    base_report ignored = {0};
+    int64_t left;
+    if (!in_blocks(call) || !some_rows(call, BLOCK_ROWS, &some) || !rt_floats_known(&some.call) ||
+        own->bias != op_input_present(call, 2) ||
+        own->y_row != (size_t)some.output.type.shape.dims[1] * sizeof(float) ||
+        own->a_row != (size_t)some.inputs[0].type.shape.dims[1] * sizeof(float) ||
+        cut_blocks(call, environment, own, &left, &ignored) != BASE_OK)
+        return false;
+    const int64_t rows = count_rows(call);
+    while (left > 0) {
+        const bool last = own->piece_count == MOST_PIECES - 1;
+        const int size = last ? size_above(left) : size_above(left + 1) - 1;
+        const int64_t count = (int64_t)1 << size, first = count > left ? rows - count : rows - left;
+        if (add_piece(call, environment, own, &own->sizes[size], count, first, &ignored) != BASE_OK)
+            return false;
+        left -= count < left ? count : left;
+    }
+    prepared->scratch_bytes = most_scratch(own);
+    return true;
 }
 
 const rt_kernel rt_onednn_matmul = {.name = "onednn.matmul",
@@ -368,10 +447,12 @@ const rt_kernel rt_onednn_matmul = {.name = "onednn.matmul",
                                     .prefer = prefer,
                                     .pack = pack,
                                     .prepare = prepare,
+                                    .adapt = adapt,
                                     .release = release};
 const rt_kernel rt_onednn_gemm = {.name = "onednn.gemm",
                                   .accepts = accepts,
                                   .prefer = prefer,
                                   .pack = pack,
                                   .prepare = prepare,
+                                  .adapt = adapt,
                                   .release = release};
