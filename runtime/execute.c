@@ -159,9 +159,7 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
 
 /* ---- runs ---------------------------------------------------------------------------------------------- */
 
-/* Nothing of the run-time allocator outlives a run, but for outputs. */
-static void clean_up(ouro_session *session) {
-    if (!session->has_dynamic) return;
+static void release_values(ouro_session *session) {
     const plan_header *header = session->of->header;
     for (uint64_t g = 0; g < header->graphs.count; g++) {
         const rt_frame *frame = &session->frames[g];
@@ -171,6 +169,11 @@ static void clean_up(ouro_session *session) {
         const rt_step *step = session->steps[n];
         if (step && step->kind == RT_STEP_LOOP) rt_control_reset(session, step->detail);
     }
+}
+
+/* Nothing of the run-time allocator outlives a run, but for outputs. */
+static void clean_up(ouro_session *session) {
+    if (session->has_dynamic) release_values(session);
     rt_pool_flush(&session->pool);
 }
 

@@ -199,3 +199,18 @@ void application_expect_shape(application *app, int32_t rank, const int64_t *dim
     for (int32_t i = 0; i < rank; i++) assert_int_equal(shape->dims[i], dims[i]);
     application_free(app);
 }
+
+op_tensor application_reordered(application *app, const op_tensor *from, op_layout layout) {
+    if (from->type.layout == layout) return *from;
+    application change;
+    application_init(&change, OP_REORDER);
+    change.inputs[0] = *from;
+    change.call.input_count = 1;
+    application_integer(&change, "ouro.layout", (int64_t)layout);
+    application_run(&change, "portable.reorder", 1);
+    op_tensor to = change.outputs[0];
+    to.data = application_memory(app, to.bytes);
+    memcpy(to.data, change.outputs[0].data, to.bytes);
+    application_free(&change);
+    return to;
+}

@@ -54,6 +54,8 @@ void application_gemm(application *app, op_dtype dtype, int64_t m, int64_t k, in
 base_status application_infer(application *app);
 /* Memory of `bytes`, aligned as the executor's, that lives as long as the application. */
 void *application_memory(application *app, size_t bytes);
+/* The tensor in another layout, through the portable kernel: itself, or in memory of the application. */
+op_tensor application_reordered(application *app, const op_tensor *from, op_layout layout);
 /* Infers where that has not been done, allocates outputs that have no data, runs the kernel of this name
  * (failing the test if it does not accept). */
 void application_run(application *app, const char *kernel, int threads);

@@ -652,8 +652,7 @@ static void test_many_trips(void **state) {
 
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases),
-                                       cmocka_unit_test(test_slices),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_cases), cmocka_unit_test(test_slices),
                                        cmocka_unit_test(test_stacked_and_carried),
                                        cmocka_unit_test(test_many_trips),
                                        cmocka_unit_test(test_part_of_another)};

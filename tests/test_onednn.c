@@ -17,22 +17,6 @@
 
 /* ---- running an application as the compiler and the executor would ------------------------------------- */
 
-/* The tensor in another layout, through the portable kernel. */
-static op_tensor reordered(application *app, const op_tensor *from, op_layout layout) {
-    if (from->type.layout == layout) return *from;
-    application change;
-    application_init(&change, OP_REORDER);
-    change.inputs[0] = *from;
-    change.call.input_count = 1;
-    application_integer(&change, "ouro.layout", (int64_t)layout);
-    application_run(&change, "portable.reorder", 1);
-    op_tensor to = change.outputs[0];
-    to.data = application_memory(app, to.bytes);
-    memcpy(to.data, change.outputs[0].data, to.bytes);
-    application_free(&change);
-    return to;
-}
-
 typedef struct trial {
     int threads;
     bool preferred; /* layouts as the kernel prefers; otherwise all tensors that are images have this one: */
@@ -85,7 +69,7 @@ static bool check(application *app, const char *onednn, const char *portable, co
             app->inputs[i].type.layout = OP_LAYOUT_PACKED;
             app->inputs[i].type.packed_bytes = preference.packed_bytes[i];
         } else if (app->inputs[i].type.dtype != OP_NONE) {
-            app->inputs[i] = reordered(app, &saved[i], preference.inputs[i]);
+            app->inputs[i] = application_reordered(app, &saved[i], preference.inputs[i]);
         }
     }
     for (uint32_t i = 0; i < app->call.input_count; i++) {
@@ -139,8 +123,8 @@ static bool check(application *app, const char *onednn, const char *portable, co
     for (uint32_t o = 0; o < app->call.output_count; o++) {
         const op_tensor *output = &app->outputs[o];
         if (output->type.dtype == OP_NONE) continue;
-        const op_tensor plain = reordered(app, output, OP_LAYOUT_PLAIN);
-        const op_tensor again = reordered(app, &plain, output->type.layout);
+        const op_tensor plain = application_reordered(app, output, OP_LAYOUT_PLAIN);
+        const op_tensor again = application_reordered(app, &plain, output->type.layout);
         const float *want = expected[o].data, *got = plain.data;
         int64_t count;
         assert_true(op_shape_elements(&expected[o].type.shape, &count));
@@ -440,7 +424,7 @@ static void test_reorder(void **state) {
                 application_init(&plain, OP_REORDER);
                 application_random(&plain, OP_FLOAT, 4, DIMS(2, channels, 3, 5), &seed);
                 application_init(&app, OP_REORDER);
-                app.inputs[0] = reordered(&plain, &plain.inputs[0], (op_layout)from);
+                app.inputs[0] = application_reordered(&plain, &plain.inputs[0], (op_layout)from);
                 app.call.input_count = 1;
                 application_integer(&app, "ouro.layout", to);
                 application_run(&app, "portable.reorder", 1);

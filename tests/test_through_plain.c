@@ -8,23 +8,6 @@
 
 static const rt_environment environment = {.threads = 2};
 
-/* The tensor in another layout, in memory of the application. */
-static op_tensor reordered(application *app, const op_tensor *from, op_layout layout) {
-    const op_attribute attribute = {
-        .name = "ouro.layout", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = layout};
-    op_tensor to = {.type = from->type};
-    to.type.layout = layout;
-    const op_call call = {.code = OP_REORDER,
-                          .attributes = {.count = 1, .items = &attribute},
-                          .input_count = 1,
-                          .output_count = 1,
-                          .inputs = from,
-                          .outputs = &to};
-    if (rt_kernel_evaluate(&call, &environment, &app->arena, &app->report) != BASE_OK)
-        fail_msg("%s", app->report.text);
-    return to;
-}
-
 /* Images are all tensors of rank 4 but for inputs from `images` on. */
 static void check(application *app, const char *portable, uint32_t images, op_layout layout) {
     application_run(app, portable, 2);
@@ -33,7 +16,7 @@ static void check(application *app, const char *portable, uint32_t images, op_la
     op_tensor saved[APPLICATION_INPUTS];
     memcpy(saved, app->inputs, sizeof saved);
     for (uint32_t i = 0; i < app->call.input_count && i < images; i++)
-        app->inputs[i] = reordered(app, &saved[i], layout);
+        app->inputs[i] = application_reordered(app, &saved[i], layout);
     for (uint32_t o = 0; o < app->call.output_count; o++) {
         op_tensor *output = &app->outputs[o];
         output->type.layout = layout;
@@ -58,7 +41,7 @@ static void check(application *app, const char *portable, uint32_t images, op_la
     assert_int_equal(scratch[prepared.scratch_bytes], 77);
     rt_kernel_release(&prepared);
     for (uint32_t o = 0; o < app->call.output_count; o++) {
-        const op_tensor want = reordered(app, &expected[o], layout);
+        const op_tensor want = application_reordered(app, &expected[o], layout);
         assert_int_equal(app->outputs[o].bytes, want.bytes);
         assert_memory_equal(app->outputs[o].data, want.data, want.bytes);
     }

@@ -277,6 +277,114 @@ static base_status run_loop(const rt_prepared *prepared, const op_tensor *inputs
     return BASE_OK;
 }
 
+/* ---- channels ------------------------------------------------------------------------------------------ */
+
+/* One operand has an element for each channel (of each image, or of all): [N, C, 1, 1] beside [N, C, H, W] in blocks. Its
+ * block, of which there are too few elements for a vector loop, is repeated as often as fits here. */
+enum { REPEATED = 1024 };
+
+typedef struct channels_state {
+    binary_function *function;
+    int64_t points, blocks, width; /* of a channel, of an image, elements of a block */
+    int64_t count;                 /* points of all blocks of all images */
+    int64_t of_image;              /* elements of the channels of one image; 0: they are those of all */
+    bool left;                     /* channels are the left operand */
+} channels_state;
+
+typedef struct channels_context {
+    const channels_state *state;
+    float *to;
+    const float *full, *channels;
+} channels_context;
+
+static void apply_channels(const channels_state *state, float *to, const float *full, const float *channels,
+                           int64_t count) {
+    if (state->left) state->function(to, channels, full, count, BOTH_RUN);
+    else state->function(to, full, channels, count, BOTH_RUN);
+}
+
+/* Points from begin to end, of one block after another. */
+static void run_points(void *user, int64_t begin, int64_t end) {
+    const channels_context *context = user;
+    const channels_state *state = context->state;
+    const int64_t width = state->width;
+    float repeated[REPEATED];
+    while (begin < end) {
+        const int64_t block = begin / state->points, left = (block + 1) * state->points - begin,
+                      count = left < end - begin ? left : end - begin, most = REPEATED / width;
+        const float *channels =
+            context->channels + block / state->blocks * state->of_image + block % state->blocks * width;
+        const int64_t times = most < 1 ? 1 : most < count ? most : count;
+        if (times > 1) {
+            for (int64_t i = 0; i < times; i++)
+                memcpy(repeated + i * width, channels, (size_t)width * sizeof *repeated);
+            channels = repeated;
+        }
+        for (int64_t i = 0; i < count; i += times) {
+            const int64_t some = count - i < times ? count - i : times, at = (begin + i) * width;
+            apply_channels(state, context->to + at, context->full + at, channels, some * width);
+        }
+        begin += count;
+    }
+}
+
+static base_status run_channels(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const channels_state *state = prepared->state;
+    channels_context context = {state, outputs[0].data, inputs[state->left ? 1 : 0].data,
+                                inputs[state->left ? 0 : 1].data};
+    rt_parallel(prepared->threads, state->count, state->width, run_points, &context);
+    return BASE_OK;
+}
+
+static int64_t block_of(op_layout layout, int64_t channels) {
+    return layout == OP_LAYOUT_NC16 ? 16 : layout == OP_LAYOUT_NC8 ? 8 : channels;
+}
+
+/* Input `part` has elements for channels only, as the other one and the output lie. Plain, they lie so too, but for what
+ * pads a block. */
+static bool accepts_channels(const op_call *call, uint32_t part) {
+    const op_type *channels = &call->inputs[part].type, *full = &call->inputs[1 - part].type,
+                  *to = &call->outputs[0].type;
+    const op_shape *shape = &to->shape;
+    const int32_t missing = shape->rank - channels->shape.rank;
+    if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR || channels->dtype != OP_FLOAT ||
+        full->dtype != OP_FLOAT || to->dtype != OP_FLOAT || full->layout != to->layout ||
+        to->layout == OP_LAYOUT_PLAIN || to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 ||
+        !op_shape_known(shape) || !op_shape_equal(&full->shape, shape) || (missing != 0 && missing != 1))
+        return false;
+    const bool padded = shape->dims[1] % block_of(to->layout, shape->dims[1] ? shape->dims[1] : 1) != 0;
+    for (int32_t d = missing; d < shape->rank; d++) {
+        const int64_t extent = channels->shape.dims[d - missing];
+        if (extent != (d == 1 ? shape->dims[1] : 1) && (d != 0 || extent != shape->dims[0])) return false;
+    }
+    if (channels->layout != to->layout && (channels->layout != OP_LAYOUT_PLAIN || padded)) return false;
+    return !padded || rows[call->code].zeros_stay;
+}
+
+static base_status prepare_channels(const op_call *call, uint32_t part, base_arena *arena,
+                                    rt_prepared *prepared, base_report *report) {
+    const op_shape *shape = &call->outputs[0].type.shape, *channels = &call->inputs[part].type.shape;
+    channels_state *state = BASE_NEW(arena, channels_state);
+    if (!state) return base_fail_memory(report);
+    state->function = find(call).function;
+    state->left = part == 0;
+    state->width = block_of(call->outputs[0].type.layout, shape->dims[1]);
+    state->blocks = (shape->dims[1] + state->width - 1) / state->width;
+    state->points = 1;
+    for (int32_t d = 2; d < shape->rank; d++) state->points *= shape->dims[d];
+    state->count = shape->dims[0] * state->blocks * state->points;
+    if (channels->rank == shape->rank && channels->dims[0] != 1)
+        state->of_image = state->blocks * state->width;
+    prepared->state = state;
+    prepared->run = run_channels;
+    return BASE_OK;
+}
+
+/* ---- what is accepted ---------------------------------------------------------------------------------- */
+
 /* An operand of one element may stand beside one in another layout: it lies the same way in all of them. */
 static bool is_single(const op_tensor *tensor) {
     int64_t elements;
@@ -300,12 +408,16 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     if (!find(call).function) return false;
     return rt_accepts_layouts(call, 2, rows[call->code].zeros_stay) || accepts_single(call, 0) ||
-           accepts_single(call, 1);
+           accepts_single(call, 1) || accepts_channels(call, 0) || accepts_channels(call, 1);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
+    for (uint32_t part = 0; part < 2; part++) {
+        if (!rt_accepts_layouts(call, 2, true) && accepts_channels(call, part))
+            return prepare_channels(call, part, arena, prepared, report);
+    }
     binary_state *state = BASE_NEW(arena, binary_state);
     if (!state) return base_fail_memory(report);
     const op_type *left = &call->inputs[0].type, *right = &call->inputs[1].type, *to = &call->outputs[0].type;

@@ -40,10 +40,10 @@ typedef struct piece {
 } piece;
 
 typedef struct state {
-    block whole;              /* all rows; in blocks, as many as are left over */
-    block sizes[BLOCK_SIZES]; /* of 1, 2, 4, ... rows, where they were needed */
-    int64_t times;            /* as often as the largest of these is run; or `whole`, which is all there is */
-    piece pieces[MOST_PIECES]; /* and what is left over */
+    block whole;               /* all rows; in blocks, as many as are left over */
+    block sizes[BLOCK_SIZES];  /* of 1, 2, 4, ... rows, where they were needed */
+    int64_t times;             /* as often as the largest of these is run, for the first rows; */
+    piece pieces[MOST_PIECES]; /* and what is left over, or all */
     int32_t piece_count;
     size_t a_row, y_row; /* bytes */
     bool bias, sum;
