@@ -91,7 +91,7 @@ bool op_type_bytes(const op_type *type, size_t *bytes) {
     }
     op_shape shape = type->shape;
     if (type->layout == OP_LAYOUT_NC8 || type->layout == OP_LAYOUT_NC16) {
-        int64_t block = type->layout == OP_LAYOUT_NC8 ? 8 : 16;
+        const int64_t block = op_layout_block(type->layout);
         int64_t padded;
         if (shape.rank < 2 || shape.dims[1] < 0) return false;
         if (!base_int64_add(shape.dims[1], block - 1, &padded)) return false;

@@ -64,6 +64,11 @@ typedef enum op_layout {
 } op_layout;
 const char *op_layout_name(op_layout layout); /* "plain", "nc8", "nc16", "nhwc", "packed" */
 
+/* How many channels lie together in a layout of blocks; 1 in the others. */
+static inline int64_t op_layout_block(op_layout layout) {
+    return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
+}
+
 typedef struct op_shape {
     int32_t rank; /* -1: not known */
     int64_t dims[OP_MAX_RANK];

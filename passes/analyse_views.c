@@ -32,10 +32,6 @@ typedef struct range {
     size_t offset, bytes;
 } range;
 
-static int64_t block_of(op_layout layout) {
-    return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
-}
-
 /* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
 static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t extent, range *result) {
     size_t bytes;
@@ -54,7 +50,7 @@ static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t
         break;
     case OP_LAYOUT_NC8:
     case OP_LAYOUT_NC16:
-        block = block_of(type->layout);
+        block = op_layout_block(type->layout);
         if (axis > 1 || (axis == 1 && type->shape.dims[0] != 1)) return false;
         if (axis == 1 && (whole % block || first % block || extent % block)) return false;
         break;
@@ -78,7 +74,7 @@ static bool same_bytes(const op_type *a, const op_type *b) {
     const op_type *blocked = a->layout == OP_LAYOUT_PLAIN ? b : a, *plain = blocked == a ? b : a;
     if (plain->layout != OP_LAYOUT_PLAIN || blocked->layout == OP_LAYOUT_PACKED) return false;
     const op_shape *shape = &blocked->shape;
-    if (shape->rank < 2 || shape->dims[1] % block_of(blocked->layout)) return false;
+    if (shape->rank < 2 || shape->dims[1] % op_layout_block(blocked->layout)) return false;
     for (int32_t d = 2; d < shape->rank; d++) {
         if (shape->dims[d] != 1) return false;
     }

@@ -60,14 +60,10 @@ static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_no
 
 /* ---- asking kernels ------------------------------------------------------------------------------------ */
 
-static int64_t block_of(op_layout layout) {
-    return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
-}
-
 /* The layout pads this shape to at most 5/4. */
 static bool is_cheap(const op_shape *shape, op_layout layout) {
     if (layout == OP_LAYOUT_PLAIN || layout == OP_LAYOUT_NHWC) return true;
-    int64_t block = block_of(layout);
+    int64_t block = op_layout_block(layout);
     if (shape->rank < 2 || shape->dims[1] <= 0) return false;
     int64_t padded = (shape->dims[1] + block - 1) / block * block;
     return 4 * padded <= 5 * shape->dims[1];

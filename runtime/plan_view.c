@@ -13,17 +13,13 @@ typedef struct box {
     int64_t extents[OP_MAX_RANK + 1];
 } box;
 
-static int64_t block_of(op_layout layout) {
-    return layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 0;
-}
-
 /* A box in axes of the shape, from `starts` on and as large as `part`, in axes of memory. */
 static bool make_box(const op_type *whole, const op_shape *part, const int64_t *starts, box *made) {
     const op_shape *shape = &whole->shape;
-    int64_t block = block_of(whole->layout);
+    int64_t block = op_layout_block(whole->layout);
     int32_t order[OP_MAX_RANK + 1];
     if (part->rank != shape->rank || whole->layout == OP_LAYOUT_PACKED) return false;
-    if ((block && shape->rank < 2) || (whole->layout == OP_LAYOUT_NHWC && shape->rank < 2)) return false;
+    if ((block > 1 && shape->rank < 2) || (whole->layout == OP_LAYOUT_NHWC && shape->rank < 2)) return false;
     made->rank = shape->rank;
     for (int32_t d = 0; d < shape->rank; d++) order[d] = d;
     if (whole->layout == OP_LAYOUT_NHWC) {
@@ -34,7 +30,7 @@ static bool make_box(const op_type *whole, const op_shape *part, const int64_t *
         int32_t axis = order[d];
         int64_t dim = shape->dims[axis], start = starts[axis], extent = part->dims[axis];
         if (dim < 0 || start < 0 || extent < 0 || extent > dim || start > dim - extent) return false;
-        if (block && axis == 1) {
+        if (block > 1 && axis == 1) {
             if (start % block || (extent % block && start + extent != dim)) return false;
             dim = dim / block + (dim % block != 0);
             extent = extent / block + (extent % block != 0);
@@ -83,13 +79,13 @@ static bool locate(const plan *of, uint32_t whole, uint32_t part, const int64_t 
 
 /* The elements lie in the order of the plain layout, without padding. */
 static bool is_plain(const op_type *type) {
-    int64_t block = block_of(type->layout), points = 1;
+    int64_t block = op_layout_block(type->layout), points = 1;
     if (type->layout == OP_LAYOUT_PLAIN) return true;
     if (type->layout == OP_LAYOUT_PACKED || type->shape.rank < 2) return false;
     for (int32_t d = 2; d < type->shape.rank; d++) {
         if (type->shape.dims[d] != 1) points = 2;
     }
-    if (block) return points == 1 && type->shape.dims[1] % block == 0;
+    if (block > 1) return points == 1 && type->shape.dims[1] % block == 0;
     return points == 1 || type->shape.dims[1] == 1;
 }
 

@@ -56,7 +56,7 @@ static void same_in_every_layout(void **state) {
         const op_code code = codes[random_range(&seed, 0, 5)];
         channels_case how = {.layout = layouts[round % 3], .plain = random_range(&seed, 0, 1), .seed = round};
         how.part = code == OP_PRELU ? 1 : (uint32_t)random_range(&seed, 0, 1);
-        const int64_t block = how.layout == OP_LAYOUT_NC8 ? 8 : how.layout == OP_LAYOUT_NC16 ? 16 : 1;
+        const int64_t block = op_layout_block(how.layout);
         const int64_t channels = random_range(&seed, 0, 2) ? block * random_range(&seed, 1, 5)
                                                            : random_range(&seed, 1, round % 50 ? 70 : 1300);
         const int64_t images = random_range(&seed, 1, 3), most = round % 10 ? 9 : 60;

@@ -59,9 +59,9 @@ static base_status run_split(const rt_prepared *prepared, const op_tensor *input
 /* Channels in whole blocks are as good as plain ones: along batch or channels each part is one stretch. */
 static bool accepts_blocks(const op_call *call) {
     op_layout layout = call->outputs[0].type.layout;
-    int64_t block = layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 0;
+    const int64_t block = op_layout_block(layout);
     int64_t axis = op_attribute_integer(&call->attributes, "axis", 0);
-    if (!block || axis < 0 || axis > 1) return false;
+    if (block == 1 || axis < 0 || axis > 1) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
         const op_type *type = &call->inputs[i].type;
         if (type->layout != layout || type->shape.rank < 2 || type->shape.dims[1] % block) return false;

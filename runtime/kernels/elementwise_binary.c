@@ -340,7 +340,7 @@ static base_status run_channels(const rt_prepared *prepared, const op_tensor *in
 }
 
 static int64_t block_of(op_layout layout, int64_t channels) {
-    return layout == OP_LAYOUT_NC16 ? 16 : layout == OP_LAYOUT_NC8 ? 8 : channels;
+    return layout == OP_LAYOUT_NHWC ? channels : op_layout_block(layout);
 }
 
 /* Input `part` has elements for channels only, as the other one and the output lie. Plain, they lie so too, but for what

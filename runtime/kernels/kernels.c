@@ -494,6 +494,6 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays) {
     }
     if (output->layout == OP_LAYOUT_PLAIN) return true;
     if (!op_shape_known(&output->shape) || output->shape.rank < 2) return false;
-    int64_t block = output->layout == OP_LAYOUT_NC8 ? 8 : output->layout == OP_LAYOUT_NC16 ? 16 : 1;
+    const int64_t block = op_layout_block(output->layout);
     return zero_stays || output->shape.dims[1] % block == 0;
 }

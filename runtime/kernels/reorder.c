@@ -43,7 +43,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 }
 
 static arrangement arrange(op_layout layout, int64_t channels) {
-    int64_t block = layout == OP_LAYOUT_NC8 ? 8 : layout == OP_LAYOUT_NC16 ? 16 : 1;
+    int64_t block = op_layout_block(layout);
     if (layout == OP_LAYOUT_NHWC) block = channels ? channels : 1;
     return (arrangement){.block = block, .blocks = (channels + block - 1) / block};
 }

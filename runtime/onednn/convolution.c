@@ -238,7 +238,7 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
 
 /* A layout of blocks pads these channels to no more than 5/4. */
 static bool is_cheap(op_layout layout, int64_t channels) {
-    const int64_t block = layout == OP_LAYOUT_NC16 ? 16 : layout == OP_LAYOUT_NC8 ? 8 : 1;
+    const int64_t block = op_layout_block(layout);
     return (channels + block - 1) / block * block * 4 <= channels * 5;
 }
 
@@ -315,10 +315,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
 
 /* In every layout; channels that pad a block stay zero. */
 static void add_bias(const convolution *state, const float *bias, float *y) {
-    const int64_t block = state->layout == OP_LAYOUT_NC16   ? 16
-                          : state->layout == OP_LAYOUT_NC8  ? 8
-                          : state->layout == OP_LAYOUT_NHWC ? state->channels
-                                                            : 1;
+    const int64_t block = state->layout == OP_LAYOUT_NHWC ? state->channels : op_layout_block(state->layout);
     const int64_t blocks = (state->channels + block - 1) / block;
     for (int64_t b = 0; b < state->images * blocks; b++) {
         const int64_t first = b % blocks * block,
