@@ -33,9 +33,8 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
         !base_size_add(tensor->bytes, RT_ALIGNMENT, &padded)) {
         return base_fail(report, BASE_INVALID, "input '%s' is too large", name);
     }
-    char *memory = base_arena_alloc(arena, padded, 1);
-    if (!memory) return base_fail_memory(report);
-    void *data = memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+    void *data = rt_arena_aligned(arena, tensor->bytes);
+    if (!data) return base_fail_memory(report);
     tensor->data = data;
     uint64_t state = seed ^ base_hash(name, strlen(name), 0);
     bool complex = type->dtype == OP_COMPLEX64 || type->dtype == OP_COMPLEX128;

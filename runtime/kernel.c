@@ -61,6 +61,13 @@ void rt_kernel_release(rt_prepared *prepared) {
     *prepared = (rt_prepared){0};
 }
 
+void *rt_arena_aligned(base_arena *arena, size_t bytes) {
+    size_t padded;
+    if (!base_size_add(bytes, 2 * RT_ALIGNMENT, &padded)) return NULL;
+    char *memory = base_arena_alloc(arena, padded, 1);
+    return memory ? memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT : NULL;
+}
+
 /* Memory from the arena for the outputs that have none. */
 static base_status take_outputs(const op_call *call, base_arena *arena, base_report *report) {
     for (uint32_t i = 0; i < call->output_count; i++) {
@@ -71,9 +78,8 @@ static base_status take_outputs(const op_call *call, base_arena *arena, base_rep
             !base_size_add(output->bytes, 2 * RT_ALIGNMENT, &padded)) {
             return base_fail(report, BASE_INVALID, "output %u is too large", i);
         }
-        char *memory = base_arena_alloc(arena, padded, 1);
-        if (!memory) return base_fail_memory(report);
-        output->data = memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+        output->data = rt_arena_aligned(arena, output->bytes);
+        if (!output->data) return base_fail_memory(report);
     }
     return BASE_OK;
 }
@@ -100,11 +106,7 @@ base_status rt_kernel_evaluate(const op_call *call, const rt_environment *enviro
     rt_prepared prepared;
     status = rt_kernel_prepare(kernel, call, &portable, arena, &prepared, report);
     if (status == BASE_OK) {
-        char *scratch = NULL;
-        if (prepared.scratch_bytes) {
-            scratch = base_arena_alloc(arena, prepared.scratch_bytes + RT_ALIGNMENT, 1);
-            if (scratch) scratch += (RT_ALIGNMENT - (uintptr_t)scratch % RT_ALIGNMENT) % RT_ALIGNMENT;
-        }
+        char *scratch = prepared.scratch_bytes ? rt_arena_aligned(arena, prepared.scratch_bytes) : NULL;
         if (prepared.scratch_bytes && !scratch) status = base_fail_memory(report);
         if (status == BASE_OK && kernel->measure) status = measure(call, &prepared, scratch, arena, report);
         if (status == BASE_OK) status = prepared.run(&prepared, call->inputs, call->outputs, scratch, report);

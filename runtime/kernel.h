@@ -106,6 +106,10 @@ void rt_kernel_release(rt_prepared *prepared);
 base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
                                base_report *report);
 
+/* So many bytes of the arena, aligned as tensors are (RT_ALIGNMENT), with that many more behind them which are nobody's. NULL
+ * when memory runs out, or for more than can be. */
+void *rt_arena_aligned(base_arena *arena, size_t bytes);
+
 /* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a
  * thread runs a session that another one made. Kernels then always ask for the same team. */
 void rt_threads_warm(int threads);

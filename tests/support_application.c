@@ -39,9 +39,9 @@ void application_free(application *app) {
 }
 
 void *application_memory(application *app, size_t bytes) {
-    char *memory = base_arena_alloc(&app->arena, bytes + 2 * RT_ALIGNMENT, 1);
+    void *memory = rt_arena_aligned(&app->arena, bytes);
     assert_non_null(memory);
-    return memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+    return memory;
 }
 
 void *application_input(application *app, op_dtype dtype, int32_t rank, const int64_t *dims) {

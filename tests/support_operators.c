@@ -19,9 +19,9 @@ int64_t test_random_below(test_random *random, int64_t end) {
 }
 
 static void *aligned(base_arena *arena, size_t bytes) {
-    char *memory = base_arena_alloc(arena, bytes + 2 * RT_ALIGNMENT, 1);
+    void *memory = rt_arena_aligned(arena, bytes);
     assert_non_null(memory);
-    return memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+    return memory;
 }
 
 op_tensor test_tensor(base_arena *arena, op_dtype dtype, const op_shape *shape) {

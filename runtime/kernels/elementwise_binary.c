@@ -414,10 +414,9 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
-    for (uint32_t part = 0; part < 2; part++) {
-        if (!rt_accepts_layouts(call, 2, true) && accepts_channels(call, part))
-            return prepare_channels(call, part, arena, prepared, report);
-    }
+    const bool alike = rt_accepts_layouts(call, 2, true);
+    for (uint32_t part = 0; !alike && part < 2; part++)
+        if (accepts_channels(call, part)) return prepare_channels(call, part, arena, prepared, report);
     binary_state *state = BASE_NEW(arena, binary_state);
     if (!state) return base_fail_memory(report);
     const op_type *left = &call->inputs[0].type, *right = &call->inputs[1].type, *to = &call->outputs[0].type;

@@ -356,9 +356,8 @@ static base_status reorder_weights(const op_call *call, const rt_environment *en
                                    const dnnl_memory_desc_t *from, base_arena *arena, convolution *state,
                                    const rt_descriptor *open, base_report *report) {
     const dnnl_memory_desc_t *to = rt_descriptor_memory(open, dnnl_query_weights_md);
-    char *memory = base_arena_alloc(arena, dnnl_memory_desc_get_size(to) + RT_ALIGNMENT, 1);
-    if (!memory) return base_fail_memory(report);
-    state->weights = memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT;
+    state->weights = rt_arena_aligned(arena, dnnl_memory_desc_get_size(to));
+    if (!state->weights) return base_fail_memory(report);
     return rt_reorder(from, call->inputs[1].data, to, state->weights, 1, environment->threads, report);
 }
 
@@ -367,7 +366,11 @@ static base_status reorder_weights(const op_call *call, const rt_environment *en
 static base_status make_to_run(const op_call *given, const op_call *call, const rt_environment *environment,
                                base_arena *arena, convolution *state, rt_descriptor *open,
                                base_report *report) {
-    const bool other = packed_extents(given) != NULL, packed = is_packed(given);
+    const int64_t *packed_for = packed_extents(given);
+    const op_shape *x = &call->inputs[0].type.shape;
+    /* An open number of images alone leaves those extents that the weights were packed for. */
+    const bool other = packed_for && memcmp(packed_for, x->dims, (size_t)x->rank * sizeof *packed_for) != 0;
+    const bool packed = is_packed(given);
     other_extents extents;
     arrangement lie = {.from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout};
     base_status status = BASE_OK;
