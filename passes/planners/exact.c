@@ -9,6 +9,10 @@
  * between it and the best known, as long as the time allows; where no time is given, for a fixed amount of
  * work, so that the answer does not depend on the machine. `optimal` is said only of a height that no smaller
  * one was left to ask for, and the bound rises only when the tree has been searched.
+ *
+ * The searches count in units: what divides all sizes, alignments and pinned offsets, and so every height that they can
+ * lead to. Where memory is larger than 2^30 of these, the unit is a power of two times that, and sizes are rounded up to it:
+ * a solution is one still, but that there is none proves nothing.
  */
 #include "passes/planners/quick.h"
 #include "passes/planners/search.h"
@@ -49,7 +53,10 @@ static size_t height_of(const planner_problem *problem, const size_t *offsets) {
 typedef struct improver {
     const planner_problem *problem;
     planner_solution *solution;
-    size_t quantum; /* divides all sizes, alignments and fixed offsets, and so all heights */
+    planner_problem counted; /* the problem in units */
+    size_t unit;             /* bytes */
+    bool rounded;            /* some sizes are not multiples of it */
+    size_t *places;          /* the solution, in units */
     planner_budget budget;
     base_arena *arena;
     search tree;
@@ -60,32 +67,42 @@ typedef struct improver {
     bool out_of_memory;
 } improver;
 
-/* The sweep and pulling apart change the offsets only where they find a solution. */
-static search_outcome found(improver *m, bool solved) {
-    if (!solved) return SEARCH_STOPPED;
+static size_t units(const improver *m, size_t bytes) {
+    return bytes / m->unit + (bytes % m->unit > 0);
+}
+
+/* The places are a solution. */
+static search_outcome take(improver *m) {
+    const planner_buffer *buffers = m->problem->buffers;
+    for (size_t b = 0; b < m->problem->buffer_count; b++) {
+        const bool moves = buffers[b].fixed == PLANNER_NOT_FIXED && buffers[b].size > 0;
+        if (moves) m->solution->offsets[b] = m->places[b] * m->unit;
+    }
     m->solution->height = height_of(m->problem, m->solution->offsets);
     return SEARCH_SOLVED;
 }
 
+/* The sweep and pulling apart change the places only where they find a solution. */
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
-    return found(m, sweep_run(m->sections, target, work, m->solution->offsets, &m->out_of_memory) ==
-                        SEARCH_SOLVED);
+    const search_outcome outcome = sweep_run(m->sections, target, work, m->places, &m->out_of_memory);
+    return outcome == SEARCH_SOLVED ? take(m) : outcome;
 }
 
 static search_outcome pull_apart(improver *m, size_t target, uint64_t work) {
     if (!m->apart && !m->no_separation) {
-        m->apart = separation_new(&m->tree.sky, m->quantum, &m->budget, m->arena);
+        m->apart = separation_new(&m->tree.sky, &m->budget, m->arena);
         m->no_separation = !m->apart;
     }
-    if (m->no_separation) return SEARCH_STOPPED;
-    return found(m, separation_run(m->apart, target, planner_mix(m->seed++), work, m->solution->offsets));
+    if (m->no_separation || !separation_run(m->apart, target, planner_mix(m->seed++), work, m->places))
+        return SEARCH_STOPPED;
+    return take(m);
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
     search_outcome outcome = search_decide(&m->tree, target, nodes);
     if (outcome == SEARCH_SOLVED) {
-        memcpy(m->solution->offsets, m->tree.sky.offsets, m->problem->buffer_count * sizeof(size_t));
-        found(m, true);
+        memcpy(m->places, m->tree.sky.offsets, m->problem->buffer_count * sizeof *m->places);
+        take(m);
     }
     if (m->tree.sky.out_of_memory) m->out_of_memory = true;
     return outcome;
@@ -107,41 +124,73 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     return outcome;
 }
 
-/* Narrows [lower_bound, height] of the solution until they meet or the time is over. */
+/* Narrows [lower_bound, height] of the solution until they meet or the time is over. Targets are in units. */
 static void improve(improver *m) {
     planner_solution *solution = m->solution;
-    size_t enough = m->problem->capacity, quantum = m->quantum;
+    const size_t enough = m->problem->capacity;
     uint64_t work = m->budget.timed ? TARGET_WORK * m->tree.node_work : UNTIMED_WORK / 2;
     /* The first rounds are short. Where no height is asked for, all of them are tried soon: lower ones are found on the way
      * to the lowest. Where one is, the ways of searching for it take turns. */
     work /= FIRST_SHARE;
     const unsigned patience = enough ? 2 : 4; /* how much longer each round is than the one before */
-    size_t goal = enough > solution->lower_bound ? enough - enough % quantum : solution->lower_bound;
+    size_t goal = units(m, solution->lower_bound);
+    if (!m->rounded) solution->lower_bound = goal * m->unit;
+    if (goal < enough / m->unit) goal = enough / m->unit;
     size_t target = goal;
-    while (solution->height > solution->lower_bound && solution->height > enough) {
+    while (solution->height > solution->lower_bound && solution->height > enough &&
+           goal < units(m, solution->height)) {
         search_outcome outcome = ask(m, target, target == goal, work);
         if (m->out_of_memory || (outcome == SEARCH_STOPPED && m->budget.over)) return;
         if (outcome == SEARCH_FAILED) {
-            size_t next = target - target % quantum;
-            if (!base_size_add(next, quantum, &next)) return;
-            solution->lower_bound = next;
-            if (goal < next) goal = next;
-        } else if (outcome == SEARCH_STOPPED && solution->height - target <= 2 * quantum) {
+            if (goal <= target) goal = target + 1;
+            if (!m->rounded) solution->lower_bound = (target + 1) * m->unit;
+        } else if (outcome == SEARCH_STOPPED && units(m, solution->height) - target <= 2) {
             /* Every target up to the best known was too hard: again from the goal, with more patience. */
             work = work < UINT64_MAX / 8 ? patience * work : work;
             target = goal;
             continue;
         }
-        size_t from = outcome == SEARCH_STOPPED ? target : goal;
-        target = from < solution->height ? from + (solution->height - from) / 2 : goal;
-        target -= target % quantum;
+        const size_t from = outcome == SEARCH_STOPPED ? target : goal, height = units(m, solution->height);
+        target = from < height ? from + (height - from) / 2 : goal;
         if (target < goal) target = goal;
     }
 }
 
+/* Finds the unit, and the problem in it. False when memory runs out. */
+static bool count_in_units(improver *m) {
+    const planner_problem *problem = m->problem;
+    planner_buffer *buffers = BASE_ARRAY(m->arena, planner_buffer, problem->buffer_count + 1);
+    m->places = BASE_ARRAY(m->arena, size_t, problem->buffer_count + 1);
+    if (!buffers || !m->places) return false;
+    size_t unit = 0;
+    for (size_t b = 0; b < problem->buffer_count; b++) {
+        unit = gcd(unit, problem->buffers[b].size);
+        if (problem->buffers[b].alignment > 1) unit = gcd(unit, problem->buffers[b].alignment);
+        if (problem->buffers[b].fixed != PLANNER_NOT_FIXED) unit = gcd(unit, problem->buffers[b].fixed);
+    }
+    /* What is rounded up leaves room for what that adds. */
+    for (m->unit = unit ? unit : 1;
+         units(m, m->solution->height) > (m->rounded ? SKYLINE_MOST / 2 : SKYLINE_MOST); m->unit *= 2)
+        m->rounded = true;
+    for (size_t b = 0; b < problem->buffer_count; b++) {
+        const planner_buffer *from = &problem->buffers[b];
+        const bool pinned = from->fixed != PLANNER_NOT_FIXED;
+        const size_t fixed = pinned ? from->fixed : 0, low = fixed / m->unit;
+        buffers[b] = (planner_buffer){.size = from->size ? units(m, fixed + from->size) - low : 0,
+                                      .alignment = from->alignment > m->unit ? from->alignment / m->unit : 1,
+                                      .first = from->first,
+                                      .last = from->last,
+                                      .fixed = pinned ? low : PLANNER_NOT_FIXED};
+        m->places[b] = m->solution->offsets[b] / m->unit;
+    }
+    m->counted = (planner_problem){.buffers = buffers, .buffer_count = problem->buffer_count};
+    return true;
+}
+
 static bool improver_init(improver *m) {
     search_memory *memory = search_memory_new(m->arena);
-    if (!memory || !search_init(&m->tree, m->problem, 0, &m->budget, memory, m->arena)) return false;
+    if (!memory || !count_in_units(m) || !search_init(&m->tree, &m->counted, 0, &m->budget, memory, m->arena))
+        return false;
     m->sections = sweep_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
     return m->sections != NULL;
 }
@@ -155,15 +204,8 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
 
     base_arena memory;
     base_arena_init(&memory, arena->allocator);
-    size_t quantum = 0;
-    for (size_t b = 0; b < problem->buffer_count; b++) {
-        quantum = gcd(quantum, problem->buffers[b].size);
-        if (problem->buffers[b].alignment > 1) quantum = gcd(quantum, problem->buffers[b].alignment);
-        if (problem->buffers[b].fixed != PLANNER_NOT_FIXED) quantum = gcd(quantum, problem->buffers[b].fixed);
-    }
     improver m = {.problem = problem,
                   .solution = solution,
-                  .quantum = quantum ? quantum : 1,
                   .budget = budget_of(options->seconds, UNTIMED_WORK),
                   .arena = &memory};
     if (improver_init(&m)) improve(&m);

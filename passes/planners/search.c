@@ -38,15 +38,18 @@ static bool stopped(search *s) {
  * problem does not matter to them. */
 static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     const skyline *sky = &s->sky;
-    uint64_t hash =
-        planner_mix(sky->capacity ^ planner_mix(s->seed)) ^ planner_mix(((uint64_t)first << 32) | last);
+    uint64_t sum = 0;
+    /* Each section by itself, so that none waits for the one before. */
     for (uint32_t k = first; k < last; k++) {
         if (sky->left[k] == 0) continue;
-        hash = (hash ^ sky->floor[k] ^ ((uint64_t)k << 44)) * 0xBF58476D1CE4E5B9u;
-        hash = ((hash ^ (hash >> 32)) + sky->sets[k]) * 0x94D049BB133111EBu;
-        hash = ((hash ^ (hash >> 29)) + sky->top[k]) * 0x9E3779B97F4A7C15u;
+        uint64_t hash =
+            ((uint64_t)sky->floor[k] << 32 | (uint32_t)sky->top[k]) + (k + 1) * 0x9E3779B97F4A7C15u;
+        hash = (hash ^ (hash >> 32)) * 0xBF58476D1CE4E5B9u;
+        hash = ((hash ^ (hash >> 29)) + sky->sets[k]) * 0x94D049BB133111EBu;
+        sum += hash ^ (hash >> 32);
     }
-    hash = planner_mix(hash);
+    const uint64_t hash = planner_mix(sum ^ planner_mix((uint64_t)sky->capacity ^ planner_mix(s->seed)) ^
+                                      planner_mix(((uint64_t)first << 32) | last));
     return hash ? hash : 1;
 }
 
@@ -55,7 +58,7 @@ static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
 static uint32_t choose_section(search *s, uint32_t first, uint32_t last) {
     skyline *sky = &s->sky;
     uint32_t best = SKYLINE_NONE, best_count = UINT32_MAX;
-    size_t best_slack = SIZE_MAX;
+    int32_t best_slack = INT32_MAX;
     for (uint32_t k = first, end; k < last; k = end) {
         end = k + 1;
         if (sky->left[k] == 0) continue;
@@ -63,7 +66,7 @@ static uint32_t choose_section(search *s, uint32_t first, uint32_t last) {
         if (k > first && sky->spans[k] > 0 && sky->floor[k - 1] < sky->floor[k]) continue;
         if (end < last && sky->spans[end] > 0 && sky->floor[end] < sky->floor[k]) continue;
         for (uint32_t v = k; v < end; v++) {
-            size_t slack = sky->capacity - sky->floor[v] - sky->to_come[v];
+            const int32_t slack = sky->reach[v] - sky->floor[v];
             uint32_t count = (slack > 0) + skyline_count_fits(sky, v);
             if (count < best_count || (count == best_count && slack < best_slack)) {
                 best = v;
@@ -102,11 +105,11 @@ static size_t list_alternatives(search *s, uint32_t k) {
     search_alternative *alternatives = s->stack + s->stack_count;
     uint32_t first, last;
     skyline_valley(sky, k, &first, &last);
-    for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k] + sky->left[k]; c++) {
-        uint32_t b = sky->covers[c];
-        if (!skyline_fits(sky, b, k)) continue;
+    for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k + 1]; c++) {
+        const uint32_t b = sky->covers[c];
+        if (sky->starts[c] != sky->floor[k] || !skyline_fits(sky, b, k)) continue;
         const skyline_item *i = &sky->items[b];
-        size_t top = sky->start[b] + i->size;
+        const int32_t top = sky->start[b] + i->size;
         bool left = i->first <= first, right = i->last >= last; /* touches the valley's walls */
         int walls = left + right;
         int level = (left && first > 0 && sky->floor[first - 1] == top) +
@@ -127,8 +130,7 @@ static size_t list_alternatives(search *s, uint32_t k) {
         }
     }
     qsort(alternatives, count, sizeof *alternatives, compare_alternatives);
-    if (sky->capacity - sky->floor[k] > sky->to_come[k])
-        alternatives[count++] = (search_alternative){.buffer = SKYLINE_NONE};
+    if (sky->reach[k] > sky->floor[k]) alternatives[count++] = (search_alternative){.buffer = SKYLINE_NONE};
     s->stack_count += count;
     return count;
 }
@@ -141,9 +143,9 @@ static search_outcome solve_part(search *s, uint32_t first, uint32_t last) {
     if (stopped(s)) return SEARCH_STOPPED;
     uint64_t hash = state_hash(s, first, last);
     uint64_t *slot = &s->memory->failed[hash >> (64 - TABLE_BITS)];
+    __builtin_prefetch(slot); /* it is far away, and most often it is another one that stands there */
+    const uint32_t k = choose_section(s, first, last);
     if (*slot == hash) return SEARCH_FAILED;
-
-    uint32_t k = choose_section(s, first, last);
     size_t base = s->stack_count, count = list_alternatives(s, k);
     search_outcome result = SEARCH_FAILED;
     s->depth++;

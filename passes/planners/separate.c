@@ -18,8 +18,7 @@ enum { WEIGHT = 16, HEAVIEST = 1 << 20, PAIRS = 1 << 22, BUFFERS = 1 << 13, CAPA
 struct separation {
     const skyline *sky;
     uint32_t count;
-    size_t quantum;
-    int64_t capacity; /* this and all below in quanta */
+    int64_t capacity;
     int64_t *sizes, *places, *alignments;
     bool *pinned;
     uint32_t *starts, *others; /* those that interfere with b: others[starts[b] .. starts[b + 1]) */
@@ -93,12 +92,12 @@ static bool list_pairs(separation *s, base_arena *arena) {
     return true;
 }
 
-separation *separation_new(const skyline *sky, size_t quantum, planner_budget *budget, base_arena *arena) {
+separation *separation_new(const skyline *sky, planner_budget *budget, base_arena *arena) {
     if (sky->item_count > BUFFERS) return NULL;
     separation *s = BASE_ARRAY(arena, separation, 1);
     if (!s) return NULL;
     uint32_t n = sky->item_count;
-    *s = (separation){.sky = sky, .count = n, .quantum = quantum, .budget = budget};
+    *s = (separation){.sky = sky, .count = n, .budget = budget};
     s->sizes = BASE_ARRAY(arena, int64_t, n);
     s->places = BASE_ARRAY(arena, int64_t, n);
     s->alignments = BASE_ARRAY(arena, int64_t, n);
@@ -114,9 +113,9 @@ separation *separation_new(const skyline *sky, size_t quantum, planner_budget *b
         return NULL;
     for (uint32_t b = 0; b < n; b++) {
         const skyline_item *i = &sky->items[b];
-        s->sizes[b] = (int64_t)(i->size / quantum);
-        s->alignments[b] = i->alignment > quantum ? (int64_t)(i->alignment / quantum) : 1;
-        s->pinned[b] = i->fixed != PLANNER_NOT_FIXED || i->size == 0;
+        s->sizes[b] = i->size;
+        s->alignments[b] = i->alignment;
+        s->pinned[b] = i->fixed != SKYLINE_NEVER || i->size == 0;
     }
     return s;
 }
@@ -210,15 +209,15 @@ static bool weigh(separation *s) {
 }
 
 bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets) {
-    if (capacity / s->quantum > CAPACITY) return false;
-    s->capacity = (int64_t)(capacity / s->quantum);
+    if (capacity > CAPACITY) return false;
+    s->capacity = (int64_t)capacity;
     s->random = seed;
     s->work = work;
     s->queue_count = 0;
     memset(s->queued, 0, s->count * sizeof *s->queued);
     for (uint32_t k = 0; k < s->pair_count; k++) s->weights[k] = WEIGHT;
     for (uint32_t b = 0; b < s->count; b++) {
-        int64_t place = (int64_t)(offsets[b] / s->quantum);
+        int64_t place = (int64_t)offsets[b];
         if (s->sizes[b] > 0 &&
             (s->sizes[b] > s->capacity || (s->pinned[b] && place + s->sizes[b] > s->capacity)))
             return false;
@@ -243,7 +242,7 @@ bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work
         settle(s, b);
     }
     for (uint32_t b = 0; b < s->count; b++) {
-        if (!s->pinned[b]) offsets[b] = (size_t)s->places[b] * s->quantum;
+        if (!s->pinned[b]) offsets[b] = (size_t)s->places[b];
     }
     return true;
 }

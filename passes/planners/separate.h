@@ -14,13 +14,11 @@
 typedef struct separation separation;
 
 /* From the sections of a skyline, which is not changed. NULL where memory runs out or where there are too many
- * pairs for this to be of use. All memory is in `arena`. `quantum` divides all sizes, alignments and fixed
- * offsets. */
-separation *separation_new(const skyline *sky, size_t quantum, planner_budget *budget, base_arena *arena);
+ * pairs for this to be of use. All memory is in `arena`. */
+separation *separation_new(const skyline *sky, planner_budget *budget, base_arena *arena);
 
-/* Looks for a solution of at most `capacity`, a multiple of the quantum, starting from `offsets`; those that do
- * not fit start anywhere, for so much work of the budget. True: `offsets` is a solution; otherwise they are as they
- * were. The same call gives the same answer: chance comes from the seed only. */
+/* Looks for a solution of at most `capacity`, in the skyline's units, starting from `offsets`; those that do not fit
+ * start anywhere, for so much work of the budget. True: `offsets` is a solution; otherwise they are as they were. The same call gives the same answer: chance comes from the seed only. */
 bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets);
 
 #endif

@@ -1,6 +1,7 @@
 /* skyline.c: see skyline.h. */
 #include "passes/planners/skyline.h"
 #include "passes/planners/sorting.h"
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +48,7 @@ static uint32_t count_sections(const int64_t *closed, uint32_t count, int64_t ti
 
 typedef struct twin_key {
     uint32_t first, last, index;
-    size_t size, alignment, fixed;
+    int32_t size, alignment, fixed;
 } twin_key;
 
 static int compare_twins(const void *left, const void *right) {
@@ -92,7 +93,7 @@ static bool find_pins(skyline *s) {
     if (!fixed) return false;
     uint32_t fixed_count = 0;
     for (uint32_t b = 0; b < s->item_count; b++) {
-        if (s->items[b].fixed != PLANNER_NOT_FIXED && s->items[b].size > 0) fixed[fixed_count++] = b;
+        if (s->items[b].fixed != SKYLINE_NEVER && s->items[b].size > 0) fixed[fixed_count++] = b;
     }
     if ((uint64_t)fixed_count * s->item_count > PINS) return true;
     size_t count = 0;
@@ -100,7 +101,7 @@ static bool find_pins(skyline *s) {
     if (!s->pins) return false;
     for (uint32_t b = 0; b < s->item_count; b++) {
         skyline_item *i = &s->items[b];
-        if (i->fixed != PLANNER_NOT_FIXED) continue;
+        if (i->fixed != SKYLINE_NEVER) continue;
         i->pins = (uint32_t)count;
         for (uint32_t f = 0; f < fixed_count; f++) {
             const skyline_item *pin = &s->items[fixed[f]];
@@ -113,80 +114,124 @@ static bool find_pins(skyline *s) {
     return true;
 }
 
+/* Buffers in units of 32 bits, their sections, and the sums of these. False: too large. */
+static bool fill_items(skyline *s, const planner_problem *problem, const int64_t *closed) {
+    const uint32_t m = s->section_count;
+    for (uint32_t b = 0; b < s->item_count; b++) {
+        const planner_buffer *from = &problem->buffers[b];
+        const bool pinned = from->fixed != PLANNER_NOT_FIXED;
+        if (from->size > SKYLINE_MOST || (pinned && from->fixed > SKYLINE_MOST - from->size)) return false;
+        /* With the largest there is no other place than 0. */
+        const size_t alignment = from->alignment < SKYLINE_MOST ? from->alignment : SKYLINE_MOST;
+        skyline_item *i = &s->items[b];
+        *i = (skyline_item){.size = (int32_t)from->size,
+                            .alignment = alignment ? (int32_t)alignment : 1,
+                            .fixed = pinned ? (int32_t)from->fixed : SKYLINE_NEVER,
+                            .first = count_sections(closed, m, from->first),
+                            .last = count_sections(closed, m, from->last),
+                            .twin = SKYLINE_NONE};
+        s->placed[b] = i->size == 0;
+        if (i->size == 0) {
+            s->offsets[b] = pinned ? from->fixed : 0;
+            continue;
+        }
+        if (i->alignment > s->most_alignment) s->most_alignment = i->alignment;
+        for (uint32_t k = i->first; k < i->last; k++) {
+            if (from->size > SKYLINE_MOST - (size_t)s->to_come[k]) return false;
+            s->to_come[k] += i->size;
+            s->left[k]++;
+            if (k > i->first) s->spans[k]++;
+        }
+        s->keys[b] = planner_mix(b + 1);
+        s->sets[i->first] += s->keys[b];
+    }
+    return true;
+}
+
+/* Every buffer stands in every section of its life. False: memory runs out, or there are too many slots. */
+static bool fill_slots(skyline *s) {
+    const uint32_t m = s->section_count;
+    size_t slot_count = 0, cover_count = 0, widest = 0;
+    for (uint32_t k = 0; k < m; k++) {
+        const size_t slots = (s->left[k] + SKYLINE_LANES - 1) / SKYLINE_LANES * SKYLINE_LANES;
+        s->cover_starts[k] = (uint32_t)slot_count;
+        slot_count += slots;
+        cover_count += s->left[k];
+        widest = slots > widest ? slots : widest;
+        s->too_large = slot_count > SKYLINE_COVERS;
+        if (s->too_large) return false;
+    }
+    s->cover_starts[m] = (uint32_t)slot_count;
+    s->covers = BASE_ARRAY(s->arena, uint32_t, slot_count);
+    s->slots = BASE_ARRAY(s->arena, uint32_t, cover_count);
+    s->starts = BASE_ARRAY(s->arena, int32_t, slot_count);
+    s->sizes = BASE_ARRAY(s->arena, int32_t, slot_count);
+    s->firsts = BASE_ARRAY(s->arena, uint32_t, slot_count);
+    s->lasts = BASE_ARRAY(s->arena, uint32_t, slot_count);
+    s->levels = BASE_ARRAY(s->arena, int32_t, widest);
+    uint32_t *fill = BASE_ARRAY(s->arena, uint32_t, m);
+    if (!s->covers || !s->slots || !s->starts || !s->sizes || !s->firsts || !s->lasts || !s->levels || !fill)
+        return false;
+    for (size_t c = 0; c < slot_count; c++) {
+        s->covers[c] = SKYLINE_NONE;
+        s->starts[c] = SKYLINE_NEVER;
+    }
+    uint32_t next = 0;
+    for (uint32_t b = 0; b < s->item_count; b++) {
+        const skyline_item *i = &s->items[b];
+        s->slot_starts[b] = next;
+        if (s->placed[b]) continue;
+        for (uint32_t k = i->first; k < i->last; k++) {
+            const uint32_t slot = s->cover_starts[k] + fill[k]++;
+            s->covers[slot] = b;
+            s->starts[slot] = 0;
+            s->sizes[slot] = i->size;
+            s->firsts[slot] = i->first;
+            s->lasts[slot] = i->last;
+            s->slots[next++] = slot;
+        }
+    }
+    return true;
+}
+
+static bool queue_init(skyline_queue *queue, uint32_t section_count, base_arena *arena) {
+    queue->sections = BASE_ARRAY(arena, uint32_t, section_count);
+    queue->holds = BASE_ARRAY(arena, bool, section_count);
+    return queue->sections && queue->holds;
+}
+
 bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena) {
-    *s = (skyline){.arena = arena, .item_count = (uint32_t)problem->buffer_count};
+    *s = (skyline){.arena = arena, .item_count = (uint32_t)problem->buffer_count, .most_alignment = 1};
     uint32_t n = s->item_count;
     int64_t *begins = BASE_ARRAY(arena, int64_t, n), *ends = BASE_ARRAY(arena, int64_t, n);
     int64_t *closed = BASE_ARRAY(arena, int64_t, n);
     s->items = BASE_ARRAY(arena, skyline_item, n);
-    s->start = BASE_ARRAY(arena, size_t, n);
+    s->start = BASE_ARRAY(arena, int32_t, n);
     s->placed = BASE_ARRAY(arena, bool, n);
     s->offsets = BASE_ARRAY(arena, size_t, n);
     if (!begins || !ends || !closed || !s->items || !s->start || !s->placed || !s->offsets) return false;
     s->section_count = find_sections(problem, begins, ends, closed);
     uint32_t m = s->section_count;
     s->cover_starts = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
-    s->floor = BASE_ARRAY(arena, size_t, m);
-    s->top = BASE_ARRAY(arena, size_t, m);
-    s->lifts = BASE_ARRAY(arena, size_t, m);
-    s->levels = BASE_ARRAY(arena, size_t, n);
-    s->to_come = BASE_ARRAY(arena, size_t, m);
+    s->floor = BASE_ARRAY(arena, int32_t, m);
+    s->top = BASE_ARRAY(arena, int32_t, m);
+    s->lifts = BASE_ARRAY(arena, int32_t, m);
+    s->to_come = BASE_ARRAY(arena, int32_t, m);
+    s->reach = BASE_ARRAY(arena, int32_t, m);
     s->left = BASE_ARRAY(arena, uint32_t, m);
+    s->lowest = BASE_ARRAY(arena, uint32_t, m);
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
-    s->queue = BASE_ARRAY(arena, uint32_t, m);
-    s->queued = BASE_ARRAY(arena, bool, m);
     s->fits = BASE_ARRAY(arena, uint32_t, m);
     s->known = BASE_ARRAY(arena, bool, m);
     s->sets = BASE_ARRAY(arena, uint64_t, m);
     s->keys = BASE_ARRAY(arena, uint64_t, n);
     s->slot_starts = BASE_ARRAY(arena, uint32_t, n);
-    if (!s->cover_starts || !s->floor || !s->top || !s->lifts || !s->levels || !s->to_come || !s->left ||
-        !s->spans || !s->queue || !s->queued || !s->fits || !s->known || !s->sets || !s->keys ||
-        !s->slot_starts)
+    if (!s->cover_starts || !s->floor || !s->top || !s->lifts || !s->to_come || !s->reach || !s->left ||
+        !s->lowest || !s->spans || !s->fits || !s->known || !s->sets || !s->keys || !s->slot_starts ||
+        !queue_init(&s->to_follow, m, arena) || !queue_init(&s->to_check, m, arena))
         return false;
-
-    size_t cover_count = 0;
-    for (uint32_t b = 0; b < n; b++) {
-        const planner_buffer *from = &problem->buffers[b];
-        skyline_item *i = &s->items[b];
-        *i = (skyline_item){.size = from->size,
-                            .alignment = from->alignment ? from->alignment : 1,
-                            .fixed = from->fixed,
-                            .first = count_sections(closed, m, from->first),
-                            .last = count_sections(closed, m, from->last),
-                            .twin = SKYLINE_NONE};
-        s->placed[b] = i->size == 0;
-        if (i->size == 0) {
-            s->offsets[b] = i->fixed == PLANNER_NOT_FIXED ? 0 : i->fixed;
-            continue;
-        }
-        for (uint32_t k = i->first; k < i->last; k++) {
-            if (!base_size_add(s->to_come[k], i->size, &s->to_come[k])) return false;
-            s->left[k]++;
-            if (k > i->first) s->spans[k]++;
-        }
-        s->keys[b] = planner_mix(b + 1);
-        s->sets[i->first] += s->keys[b];
-        if (cover_count <= UINT32_MAX) s->slot_starts[b] = (uint32_t)cover_count;
-        cover_count += i->last - i->first;
-    }
-    s->too_large = cover_count > SKYLINE_COVERS;
-    if (s->too_large) return false;
-    s->covers = BASE_ARRAY(arena, uint32_t, cover_count);
-    s->slots = BASE_ARRAY(arena, uint32_t, cover_count);
-    s->above = BASE_ARRAY(arena, size_t, 2 * (size_t)n);
-    uint32_t *fill = BASE_ARRAY(arena, uint32_t, m);
-    if (!s->covers || !s->slots || !s->above || !fill) return false;
-    for (uint32_t k = 0; k < m; k++) s->cover_starts[k + 1] = s->cover_starts[k] + s->left[k];
-    for (uint32_t b = 0; b < n; b++) {
-        if (s->placed[b]) continue;
-        for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
-            uint32_t slot = s->cover_starts[k] + fill[k]++;
-            s->covers[slot] = b;
-            s->slots[s->slot_starts[b] + k - s->items[b].first] = slot;
-        }
-    }
-    return find_twins(s) && find_pins(s);
+    s->too_large = !fill_items(s, problem, closed);
+    return !s->too_large && fill_slots(s) && find_twins(s) && find_pins(s);
 }
 
 void skyline_free(skyline *s) {
@@ -195,9 +240,95 @@ void skyline_free(skyline *s) {
     s->trail_capacity = s->trail_count = 0;
 }
 
+/* ---- questions for the buffers of a section ------------------------------------------------------------- */
+
+enum { LANES = 4 };
+static_assert(SKYLINE_LANES % LANES == 0, "no vector ends behind a section");
+typedef int32_t lanes __attribute__((vector_size(LANES * sizeof(int32_t)), may_alias, aligned(4)));
+
+static bool any(lanes found) {
+    int64_t halves[2];
+    memcpy(halves, &found, sizeof halves);
+    return halves[0] | halves[1];
+}
+
+static int32_t least_lane(lanes v) {
+    int32_t least = v[0];
+    for (int i = 1; i < LANES; i++) least = v[i] < least ? v[i] : least;
+    return least;
+}
+
+static lanes lower_of(lanes a, lanes b) {
+    const lanes lower = a < b;
+    return (a & lower) | (b & ~lower);
+}
+
+static const lanes never = {SKYLINE_NEVER, SKYLINE_NEVER, SKYLINE_NEVER, SKYLINE_NEVER};
+
+static int32_t least_start(const skyline *s, uint32_t k) {
+    lanes least = never;
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES)
+        least = lower_of(*(const lanes *)&s->starts[c], least);
+    return least_lane(least);
+}
+
+/* The lowest end of those that are over before a section, or begin behind it. */
+static int32_t least_end_before(const skyline *s, uint32_t k, uint32_t section) {
+    lanes least = never;
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES) {
+        const lanes ends = *(const lanes *)&s->starts[c] + *(const lanes *)&s->sizes[c],
+                    other = *(const lanes *)&s->lasts[c] > (int32_t)section;
+        least = lower_of(ends | (other & never), least);
+    }
+    return least_lane(least);
+}
+
+static int32_t least_end_behind(const skyline *s, uint32_t k, uint32_t section) {
+    lanes least = never;
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES) {
+        const lanes ends = *(const lanes *)&s->starts[c] + *(const lanes *)&s->sizes[c],
+                    other = *(const lanes *)&s->firsts[c] <= (int32_t)section;
+        least = lower_of(ends | (other & never), least);
+    }
+    return least_lane(least);
+}
+
+static uint32_t count_at(const skyline *s, uint32_t k, int32_t start) {
+    lanes count = {0};
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES)
+        count -= *(const lanes *)&s->starts[c] == start;
+    return (uint32_t)(count[0] + count[1] + count[2] + count[3]);
+}
+
+/* The first slot from c on, of LANES each, with a buffer that starts below a level; `end` where there is none. */
+static uint32_t find_below(const skyline *s, uint32_t c, uint32_t end, int32_t level) {
+    for (; c < end; c += LANES) {
+        const lanes found = *(const lanes *)&s->starts[c] < level;
+        if (any(found)) break;
+    }
+    return c;
+}
+
+/* The same for those that start at it. */
+static uint32_t find_at(const skyline *s, uint32_t c, uint32_t end, int32_t level) {
+    for (; c < end; c += LANES) {
+        const lanes found = *(const lanes *)&s->starts[c] == level;
+        if (any(found)) break;
+    }
+    return c;
+}
+
+/* The sizes of those that start above a level. */
+static int32_t sizes_above(const skyline *s, uint32_t k, int32_t level) {
+    lanes sum = {0};
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES)
+        sum += *(const lanes *)&s->sizes[c] & (*(const lanes *)&s->starts[c] > level);
+    return sum[0] + sum[1] + sum[2] + sum[3];
+}
+
 /* ---- changes, undone when a branch ends ---------------------------------------------------------------- */
 
-static bool remember(skyline *s, int what, uint32_t index, size_t before) {
+static bool remember(skyline *s, skyline_change change) {
     if (s->trail_count == s->trail_capacity) {
         size_t capacity = s->trail_capacity ? 2 * s->trail_capacity : 4096;
         skyline_change *grown = realloc(s->trail, capacity * sizeof *grown);
@@ -208,78 +339,88 @@ static bool remember(skyline *s, int what, uint32_t index, size_t before) {
         s->trail = grown;
         s->trail_capacity = capacity;
     }
-    s->trail[s->trail_count++] = (skyline_change){.what = what, .index = index, .before = before};
+    s->trail[s->trail_count++] = change;
     return true;
 }
 
-static void enqueue(skyline *s, uint32_t section) {
-    if (s->queued[section]) return;
-    s->queued[section] = true;
-    s->queue[s->queue_count++] = section;
+static void enqueue(skyline_queue *queue, uint32_t section) {
+    if (queue->holds[section]) return;
+    queue->holds[section] = true;
+    queue->sections[queue->count++] = section;
 }
 
-static void place(skyline *s, uint32_t b) {
+static uint32_t dequeue(skyline_queue *queue) {
+    const uint32_t section = queue->sections[--queue->count];
+    queue->holds[section] = false;
+    return section;
+}
+
+/* Takes b out of its sections, or puts it back. */
+static void set_placed(skyline *s, uint32_t b, bool placed) {
     const skyline_item *i = &s->items[b];
-    uint32_t *slots = &s->slots[s->slot_starts[b]];
-    s->placed[b] = true;
-    s->sets[i->first] -= s->keys[b];
-    for (uint32_t k = i->first; k < i->last; k++) {
-        s->to_come[k] -= i->size;
-        s->known[k] = false;
-        if (k > i->first) s->spans[k]--;
-        /* Changes places with the last one to come. */
-        uint32_t last = s->cover_starts[k] + --s->left[k], slot = slots[k - i->first],
-                 other = s->covers[last];
-        s->covers[slot] = other;
-        s->slots[s->slot_starts[other] + k - s->items[other].first] = slot;
-        s->covers[last] = b;
-        slots[k - i->first] = last;
+    const uint32_t *slots = &s->slots[s->slot_starts[b]], last = i->last;
+    const int32_t start = placed ? SKYLINE_NEVER : s->start[b], size = placed ? 0 : i->size,
+                  more_reach = placed ? i->size : -i->size;
+    const uint32_t more_left = placed ? -1u : 1u;
+    int32_t *starts = s->starts, *sizes = s->sizes, *reach = s->reach;
+    uint32_t *left = s->left, *spans = s->spans;
+    bool *known = s->known;
+    s->placed[b] = placed;
+    s->sets[i->first] += placed ? -s->keys[b] : s->keys[b];
+    spans[i->first] -= more_left; /* it does not cover the section before */
+    for (uint32_t k = i->first; k < last; k++) {
+        const uint32_t slot = *slots++;
+        starts[slot] = start;
+        sizes[slot] = size;
+        reach[k] += more_reach;
+        left[k] += more_left;
+        spans[k] += more_left;
+        known[k] = false;
     }
-}
-
-/* b was the last one placed: it stands right behind those to come. */
-static void take_back(skyline *s, uint32_t b) {
-    const skyline_item *i = &s->items[b];
-    s->placed[b] = false;
-    s->sets[i->first] += s->keys[b];
-    for (uint32_t k = i->first; k < i->last; k++) {
-        s->to_come[k] += i->size;
-        s->left[k]++;
-        s->known[k] = false;
-        if (k > i->first) s->spans[k]++;
-    }
-}
-
-static void forget_fits(skyline *s, uint32_t b) {
-    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) s->known[k] = false;
 }
 
 /* The lowest offset from `offset` on at which b may lie: aligned, clear of the fixed buffers that it interferes
  * with. */
-static size_t settle(const skyline *s, uint32_t b, size_t offset) {
+static int32_t settle(const skyline *s, uint32_t b, int32_t offset) {
     const skyline_item *i = &s->items[b];
-    if (i->fixed != PLANNER_NOT_FIXED) return offset <= i->fixed ? i->fixed : SIZE_MAX;
-    if (i->alignment > 1 && !base_size_align(offset, i->alignment, &offset)) return SIZE_MAX;
+    if (i->fixed != SKYLINE_NEVER) return offset <= i->fixed ? i->fixed : SKYLINE_NEVER;
+    const uint32_t mask = (uint32_t)i->alignment - 1;
+    uint32_t at = ((uint32_t)offset + mask) & ~mask; /* both are at most SKYLINE_MOST */
     for (uint32_t p = i->pins; p < i->pins + i->pin_count; p++) {
-        const skyline_pin *pin = &s->pins[p];
-        if (pin->high <= offset) continue;
-        if (pin->low >= offset && pin->low - offset >= i->size) break;
-        offset = pin->high;
-        if (i->alignment > 1 && !base_size_align(offset, i->alignment, &offset)) return SIZE_MAX;
+        const uint32_t low = (uint32_t)s->pins[p].low, high = (uint32_t)s->pins[p].high;
+        if (high <= at) continue;
+        if (low >= at && low - at >= (uint32_t)i->size) break;
+        at = (high + mask) & ~mask;
     }
-    return offset;
+    return at <= SKYLINE_MOST ? (int32_t)at : SKYLINE_NEVER;
 }
 
 /* b, put down on this top, lies at its start. */
-static bool carries(const skyline *s, size_t top, uint32_t b) {
+static bool carries(const skyline *s, int32_t top, uint32_t b) {
     return top <= s->start[b] && s->start[b] - top < s->items[b].alignment;
 }
 
-/* What the top of section k carries, or no longer carries. */
-static void forget_carried(skyline *s, uint32_t k) {
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    for (uint32_t c = 0; c < s->left[k]; c++) {
-        if (carries(s, s->top[k], covers[c])) forget_fits(s, covers[c]);
+/* What the top of b carries, or no longer carries, fits in those sections whose floor it starts at. */
+static void forget_carried(skyline *s, uint32_t b) {
+    const int32_t top = s->start[b] + s->items[b].size, *floor = s->floor;
+    const uint32_t most_alignment = (uint32_t)s->most_alignment, count = s->section_count;
+    bool *known = s->known;
+    for (uint32_t k = 0; k < count; k++) known[k] &= (uint32_t)floor[k] - (uint32_t)top >= most_alignment;
+}
+
+static void undo_start(skyline *s, uint32_t b, int32_t before) {
+    const skyline_item *i = &s->items[b];
+    const uint32_t *slots = &s->slots[s->slot_starts[b]];
+    int32_t *starts = s->starts;
+    const int32_t *floor = s->floor;
+    uint32_t *lowest = s->lowest;
+    bool *known = s->known;
+    s->start[b] = before;
+    for (uint32_t k = i->first, last = i->last; k < last; k++) {
+        const bool is_lowest = before == floor[k];
+        starts[*slots++] = before;
+        known[k] &= !is_lowest;
+        lowest[k] += is_lowest;
     }
 }
 
@@ -287,127 +428,142 @@ void skyline_undo(skyline *s, size_t mark) {
     while (s->trail_count > mark) {
         const skyline_change *c = &s->trail[--s->trail_count];
         if (c->what == SKYLINE_TOP) {
-            forget_carried(s, c->index);
             s->top[c->index] = c->before;
         } else if (c->what == SKYLINE_FLOOR) {
             s->floor[c->index] = c->before;
+            s->lowest[c->index] = c->lowest;
             s->known[c->index] = false;
         } else if (c->what == SKYLINE_START) {
-            s->start[c->index] = c->before;
-            forget_fits(s, c->index);
+            undo_start(s, c->index, c->before);
         } else {
-            take_back(s, c->index);
+            set_placed(s, c->index, false);
+            forget_carried(s, c->index);
         }
     }
 }
 
 /* ---- inference ----------------------------------------------------------------------------------------- */
 
-static void clear_queue(skyline *s) {
-    while (s->queue_count > 0) s->queued[s->queue[--s->queue_count]] = false;
+static void clear_queues(skyline *s) {
+    while (s->to_follow.count > 0) dequeue(&s->to_follow);
+    while (s->to_check.count > 0) dequeue(&s->to_check);
 }
 
-/* Sections are looked at again, but for `known`, where b was what the floor follows, or is too high now to lie below all
+/* A section is looked at again where b was the last one that kept the floor down, or is too high now to lie below all
  * others to come. */
-static bool set_start(skyline *s, uint32_t b, size_t start, uint32_t known) {
-    const size_t before = s->start[b];
-    if (!remember(s, SKYLINE_START, b, before)) return false;
+static bool set_start(skyline *s, uint32_t b, int32_t start) {
+    const skyline_item *i = &s->items[b];
+    const uint32_t *slots = &s->slots[s->slot_starts[b]];
+    const int32_t before = s->start[b];
+    if (!remember(s, (skyline_change){.what = SKYLINE_START, .index = b, .before = before})) return false;
     s->start[b] = start;
-    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
-        s->known[k] = false;
-        if (k != known && (before <= s->floor[k] ? s->floor[k] < start : start > s->capacity - s->to_come[k]))
-            enqueue(s, k);
+    /* Without branches, where nobody could guess them. */
+    int32_t *starts = s->starts;
+    const int32_t *floor = s->floor, *reach = s->reach;
+    uint32_t *lowest = s->lowest;
+    bool *known = s->known;
+    for (uint32_t k = i->first, last = i->last; k < last; k++) {
+        const bool was_lowest = before == floor[k];
+        starts[*slots++] = start;
+        known[k] &= !was_lowest;
+        lowest[k] -= was_lowest;
+        if (was_lowest & (lowest[k] == 0)) enqueue(&s->to_follow, k);
+        if (start > reach[k]) enqueue(&s->to_check, k);
     }
     return true;
 }
 
-/* Starts follow the floor of section k, and the floor follows the least of them. Then the buffers to come there,
- * put one on another in the order of their starts, must end within the capacity: the bound of one machine with
- * release dates. False: no solution. */
-static bool update(skyline *s, uint32_t k) {
-    size_t floor = s->floor[k], reach = s->capacity - s->to_come[k], least = SIZE_MAX;
-    if (floor > reach) return false;
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    /* Those that start higher than what is below them so far can reach. */
-    size_t waiting = 0, waiting_size = 0;
-    for (uint32_t c = 0, left = s->left[k]; c < left; c++) {
-        uint32_t b = covers[c];
-        size_t start = s->start[b], size = s->items[b].size;
-        if (start < floor) {
-            start = settle(s, b, floor);
-            if (start > s->capacity || size > s->capacity - start) return false;
-            if (!set_start(s, b, start, k)) return false;
-        }
-        if (start < least) least = start;
-        /* Without branches, as nobody could guess them. */
-        const bool waits = start > reach;
-        s->above[2 * waiting] = start;
-        s->above[2 * waiting + 1] = size;
-        waiting += waits;
-        waiting_size += waits ? size : 0;
-    }
-    if (least > floor) {
-        if (!remember(s, SKYLINE_FLOOR, k, floor)) return false;
-        s->floor[k] = least;
-        s->known[k] = false;
-    }
-    if (least > reach) return false;
-    reach += s->to_come[k] - waiting_size;
-    while (waiting > 0) {
-        size_t stay = 0, gained = 0;
-        for (size_t w = 0; w < waiting; w++) {
-            const size_t start = s->above[2 * w], size = s->above[2 * w + 1];
-            const bool waits = start > reach;
-            s->above[2 * stay] = start;
-            s->above[2 * stay + 1] = size;
-            stay += waits;
-            gained += waits ? 0 : size;
-        }
-        if (stay == waiting) return false;
-        waiting = stay;
-        reach += gained;
-    }
+static bool set_floor(skyline *s, uint32_t k, int32_t floor) {
+    if (!remember(s, (skyline_change){SKYLINE_FLOOR, k, s->floor[k], s->lowest[k]})) return false;
+    s->floor[k] = floor;
+    s->known[k] = false;
     return true;
+}
+
+/* The starts of a section follow its floor, and the floor the least of them. False: no solution. */
+static bool follow(skyline *s, uint32_t k) {
+    const int32_t floor = s->floor[k], reach = s->reach[k];
+    if (floor > reach) return false;
+    int32_t least = least_start(s, k);
+    if (least < floor) {
+        const uint32_t end = s->cover_starts[k + 1];
+        for (uint32_t at = s->cover_starts[k]; (at = find_below(s, at, end, floor)) < end; at += LANES) {
+            for (uint32_t c = at; c < at + LANES; c++) {
+                if (s->starts[c] >= floor) continue;
+                const int32_t start = settle(s, s->covers[c], floor);
+                if (start > s->capacity - s->sizes[c] || !set_start(s, s->covers[c], start)) return false;
+            }
+        }
+        least = least_start(s, k);
+    }
+    if (least > reach || (least > floor && !set_floor(s, k, least))) return false;
+    s->lowest[k] = count_at(s, k, least);
+    return true;
+}
+
+/* The buffers to come in a section, put one on another in the order of their starts, end within the capacity: the bound
+ * of one machine with release dates. That is so where those that start above what the others reach are none. */
+static bool check(const skyline *s, uint32_t k) {
+    for (int32_t reach = s->reach[k];;) {
+        const int32_t above = sizes_above(s, k, reach);
+        if (above == 0) return true;
+        if (s->capacity - above == reach) return false;
+        reach = s->capacity - above;
+    }
 }
 
 static bool propagate(skyline *s) {
     bool alive = true;
-    while (s->queue_count > 0) {
-        uint32_t k = s->queue[--s->queue_count];
-        s->queued[k] = false;
-        /* A dead branch only empties the queue. */
-        if (alive && s->left[k] > 0) alive = s->to_come[k] <= s->capacity && update(s, k);
+    while (alive && s->to_follow.count + s->to_check.count > 0) {
+        if (s->to_follow.count > 0) {
+            const uint32_t k = dequeue(&s->to_follow);
+            alive = s->left[k] == 0 || follow(s, k);
+        } else {
+            alive = check(s, dequeue(&s->to_check));
+        }
     }
+    if (!alive) clear_queues(s);
     return alive;
 }
 
-static bool raise(skyline *s, uint32_t k, size_t level) {
-    if (!remember(s, SKYLINE_FLOOR, k, s->floor[k])) return false;
-    s->floor[k] = level;
-    s->known[k] = false;
-    enqueue(s, k);
+static bool raise(skyline *s, uint32_t k, int32_t level) {
+    if (!set_floor(s, k, level)) return false;
+    enqueue(&s->to_follow, k);
     return true;
 }
 
 static bool carried(const skyline *s, uint32_t b) {
-    size_t start = s->start[b];
-    if (start == 0 || s->items[b].fixed != PLANNER_NOT_FIXED) return true;
-    for (uint32_t k = s->items[b].first; k < s->items[b].last; k++) {
+    const skyline_item *i = &s->items[b];
+    const int32_t start = s->start[b];
+    if (start == 0 || i->fixed != SKYLINE_NEVER) return true;
+    for (uint32_t k = i->first; k < i->last; k++) {
         if (carries(s, s->top[k], b)) return true;
     }
     return false;
 }
 
+/* b, which starts at the floor of section k, could be placed there. */
+static bool stands(const skyline *s, uint32_t b, uint32_t k) {
+    return (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]) &&
+           (s->top[k] == s->floor[k] || carried(s, b));
+}
+
 bool skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
-    return !s->placed[b] && s->start[b] == s->floor[k] &&
-           (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]) && carried(s, b);
+    return !s->placed[b] && s->start[b] == s->floor[k] && stands(s, b, k);
 }
 
 uint32_t skyline_count_fits(skyline *s, uint32_t k) {
     if (s->known[k]) return s->fits[k];
-    uint32_t count = 0;
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    for (uint32_t c = 0; c < s->left[k]; c++) count += skyline_fits(s, covers[c], k);
+    const int32_t floor = s->floor[k];
+    const uint32_t end = s->cover_starts[k + 1];
+    uint32_t count = 0, rest = s->lowest[k];
+    for (uint32_t at = s->cover_starts[k]; rest > 0 && (at = find_at(s, at, end, floor)) < end; at += LANES) {
+        for (uint32_t c = at; c < at + LANES; c++) {
+            if (s->starts[c] != floor) continue;
+            count += stands(s, s->covers[c], k);
+            rest--;
+        }
+    }
     s->known[k] = true;
     return s->fits[k] = count;
 }
@@ -422,40 +578,31 @@ void skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *las
 /* No buffer to come starts at the floor of section k, which lies in the valley [first, last): each that could
  * is lifted by one that does not cover k, or by one that does and is lifted itself. */
 static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
-    size_t floor = s->floor[k];
-    for (int side = 0; side < 2; side++) {
-        size_t least = SIZE_MAX;
-        for (uint32_t j = k;;) {
-            if (side == 0 ? j == first : j + 1 == last) break;
-            j = side == 0 ? j - 1 : j + 1;
-            const uint32_t *covers = &s->covers[s->cover_starts[j]];
-            for (uint32_t c = 0; c < s->left[j]; c++) {
-                const skyline_item *i = &s->items[covers[c]];
-                if (i->first <= k && k < i->last) continue;
-                size_t top = s->start[covers[c]] + i->size;
-                if (top < least) least = top;
-            }
-            s->lifts[j] = least;
-        }
+    const int32_t floor = s->floor[k];
+    int32_t least = SKYLINE_NEVER;
+    for (uint32_t j = k; j-- > first;) {
+        const int32_t end = least_end_before(s, j, k);
+        s->lifts[j] = least = end < least ? end : least;
     }
-    const uint32_t *covers = &s->covers[s->cover_starts[k]];
-    uint32_t count = s->left[k];
-    for (uint32_t c = 0; c < count; c++) {
-        uint32_t b = covers[c];
-        const skyline_item *i = &s->items[b];
-        s->levels[c] = s->start[b];
-        if (s->start[b] > floor) continue;
-        size_t least = SIZE_MAX;
-        if (i->first < k) least = s->lifts[i->first];
-        if (i->last > k + 1 && s->lifts[i->last - 1] < least) least = s->lifts[i->last - 1];
-        s->levels[c] = least == SIZE_MAX ? SIZE_MAX : settle(s, b, least);
+    least = SKYLINE_NEVER;
+    for (uint32_t j = k + 1; j < last; j++) {
+        const int32_t end = least_end_behind(s, j, k);
+        s->lifts[j] = least = end < least ? end : least;
     }
     /* The lowest ends among those that cover k; one may not lift itself. */
-    size_t lowest = SIZE_MAX, second = SIZE_MAX;
+    const uint32_t begin = s->cover_starts[k], end = s->cover_starts[k + 1];
+    int32_t lowest = SKYLINE_NEVER, second = SKYLINE_NEVER, *levels = s->levels;
     uint32_t lowest_at = SKYLINE_NONE;
-    for (uint32_t c = 0; c < count; c++) {
-        if (s->levels[c] > s->capacity) continue;
-        size_t top = s->levels[c] + s->items[covers[c]].size;
+    for (uint32_t c = begin; c < end; c++) {
+        levels[c - begin] = s->starts[c];
+        if (s->starts[c] == floor) {
+            int32_t by = SKYLINE_NEVER;
+            if (s->firsts[c] < k) by = s->lifts[s->firsts[c]];
+            if (s->lasts[c] > k + 1 && s->lifts[s->lasts[c] - 1] < by) by = s->lifts[s->lasts[c] - 1];
+            levels[c - begin] = by == SKYLINE_NEVER ? by : settle(s, s->covers[c], by);
+        }
+        if (levels[c - begin] > s->capacity) continue;
+        const int32_t top = levels[c - begin] + s->sizes[c];
         if (top < lowest) {
             second = lowest;
             lowest = top;
@@ -464,16 +611,14 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
             second = top;
         }
     }
-    for (uint32_t c = 0; c < count; c++) {
-        uint32_t b = covers[c];
-        if (s->start[b] > floor) continue;
-        size_t by = c == lowest_at ? second : lowest;
-        size_t level = by > s->capacity ? SIZE_MAX : settle(s, b, by);
-        if (s->levels[c] < level) level = s->levels[c];
-        if (level > s->capacity || s->items[b].size > s->capacity - level) return false;
-        if (!set_start(s, b, level, SKYLINE_NONE)) return false;
+    for (uint32_t c = begin; c < end; c++) {
+        if (s->starts[c] != floor) continue;
+        const int32_t by = c == lowest_at ? second : lowest;
+        int32_t level = by > s->capacity ? SKYLINE_NEVER : settle(s, s->covers[c], by);
+        if (levels[c - begin] < level) level = levels[c - begin];
+        if (level > s->capacity - s->sizes[c] || !set_start(s, s->covers[c], level)) return false;
     }
-    enqueue(s, k);
+    enqueue(&s->to_follow, k);
     return true;
 }
 
@@ -489,20 +634,19 @@ static bool fill_valley(skyline *s, uint32_t first, uint32_t last, bool *changed
     if (empty == SKYLINE_NONE) return true;
     *changed = true;
     if (some > 0) return lift(s, empty, first, last);
-    size_t level = SIZE_MAX;
+    int32_t level = SKYLINE_NEVER;
     if (first > 0 && s->spans[first] > 0) level = s->floor[first - 1];
     if (last < s->section_count && s->spans[last] > 0 && s->floor[last] < level) level = s->floor[last];
     for (uint32_t k = first; k < last; k++) {
-        const uint32_t *covers = &s->covers[s->cover_starts[k]];
-        for (uint32_t c = 0; c < s->left[k]; c++) {
-            uint32_t b = covers[c];
-            if (s->start[b] < level && s->start[b] > s->floor[k] && carried(s, b)) level = s->start[b];
+        for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c++) {
+            if (s->starts[c] < level && s->starts[c] > s->floor[k] && carried(s, s->covers[c]))
+                level = s->starts[c];
         }
     }
     if (level > s->capacity) return false;
     /* Before anything is changed: most branches of a problem without slack end here. */
     for (uint32_t k = first; k < last; k++) {
-        if (s->to_come[k] > s->capacity - level) return false;
+        if (level > s->reach[k]) return false;
     }
     for (uint32_t k = first; k < last; k++) {
         if (!raise(s, k, level)) return false;
@@ -523,7 +667,7 @@ static bool infer(skyline *s) {
             if (k > 0 && s->spans[k] > 0 && s->floor[k - 1] < s->floor[k]) continue;
             if (last < s->section_count && s->spans[last] > 0 && s->floor[last] < s->floor[k]) continue;
             if (!fill_valley(s, k, last, &changed)) {
-                clear_queue(s);
+                clear_queues(s);
                 return false;
             }
         }
@@ -532,15 +676,21 @@ static bool infer(skyline *s) {
 }
 
 bool skyline_begin(skyline *s, size_t capacity) {
-    s->capacity = capacity;
+    if (capacity > SKYLINE_MOST) return false;
+    s->capacity = (int32_t)capacity;
+    for (uint32_t k = 0; k < s->section_count; k++) s->reach[k] = s->capacity - s->to_come[k];
     for (uint32_t b = 0; b < s->item_count; b++) {
         if (s->placed[b]) continue;
-        size_t start = settle(s, b, s->start[b]);
-        if (start > capacity || s->items[b].size > capacity - start) return false;
-        if (start != s->start[b] && !remember(s, SKYLINE_START, b, s->start[b])) return false;
-        s->start[b] = start;
+        const int32_t start = settle(s, b, s->start[b]);
+        if (start > s->capacity - s->items[b].size || (start != s->start[b] && !set_start(s, b, start))) {
+            clear_queues(s);
+            return false;
+        }
     }
-    for (uint32_t k = 0; k < s->section_count; k++) enqueue(s, k);
+    for (uint32_t k = 0; k < s->section_count; k++) {
+        enqueue(&s->to_follow, k);
+        enqueue(&s->to_check, k);
+    }
     return infer(s);
 }
 
@@ -548,20 +698,19 @@ bool skyline_begin(skyline *s, size_t capacity) {
  * solution whose offsets have a smaller sum: the one with the smallest is not lost. */
 static bool leaves_room(const skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
-    size_t start = s->start[b];
+    const int32_t start = s->start[b];
     for (uint32_t k = i->first; k < i->last; k++) {
         if (s->top[k] == start) continue;
-        const uint32_t *covers = &s->covers[s->cover_starts[k]];
-        for (uint32_t c = 0; c < s->left[k]; c++) {
-            uint32_t other = covers[c];
-            const skyline_item *o = &s->items[other];
-            if (o->first != k || o->last > i->last || other == b || o->size > start - s->top[k] ||
-                o->fixed != PLANNER_NOT_FIXED)
+        for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c++) {
+            if (s->firsts[c] != k || s->sizes[c] > start - s->top[k] || s->lasts[c] > i->last ||
+                s->starts[c] == SKYLINE_NEVER)
                 continue;
-            size_t top = 0;
-            for (uint32_t j = o->first; j < o->last; j++) top = s->top[j] > top ? s->top[j] : top;
+            const uint32_t other = s->covers[c];
+            if (other == b || s->items[other].fixed != SKYLINE_NEVER) continue;
+            int32_t top = 0;
+            for (uint32_t j = k; j < s->lasts[c]; j++) top = s->top[j] > top ? s->top[j] : top;
             top = settle(s, other, top);
-            if (top <= start && o->size <= start - top) return true;
+            if (top <= start && s->sizes[c] <= start - top) return true;
         }
     }
     return false;
@@ -570,14 +719,15 @@ static bool leaves_room(const skyline *s, uint32_t b) {
 bool skyline_place(skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
     if (leaves_room(s, b)) return false;
-    if (!remember(s, SKYLINE_PLACED, b, 0)) return false;
-    place(s, b);
-    s->offsets[b] = s->start[b];
+    if (!remember(s, (skyline_change){.what = SKYLINE_PLACED, .index = b})) return false;
+    set_placed(s, b, true);
+    s->offsets[b] = (size_t)s->start[b];
+    forget_carried(s, b);
+    const int32_t top = s->start[b] + i->size;
     for (uint32_t k = i->first; k < i->last; k++) {
-        size_t top = s->start[b] + i->size;
-        if (!remember(s, SKYLINE_TOP, k, s->top[k])) return false;
+        if (!remember(s, (skyline_change){.what = SKYLINE_TOP, .index = k, .before = s->top[k]}))
+            return false;
         s->top[k] = top;
-        forget_carried(s, k);
         if (!raise(s, k, top)) return false;
     }
     return infer(s);
@@ -587,7 +737,7 @@ bool skyline_waste(skyline *s, uint32_t k) {
     uint32_t first, last;
     skyline_valley(s, k, &first, &last);
     if (!lift(s, k, first, last)) {
-        clear_queue(s);
+        clear_queues(s);
         return false;
     }
     return infer(s);

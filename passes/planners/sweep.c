@@ -69,7 +69,7 @@ static uint64_t draw(sweep *s, uint64_t limit) {
 }
 
 static bool is_pinned(const sweep *s, uint32_t b) {
-    return s->sky->items[b].fixed != PLANNER_NOT_FIXED;
+    return s->sky->items[b].fixed != SKYLINE_NEVER;
 }
 
 static const uint32_t *covers(const sweep *s, uint32_t section, uint32_t *count) {
@@ -87,10 +87,10 @@ static void begin(sweep *s, size_t capacity) {
     s->retreats = 0;
     for (uint32_t b = 0; b < sky->item_count; b++) {
         s->placed[b] = is_pinned(s, b);
-        s->offsets[b] = s->placed[b] ? sky->items[b].fixed : 0;
+        s->offsets[b] = s->placed[b] ? (size_t)sky->items[b].fixed : 0;
     }
     for (uint32_t k = 0; k < sky->section_count; k++) {
-        size_t tightness = sky->to_come[k] + (size_t)draw(s, capacity / 10 + 1);
+        const size_t tightness = (size_t)sky->to_come[k] + (size_t)draw(s, capacity / 10 + 1);
         if (k > 0 && tightness <= tightest) continue;
         tightest = tightness;
         s->first = s->last = k;
@@ -132,7 +132,7 @@ static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted
             s->marks[b] = s->mark;
             const uint64_t away = left ? i->first > k ? i->first - k - 1 : 0 : i->last < k ? k - i->last : 0;
             const uint64_t reach = left ? i->last - k - 1 : k - i->first;
-            const size_t low = s->offsets[b], high = low + i->size;
+            const size_t low = s->offsets[b], high = low + (size_t)i->size;
             const uint64_t bands = (focus < low ? low - focus : focus > high ? focus - high : 0) / band;
             const uint64_t distance = (2 * away + reach + 1) * (bands + 1);
             s->candidates[found++] = (candidate){distance * (CHANCE / 2 + draw(s, CHANCE)), b};
@@ -167,7 +167,7 @@ static uint32_t list_taken(const sweep *s, uint32_t k, range *taken) {
     const uint32_t *here = covers(s, k, &count);
     for (uint32_t c = 0; c < count; c++) {
         const uint32_t b = here[c];
-        const size_t size = s->sky->items[b].size;
+        const size_t size = (size_t)s->sky->items[b].size;
         if (s->loose[b]) least = size < least ? size : least;
         else if (s->placed[b]) taken[found++] = (range){s->offsets[b], s->offsets[b] + size};
     }
@@ -241,8 +241,8 @@ static bool make_problem(const sweep *s, size_t loose_count, attempt *a) {
             const skyline_item *i = &sky->items[here[c]];
             if (!s->loose[here[c]] || i->first != k) continue;
             a->members[a->member_count++] = here[c];
-            if (!add_buffer(a, (planner_buffer){.size = i->size,
-                                                .alignment = i->alignment,
+            if (!add_buffer(a, (planner_buffer){.size = (size_t)i->size,
+                                                .alignment = (size_t)i->alignment,
                                                 .first = i->first,
                                                 .last = i->last,
                                                 .fixed = PLANNER_NOT_FIXED}))
