@@ -2,7 +2,8 @@
  *
  * Three ways of searching take turns: a complete search over the whole problem (search.h), which alone can prove
  * anything; solutions grown from section to section and mended where they do not go on (sweep.h), which find what
- * is tight and long in time; overlaps pulled apart (separate.h), which is better where there is slack.
+ * is tight and long in time, also with buffers made one that take each other's place (coalesce.h); overlaps pulled
+ * apart (separate.h), which is better where there is slack.
  *
  * The search starts from the best that the quick planners find, and never ends with worse. The height is found
  * from both sides: first the lower bound (or the capacity, where there is one) is asked for, then heights
@@ -14,6 +15,7 @@
  * lead to. Where memory is larger than 2^30 of these, the unit is a power of two times that, and sizes are rounded up to it:
  * a solution is one still, but that there is none proves nothing.
  */
+#include "passes/planners/coalesce.h"
 #include "passes/planners/quick.h"
 #include "passes/planners/search.h"
 #include "passes/planners/separate.h"
@@ -27,6 +29,7 @@ enum {
     ABOVE_CAPACITY = 64,   /* the same where a capacity is asked for: the other heights are second best */
     SWEEP_SHARE = 2,       /* times the work of the tree */
     CAPACITY_SWEEP = 5,    /* the same where a capacity is asked for */
+    JOINED_SHARE = 2,      /* times the work of the sweep: that over buffers made one */
     UNTIMED_WORK = 100000, /* in all, where no time is given */
     FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
     SEARCHED_BUFFERS = 1 << 16
@@ -60,8 +63,9 @@ typedef struct improver {
     planner_budget budget;
     base_arena *arena;
     search tree;
-    sweep *sections;   /* for the height that is asked for: it goes on where it was */
-    separation *apart; /* made when first needed */
+    sweep *sections;    /* for the height that is asked for: it goes on where it was */
+    coalescing *joined; /* the same, over buffers made one */
+    separation *apart;  /* made when first needed */
     bool no_separation;
     uint64_t seed;
     bool out_of_memory;
@@ -85,6 +89,11 @@ static search_outcome take(improver *m) {
 /* The sweep and pulling apart change the places only where they find a solution. */
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
     const search_outcome outcome = sweep_run(m->sections, target, work, m->places, &m->out_of_memory);
+    return outcome == SEARCH_SOLVED ? take(m) : outcome;
+}
+
+static search_outcome sweep_joined(improver *m, size_t target, uint64_t work) {
+    const search_outcome outcome = coalescing_run(m->joined, target, work, m->places, &m->out_of_memory);
     return outcome == SEARCH_SOLVED ? take(m) : outcome;
 }
 
@@ -117,8 +126,12 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     /* A descent to the end takes a node for each buffer. */
     const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
+    const uint64_t sweep_work = (fits_wanted ? CAPACITY_SWEEP : SWEEP_SHARE) * share;
+    if (outcome == SEARCH_STOPPED && is_goal && coalescing_is_possible(m->joined) && !m->budget.over &&
+        !m->out_of_memory)
+        outcome = sweep_joined(m, target, JOINED_SHARE * sweep_work);
     if (outcome == SEARCH_STOPPED && is_goal && !m->budget.over && !m->out_of_memory)
-        outcome = sweep_sections(m, target, (fits_wanted ? CAPACITY_SWEEP : SWEEP_SHARE) * share);
+        outcome = sweep_sections(m, target, sweep_work);
     if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
         outcome = pull_apart(m, target, apart);
     return outcome;
@@ -192,7 +205,8 @@ static bool improver_init(improver *m) {
     if (!memory || !count_in_units(m) || !search_init(&m->tree, &m->counted, 0, &m->budget, memory, m->arena))
         return false;
     m->sections = sweep_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
-    return m->sections != NULL;
+    m->joined = coalescing_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
+    return m->sections && m->joined;
 }
 
 base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
@@ -210,6 +224,7 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
                   .arena = &memory};
     if (improver_init(&m)) improve(&m);
     else m.out_of_memory = !m.tree.sky.too_large;
+    coalescing_free(m.joined);
     search_free(&m.tree);
     base_arena_free(&memory);
     return m.out_of_memory ? base_fail_memory(report) : BASE_OK;

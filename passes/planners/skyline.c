@@ -75,6 +75,7 @@ static bool find_twins(skyline *s) {
         if (a->first == b->first && a->last == b->last && a->size == b->size &&
             a->alignment == b->alignment && a->fixed == b->fixed && a->size > 0) {
             s->items[b->index].twin = a->index;
+            for (uint32_t section = a->first; section < a->last; section++) s->has_twins[section] = true;
         }
     }
     return true;
@@ -223,12 +224,13 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->fits = BASE_ARRAY(arena, uint32_t, m);
     s->known = BASE_ARRAY(arena, bool, m);
+    s->has_twins = BASE_ARRAY(arena, bool, m);
     s->sets = BASE_ARRAY(arena, uint64_t, m);
     s->keys = BASE_ARRAY(arena, uint64_t, n);
     s->slot_starts = BASE_ARRAY(arena, uint32_t, n);
     if (!s->cover_starts || !s->floor || !s->top || !s->lifts || !s->to_come || !s->reach || !s->left ||
-        !s->lowest || !s->spans || !s->fits || !s->known || !s->sets || !s->keys || !s->slot_starts ||
-        !queue_init(&s->to_follow, m, arena) || !queue_init(&s->to_check, m, arena))
+        !s->lowest || !s->spans || !s->fits || !s->known || !s->has_twins || !s->sets || !s->keys ||
+        !s->slot_starts || !queue_init(&s->to_follow, m, arena) || !queue_init(&s->to_check, m, arena))
         return false;
     s->too_large = !fill_items(s, problem, closed);
     return !s->too_large && fill_slots(s) && find_twins(s) && find_pins(s);
@@ -265,10 +267,15 @@ static lanes lower_of(lanes a, lanes b) {
 
 static const lanes never = {SKYLINE_NEVER, SKYLINE_NEVER, SKYLINE_NEVER, SKYLINE_NEVER};
 
-static int32_t least_start(const skyline *s, uint32_t k) {
-    lanes least = never;
-    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES)
-        least = lower_of(*(const lanes *)&s->starts[c], least);
+/* The least start, and how many buffers start at a level. */
+static int32_t least_start(const skyline *s, uint32_t k, int32_t level, uint32_t *at_level) {
+    lanes least = never, count = {0};
+    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES) {
+        const lanes starts = *(const lanes *)&s->starts[c];
+        least = lower_of(starts, least);
+        count -= starts == level;
+    }
+    *at_level = (uint32_t)(count[0] + count[1] + count[2] + count[3]);
     return least_lane(least);
 }
 
@@ -291,13 +298,6 @@ static int32_t least_end_behind(const skyline *s, uint32_t k, uint32_t section) 
         least = lower_of(ends | (other & never), least);
     }
     return least_lane(least);
-}
-
-static uint32_t count_at(const skyline *s, uint32_t k, int32_t start) {
-    lanes count = {0};
-    for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES)
-        count -= *(const lanes *)&s->starts[c] == start;
-    return (uint32_t)(count[0] + count[1] + count[2] + count[3]);
 }
 
 /* The first slot from c on, of LANES each, with a buffer that starts below a level; `end` where there is none. */
@@ -484,7 +484,8 @@ static bool set_floor(skyline *s, uint32_t k, int32_t floor) {
 static bool follow(skyline *s, uint32_t k) {
     const int32_t floor = s->floor[k], reach = s->reach[k];
     if (floor > reach) return false;
-    int32_t least = least_start(s, k);
+    uint32_t lowest;
+    int32_t least = least_start(s, k, floor, &lowest);
     if (least < floor) {
         const uint32_t end = s->cover_starts[k + 1];
         for (uint32_t at = s->cover_starts[k]; (at = find_below(s, at, end, floor)) < end; at += LANES) {
@@ -494,10 +495,13 @@ static bool follow(skyline *s, uint32_t k) {
                 if (start > s->capacity - s->sizes[c] || !set_start(s, s->covers[c], start)) return false;
             }
         }
-        least = least_start(s, k);
+        least = least_start(s, k, floor, &lowest);
     }
-    if (least > reach || (least > floor && !set_floor(s, k, least))) return false;
-    s->lowest[k] = count_at(s, k, least);
+    if (least > floor) {
+        if (least > reach || !set_floor(s, k, least)) return false;
+        least_start(s, k, least, &lowest);
+    }
+    s->lowest[k] = lowest;
     return true;
 }
 
@@ -557,6 +561,10 @@ uint32_t skyline_count_fits(skyline *s, uint32_t k) {
     const int32_t floor = s->floor[k];
     const uint32_t end = s->cover_starts[k + 1];
     uint32_t count = 0, rest = s->lowest[k];
+    if (s->top[k] == floor && !s->has_twins[k]) { /* which carries them all */
+        count = rest;
+        rest = 0;
+    }
     for (uint32_t at = s->cover_starts[k]; rest > 0 && (at = find_at(s, at, end, floor)) < end; at += LANES) {
         for (uint32_t c = at; c < at + LANES; c++) {
             if (s->starts[c] != floor) continue;

@@ -85,6 +85,7 @@ typedef struct skyline {
     skyline_queue to_check;  /* sections in which starts have become too high for some order of buffers */
     uint32_t *fits;          /* by section: how many buffers fit (skyline_fits), where known */
     bool *known;             /* by section: nothing that fits[] depends on has changed */
+    bool *has_twins;         /* by section */
     uint64_t *keys;          /* of a buffer, for hashing sets */
     uint64_t *sets;          /* by section: the sum of the keys of those to come whose life begins there */
     int32_t *lifts, *levels; /* room for inference: by section, by slot of a section */

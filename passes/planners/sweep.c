@@ -30,6 +30,7 @@ struct sweep {
     search_memory *memory;
     const base_allocator *allocator;
     uint64_t random, searches;
+    uint64_t spent; /* work, in all */
     /* The solution so far: sections [first, last), the buffers that are placed (and those that the user pinned). */
     bool begun;
     size_t capacity;
@@ -344,8 +345,10 @@ search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offse
         if (!s->begun) begin(s, capacity);
         if (s->first == 0 && s->last == s->sky->section_count) break;
         if (spent >= work || s->budget->over) return SEARCH_STOPPED;
+        const uint64_t before = spent;
         s->begun = grow(s, &spent);
         spent++; /* an end, even if nothing else costs anything */
+        s->spent += spent - before;
         if (s->out_of_memory) {
             *out_of_memory = true;
             return SEARCH_STOPPED;
@@ -355,4 +358,8 @@ search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offse
         if (s->sky->items[b].size > 0) offsets[b] = s->offsets[b];
     s->begun = false;
     return SEARCH_SOLVED;
+}
+
+uint64_t sweep_spent(const sweep *s) {
+    return s->spent;
 }

@@ -32,4 +32,7 @@ sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, sear
  * SEARCH_STOPPED and the offsets as they were, with *out_of_memory set if that is why. */
 search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory);
 
+/* The work of all calls so far. */
+uint64_t sweep_spent(const sweep *s);
+
 #endif
