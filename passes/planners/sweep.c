@@ -50,16 +50,19 @@ sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, sear
     const uint32_t n = sky->item_count;
     sweep *s = BASE_NEW(arena, sweep);
     if (!s) return NULL;
-    *s = (sweep){.sky = sky,
-                 .budget = budget,
-                 .memory = memory,
-                 .allocator = arena->allocator,
-                 .random = seed,
-                 .placed = BASE_ARRAY(arena, bool, n),
-                 .offsets = BASE_ARRAY(arena, size_t, n),
-                 .loose = BASE_ARRAY(arena, bool, n),
-                 .marks = BASE_ARRAY(arena, uint32_t, n),
-                 .candidates = BASE_ARRAY(arena, candidate, n)};
+    *s = (sweep){
+        .sky = sky,
+        .budget = budget,
+        .memory = memory,
+        .allocator = arena->allocator,
+        .random = seed,
+        /* States of different problems, which `memory` would take for the same one, are told apart by these. */
+        .searches = planner_mix(seed),
+        .placed = BASE_ARRAY(arena, bool, n),
+        .offsets = BASE_ARRAY(arena, size_t, n),
+        .loose = BASE_ARRAY(arena, bool, n),
+        .marks = BASE_ARRAY(arena, uint32_t, n),
+        .candidates = BASE_ARRAY(arena, candidate, n)};
     return s->placed && s->offsets && s->loose && s->marks && s->candidates ? s : NULL;
 }
 
