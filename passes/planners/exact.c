@@ -141,6 +141,7 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
 static void improve(improver *m) {
     planner_solution *solution = m->solution;
     const size_t enough = m->problem->capacity;
+    if (solution->height > SIZE_MAX - m->unit) return; /* no multiple of the unit above it */
     uint64_t work = m->budget.timed ? TARGET_WORK * m->tree.node_work : UNTIMED_WORK / 2;
     /* The first rounds are short. Where no height is asked for, all of them are tried soon: lower ones are found on the way
      * to the lowest. Where one is, the ways of searching for it take turns. */

@@ -221,6 +221,7 @@ static uint64_t luby(uint64_t i) {
 
 search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
+    if (capacity > SKYLINE_MOST) return SEARCH_STOPPED;
     for (uint64_t restart = 1; spent < nodes; restart++) {
         s->nodes = 0;
         /* Short and long ones take turns: where a descent went wrong at its beginning, only a new one helps. */

@@ -684,7 +684,7 @@ static bool infer(skyline *s) {
 }
 
 bool skyline_begin(skyline *s, size_t capacity) {
-    if (capacity > SKYLINE_MOST) return false;
+    assert(capacity <= SKYLINE_MOST);
     s->capacity = (int32_t)capacity;
     for (uint32_t k = 0; k < s->section_count; k++) s->reach[k] = s->capacity - s->to_come[k];
     for (uint32_t b = 0; b < s->item_count; b++) {
