@@ -2,7 +2,6 @@
 #include "passes/planners/coalesce.h"
 #include "passes/planners/sorting.h"
 #include "passes/planners/sweep.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum {
