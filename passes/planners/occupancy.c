@@ -11,26 +11,35 @@ enum { TOP = 1u << 31 }; /* the top of all addresses, in units: no placement com
 /* Positions of all live ranges; the blocks are not known yet. */
 static bool find_positions(occupancy *o) {
     const planner_buffer *buffers = o->problem->buffers;
-    size_t n = o->problem->buffer_count;
+    size_t n = o->problem->buffer_count, count = 0;
     planner_key *order = BASE_ARRAY(o->arena, planner_key, n + 1),
                 *room = BASE_ARRAY(o->arena, planner_key, n + 1);
-    if (!order || !room) return false;
+    size_t *steps = BASE_ARRAY(o->arena, size_t, n + 1); /* of the positions */
+    o->starting = BASE_ARRAY(o->arena, uint32_t, n + 1);
+    o->ending = BASE_ARRAY(o->arena, uint32_t, n + 1);
+    if (!order || !room || !steps || !o->starting || !o->ending) return false;
     for (size_t i = 0; i < n; i++) order[i] = (planner_key){planner_step_key(buffers[i].first), (uint32_t)i};
     planner_sort_keys(order, n, room);
-    for (size_t i = 0; i < n; i++) o->lives[order[i].buffer].begin = (uint32_t)i;
+    for (size_t i = 0; i < n; i++) {
+        if (count == 0 || order[i].key != steps[count - 1]) steps[count++] = order[i].key;
+        o->lives[order[i].buffer].begin = (uint32_t)(count - 1);
+        o->starting[count - 1]++;
+    }
+    o->position_count = count;
     for (size_t i = 0; i < n; i++) {
         const size_t last = planner_step_key(buffers[i].last);
-        size_t low = o->lives[i].begin + 1, high = n;         /* it covers its own position */
+        size_t low = o->lives[i].begin + 1, high = count;     /* it covers its own position */
         for (size_t step = 1; low + step < high; step *= 2) { /* most are short: look nearby first */
-            if (order[low + step].key >= last) high = low + step;
-            else if (low + step < n) low += step;
+            if (steps[low + step] >= last) high = low + step;
+            else low += step;
         }
         while (low < high) {
             size_t middle = low + (high - low) / 2;
-            if (order[middle].key < last) low = middle + 1;
+            if (steps[middle] < last) low = middle + 1;
             else high = middle;
         }
         o->lives[i].end = (uint32_t)low;
+        o->ending[low]++;
     }
     return true;
 }
@@ -39,32 +48,31 @@ static bool find_positions(occupancy *o) {
 static size_t find_most_edges(const occupancy *o) {
     size_t n = o->problem->buffer_count, length = 0;
     for (size_t i = 0; i < n; i++) length += o->lives[i].end - o->lives[i].begin;
-    const size_t edges = n ? 2 * (length / n) / OCCUPANCY_BLOCKS : 0;
+    const size_t edges = n ? 2 * length / o->position_count / OCCUPANCY_BLOCKS : 0;
     if (edges < OCCUPANCY_FEWEST) return OCCUPANCY_FEWEST;
-    return edges < UINT16_MAX ? edges : UINT16_MAX;
+    return edges < UINT16_MAX - 1 ? edges
+                                  : UINT16_MAX - 1; /* positions of a block are one more, at the most */
 }
 
 /* Cuts positions into blocks, so that few live ranges begin or end within one. */
 static bool cut_blocks(occupancy *o) {
     size_t n = o->problem->buffer_count, count = 0, edges = 0;
     const size_t most = find_most_edges(o);
-    uint32_t *ending = BASE_ARRAY(o->arena, uint32_t, n + 1);
-    uint32_t *blocks = BASE_ARRAY(o->arena, uint32_t, n + 1); /* of a position */
-    if (!ending || !blocks) return false;
-    for (size_t i = 0; i < n; i++) ending[o->lives[i].end]++;
-    for (size_t i = 0; i < n; i++) {
-        edges += (size_t)ending[i] + 1;
+    uint32_t *blocks = BASE_ARRAY(o->arena, uint32_t, o->position_count + 1); /* of a position */
+    if (!blocks) return false;
+    for (size_t i = 0; i < o->position_count; i++) {
+        edges += (size_t)o->starting[i] + o->ending[i];
         if (count == 0 || edges > most) {
             count++;
-            edges = 1; /* what ends where a block begins, ends with the one before */
+            edges = 0; /* what begins or ends where a block begins, is not cut by it */
         }
         blocks[i] = (uint32_t)(count - 1);
     }
     o->block_count = count;
     o->blocks = BASE_ARRAY(o->arena, occupancy_block, count + 1);
     if (!o->blocks) return false;
-    for (size_t i = n; i-- > 0;) o->blocks[blocks[i]].start = (uint32_t)i;
-    o->blocks[count].start = (uint32_t)n;
+    for (size_t i = o->position_count; i-- > 0;) o->blocks[blocks[i]].start = (uint32_t)i;
+    o->blocks[count].start = (uint32_t)o->position_count;
     for (size_t i = 0; i < n; i++) {
         o->lives[i].first = blocks[o->lives[i].begin];
         o->lives[i].last = blocks[o->lives[i].end - 1];
@@ -403,18 +411,22 @@ bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
 }
 
 uint32_t *occupancy_degrees(const occupancy *o) {
-    size_t n = o->problem->buffer_count;
+    const size_t n = o->problem->buffer_count;
     uint32_t *degrees = BASE_ARRAY(o->arena, uint32_t, n + 1);
-    uint32_t *ended =
-        o->placed ? NULL : BASE_ARRAY(o->arena, uint32_t, n + 1); /* at a position or before it */
-    if (!degrees || (!o->placed && !ended)) return NULL;
-    for (size_t i = 0; o->placed && i < n; i++)
-        degrees[i] = (uint32_t)(o->problem->starts[i + 1] - o->problem->starts[i]);
-    if (o->placed) return degrees;
-    for (size_t i = 0; i < n; i++) ended[o->lives[i].end]++;
-    for (size_t k = 0; k < n; k++) ended[k + 1] += ended[k];
-    /* Those that begin before its end, without itself and those that have ended before it begins. */
-    for (size_t i = 0; i < n; i++) degrees[i] = o->lives[i].end - 1 - ended[o->lives[i].begin];
+    if (!degrees) return NULL;
+    if (o->placed) {
+        for (size_t i = 0; i < n; i++)
+            degrees[i] = (uint32_t)(o->problem->starts[i + 1] - o->problem->starts[i]);
+        return degrees;
+    }
+    uint32_t *started = BASE_ARRAY(o->arena, uint32_t, o->position_count + 1), /* before a position */
+        *ended = BASE_ARRAY(o->arena, uint32_t, o->position_count + 1); /* before it, or where it begins */
+    if (!started || !ended) return NULL;
+    for (size_t k = 0; k < o->position_count; k++) {
+        started[k + 1] = started[k] + o->starting[k];
+        ended[k + 1] = ended[k] + o->ending[k + 1];
+    }
+    for (size_t i = 0; i < n; i++) degrees[i] = started[o->lives[i].end] - ended[o->lives[i].begin] - 1;
     return degrees;
 }
 

@@ -1,8 +1,7 @@
 /* occupancy.h: which addresses are taken while a buffer is live?
  *
- * Time is counted in positions: the buffers stand in the order of their first steps, and a live range covers the
- * positions from that of its buffer to that of the last one that begins within it. Two live ranges overlap where
- * they have a position in common. Positions are cut into blocks of some beginnings and ends, and over the blocks
+ * Time is counted in positions: the steps in which some buffer is live for the first time, and no others. Two live
+ * ranges that overlap do so where the later one begins, and so have a position in common. Positions are cut into blocks of some beginnings and ends, and over the blocks
  * stands a binary tree. Every node has a row of what is taken somewhere in it (address_rows.h); every block has a row of
  * what is taken by those that cover all of it, and a list of those that cover a part of it. All that a buffer interferes
  * with is in O(log n) rows and two lists then: the rows of the nodes that together are the whole blocks of its live
@@ -79,7 +78,9 @@ typedef struct occupancy {
     bool downward;  /* addresses are counted downward */
     occupancy_life *lives;
     /* Live ranges. */
-    occupancy_block *blocks; /* and one behind the last, that starts where that ends */
+    size_t position_count;
+    uint32_t *starting, *ending; /* by position: how many begin there, and how many end where it begins */
+    occupancy_block *blocks;     /* and one behind the last, that starts where that ends */
     size_t block_count;
     size_t leaves;      /* of the tree, one a block: a power of two */
     address_row *nodes; /* what is taken somewhere in each, but not in all of the group that it is in */
