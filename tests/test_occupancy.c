@@ -272,7 +272,7 @@ static void compare_large(const planner_problem *problem, const size_t *offsets,
 static void large_trees(void **unused) {
     (void)unused;
     for (unsigned grouped = 0; grouped < 2; grouped++) {
-        const uint32_t count = grouped ? 160000 : 12000;
+        const uint32_t count = grouped ? 250000 : 12000;
         base_arena arena;
         base_arena_init(&arena, NULL);
         planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, count);

@@ -30,8 +30,8 @@
 #include "passes/planners/address_rows.h"
 
 enum {
-    OCCUPANCY_BLOCKS = 16,  /* that a live range covers on the average, at the most */
-    OCCUPANCY_FEWEST = 511, /* beginnings and ends that a block has room for, at the least */
+    OCCUPANCY_BLOCKS = 6,   /* that a live range covers on the average, at the most */
+    OCCUPANCY_FEWEST = 767, /* beginnings and ends that a block has room for, at the least */
     OCCUPANCY_SPANS = 4,
     OCCUPANCY_NODES = 64, /* two on each level of the tree */
     OCCUPANCY_LEVELS = 7,

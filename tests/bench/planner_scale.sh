@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # planner_scale.sh [LARGEST]: seconds and height / bound of the quick planners against the number of buffers, from
 # 1,000 to LARGEST (1,000,000), on two kinds of problems: live ranges of even lengths, about 200 live at a time,
-# and lengths with a long tail; and up to 100,000 on two kinds that no network gives: 2,000 live at a time (many),
+# and lengths with a long tail; and up to 100,000 on kinds that no network gives: 2,000, 5,000 and 10,000 live at a time,
 # and lives between any two steps (any), a third of all at a time. The problems are made here, the same on every
 # machine.
 set -euo pipefail
@@ -20,7 +20,7 @@ make() {
             first = i
             if (kind == "even") length_of = 1 + int(draw() * 400)
             if (kind == "tail") length_of = 1 + int(40 / (draw() + 0.0005) ^ 0.8)
-            if (kind == "many") length_of = 1 + int(draw() * 4000)
+            if (kind ~ /^live/) length_of = 1 + int(draw() * 2 * substr(kind, 5))
             if (kind == "any") {
                 first = int(draw() * count)
                 length_of = int(draw() * count) - first
@@ -33,15 +33,15 @@ make() {
     }'
 }
 
-printf '%-6s %9s  %-18s %10s %8s\n' kind buffers allocator seconds ratio
-for kind in even tail many any; do
+printf '%-9s %9s  %-18s %10s %8s\n' kind buffers allocator seconds ratio
+for kind in even tail live2000 live5000 live10000 any; do
     for ((count = 1000; count <= largest; count *= 10)); do
-        case $kind in many | any) ((count <= 100000)) || continue ;; esac
+        case $kind in live* | any) ((count <= 100000)) || continue ;; esac
         make "$kind" "$count" >"$folder/scale.csv"
         for allocator in nnc greedy-by-size chunk-simulation bfc; do
             "$root/build/ouro" alloc "$folder/scale.csv" --allocator "$allocator" |
                 awk -v k="$kind" -v n="$count" -v a="$allocator" \
-                    '$1 == a {printf "%-6s %9d  %-18s %10s %8s\n", k, n, a, $4, $3}'
+                    '$1 == a {printf "%-9s %9d  %-18s %10s %8s\n", k, n, a, $4, $3}'
         done
     done
 done
