@@ -155,7 +155,7 @@ static search_outcome solve_part(search *s, uint32_t first, uint32_t last) {
         bool alive = b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k);
         if (alive) result = solve_range(s, first, last);
         if (sky->out_of_memory) result = SEARCH_STOPPED;
-        if (result != SEARCH_SOLVED) skyline_undo(sky, mark);
+        if (result != SEARCH_SOLVED && !s->budget->over) skyline_undo(sky, mark);
     }
     s->depth--;
     s->stack_count = base;
@@ -221,7 +221,7 @@ static uint64_t luby(uint64_t i) {
 
 search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
-    if (capacity > SKYLINE_MOST) return SEARCH_STOPPED;
+    if (capacity > SKYLINE_MOST || s->budget->over || s->sky.out_of_memory) return SEARCH_STOPPED;
     for (uint64_t restart = 1; spent < nodes; restart++) {
         s->nodes = 0;
         /* Short and long ones take turns: where a descent went wrong at its beginning, only a new one helps. */
@@ -237,8 +237,9 @@ search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
         size_t mark = s->sky.trail_count;
         search_outcome result = SEARCH_FAILED;
         if (skyline_begin(&s->sky, capacity)) result = solve_range(s, 0, s->sky.section_count);
+        if (s->sky.out_of_memory || s->budget->over)
+            return SEARCH_STOPPED;   /* as it is: going back takes time */
         skyline_undo(&s->sky, mark); /* offsets stay */
-        if (s->sky.out_of_memory || s->budget->over) return SEARCH_STOPPED;
         if (result != SEARCH_STOPPED) return result;
         spent += s->nodes;
     }

@@ -56,7 +56,7 @@ void search_free(search *s);
 
 /* Does everything fit into `capacity`? Restarts until so many nodes have been visited. SEARCH_SOLVED: sky.offsets is a
  * solution; SEARCH_FAILED: proved not to; SEARCH_STOPPED: nobody knows (the nodes, the budget or memory is at its end;
- * for the last see sky.out_of_memory). */
+ * for the last see sky.out_of_memory; after the last two it knows no more answers). */
 search_outcome search_decide(search *s, size_t capacity, uint64_t nodes);
 
 #endif
