@@ -341,6 +341,38 @@ static void exact_on_made_problems(void **unused) {
     }
 }
 
+/* Thousands of buffers, which auto does not search: the height of the best quick planner, and the bound where one of them
+ * reaches it. */
+static void auto_takes_the_best_of_many(void **unused) {
+    (void)unused;
+    static const char *const kinds[] = {"cut", "crowded", "heavy", "nested", "equal", "pinned"};
+    size_t optimal = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        base_arena arena;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        planner_problem problem;
+        planner_solution solution;
+        assert_true(problems_make(kinds[k], 6000, 3, &arena, &problem));
+        assert_true(problem.buffer_count > 4096);
+        size_t quick = SIZE_MAX;
+        for (size_t p = 0; planner_at(p); p++) {
+            if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
+            assert_int_equal(
+                planner_run(planner_at(p), &problem, &(planner_options){0}, &arena, &solution, &report),
+                BASE_OK);
+            if (planner_at(p) != &planner_pool && solution.height < quick) quick = solution.height;
+        }
+        assert_int_equal(
+            planner_run(&planner_auto, &problem, &(planner_options){0}, &arena, &solution, &report), BASE_OK);
+        expect_valid(&problem, &solution);
+        if (solution.height != quick) fail_msg("%s: %zu, quick %zu", kinds[k], solution.height, quick);
+        optimal += solution.height == solution.lower_bound;
+        base_arena_free(&arena);
+    }
+    assert_true(optimal > 0);
+}
+
 /* ---- the checker must object --------------------------------------------------------------------------- */
 
 static void checker_objects(void **unused) {
@@ -709,13 +741,21 @@ static void running_out_of_memory_is_told(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_planner_is_valid),        cmocka_unit_test(nothing_beats_brute_force),
-        cmocka_unit_test(exact_beyond_its_units),        cmocka_unit_test(exact_proves_the_truth),
-        cmocka_unit_test(exact_on_made_problems),        cmocka_unit_test(checker_objects),
-        cmocka_unit_test(bad_problems_are_told),         cmocka_unit_test(regions_are_handed_on_and_back),
-        cmocka_unit_test(modes_keep_their_promises),     cmocka_unit_test(persistent_buffers_lie_apart),
-        cmocka_unit_test(checker_knows_the_modes),       cmocka_unit_test(csv_comes_back),
-        cmocka_unit_test(csv_columns_in_any_order),      cmocka_unit_test(malformed_csv_is_told),
+        cmocka_unit_test(every_planner_is_valid),
+        cmocka_unit_test(nothing_beats_brute_force),
+        cmocka_unit_test(exact_beyond_its_units),
+        cmocka_unit_test(exact_proves_the_truth),
+        cmocka_unit_test(exact_on_made_problems),
+        cmocka_unit_test(auto_takes_the_best_of_many),
+        cmocka_unit_test(checker_objects),
+        cmocka_unit_test(bad_problems_are_told),
+        cmocka_unit_test(regions_are_handed_on_and_back),
+        cmocka_unit_test(modes_keep_their_promises),
+        cmocka_unit_test(persistent_buffers_lie_apart),
+        cmocka_unit_test(checker_knows_the_modes),
+        cmocka_unit_test(csv_comes_back),
+        cmocka_unit_test(csv_columns_in_any_order),
+        cmocka_unit_test(malformed_csv_is_told),
         cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,13 +2,20 @@
 #include "passes/planners/quick.h"
 #include <string.h>
 
+enum { CANDIDATES = 4, MANY_BUFFERS = 4096 };
+
+/* The best on average first; where they take long, the fastest. */
+static const planner *const by_height[CANDIDATES] = {&planner_nnc, &planner_greedy_by_size,
+                                                     &planner_chunk_simulation, &planner_bfc};
+static const planner *const by_time[CANDIDATES] = {&planner_chunk_simulation, &planner_bfc, &planner_nnc,
+                                                   &planner_greedy_by_size};
+
 base_status quick_best(const planner_problem *problem, base_arena *arena, planner_solution *solution,
                        base_report *report) {
-    static const planner *const candidates[] = {&planner_nnc, &planner_greedy_by_size,
-                                                &planner_chunk_simulation, &planner_bfc};
+    const planner *const *candidates = problem->buffer_count > MANY_BUFFERS ? by_time : by_height;
     const planner_options options = {.seconds = 0};
     solution->height = SIZE_MAX;
-    for (size_t i = 0; i < sizeof candidates / sizeof *candidates; i++) {
+    for (size_t i = 0; i < CANDIDATES; i++) {
         if (solution->height <= solution->lower_bound) break;
         planner_solution tried;
         base_arena memory;
