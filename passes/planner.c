@@ -229,22 +229,66 @@ static size_t bound_of_lists(const planner_problem *problem) {
     return bound;
 }
 
-base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
-                                base_report *report) {
-    *bound = 0;
-    size_t count, live = 0;
+size_t planner_common_alignment(const planner_problem *problem) {
+    size_t bits = PLANNER_MOST_COMMON;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        if (b->size > 0) bits |= b->fixed == PLANNER_NOT_FIXED ? alignment_of(b) : b->fixed;
+    }
+    return bits & (~bits + 1);
+}
+
+/* What rounding up adds to a size. */
+static size_t padding_of(const planner_buffer *b, size_t common) {
+    return (~b->size + 1) & (common - 1);
+}
+
+/* The most that rounding up adds to one buffer of those live at a step. */
+static size_t most_padding(const planner_problem *problem, int64_t step, size_t common) {
+    size_t most = 0;
+    for (size_t i = 0; i < problem->buffer_count; i++) {
+        const planner_buffer *b = &problem->buffers[i];
+        if (b->size == 0 || b->first > step || b->last <= step) continue;
+        if (padding_of(b, common) > most) most = padding_of(b, common);
+    }
+    return most;
+}
+
+/* The largest sum of sizes live at one step; and a bound that counts what all alignments have in common, too: all buffers
+ * begin at multiples of it, so that each but the topmost takes what it is rounded up to. */
+static base_status find_bounds(const planner_problem *problem, base_arena *arena, size_t *live_sum,
+                               size_t *padded, base_report *report) {
+    const size_t common = planner_common_alignment(problem);
+    size_t count, live = 0, rounded = 0, most_rounded = 0;
+    int64_t fullest = 0;
+    *live_sum = *padded = 0;
     if (problem->starts) {
-        *bound = bound_of_lists(problem);
+        *live_sum = *padded = bound_of_lists(problem);
         return BASE_OK;
     }
     event *events = events_of(problem, NULL, false, arena, &count);
     if (!events) return base_fail_memory(report);
     for (size_t i = 0; i < count; i++) {
-        size_t size = problem->buffers[events[i].mark / 2].size;
-        live = events[i].mark % 2 ? live + size : live - size;
-        if (live > *bound) *bound = live;
+        const planner_buffer *b = &problem->buffers[events[i].mark / 2];
+        const bool begins = events[i].mark % 2;
+        const size_t extent = b->size + padding_of(b, common);
+        live = begins ? live + b->size : live - b->size;
+        rounded = begins ? rounded + extent : rounded - extent;
+        if (live > *live_sum) *live_sum = live;
+        if (rounded > most_rounded) {
+            most_rounded = rounded;
+            fullest = events[i].step;
+        }
     }
+    *padded = most_rounded - most_padding(problem, fullest, common);
+    if (*padded < *live_sum) *padded = *live_sum;
     return BASE_OK;
+}
+
+base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
+                                base_report *report) {
+    size_t padded;
+    return find_bounds(problem, arena, bound, &padded, report);
 }
 
 /* ---- the checker --------------------------------------------------------------------------------------- */
@@ -517,7 +561,8 @@ static base_status run_modes(const planner *chosen, const planner_problem *probl
         return base_fail_memory(report);
     }
     base_status status = check_fixed(&changed, arena, report);
-    if (status == BASE_OK) status = planner_lower_bound(&changed, arena, &solution->lower_bound, report);
+    size_t live_sum;
+    if (status == BASE_OK) status = find_bounds(&changed, arena, &live_sum, &solution->lower_bound, report);
     if (status != BASE_OK) return status;
     size_t bound = solution->lower_bound;
     bool plain = changed.overwrite_count > 0 && !chosen->knows_overwrites;

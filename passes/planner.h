@@ -62,8 +62,9 @@ typedef struct planner_options {
 typedef struct planner_solution {
     size_t *offsets; /* one a buffer, in the arena given */
     size_t height;
-    size_t lower_bound; /* what planner_lower_bound gives, or better where the planner proved better */
-    bool optimal;       /* proved: height == lower_bound */
+    size_t
+        lower_bound; /* what planner_lower_bound gives, or better: what sizes are rounded up by, or proved */
+    bool optimal;    /* proved: height == lower_bound */
     /* As the options asked. With `apart`, [shared_low, shared_high) holds all buffers that are not live from the first
      * step to the last, and nothing of the others. */
     bool preserved, apart;
@@ -98,10 +99,15 @@ base_status planner_run(const planner *chosen, const planner_problem *problem, c
 /* Buffer `b` stands in the list of `a`, which the problem has. In O(log n). */
 bool planner_is_listed(const planner_problem *problem, size_t a, size_t b);
 
+enum { PLANNER_MOST_COMMON = 1 << 30 };
+
+/* The largest power of two, PLANNER_MOST_COMMON at the most, that divides all offsets that a solution can have: all
+ * alignments, and the pinned offsets, of buffers that take room. */
+size_t planner_common_alignment(const planner_problem *problem);
+
 /* The largest sum of sizes live at one step, where a buffer that may overwrite another one counts from the step after
- * (where interference is listed: of a set of buffers that all
- * interfere with each other). What alignment costs is not in it: callers round sizes up beforehand. In O(n
- * log n). */
+ * (where interference is listed: of a set of buffers that all interfere with each other). What alignment costs is not
+ * in it. In O(n log n). */
 base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
                                 base_report *report);
 

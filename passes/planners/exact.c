@@ -14,6 +14,10 @@
  * The searches count in units: what divides all sizes, alignments and pinned offsets, and so every height that they can
  * lead to. Where memory is larger than 2^30 of these, the unit is a power of two times that, and sizes are rounded up to it:
  * a solution is one still, but that there is none proves nothing.
+ *
+ * Where what divides all alignments and pinned offsets does not divide all sizes, what lies between the end of a buffer and
+ * the next multiple of it is lost, wherever the buffer lies: half of the time the search counts in it, with sizes rounded
+ * up. That loses nothing but how far the topmost buffers end below their last unit, which is looked for afterwards.
  */
 #include "passes/planners/coalesce.h"
 #include "passes/planners/quick.h"
@@ -58,8 +62,9 @@ typedef struct improver {
     planner_solution *solution;
     planner_problem counted; /* the problem in units */
     size_t unit;             /* bytes */
-    bool rounded;            /* some sizes are not multiples of it */
-    size_t *places;          /* the solution, in units */
+    bool rounded;   /* it is larger than what offsets are multiples of: that nothing fits proves nothing */
+    size_t padding; /* bytes: what sizes are rounded up by, at the most, where that proves as much */
+    size_t *places; /* the solution, in units */
     planner_budget budget;
     base_arena *arena;
     search tree;
@@ -137,6 +142,13 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     return outcome;
 }
 
+/* In units, no height is less. */
+static void raise_bound(improver *m, size_t height) {
+    const size_t bytes = height * m->unit;
+    const size_t bound = bytes > m->padding ? bytes - m->padding : 0;
+    if (bound > m->solution->lower_bound) m->solution->lower_bound = bound;
+}
+
 /* Narrows [lower_bound, height] of the solution until they meet or the time is over. Targets are in units. */
 static void improve(improver *m) {
     planner_solution *solution = m->solution;
@@ -148,7 +160,7 @@ static void improve(improver *m) {
     work /= FIRST_SHARE;
     const unsigned patience = enough ? 2 : 4; /* how much longer each round is than the one before */
     size_t goal = units(m, solution->lower_bound);
-    if (!m->rounded) solution->lower_bound = goal * m->unit;
+    if (!m->rounded) raise_bound(m, goal);
     if (goal < enough / m->unit) goal = enough / m->unit;
     size_t target = goal;
     while (solution->height > solution->lower_bound && solution->height > enough &&
@@ -157,7 +169,7 @@ static void improve(improver *m) {
         if (m->out_of_memory || (outcome == SEARCH_STOPPED && m->budget.over)) return;
         if (outcome == SEARCH_FAILED) {
             if (goal <= target) goal = target + 1;
-            if (!m->rounded) solution->lower_bound = (target + 1) * m->unit;
+            if (!m->rounded) raise_bound(m, target + 1);
         } else if (outcome == SEARCH_STOPPED && units(m, solution->height) - target <= 2) {
             /* Every target up to the best known was too hard: again from the goal, with more patience. */
             work = work < UINT64_MAX / 8 ? patience * work : work;
@@ -170,21 +182,27 @@ static void improve(improver *m) {
     }
 }
 
-/* Finds the unit, and the problem in it. False when memory runs out. */
-static bool count_in_units(improver *m) {
+/* What divides all sizes, alignments and pinned offsets. */
+static size_t common_unit(const planner_problem *problem) {
+    size_t unit = 0;
+    for (size_t b = 0; b < problem->buffer_count; b++) {
+        const planner_buffer *buffer = &problem->buffers[b];
+        unit = gcd(unit, buffer->size);
+        if (buffer->alignment > 1) unit = gcd(unit, buffer->alignment);
+        if (buffer->fixed != PLANNER_NOT_FIXED) unit = gcd(unit, buffer->fixed);
+    }
+    return unit ? unit : 1;
+}
+
+/* The problem in units, `unit` or larger ones. False when memory runs out. */
+static bool count_in_units(improver *m, size_t unit) {
     const planner_problem *problem = m->problem;
     planner_buffer *buffers = BASE_ARRAY(m->arena, planner_buffer, problem->buffer_count + 1);
     m->places = BASE_ARRAY(m->arena, size_t, problem->buffer_count + 1);
     if (!buffers || !m->places) return false;
-    size_t unit = 0;
-    for (size_t b = 0; b < problem->buffer_count; b++) {
-        unit = gcd(unit, problem->buffers[b].size);
-        if (problem->buffers[b].alignment > 1) unit = gcd(unit, problem->buffers[b].alignment);
-        if (problem->buffers[b].fixed != PLANNER_NOT_FIXED) unit = gcd(unit, problem->buffers[b].fixed);
-    }
     /* What is rounded up leaves room for what that adds. */
-    for (m->unit = unit ? unit : 1;
-         units(m, m->solution->height) > (m->rounded ? SKYLINE_MOST / 2 : SKYLINE_MOST); m->unit *= 2)
+    for (m->unit = unit; units(m, m->solution->height) > (m->rounded ? SKYLINE_MOST / 2 : SKYLINE_MOST);
+         m->unit *= 2)
         m->rounded = true;
     for (size_t b = 0; b < problem->buffer_count; b++) {
         const planner_buffer *from = &problem->buffers[b];
@@ -201,48 +219,82 @@ static bool count_in_units(improver *m) {
     return true;
 }
 
-static bool improver_init(improver *m) {
+static bool improver_init(improver *m, size_t unit) {
     search_memory *memory = search_memory_new(m->arena);
-    if (!memory || !count_in_units(m) || !search_init(&m->tree, &m->counted, 0, &m->budget, memory, m->arena))
+    if (!memory || !count_in_units(m, unit) ||
+        !search_init(&m->tree, &m->counted, 0, &m->budget, memory, m->arena))
         return false;
     m->sections = sweep_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
     m->joined = coalescing_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
     return m->sections && m->joined;
 }
 
-base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
-                          planner_solution *solution, base_report *report) {
-    if (solution->height <= solution->lower_bound || solution->height <= problem->capacity) return BASE_OK;
-    /* Interference that is listed has no sections, and no search gets anywhere on very many buffers; there the
-     * quick answer stands. */
-    if (problem->starts || problem->buffer_count > SEARCHED_BUFFERS) return BASE_OK;
-
+/* Improves the solution by offsets that are multiples of the unit; false when memory runs out. The sizes are multiples of
+ * it, or with `padding` in bytes become so, which loses nothing as long as offsets have to be. */
+static bool improve_in_units(const planner_problem *problem, size_t unit, size_t padding, double seconds,
+                             base_arena *arena, planner_solution *solution) {
     base_arena memory;
     base_arena_init(&memory, arena->allocator);
     improver m = {.problem = problem,
                   .solution = solution,
-                  .budget = budget_of(options->seconds, UNTIMED_WORK),
+                  .padding = padding,
+                  .budget = budget_of(seconds, UNTIMED_WORK),
                   .arena = &memory};
-    if (improver_init(&m)) improve(&m);
+    if (improver_init(&m, unit)) improve(&m);
     else m.out_of_memory = !m.tree.sky.too_large;
     coalescing_free(m.joined);
     search_free(&m.tree);
     base_arena_free(&memory);
-    return m.out_of_memory ? base_fail_memory(report) : BASE_OK;
+    return !m.out_of_memory;
+}
+
+static double seconds_since(struct timespec start) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+}
+
+static bool is_settled(const planner_problem *problem, const planner_solution *solution) {
+    return solution->height <= solution->lower_bound || solution->height <= problem->capacity;
+}
+
+base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
+                          planner_solution *solution, base_report *report) {
+    /* Interference that is listed has no sections, and no search gets anywhere on very many buffers; there the
+     * quick answer stands. */
+    if (is_settled(problem, solution) || problem->starts || problem->buffer_count > SEARCHED_BUFFERS)
+        return BASE_OK;
+    struct timespec start;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    const size_t aligned = planner_common_alignment(problem), unit = common_unit(problem);
+    double seconds = options->seconds;
+    if (aligned > unit) {
+        size_t padding = 0;
+        for (size_t b = 0; b < problem->buffer_count; b++) {
+            const size_t rest = problem->buffers[b].size % aligned;
+            if (rest > 0 && aligned - rest > padding) padding = aligned - rest;
+        }
+        if (!improve_in_units(problem, aligned, padding, seconds / 2, arena, solution))
+            return base_fail_memory(report);
+        if (is_settled(problem, solution)) return BASE_OK;
+        if (seconds > 0) seconds -= seconds_since(start);
+        if (options->seconds > 0 && seconds <= 0) return BASE_OK;
+    }
+    if (!improve_in_units(problem, unit, 0, seconds, arena, solution)) return base_fail_memory(report);
+    return BASE_OK;
 }
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
     /* What the quick planners find is where the search starts from: it never returns anything worse. Their
      * time counts. */
-    struct timespec start, now;
+    struct timespec start;
     clock_gettime(CLOCK_MONOTONIC, &start);
     base_status status = quick_best(problem, arena, solution, report);
     if (status != BASE_OK) return status;
-    clock_gettime(CLOCK_MONOTONIC, &now);
     planner_options rest = *options;
     if (rest.seconds > 0) {
-        rest.seconds -= (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+        rest.seconds -= seconds_since(start);
         if (rest.seconds <= 0) return BASE_OK;
     }
     return exact_improve(problem, &rest, arena, solution, report);
