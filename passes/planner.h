@@ -62,9 +62,8 @@ typedef struct planner_options {
 typedef struct planner_solution {
     size_t *offsets; /* one a buffer, in the arena given */
     size_t height;
-    size_t
-        lower_bound; /* what planner_lower_bound gives, or better: what sizes are rounded up by, or proved */
-    bool optimal;    /* proved: height == lower_bound */
+    size_t lower_bound; /* the live sum, with what all sizes are rounded up by, or what the planner proved */
+    bool optimal;       /* proved: height == lower_bound */
     /* As the options asked. With `apart`, [shared_low, shared_high) holds all buffers that are not live from the first
      * step to the last, and nothing of the others. */
     bool preserved, apart;

@@ -1,11 +1,11 @@
 /* occupancy.h: which addresses are taken while a buffer is live?
  *
  * Time is counted in positions: the steps in which some buffer is live for the first time, and no others. Two live
- * ranges that overlap do so where the later one begins, and so have a position in common. Positions are cut into blocks of some beginnings and ends, and over the blocks
- * stands a binary tree. Every node has a row of what is taken somewhere in it (address_rows.h); every block has a row of
- * what is taken by those that cover all of it, and a list of those that cover a part of it. All that a buffer interferes
- * with is in O(log n) rows and two lists then: the rows of the nodes that together are the whole blocks of its live
- * range, and the rows and lists of the blocks at its ends.
+ * ranges that overlap do so where the later one begins, and so have a position in common. Positions are cut into
+ * blocks of some beginnings and ends, and over the blocks stands a binary tree. Every node has a row of what is taken
+ * somewhere in it (address_rows.h); every block has a row of what is taken by those that cover all of it, and a list
+ * of those that cover a part of it. All that a buffer interferes with is in O(log n) rows and two lists then: the rows
+ * of the nodes that together are the whole blocks of its live range, and the rows and lists of the blocks at its ends.
  *
  * A row for a long time is nearly full, so that few places are left to be asked for in the others: it comes first. What
  * that costs is that a buffer is taken in every block and node that its live range meets. Blocks are as long as it takes
