@@ -266,6 +266,20 @@ static void exact_proves_the_truth(void **unused) {
     assert_true(above_live > 100 && refused > 1000);
 }
 
+/* The least height of all planners that do not search. */
+static size_t quick_height(const planner_problem *problem, base_arena *arena) {
+    size_t least = SIZE_MAX;
+    for (size_t p = 0; planner_at(p); p++) {
+        base_report report = {0};
+        planner_solution solution;
+        if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
+        assert_int_equal(
+            planner_run(planner_at(p), problem, &(planner_options){0}, arena, &solution, &report), BASE_OK);
+        if (solution.height < least) least = solution.height;
+    }
+    return least;
+}
+
 /* Sizes of some terabytes, not one of them a multiple of two: they are searched for rounded up, which is no proof. */
 static void exact_beyond_its_units(void **unused) {
     (void)unused;
@@ -280,15 +294,9 @@ static void exact_beyond_its_units(void **unused) {
             if (buffers[i].size) buffers[i].size = (buffers[i].size << 36) + (seed * (i + 1) << 10) + 1;
             if (i % 2) buffers[i].alignment <<= 30;
         }
-        size_t offsets[7], best = brute_force(&problem, offsets, 0), quick = SIZE_MAX;
+        size_t offsets[7], best = brute_force(&problem, offsets, 0), quick = quick_height(&problem, &arena);
         planner_options options = {.seconds = seed % 3 == 0 ? 30 : 0};
         planner_solution solution;
-        for (size_t p = 0; planner_at(p); p++) {
-            if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
-            assert_int_equal(planner_run(planner_at(p), &problem, &options, &arena, &solution, &report),
-                             BASE_OK);
-            if (solution.height < quick) quick = solution.height;
-        }
         for (int asked = 0; asked < 3; asked++) {
             problem.capacity = asked == 0 ? 0 : best - (size_t)(asked == 2);
             assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
@@ -353,15 +361,8 @@ static void exact_on_made_problems(void **unused) {
         const char *kind = problems_kind(k);
         planner_problem problem;
         assert_true(problems_make(kind, 90, 5, &arena, &problem));
-        size_t quick = SIZE_MAX;
+        const size_t quick = quick_height(&problem, &arena);
         planner_solution solution, again;
-        for (size_t p = 0; planner_at(p); p++) {
-            planner_options options = {.seconds = 0};
-            if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
-            assert_int_equal(planner_run(planner_at(p), &problem, &options, &arena, &solution, &report),
-                             BASE_OK);
-            if (solution.height < quick) quick = solution.height;
-        }
         for (int timed = 0; timed < 2; timed++) {
             planner_options options = {.seconds = timed * 0.2};
             assert_int_equal(planner_run(&planner_exact, &problem, &options, &arena, &solution, &report),
@@ -393,14 +394,7 @@ static void auto_takes_the_best_of_many(void **unused) {
         planner_solution solution;
         assert_true(problems_make(kinds[k], 6000, 3, &arena, &problem));
         assert_true(problem.buffer_count > 4096);
-        size_t quick = SIZE_MAX;
-        for (size_t p = 0; planner_at(p); p++) {
-            if (planner_at(p) == &planner_exact || planner_at(p) == &planner_auto) continue;
-            assert_int_equal(
-                planner_run(planner_at(p), &problem, &(planner_options){0}, &arena, &solution, &report),
-                BASE_OK);
-            if (planner_at(p) != &planner_pool && solution.height < quick) quick = solution.height;
-        }
+        const size_t quick = quick_height(&problem, &arena);
         assert_int_equal(
             planner_run(&planner_auto, &problem, &(planner_options){0}, &arena, &solution, &report), BASE_OK);
         expect_valid(&problem, &solution);

@@ -63,7 +63,7 @@ typedef struct improver {
     planner_problem counted; /* the problem in units */
     size_t unit;             /* bytes */
     bool rounded;   /* it is larger than what offsets are multiples of: that nothing fits proves nothing */
-    size_t padding; /* bytes: what sizes are rounded up by, at the most, where that proves as much */
+    size_t padding; /* bytes that sizes are rounded up by, at the most */
     size_t *places; /* the solution, in units */
     planner_budget budget;
     base_arena *arena;
@@ -80,26 +80,25 @@ static size_t units(const improver *m, size_t bytes) {
     return bytes / m->unit + (bytes % m->unit > 0);
 }
 
-/* The places are a solution. */
-static search_outcome take(improver *m) {
+/* What a way of searching says. Where it found a solution, the places are that. */
+static search_outcome take(improver *m, search_outcome outcome) {
     const planner_buffer *buffers = m->problem->buffers;
+    if (outcome != SEARCH_SOLVED) return outcome;
     for (size_t b = 0; b < m->problem->buffer_count; b++) {
         const bool moves = buffers[b].fixed == PLANNER_NOT_FIXED && buffers[b].size > 0;
         if (moves) m->solution->offsets[b] = m->places[b] * m->unit;
     }
     m->solution->height = height_of(m->problem, m->solution->offsets);
-    return SEARCH_SOLVED;
+    return outcome;
 }
 
-/* The sweep and pulling apart change the places only where they find a solution. */
+/* The sweeps and pulling apart change the places only where they find a solution. */
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
-    const search_outcome outcome = sweep_run(m->sections, target, work, m->places, &m->out_of_memory);
-    return outcome == SEARCH_SOLVED ? take(m) : outcome;
+    return take(m, sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome sweep_joined(improver *m, size_t target, uint64_t work) {
-    const search_outcome outcome = coalescing_run(m->joined, target, work, m->places, &m->out_of_memory);
-    return outcome == SEARCH_SOLVED ? take(m) : outcome;
+    return take(m, coalescing_run(m->joined, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome pull_apart(improver *m, size_t target, uint64_t work) {
@@ -109,17 +108,20 @@ static search_outcome pull_apart(improver *m, size_t target, uint64_t work) {
     }
     if (m->no_separation || !separation_run(m->apart, target, planner_mix(m->seed++), work, m->places))
         return SEARCH_STOPPED;
-    return take(m);
+    return take(m, SEARCH_SOLVED);
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
     search_outcome outcome = search_decide(&m->tree, target, nodes);
-    if (outcome == SEARCH_SOLVED) {
+    if (outcome == SEARCH_SOLVED)
         memcpy(m->places, m->tree.sky.offsets, m->problem->buffer_count * sizeof *m->places);
-        take(m);
-    }
     if (m->tree.sky.out_of_memory) m->out_of_memory = true;
-    return outcome;
+    return take(m, outcome);
+}
+
+/* Nobody knows, and another way may be tried. */
+static bool is_open(const improver *m, search_outcome outcome) {
+    return outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory;
 }
 
 /* Asks for a height in one way after the other, as long as nobody knows and there is time. The sweep is for the goal
@@ -132,13 +134,10 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
     const uint64_t sweep_work = (fits_wanted ? CAPACITY_SWEEP : SWEEP_SHARE) * share;
-    if (outcome == SEARCH_STOPPED && is_goal && coalescing_is_possible(m->joined) && !m->budget.over &&
-        !m->out_of_memory)
+    if (is_open(m, outcome) && is_goal && coalescing_is_possible(m->joined))
         outcome = sweep_joined(m, target, JOINED_SHARE * sweep_work);
-    if (outcome == SEARCH_STOPPED && is_goal && !m->budget.over && !m->out_of_memory)
-        outcome = sweep_sections(m, target, sweep_work);
-    if (outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory)
-        outcome = pull_apart(m, target, apart);
+    if (is_open(m, outcome) && is_goal) outcome = sweep_sections(m, target, sweep_work);
+    if (is_open(m, outcome)) outcome = pull_apart(m, target, apart);
     return outcome;
 }
 
@@ -214,6 +213,8 @@ static bool count_in_units(improver *m, size_t unit) {
                                       .last = from->last,
                                       .fixed = pinned ? low : PLANNER_NOT_FIXED};
         m->places[b] = m->solution->offsets[b] / m->unit;
+        const size_t padding = buffers[b].size * m->unit - from->size;
+        if (padding > m->padding) m->padding = padding;
     }
     m->counted = (planner_problem){.buffers = buffers, .buffer_count = problem->buffer_count};
     return true;
@@ -229,15 +230,14 @@ static bool improver_init(improver *m, size_t unit) {
     return m->sections && m->joined;
 }
 
-/* Improves the solution by offsets that are multiples of the unit; false when memory runs out. The sizes are multiples of
- * it, or with `padding` in bytes become so, which loses nothing as long as offsets have to be. */
-static bool improve_in_units(const planner_problem *problem, size_t unit, size_t padding, double seconds,
-                             base_arena *arena, planner_solution *solution) {
+/* Improves the solution by offsets that are multiples of the unit, for which sizes are rounded up to it; false when memory
+ * runs out. The unit divides all sizes or all offsets that there can be. */
+static bool improve_in_units(const planner_problem *problem, size_t unit, double seconds, base_arena *arena,
+                             planner_solution *solution) {
     base_arena memory;
     base_arena_init(&memory, arena->allocator);
     improver m = {.problem = problem,
                   .solution = solution,
-                  .padding = padding,
                   .budget = budget_of(seconds, UNTIMED_WORK),
                   .arena = &memory};
     if (improver_init(&m, unit)) improve(&m);
@@ -248,10 +248,13 @@ static bool improve_in_units(const planner_problem *problem, size_t unit, size_t
     return !m.out_of_memory;
 }
 
-static double seconds_since(struct timespec start) {
+/* Takes what has passed off the seconds, where a time is given; false: none is left. */
+static bool has_time_left(double *seconds, struct timespec start) {
     struct timespec now;
+    if (*seconds <= 0) return true;
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+    *seconds -= (double)(now.tv_sec - start.tv_sec) + (double)(now.tv_nsec - start.tv_nsec) * 1e-9;
+    return *seconds > 0;
 }
 
 static bool is_settled(const planner_problem *problem, const planner_solution *solution) {
@@ -269,18 +272,11 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
     const size_t aligned = planner_common_alignment(problem), unit = common_unit(problem);
     double seconds = options->seconds;
     if (aligned > unit) {
-        size_t padding = 0;
-        for (size_t b = 0; b < problem->buffer_count; b++) {
-            const size_t rest = problem->buffers[b].size % aligned;
-            if (rest > 0 && aligned - rest > padding) padding = aligned - rest;
-        }
-        if (!improve_in_units(problem, aligned, padding, seconds / 2, arena, solution))
+        if (!improve_in_units(problem, aligned, seconds / 2, arena, solution))
             return base_fail_memory(report);
-        if (is_settled(problem, solution)) return BASE_OK;
-        if (seconds > 0) seconds -= seconds_since(start);
-        if (options->seconds > 0 && seconds <= 0) return BASE_OK;
+        if (is_settled(problem, solution) || !has_time_left(&seconds, start)) return BASE_OK;
     }
-    if (!improve_in_units(problem, unit, 0, seconds, arena, solution)) return base_fail_memory(report);
+    if (!improve_in_units(problem, unit, seconds, arena, solution)) return base_fail_memory(report);
     return BASE_OK;
 }
 
@@ -293,10 +289,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     base_status status = quick_best(problem, arena, solution, report);
     if (status != BASE_OK) return status;
     planner_options rest = *options;
-    if (rest.seconds > 0) {
-        rest.seconds -= seconds_since(start);
-        if (rest.seconds <= 0) return BASE_OK;
-    }
+    if (!has_time_left(&rest.seconds, start)) return BASE_OK;
     return exact_improve(problem, &rest, arena, solution, report);
 }
 

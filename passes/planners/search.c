@@ -237,9 +237,8 @@ search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
         size_t mark = s->sky.trail_count;
         search_outcome result = SEARCH_FAILED;
         if (skyline_begin(&s->sky, capacity)) result = solve_range(s, 0, s->sky.section_count);
-        if (s->sky.out_of_memory || s->budget->over)
-            return SEARCH_STOPPED;   /* as it is: going back takes time */
-        skyline_undo(&s->sky, mark); /* offsets stay */
+        if (s->sky.out_of_memory || s->budget->over) return SEARCH_STOPPED; /* going back takes time */
+        skyline_undo(&s->sky, mark);                                        /* offsets stay */
         if (result != SEARCH_STOPPED) return result;
         spent += s->nodes;
     }
