@@ -6,7 +6,7 @@
  * The plan is verified from its bytes, before anything is written: no file of an unverified plan ever exists.
  */
 #include "compiler/compiler.h"
-#include "compiler/import.h"
+#include "compiler/onnx/import.h"
 #include "runtime/session.h"
 #include <stdlib.h>
 #include <string.h>

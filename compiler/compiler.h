@@ -2,10 +2,10 @@
 #ifndef OURO_COMPILER_INTERNAL_H
 #define OURO_COMPILER_INTERNAL_H
 
-#include "compiler/files.h"
+#include "compiler/files/files.h"
 #include "compiler/ouro_compiler.h"
 #include "passes/passes.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 /* ---- plan writing (plan_write.c) ----------------------------------------------------------------------- */
 
@@ -46,7 +46,7 @@ base_status emit_solution_map(const planner_problem *problem, const char *const 
                               const planner_solution *solution, const char *title, const char *path,
                               base_report *report);
 
-/* How many parameters a Loop of a plan carries (emit_loop.c). */
+/* How many parameters a Loop of a plan carries (compiler/report/loop.c). */
 uint64_t compile_loop_carried(const plan *of, const plan_node *node);
 /* The planner placed it: in the arena, not a part of another storage, not empty, live at some step. */
 bool compile_storage_placed(const pass_storage *storage);

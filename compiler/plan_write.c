@@ -1,4 +1,4 @@
-/* plan_write.c: a compiled module and its memory plan as the bytes of a plan file (runtime/plan.h).
+/* plan_write.c: a compiled module and its memory plan as the bytes of a plan file (runtime/plan/plan.h).
  *
  * Everything stands in the order of ids and lists, which are the same for the same input, and gaps are zero:
  * the same module always gives the same bytes. Texts are stored once each, and so are constants: constants of
@@ -372,7 +372,7 @@ static bool is_dynamic(const plan_writer *w, const ir_value *value) {
 }
 
 static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
-    const op_row *row = op_row_of(node->code);
+    const op_schema *row = op_schema_of(node->code);
     const pass_memory *memory = w->memory;
     bool view = memory->executions[node->id.index] == PASS_VIEW,
          dynamic = row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS);
@@ -558,7 +558,7 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
     rt_machine_describe(w->portable, header.machine, sizeof header.machine);
     if (!write_name(w, w->module->name, &header.model_name) ||
         !write_name(w, options->allocator ? options->allocator : "auto", &header.allocator)) {
-        return BASE_MACHINE;
+        return BASE_SYSTEM_ERROR;
     }
     struct {
         const record_table *table;

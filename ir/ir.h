@@ -26,7 +26,7 @@
 #ifndef OURO_IR_H
 #define OURO_IR_H
 
-#include "ir/op.h"
+#include "ir/operators/op.h"
 #include <stdio.h>
 
 typedef struct ir_module ir_module;
@@ -134,7 +134,7 @@ struct ir_module {
 /* How deep graphs may nest: import and ir_parse refuse more, so that walks may recurse. */
 enum { IR_MAX_DEPTH = 100 };
 
-/* ---- construction (ir.c); every function that makes something returns NULL or false when memory runs out
+/* ---- construction (ir/module.c); every function that makes something returns NULL or false when memory runs out
  * --- */
 
 ir_module *ir_module_new(const base_allocator *allocator, const char *name);
@@ -179,7 +179,7 @@ int64_t ir_symbol_named(ir_module *module, const char *name);
  * extents that are divided by are taken to be non-zero. */
 int64_t ir_symbol_compute(void *module, char operation, int64_t a, int64_t b);
 
-/* ---- change (ir.c) ------------------------------------------------------------------------------------- */
+/* ---- change (ir/module.c) ------------------------------------------------------------------------------------- */
 
 ir_value *ir_input(const ir_node *node, uint32_t index); /* NULL: absent or out of range */
 bool ir_node_set_input(ir_node *node, uint32_t index,
@@ -198,7 +198,7 @@ void ir_constant_remove(ir_module *module, ir_value *value);
 void ir_node_relocate(ir_node *node, ir_graph *graph, ir_node *before);
 void ir_node_move(ir_node *node, ir_node *before); /* before NULL: to the end; within its graph */
 
-/* ---- questions (ir.c) ---------------------------------------------------------------------------------- */
+/* ---- questions (ir/module.c) ---------------------------------------------------------------------------------- */
 
 uint32_t ir_value_use_count(const ir_value *value);
 bool ir_value_is_result(const ir_value *value); /* of any graph */
@@ -218,7 +218,7 @@ bool ir_node_has_lists(const ir_node *node);
  * set, dim_compute set to the module's). False when memory runs out. */
 bool ir_node_call(const ir_node *node, base_arena *arena, op_call *call);
 
-/* ---- text (ir_print.c, ir_parse.c); docs/IR.md describes the form -------------------------------------- */
+/* ---- text (ir/print.c, ir/parse.c); docs/IR.md describes the form -------------------------------------- */
 
 /* Prints the module so that ir_parse makes an equal one. Constants up to 16 elements print their values;
  * larger ones print a hash, and parse back as that many zero bytes unless `data` is set, which prints all. */
@@ -229,7 +229,7 @@ bool ir_print(const ir_module *module, const ir_print_options *options, FILE *fi
 base_status ir_parse(const char *text, size_t length, const char *name, const base_allocator *allocator,
                      ir_module **module, base_report *report);
 
-/* ---- verifier (ir_verify.c) ---------------------------------------------------------------------------- */
+/* ---- verifier (ir/verify.c) ---------------------------------------------------------------------------- */
 
 /* Checks: definitions dominate uses (through captures), lists and use lists agree, arity and attributes fit
  * the operator's row, types of control nodes fit their graphs, names are unique. Slow and obvious; reports

@@ -20,7 +20,7 @@
 
 #include "ir/ir.h"
 #include "passes/planner.h"
-#include "runtime/kernel.h"
+#include "runtime/kernels/kernel.h"
 
 /* ---- options of a compile ------------------------------------------------------------------------------ */
 

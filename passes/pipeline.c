@@ -77,7 +77,7 @@ static base_status dump(const pass_context *context, const struct pass *pass) {
     fprintf(file, "// after %s\n", pass->name);
     ir_print_options print = {0};
     if (!ir_print(context->module, &print, file)) {
-        return base_fail(context->report, BASE_MACHINE, "writing the dump after %s failed", pass->name);
+        return base_fail(context->report, BASE_SYSTEM_ERROR, "writing the dump after %s failed", pass->name);
     }
     if (context->memory) pass_memory_print(context->memory, context->module, file);
     return BASE_OK;

@@ -17,7 +17,7 @@
 #ifndef OURO_PLANNER_H
 #define OURO_PLANNER_H
 
-#include "ir/base.h"
+#include "ir/base/base.h"
 
 #define PLANNER_NOT_FIXED SIZE_MAX
 

@@ -232,7 +232,7 @@ static base_status read_lines(FILE *file, reader *at, planner_problem *problem, 
     }
     free(line);
     if (status == BASE_OK && ferror(file)) {
-        status = base_fail(at->report, BASE_MACHINE, "%s: cannot be read", at->path);
+        status = base_fail(at->report, BASE_SYSTEM_ERROR, "%s: cannot be read", at->path);
     }
     if (status == BASE_OK && column_count == 0) {
         status = base_fail(at->report, BASE_INVALID, "%s: empty: the header id,lower,upper,size is needed",
@@ -278,7 +278,7 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
         fixed |= problem->buffers[i].fixed != PLANNER_NOT_FIXED;
     }
     FILE *file = fopen(path, "w");
-    if (!file) return base_fail(report, BASE_MACHINE, "%s: %s", path, strerror(errno));
+    if (!file) return base_fail(report, BASE_SYSTEM_ERROR, "%s: %s", path, strerror(errno));
     const planner_overwrite *over = problem->overwrites, *end = over + problem->overwrite_count;
     fprintf(file, "id,lower,upper,size%s%s%s%s\n", alignment ? ",alignment" : "", fixed ? ",fixed" : "",
             over < end ? ",overwrites,at" : "", solution ? ",offset" : "");
@@ -303,6 +303,6 @@ base_status planner_csv_write(const char *path, const planner_problem *problem, 
         fputc('\n', file);
     }
     bool bad = ferror(file) != 0;
-    if (fclose(file) != 0 || bad) return base_fail(report, BASE_MACHINE, "%s: cannot be written", path);
+    if (fclose(file) != 0 || bad) return base_fail(report, BASE_SYSTEM_ERROR, "%s: cannot be written", path);
     return BASE_OK;
 }

@@ -57,7 +57,7 @@ static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_
         return rt_binding_fail(b->session, b->error, BASE_USAGE,
                                "input '%s' is given an optional of %zu values", b->name, value->count);
     rt_element *elements = BASE_ARRAY(b->arena, rt_element, value->count);
-    if (!elements) return rt_binding_fail(b->session, b->error, BASE_MACHINE, "out of memory");
+    if (!elements) return rt_binding_fail(b->session, b->error, BASE_SYSTEM_ERROR, "out of memory");
     element->tensor.type = (op_type){.kind = kind, .element = within, .dtype = dtype, .shape.rank = -1};
     element->tensor.bytes = value->count * sizeof *elements;
     element->tensor.data = elements;
@@ -132,5 +132,5 @@ ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_
     if (!binding->open) result.data = binding->data;
     base_arena_free(&binding->lists);
     if (make_value(&binding->lists, &result, value)) return OURO_OK;
-    return rt_binding_fail(session, error, BASE_MACHINE, "out of memory");
+    return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
 }

@@ -81,7 +81,7 @@ static base_status write_scalar(ouro_session *session, uint32_t slot, const void
     if (session->dynamic[slot]) {
         op_type type = session->tensors[slot].type;
         type.shape = (op_shape){.rank = 0};
-        if (!rt_value_new(session, slot, &type, bytes)) return BASE_MACHINE;
+        if (!rt_value_new(session, slot, &type, bytes)) return BASE_SYSTEM_ERROR;
     }
     memcpy(session->tensors[slot].data, value, bytes);
     return BASE_OK;
@@ -210,7 +210,7 @@ static base_status take_slice(ouro_session *session, const rt_scan *scan, int64_
                          NULL);
             return BASE_OK;
         }
-        if (!rt_value_new(session, scan->slice, &type, outer * inner)) return BASE_MACHINE;
+        if (!rt_value_new(session, scan->slice, &type, outer * inner)) return BASE_SYSTEM_ERROR;
     } else if (outer * inner != session->tensors[scan->slice].bytes) {
         return base_fail(&session->report, BASE_INVALID, "a scanned slice has %zu bytes, %zu were planned",
                          outer * inner, session->tensors[scan->slice].bytes);
@@ -310,7 +310,7 @@ static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t cou
         return BASE_OK;
     }
     if (session->dynamic[scan->whole] && !rt_value_new(session, scan->whole, &type, bytes))
-        return BASE_MACHINE;
+        return BASE_SYSTEM_ERROR;
     for (int64_t i = 0; i < count; i++) {
         copy_slice(session->tensors[scan->whole].data,
                    (char *)scan->collected->data + (size_t)i * scan->slice_bytes, outer, inner, extent,

@@ -86,7 +86,7 @@ static bool renew(ouro_session *session, uint32_t slot, size_t bytes) {
     rt_buffer *buffer = rt_shapes_place(session, slot, bytes);
     if (!buffer) buffer = rt_pool_take(&session->pool, bytes);
     if (!buffer) {
-        base_fail(&session->report, BASE_MACHINE, "out of memory: tensor \"%s\" needs %zu bytes",
+        base_fail(&session->report, BASE_SYSTEM_ERROR, "out of memory: tensor \"%s\" needs %zu bytes",
                   session->of->texts + session->of->tensors[slot].name, bytes);
         return false;
     }
@@ -121,7 +121,7 @@ static base_status fail_planned(ouro_session *session, uint32_t slot, const op_t
 
 base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
     const op_tensor *planned = &session->tensors[slot];
-    if (session->dynamic[slot]) return rt_value_new(session, slot, type, bytes) ? BASE_OK : BASE_MACHINE;
+    if (session->dynamic[slot]) return rt_value_new(session, slot, type, bytes) ? BASE_OK : BASE_SYSTEM_ERROR;
     if (type->dtype == planned->type.dtype && op_shape_equal(&type->shape, &planned->type.shape))
         return BASE_OK;
     return fail_planned(session, slot, type);
@@ -154,7 +154,7 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
     }
     /* The arena will be written over, a slice goes with the iteration. */
     op_tensor value = *from;
-    if (!rt_value_new(session, move->to, &value.type, value.bytes)) return BASE_MACHINE;
+    if (!rt_value_new(session, move->to, &value.type, value.bytes)) return BASE_SYSTEM_ERROR;
     if (value.bytes) memcpy(session->tensors[move->to].data, value.data, value.bytes);
     return BASE_OK;
 }
@@ -186,7 +186,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
             detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
         }
     }
-    if (op_row_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
+    if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)
             detail->follows &= is_constant(session, session->of->slots[node->inputs + i]);
@@ -211,7 +211,7 @@ static bool is_prepared(const rt_dynamic *detail) {
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!is_same_type(&detail->types[i], &call->inputs[i].type)) return false;
     }
-    if (op_row_of(call->code)->flags & OP_FLAG_DYNAMIC) return true; /* prepared without them */
+    if (op_schema_of(call->code)->flags & OP_FLAG_DYNAMIC) return true; /* prepared without them */
     for (uint32_t i = 0; i < call->output_count; i++) {
         if (!is_same_type(&detail->types[call->input_count + i], &call->outputs[i].type)) return false;
     }
@@ -292,7 +292,7 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     const plan_node *node = &of->nodes[step->node];
     uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    if (op_row_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
+    if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
     if (session->buffers[from] && session->buffers[from]->room) return false; /* it goes with its reader */
     if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
         call->inputs[0].type.layout != OP_LAYOUT_PLAIN || call->inputs[0].bytes != call->outputs[0].bytes) {
@@ -420,7 +420,7 @@ static base_status take_outputs(ouro_session *session, const rt_step *step, bool
         if (output->type.dtype == OP_NONE) continue;
         if (session->dynamic[slot] && !(settled ? renew(session, slot, output->bytes)
                                                 : rt_value_new(session, slot, &output->type, output->bytes)))
-            return BASE_MACHINE;
+            return BASE_SYSTEM_ERROR;
         output->data = session->tensors[slot].data;
     }
     return BASE_OK;
@@ -429,7 +429,7 @@ static base_status take_outputs(ouro_session *session, const rt_step *step, bool
 /* There is nothing to compute. Kernels that want blocks do not take empty tensors. */
 static bool is_empty(const rt_step *step) {
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    if (op_row_of(call->code)->flags & (OP_FLAG_CHECKED | OP_FLAG_EFFECT)) return false;
+    if (op_schema_of(call->code)->flags & (OP_FLAG_CHECKED | OP_FLAG_EFFECT)) return false;
     for (uint32_t i = 0; i < call->output_count; i++) {
         if (step->outputs[i].type.dtype != OP_NONE && step->outputs[i].bytes) return false;
     }
@@ -484,7 +484,7 @@ static base_status settle(ouro_session *session, const rt_step *step, bool *done
 
 base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
     rt_dynamic *detail = step->detail;
-    bool measured = op_row_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
+    bool measured = op_schema_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
     base_status status = measured ? infer(session, step) : settle(session, step, &done);
     if (status != BASE_OK || done) return status;
     if (!detail->fresh && !is_prepared(detail) && !adapt(session, step)) status = prepare(session, step);

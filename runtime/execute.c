@@ -33,7 +33,7 @@ base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status)
 /* What a view would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
 static base_status copy_view(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
-    bool joins = op_row_of(plan_node_code(session->of, node))->view == OP_VIEW_CONCAT;
+    bool joins = op_schema_of(plan_node_code(session->of, node))->view == OP_VIEW_CONCAT;
     int64_t cursor = 0;
     for (uint32_t i = 0; i < (joins ? node->input_count : node->output_count); i++) {
         uint32_t whole, part;

@@ -18,8 +18,8 @@
 #ifndef OURO_EXECUTOR_H
 #define OURO_EXECUTOR_H
 
-#include "runtime/allocator.h"
-#include "runtime/kernel.h"
+#include "runtime/allocators/allocator.h"
+#include "runtime/kernels/kernel.h"
 #include "runtime/session.h"
 
 struct ouro_plan {

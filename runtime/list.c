@@ -98,7 +98,7 @@ static base_status take_element(ouro_session *session, uint32_t slot, rt_element
     size_t count; /* a list of the caller's: its array goes with the slot, its elements do not */
     const rt_element *elements = elements_of(value, &count);
     rt_buffer *list = new_list(session, count);
-    if (!list) return BASE_MACHINE;
+    if (!list) return BASE_SYSTEM_ERROR;
     append_all(list, elements, count);
     element->buffer = list;
     element->tensor.data = list->data;
@@ -160,7 +160,7 @@ static base_status construct(ouro_session *session, const rt_step *step) {
     uint32_t output = output_of(session, step);
     if (output == PLAN_ABSENT) return BASE_OK;
     rt_buffer *list = new_list(session, (size_t)node->input_count);
-    if (!list) return BASE_MACHINE;
+    if (!list) return BASE_SYSTEM_ERROR;
     for (uint32_t i = 0; i < node->input_count; i++) {
         rt_element element;
         uint32_t slot = input_of(session, step, i);
@@ -213,7 +213,7 @@ static base_status insert(ouro_session *session, const rt_step *step) {
         status = set_list(session, output, list, (count + 1) * sizeof element);
     }
     rt_buffer_release(&session->pool, element.buffer);
-    return list ? status : BASE_MACHINE;
+    return list ? status : BASE_SYSTEM_ERROR;
 }
 
 static base_status erase(ouro_session *session, const rt_step *step) {
@@ -225,7 +225,7 @@ static base_status erase(ouro_session *session, const rt_step *step) {
     if (status == BASE_OK) status = resolve_position(session, position, count, &index);
     if (status != BASE_OK || output == PLAN_ABSENT) return status;
     rt_buffer *list = new_list(session, count - 1);
-    if (!list) return BASE_MACHINE;
+    if (!list) return BASE_SYSTEM_ERROR;
     append_all(list, elements, index);
     append_all(list, elements + index + 1, count - index - 1);
     return set_list(session, output, list, list->used);
@@ -340,7 +340,7 @@ static base_status split(ouro_session *session, const rt_step *step) {
     } else {
         status = count_parts(session, sizes, shape->dims[axis], &parts);
     }
-    if (status == BASE_OK && !(list = new_list(session, (size_t)parts))) status = BASE_MACHINE;
+    if (status == BASE_OK && !(list = new_list(session, (size_t)parts))) status = BASE_SYSTEM_ERROR;
     size_t outer = 1, inner = op_dtype_bytes(whole.tensor.type.dtype), first = 0;
     for (int32_t d = 0; d < axis && status == BASE_OK; d++) outer *= (size_t)shape->dims[d];
     for (int32_t d = axis + 1; d < shape->rank && status == BASE_OK; d++) inner *= (size_t)shape->dims[d];
@@ -433,7 +433,7 @@ static base_status join(ouro_session *session, const rt_step *step) {
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
 bool rt_list_is_node(const plan *of, const plan_node *node) {
-    bool lists = op_row_of(plan_node_code(of, node))->flags & OP_FLAG_LISTS;
+    bool lists = op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_LISTS;
     for (uint64_t i = 0; i < node->input_count + node->output_count && !lists; i++) {
         uint32_t slot =
             of->slots[i < node->input_count ? node->inputs + i : node->outputs + i - node->input_count];
@@ -512,7 +512,7 @@ base_status rt_list_keep(ouro_session *session, const op_tensor *value, rt_buffe
     size_t count;
     const rt_element *elements = elements_of(value, &count);
     rt_buffer *list = new_list(session, count);
-    base_status status = list ? BASE_OK : BASE_MACHINE;
+    base_status status = list ? BASE_OK : BASE_SYSTEM_ERROR;
     for (size_t i = 0; i < count && status == BASE_OK; i++) {
         rt_element element = elements[i];
         if (element.tensor.type.kind != OP_KIND_TENSOR) {

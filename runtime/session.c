@@ -199,7 +199,7 @@ static base_status make_memory(ouro_session *session, const ouro_session_options
     }
     session->memory = session->own_memory = allocate_aligned(bytes);
     if (session->memory) return BASE_OK;
-    return base_fail(report, BASE_MACHINE, "out of memory: the arena needs %zu bytes", bytes);
+    return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the arena needs %zu bytes", bytes);
 }
 
 /* Bindings, and memory for the outputs that are not bound. */
@@ -309,7 +309,7 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
         step->detail = list;
         made = list &&
                rt_exchange_add(session, list, of->slots[node->inputs], of->slots[node->outputs], exchanged);
-    } else if (op_row_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
+    } else if (op_schema_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
     else if (rt_list_is_node(of, node)) made = rt_list_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
     else if (node->flags & PLAN_NODE_VIEW) step->kind = RT_STEP_VIEW;

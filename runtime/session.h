@@ -5,7 +5,7 @@
 #define OURO_SESSION_H
 
 #include "runtime/ouro.h"
-#include "runtime/plan.h"
+#include "runtime/plan/plan.h"
 
 /* The public handle of an open and verified plan. Takes the plan over, on failure too (it is closed then);
  * NULL when memory runs out. Freed with ouro_plan_free. */

@@ -80,7 +80,7 @@ static void begin_survey(survey *s) {
     }
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {
         const plan_node *node = &of->nodes[n];
-        if (!(op_row_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node))
+        if (!(op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node))
             continue;
         exclude(s, node->inputs, node->input_count);
         exclude(s, node->outputs, node->output_count);
@@ -132,13 +132,13 @@ static bool survey_graph(survey *s) {
         const plan_node *node = &of->nodes[n];
         const rt_step *step = s->session->steps[n];
         op_code code = plan_node_code(of, node);
-        bool plain = !(op_row_of(code)->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node);
+        bool plain = !(op_schema_of(code)->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node);
         if (plain && !infer_node(s, node, code)) return false;
         for (uint64_t i = 0; i < node->output_count; i++) {
             uint32_t slot = of->slots[node->outputs + i];
             if (slot != PLAN_ABSENT) s->slots[slot].first = n;
         }
-        if (plain && op_row_of(code)->view == OP_VIEW_SAME) share_root(s, node);
+        if (plain && op_schema_of(code)->view == OP_VIEW_SAME) share_root(s, node);
         for (uint32_t i = 0; step && i < step->release_count; i++) s->slots[step->released[i]].last = n;
     }
     return true;

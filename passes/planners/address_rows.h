@@ -11,7 +11,7 @@
 #ifndef OURO_PLANNERS_ADDRESS_ROWS_H
 #define OURO_PLANNERS_ADDRESS_ROWS_H
 
-#include "ir/base.h"
+#include "ir/base/base.h"
 
 enum { ADDRESS_RUN = 128 }; /* the most ranges of a run */
 

@@ -12,7 +12,7 @@
  * of a chunk is the largest end of those that it lies behind, aligned.
  *
  * A read dependence (an output that is its input, unchanged) is one buffer here before a planner sees it
- * (passes/analyse_views.c). A write dependence is one of the problem's overwrites: the new chunk takes its sub-range of
+ * (passes/memory/analyse_views.c). A write dependence is one of the problem's overwrites: the new chunk takes its sub-range of
  * the old one's block, and what lies before and behind is free, at the same time as nothing else is given back but
  * after all else is allocated. Chains of overwrites move with their root: a pair that concerns one of them bounds the
  * address of the root. One overwrite is followed for each target, the first; others are allocated as usual, and so
@@ -299,7 +299,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     }
     simulate(&s, problem, &chains, events, event_count, blocks, &order);
     if (!derive_offsets(problem, &chains, &order, arena, solution->offsets)) {
-        return base_fail(report, BASE_MACHINE, "chunk-simulation: out of memory, or addresses do not fit");
+        return base_fail(report, BASE_SYSTEM_ERROR, "chunk-simulation: out of memory, or addresses do not fit");
     }
     return BASE_OK;
 }

@@ -5,7 +5,7 @@
  * COUNTS are numbers of buffers, separated by commas; SEEDS problems are made of each, from seed FIRST on. The
  * quick planners' best is shown beside. With -w KIND COUNT SEED the problem is written as CSV instead.
  */
-#include "support_problems.h"
+#include "tests/support/problems.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
  * shape, one column a layout: what the choices of layouts and kernels rest on. Run by hand: bench_kernels
  * [THREADS].
  */
-#include "tests/support_application.h"
+#include "tests/support/application.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

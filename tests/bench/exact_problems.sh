@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # exact_problems.sh [OPTION...] [KIND...]: what `exact` solves of problems made by a generator (kinds, sizes and seeds
-# are the same on every machine; tests/support_problems.h says what the kinds are), one line for each and a sum for each
+# are the same on every machine; tests/support/problems.h says what the kinds are), one line for each and a sum for each
 # kind. `quick` is the best of the planners that take no time, beside the capacity (or the live sum, where nobody knows
 # whether it can be reached); `optimal`: proved; `fits`: within the capacity; `open`: neither.
 #

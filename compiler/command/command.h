@@ -1,0 +1,167 @@
+/* command.h: what the commands of `ouro` share: the table of commands, options, messages, progress.
+ *
+ * One command a file: command_NAME.c defines `command_NAME`. A command parses its arguments with
+ * command_parse, writes results to stdout and diagnostics to stderr, and returns its exit status (the numbers
+ * of base_status).
+ */
+#ifndef OURO_COMMAND_H
+#define OURO_COMMAND_H
+
+#include "compiler/compiler.h"
+#include "compiler/onnx/import.h"
+#include <stdatomic.h>
+#include <pthread.h>
+#include <stdio.h>
+
+/* ---- options (compiler/command/options.c) ----------------------------------------------------------------------- */
+
+enum { COMMAND_MOST_THREADS = 1024 };
+
+typedef struct command_list {
+    const char **items;
+    size_t count;
+} command_list;
+
+typedef enum command_option_kind {
+    COMMAND_FLAG,    /* bool */
+    COMMAND_TEXT,    /* const char * */
+    COMMAND_COUNT,   /* int64_t, at least 1 */
+    COMMAND_THREADS, /* int64_t, 1 to COMMAND_MOST_THREADS */
+    COMMAND_NUMBER,  /* int64_t, at least 0 */
+    COMMAND_REAL,    /* double, at least 0, finite */
+    COMMAND_LIST     /* command_list: may be given several times */
+} command_option_kind;
+
+typedef struct command_option {
+    const char *name;    /* "--dim" */
+    const char *shorter; /* "-o"; NULL: none */
+    command_option_kind kind;
+    const char *argument; /* "NAME=N"; NULL for flags */
+    const char *help;
+    size_t offset; /* of the variable within the command's struct of options */
+} command_option;
+
+typedef struct command {
+    const char *name;
+    const char *usage;             /* "compile MODEL.onnx [options]" */
+    const char *summary;           /* one line */
+    const char *details;           /* paragraphs for --help; NULL: none */
+    const command_option *options; /* ended by one without a name; NULL: none */
+    size_t operand_minimum, operand_maximum;
+    const char *operand; /* what an operand is: "a model", for messages */
+    int (*run)(const struct command *self, int count, char **arguments);
+} command;
+
+/* Parses `count` arguments (those behind the command's name) into `options` and `operands`; memory for lists
+ * comes from `arena`. Returns 0; otherwise the exit status, with the message printed. "--name=value" and "--"
+ * are understood. */
+int command_parse(const command *self, int count, char **arguments, void *options, command_list *operands,
+                  base_arena *arena);
+void command_print_help(const command *self, FILE *file);
+/* Splits "NAME=VALUE"; false, with the message printed, where there is no '=' or no name. */
+bool command_split(const command *self, const char *option, const char *text, base_arena *arena,
+                   const char **name, const char **value);
+/* The --dim options as the compiler wants them. 0, or the exit status with the message printed. */
+int command_dims(const command *self, const command_list *list, base_arena *arena, const ouro_dim **dims);
+
+/* The name in the list that is nearest to `text`, for hints; NULL where none is near. */
+const char *command_nearest(const char *text, const char *const *names);
+
+/* ---- messages (compiler/command/message.c) ---------------------------------------------------------------------- */
+
+/* Prints "error: MESSAGE" on one line of stderr (control characters replaced) and returns `status`. */
+int command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Wrong usage: the same, with "(see ouro NAME --help)" behind it; returns 2. */
+int command_fail_usage(const command *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The first message of a report, and how many more there are; returns its status. */
+int command_fail_report(const base_report *report);
+int command_fail_error(const ouro_error *error);
+int command_fail_memory(void);
+/* "note: MESSAGE" on stderr. */
+void command_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
+/* Writes what is buffered of stdout; where that fails, or anything before did, prints so and returns 3;
+ * otherwise returns `status`. */
+int command_finish(int status);
+
+double command_seconds(void); /* a monotonic clock */
+
+/* Work that takes more than a second says so on a terminal: one line on stderr that names what is being done
+ * and for how long, erased at the end. Nothing where stderr is no terminal, or `text` is NULL. */
+typedef struct command_progress {
+    bool active;
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;
+    bool stop, shown;
+    double started;
+    char text[160]; /* what is being done; under lock */
+} command_progress;
+void command_progress_begin(command_progress *progress, const char *text);
+void command_progress_say(command_progress *progress, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* Takes the line off the terminal, before something is printed to stdout meanwhile. */
+void command_progress_clear(command_progress *progress);
+void command_progress_end(command_progress *progress);
+
+/* ---- models and their inputs (compiler/command/model.c, compiler/command/inputs.c) --------------------------------------- */
+
+/* A plan that is ready to run, and what its inputs are fed with. */
+typedef struct command_model {
+    const char *path;
+    ouro_plan *handle;
+    const plan *plan; /* behind the handle */
+    base_arena arena; /* of the inputs */
+    size_t input_count;
+    import_value *inputs; /* by index */
+    double load_seconds;  /* of loading the plan, or of compiling the model */
+} command_model;
+
+typedef struct command_model_request {
+    const command *self;
+    const char *path;      /* of a plan or a model: told by its content */
+    command_list inputs;   /* NAME=FILE */
+    command_list dims;     /* NAME=N; for models only */
+    const char *allocator; /* NULL: the default; for models only */
+    int threads;
+    bool ones; /* open dimensions of inputs that are not given are 1 */
+} command_model_request;
+
+/* Loads a plan or compiles a model: open dimensions are taken from the inputs given. 0, or the exit status
+ * with the message printed; command_model_close in either case. */
+int command_model_open(const command_model_request *request, command_model *model,
+                       command_progress *progress);
+void command_model_close(command_model *model);
+/* The file begins as plans do. False also where it cannot be read. */
+bool command_is_plan(const char *path);
+/* Fills the inputs that are not given; open dimensions are 1. Returns 0 or the exit status. */
+int command_model_fill(command_model *model, uint64_t seed);
+/* Something was given for the input. */
+bool command_is_given(const import_value *input);
+/* Binds all inputs. Returns 0 or the exit status. */
+int command_model_bind(const command_model *model, ouro_session *session);
+
+/* Fills a numeric tensor. The numbers depend on seed and name alone: splitmix64 (Steele, Lea, Flood: "Fast
+ * splittable pseudorandom number generators", OOPSLA 2014) started at seed ^ base_hash(name, 0); floats and
+ * the parts of complex numbers are uniform in [-1, 1), integers in 0..3, booleans 0 or 1, texts "0".."3". */
+base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
+                                base_report *report);
+/* Reads NAME.npy or NAME.pb, by content. A tensor where an optional is expected is what that holds. */
+base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+                               import_value *value, base_report *report);
+/* The value as the runtime takes it; arrays from `arena`, tensors' data where they are. False when memory runs out. */
+bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value);
+/* A value that is a tensor, as one. */
+op_tensor command_value_tensor(const ouro_value *value);
+
+/* ---- counted allocations (compiler/command/allocations.c) ------------------------------------------------------- */
+
+/* How many blocks the program has taken from the heap so far (malloc, calloc, realloc, aligned forms), on all
+ * threads. -1 in builds that cannot tell (sanitizers replace the heap). */
+int64_t command_allocation_count(void);
+
+/* ---- the commands -------------------------------------------------------------------------------------- */
+
+extern const command command_compile, command_run, command_test, command_bench, command_inspect,
+    command_verify, command_ops, command_alloc;
+
+#endif

@@ -1,0 +1,185 @@
+/* compile.c: `ouro compile`: from a model to a plan, its pictures and its report. */
+#include "compiler/command/command.h"
+#include "compiler/report/emit.h"
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct compile_arguments {
+    const char *plan, *allocator, *dot, *memory_map, *report, *problem, *dump_after;
+    command_list dims;
+    int64_t threads, max_unroll;
+    double seconds;
+    bool portable, quiet, verbose;
+} compile_arguments;
+
+static const command_option compile_table[] = {
+    {"--output", "-o", COMMAND_TEXT, "MODEL.plan", "the plan to write (default: MODEL.plan beside the model)",
+     offsetof(compile_arguments, plan)},
+    {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension; may be repeated",
+     offsetof(compile_arguments, dims)},
+    {"--allocator", NULL, COMMAND_TEXT, "NAME", "the planner of memory (default: auto)",
+     offsetof(compile_arguments, allocator)},
+    {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
+     offsetof(compile_arguments, seconds)},
+    {"--threads", NULL, COMMAND_THREADS, "N", "threads that the plan will run on (default: 1)",
+     offsetof(compile_arguments, threads)},
+    {"--portable", NULL, COMMAND_FLAG, NULL, "portable kernels only: the plan runs on every machine",
+     offsetof(compile_arguments, portable)},
+    {"--dot", NULL, COMMAND_TEXT, "FILE", "a picture of the graph: .dot, .svg or .png",
+     offsetof(compile_arguments, dot)},
+    {"--memory-map", NULL, COMMAND_TEXT, "FILE", "a picture of the memory: .svg or .html",
+     offsetof(compile_arguments, memory_map)},
+    {"--report", NULL, COMMAND_TEXT, "FILE.json", "what was planned, in numbers",
+     offsetof(compile_arguments, report)},
+    {"--problem", NULL, COMMAND_TEXT, "FILE.csv", "the allocation problem, as `ouro alloc` reads it",
+     offsetof(compile_arguments, problem)},
+    {"--dump-after", NULL, COMMAND_TEXT, "PASS|all", "print the textual IR after a pass to stderr",
+     offsetof(compile_arguments, dump_after)},
+    {"--max-unroll", NULL, COMMAND_COUNT, "N", "the largest unroll factor of a loop (default: 16)",
+     offsetof(compile_arguments, max_unroll)},
+    {"--quiet", "-q", COMMAND_FLAG, NULL, "print nothing when all is well",
+     offsetof(compile_arguments, quiet)},
+    {"--verbose", "-v", COMMAND_FLAG, NULL, "print times and the machine too",
+     offsetof(compile_arguments, verbose)},
+    {0},
+};
+
+static bool ends_with(const char *text, const char *end) {
+    size_t length = strlen(text), end_length = strlen(end);
+    return length > end_length && strcmp(text + length - end_length, end) == 0;
+}
+
+/* The format of a picture is told by its name; a wrong one is found before any work is done. */
+static int check_formats(const command *self, const compile_arguments *given) {
+    if (given->dot && !ends_with(given->dot, ".dot") && !ends_with(given->dot, ".svg") &&
+        !ends_with(given->dot, ".png")) {
+        return command_fail_usage(self, "--dot '%s': expected a name that ends in .dot, .svg or .png",
+                                  given->dot);
+    }
+    if (given->memory_map && !ends_with(given->memory_map, ".svg") &&
+        !ends_with(given->memory_map, ".html")) {
+        return command_fail_usage(self, "--memory-map '%s': expected a name that ends in .svg or .html",
+                                  given->memory_map);
+    }
+    if (given->quiet && given->verbose) return command_fail_usage(self, "-q and -v exclude each other");
+    return 0;
+}
+
+/* MODEL.plan beside MODEL.onnx. */
+static char *default_plan_path(const char *model, base_arena *arena) {
+    size_t length = strlen(model);
+    if (ends_with(model, ".onnx")) length -= 5;
+    return base_arena_format(arena, "%.*s.plan", (int)length, model);
+}
+
+static bool can_write_beside(const char *path, base_arena *arena) {
+    const char *slash = strrchr(path, '/');
+    char *directory = slash ? base_arena_text(arena, path, (size_t)(slash - path) + 1) : NULL;
+    return access(directory ? directory : ".", W_OK) == 0;
+}
+
+static void print_result(const compile_result *result, const char *model, const char *plan_path,
+                         bool verbose) {
+    const plan_header *header = result->plan.header;
+    const pass_memory *memory = result->memory;
+    char arena[32], bound[32], sum[32], constants[32];
+    size_t views = 0;
+    for (size_t i = 0; i < header->nodes.count; i++)
+        views += (result->plan.nodes[i].flags & PLAN_NODE_VIEW) != 0;
+    printf("%s: %zu operators, %zu of them views\n", model, (size_t)header->nodes.count, views);
+    printf("  arena %s (%zu bytes), lower bound %s%s, without reuse %s\n",
+           emit_size_print(memory->arena_bytes, arena, sizeof arena), memory->arena_bytes,
+           emit_size_print(memory->lower_bound_bytes, bound, sizeof bound),
+           memory->arena_bytes == memory->lower_bound_bytes ? " (reached)" : "",
+           emit_size_print(memory->sum_bytes, sum, sizeof sum));
+    printf("  constants %s, allocator %s\n",
+           emit_size_print(header->constants_bytes, constants, sizeof constants),
+           result->plan.texts + header->allocator);
+    if (memory->dynamic_values) {
+        printf("  %u tensors have a size known only at run time\n", (unsigned)memory->dynamic_values);
+    }
+    if (plan_path) printf("  plan %s (%zu bytes)\n", plan_path, result->plan.bytes);
+    if (verbose) {
+        printf("  machine %s, threads %u\n", header->machine, header->threads);
+        printf("  import %.3f s, planning of memory %.3f s, in all %.3f s\n", result->import_seconds,
+               memory->plan_seconds, result->compile_seconds);
+    }
+}
+
+static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
+                            base_arena *arena) {
+    const ouro_dim *dims;
+    int status = check_formats(self, given);
+    if (!status) status = command_dims(self, &given->dims, arena, &dims);
+    if (status) return status;
+    const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
+    if (!plan_path) return command_fail_memory();
+    bool others = given->dot || given->memory_map || given->report || given->problem;
+    if (!given->plan && others && !can_write_beside(plan_path, arena)) {
+        command_note(
+            "the directory of %s cannot be written: no plan is written (-o FILE writes one elsewhere)",
+            model);
+        plan_path = NULL;
+    }
+    if (plan_path && strcmp(plan_path, model) == 0) {
+        return command_fail_usage(self, "'%s' is both the model and the plan", model);
+    }
+    ouro_compile_options options = {
+        .model_path = model,
+        .plan_path = plan_path,
+        .dims = dims,
+        .dim_count = given->dims.count,
+        .allocator = given->allocator,
+        .seconds = given->seconds,
+        .threads = (int)given->threads,
+        .max_unroll = given->max_unroll > INT32_MAX ? INT32_MAX : (int)given->max_unroll,
+        .portable = given->portable,
+        .dot_path = given->dot,
+        .memory_map_path = given->memory_map,
+        .report_path = given->report,
+        .problem_path = given->problem,
+        .dump_after = given->dump_after,
+    };
+    base_report report = {0};
+    compile_result result;
+    command_progress progress;
+    /* Dumps go to stderr as well, and are progress enough. */
+    command_progress_begin(&progress, given->dump_after ? NULL : "importing");
+    base_status done = compile_import(&options, &result, &report);
+    command_progress_say(&progress, "compiling %s", model);
+    if (done == BASE_OK) done = compile_finish(&options, &result, &report);
+    command_progress_say(&progress, "writing files");
+    if (done == BASE_OK) done = compile_emit(&result, &options, &report);
+    command_progress_end(&progress);
+    if (done == BASE_OK && !given->quiet) print_result(&result, model, plan_path, given->verbose);
+    compile_result_free(&result);
+    return done == BASE_OK ? 0 : command_fail_report(&report);
+}
+
+static int compile_main(const command *self, int count, char **arguments) {
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    compile_arguments given = {0};
+    command_list operands;
+    int status = command_parse(self, count, arguments, &given, &operands, &arena);
+    if (!status) status = compile_and_emit(self, &given, operands.items[0], &arena);
+    base_arena_free(&arena);
+    return status;
+}
+
+const command command_compile = {
+    .name = "compile",
+    .usage = "compile MODEL.onnx [options]",
+    .summary = "compile a model ahead of time into a plan",
+    .details =
+        "Prints the memory that one run needs beside its lower bound. Every file is written whole or not at "
+        "all.\n"
+        "Without -o the plan is written beside the model; where that directory cannot be written and other\n"
+        "files are asked for, a note says that there is no plan. Allocators: see `ouro alloc --help`.",
+    .options = compile_table,
+    .operand_minimum = 1,
+    .operand_maximum = 1,
+    .operand = "a model (.onnx)",
+    .run = compile_main,
+};

@@ -1,0 +1,136 @@
+/* inputs.c: where the inputs of a model come from: files, or a generator of numbers. */
+#include "compiler/command/command.h"
+#include "compiler/onnx/import.h"
+#include "compiler/files/npy.h"
+#include <math.h>
+#include <string.h>
+
+static uint64_t splitmix64(uint64_t *state) {
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* A float of `fraction_bits` bits of fraction for numbers that need no rounding and are no subnormals. */
+static uint16_t exact_half(double value, int fraction_bits, int bias) {
+    if (value == 0) return 0;
+    int exponent;
+    double fraction = frexp(fabs(value), &exponent); /* in [0.5, 1) */
+    uint16_t bits = (uint16_t)ldexp(fraction * 2 - 1, fraction_bits);
+    bits = (uint16_t)(bits | (exponent - 1 + bias) << fraction_bits);
+    return (uint16_t)(value < 0 ? bits | 0x8000 : bits);
+}
+
+base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
+                                base_report *report) {
+    static const char digits[4][2] = {"0", "1", "2", "3"};
+    int64_t elements;
+    size_t padded;
+    op_type *type = &tensor->type;
+    type->layout = OP_LAYOUT_PLAIN;
+    if (!op_shape_elements(&type->shape, &elements) || !op_type_bytes(type, &tensor->bytes) ||
+        !base_size_add(tensor->bytes, RT_ALIGNMENT, &padded)) {
+        return base_fail(report, BASE_INVALID, "input '%s' is too large", name);
+    }
+    void *data = rt_arena_aligned(arena, tensor->bytes);
+    if (!data) return base_fail_memory(report);
+    tensor->data = data;
+    uint64_t state = seed ^ base_hash(name, strlen(name), 0);
+    bool complex = type->dtype == OP_COMPLEX64 || type->dtype == OP_COMPLEX128;
+    size_t count = (size_t)elements * (complex ? 2 : 1);
+    for (size_t i = 0; i < count; i++) {
+        uint64_t bits = splitmix64(&state);
+        switch (type->dtype) {
+        case OP_COMPLEX64:
+        case OP_FLOAT:
+            ((float *)data)[i] = (float)((double)(bits >> 40) * 0x1p-23 - 1);
+            break;
+        case OP_COMPLEX128:
+        case OP_DOUBLE:
+            ((double *)data)[i] = (double)(bits >> 11) * 0x1p-52 - 1;
+            break;
+        case OP_FLOAT16:
+            ((uint16_t *)data)[i] = exact_half((double)(bits >> 53) * 0x1p-10 - 1, 10, 15);
+            break;
+        case OP_BFLOAT16:
+            ((uint16_t *)data)[i] = exact_half((double)(bits >> 56) * 0x1p-7 - 1, 7, 127);
+            break;
+        case OP_BOOL:
+            ((uint8_t *)data)[i] = bits >> 63;
+            break;
+        case OP_INT8:
+        case OP_UINT8:
+            ((uint8_t *)data)[i] = bits >> 62;
+            break;
+        case OP_INT16:
+        case OP_UINT16:
+            ((uint16_t *)data)[i] = bits >> 62;
+            break;
+        case OP_INT32:
+        case OP_UINT32:
+            ((uint32_t *)data)[i] = bits >> 62;
+            break;
+        case OP_INT64:
+        case OP_UINT64:
+            ((uint64_t *)data)[i] = bits >> 62;
+            break;
+        case OP_STRING:
+            ((op_string *)data)[i] = (op_string){.data = digits[bits >> 62], .length = 1};
+            break;
+        default:
+            return base_fail(report, BASE_INVALID, "input '%s': elements of type %s cannot be made up", name,
+                             op_dtype_name(type->dtype));
+        }
+    }
+    return BASE_OK;
+}
+
+bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value) {
+    *value = (ouro_value){.kind = (ouro_kind)from->kind};
+    if (from->kind == OP_KIND_TENSOR) {
+        const op_tensor *tensor = &from->tensor;
+        value->dtype = (ouro_dtype)tensor->type.dtype;
+        value->rank = tensor->type.shape.rank;
+        for (int32_t d = 0; d < value->rank; d++) value->dims[d] = tensor->type.shape.dims[d];
+        value->data = tensor->data;
+        value->bytes = tensor->bytes;
+        return true;
+    }
+    ouro_value *elements = BASE_ARRAY(arena, ouro_value, from->count);
+    for (size_t i = 0; i < from->count && elements; i++) {
+        if (!command_value_of(&from->elements[i], arena, &elements[i])) return false;
+    }
+    value->elements = elements;
+    value->count = from->count;
+    return elements != NULL;
+}
+
+op_tensor command_value_tensor(const ouro_value *value) {
+    op_tensor tensor = {.type = {.dtype = (op_dtype)value->dtype, .shape = {.rank = value->rank}},
+                        .bytes = value->bytes,
+                        .data = (void *)(uintptr_t)value->data};
+    for (int d = 0; d < value->rank; d++) tensor.type.shape.dims[d] = value->dims[d];
+    return tensor;
+}
+
+base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+                               import_value *value, base_report *report) {
+    file_bytes file;
+    base_status status = file_read(path, &file, report);
+    if (status != BASE_OK) return status;
+    bool npy = file.size >= 6 && memcmp(file.data, "\x93NUMPY", 6) == 0;
+    size_t length = strlen(path);
+    bool named_npy = length >= 4 && strcmp(path + length - 4, ".npy") == 0;
+    *value = (import_value){0};
+    if (npy || named_npy) status = npy_decode(file.data, file.size, path, arena, &value->tensor, report);
+    file_release(&file);
+    if (!npy && !named_npy) status = import_value_read(path, expected, arena, value, report);
+    bool holds = expected->kind == OP_KIND_OPTIONAL && expected->element == OP_KIND_TENSOR;
+    if (status != BASE_OK || value->kind != OP_KIND_TENSOR || !holds) return status;
+    import_value *held = BASE_NEW(arena, import_value);
+    if (!held) return base_fail_memory(report);
+    *held = *value;
+    *value = (import_value){.kind = OP_KIND_OPTIONAL, .elements = held, .count = 1};
+    return BASE_OK;
+}

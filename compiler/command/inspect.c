@@ -1,0 +1,397 @@
+/* inspect.c: `ouro inspect`: what a plan is, from the plan alone; a model is compiled first. */
+#include "compiler/command/command.h"
+#include "compiler/report/emit.h"
+#include "compiler/report/loop.h"
+#include "compiler/files/tensor_compare.h"
+#include "runtime/session.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct inspect_options {
+    command_list dims;
+    bool json;
+} inspect_options;
+
+static const command_option inspect_table[] = {
+    {"--json", NULL, COMMAND_FLAG, NULL, "print one JSON object", offsetof(inspect_options, json)},
+    {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; may be repeated",
+     offsetof(inspect_options, dims)},
+    {0},
+};
+
+/* ---- what both forms tell ------------------------------------------------------------------------------ */
+
+typedef struct operator_count {
+    const char *name;
+    size_t count, views;
+} operator_count;
+
+static int compare_counts(const void *a, const void *b) {
+    const operator_count *x = a, *y = b;
+    if (x->count != y->count) return x->count < y->count ? 1 : -1;
+    return strcmp(x->name, y->name);
+}
+
+/* How often each operator stands in the plan, the most frequent first. NULL when memory runs out. */
+static operator_count *count_operators(const plan *of, base_arena *arena, size_t *count) {
+    base_map map = {.arena = arena};
+    operator_count *counts = BASE_ARRAY(arena, operator_count, of->header->nodes.count + 1);
+    *count = 0;
+    for (size_t i = 0; counts && i < of->header->nodes.count; i++) {
+        const char *name = of->texts + of->nodes[i].operator_name;
+        operator_count *entry = base_map_get(&map, name);
+        if (!entry) {
+            entry = &counts[(*count)++];
+            entry->name = name;
+            if (!base_map_put(&map, name, entry)) return NULL;
+        }
+        entry->count++;
+        entry->views += (of->nodes[i].flags & PLAN_NODE_VIEW) != 0;
+    }
+    if (counts) qsort(counts, *count, sizeof *counts, compare_counts);
+    return counts;
+}
+
+static bool is_operator(const plan *of, const plan_node *node, const char *name) {
+    return strcmp(of->texts + node->operator_name, name) == 0;
+}
+
+/* The bytes that a node's sub-graphs ask of the frame around it: the largest frame, as branches share memory.
+ */
+static uint64_t buffer_bytes(const plan *of, const plan_node *node) {
+    uint64_t most = 0;
+    for (uint32_t g = 0; g < node->graph_count; g++) {
+        const plan_graph *graph = &of->graphs[node->first_graph + g];
+        if (graph->frame_bytes > most) most = graph->frame_bytes;
+    }
+    return most;
+}
+
+static const char *dim_print(const plan *of, int64_t dim, char *text, size_t capacity) {
+    if (dim >= 0) snprintf(text, capacity, "%" PRId64, dim);
+    else if (dim == OP_DIM_UNKNOWN || (uint64_t)-dim >= of->header->symbols.count ||
+             !of->texts[of->symbols[-dim]]) {
+        snprintf(text, capacity, "?");
+    } else {
+        return of->texts + of->symbols[-dim];
+    }
+    return text;
+}
+
+/* ---- for people ---------------------------------------------------------------------------------------- */
+
+static void print_interface(const plan *of, const char *title, const plan_interface *items, uint64_t count) {
+    printf("%s:\n", title);
+    for (uint64_t i = 0; i < count; i++) {
+        op_type type;
+        plan_tensor_type(of, items[i].slot, &type);
+        static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
+        printf("  %s: %s%s", of->texts + items[i].name, kinds[type.kind], op_dtype_name(type.dtype));
+        if (type.shape.rank < 0) printf(" of unknown rank");
+        for (int32_t d = 0; d < type.shape.rank; d++) {
+            char text[32];
+            printf("%s%s", d ? "," : "[", dim_print(of, type.shape.dims[d], text, sizeof text));
+        }
+        printf(type.shape.rank > 0 ? "]\n" : type.shape.rank == 0 ? "[]\n" : "\n");
+    }
+}
+
+static void print_bytes(const char *label, uint64_t bytes) {
+    char text[32];
+    printf("%s: %s (%" PRIu64 " bytes)\n", label, emit_size_print((size_t)bytes, text, sizeof text), bytes);
+}
+
+/* "prologue input 0 @0; repeats 2 {@0, @256}": at most a handful of entries, the rest is counted. */
+static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
+    enum { MOST = 8 };
+    char text[64];
+    if (view->group) {
+        printf("exchanged, first %s",
+               emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
+        return;
+    }
+    for (uint32_t k = 0; k < view->prologue_count && k < MOST; k++) {
+        printf("%s%s", k ? ", " : "prologue ",
+               emit_place_print(&of->addresses[view->first + k], offset, text, sizeof text));
+    }
+    if (view->prologue_count > MOST) printf(", and %u more", view->prologue_count - MOST);
+    printf("%srepeats %u {", view->prologue_count ? "; " : "", view->period);
+    for (uint32_t k = 0; k < view->period && k < MOST; k++) {
+        const plan_address *entry = &of->addresses[view->first + view->prologue_count + k];
+        printf("%s%s", k ? ", " : "", emit_place_print(entry, offset, text, sizeof text));
+    }
+    if (view->period > MOST) printf(", and %u more", view->period - MOST);
+    printf("}");
+    if (view->stride) printf(", stride %" PRId64, view->stride);
+}
+
+/* One value of a loop: "  carried x <= y: 64 B, repeats 2 {@0, @64}". */
+static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t slot,
+                             const char *source) {
+    char text[64];
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_view *view = emit_loop_view(of, slot, loop);
+    printf("  %s %s%s%s: %s, ", role, of->texts + tensor->name, source ? " <= " : "", source ? source : "",
+           emit_size_print((size_t)tensor->bytes, text, sizeof text));
+    if (view) print_view(of, view, tensor->address.offset);
+    else printf("%s", emit_place_print(&tensor->address, 0, text, sizeof text));
+    printf("\n");
+}
+
+static bool print_loop(const plan *of, uint32_t node) {
+    emit_loop loop;
+    char text[2][32];
+    if (!emit_loop_measure(of, node, &loop)) return false;
+    const plan_loop_form *form = &loop.form;
+    printf("  unroll %" PRIu64 ", %" PRIu64 " multi-view tensor%s, carried values in %" PRIu64
+           " place%s, copied %s an iteration, %s an entry\n",
+           loop.unroll, loop.multiview, loop.multiview == 1 ? "" : "s", loop.places,
+           loop.places == 1 ? "" : "s",
+           emit_size_print((size_t)loop.iteration_bytes, text[0], sizeof text[0]),
+           emit_size_print((size_t)loop.entry_bytes, text[1], sizeof text[1]));
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        plan_address room;
+        print_loop_value(of, node, "carried", form->parameters[2 + i],
+                         of->texts + of->tensors[form->results[1 + i]].name);
+        if (output != PLAN_ABSENT && plan_tensor_room(of, output, &room) &&
+            plan_loop_grows(of, form, i, NULL))
+            printf("    grows in room of %s, %s\n",
+                   emit_size_print((size_t)of->tensors[output].bytes, text[0], sizeof text[0]),
+                   emit_place_print(&room, 0, text[1], sizeof text[1]));
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++)
+        print_loop_value(of, node, "slice of input", form->parameters[2 + form->carried + i], NULL);
+    for (uint32_t i = 0; i < form->scan_outputs; i++)
+        print_loop_value(of, node, "slice of output", form->results[1 + form->carried + i], NULL);
+    return true;
+}
+
+static int print_plan(const plan *of, base_arena *arena) {
+    const plan_header *header = of->header;
+    printf("model: %s\n", of->texts + header->model_name);
+    print_interface(of, "inputs", of->inputs, header->inputs.count);
+    print_interface(of, "outputs", of->outputs, header->outputs.count);
+    printf("symbols:");
+    bool any = false;
+    for (uint64_t i = 1; i < header->symbols.count; i++) {
+        const char *name = of->texts + of->symbols[i];
+        if (!name[0]) continue;
+        printf("%s %s", any ? "," : "", name);
+        any = true;
+    }
+    printf(any ? "\n" : " none\n");
+    print_bytes("arena", header->arena_bytes);
+    print_bytes("lower bound", header->lower_bound_bytes);
+    print_bytes("without reuse", header->sum_bytes);
+    print_bytes("lower bound in the file's order", header->file_order_peak_bytes);
+    print_bytes("constants", header->constants_bytes);
+    printf("allocator: %s%s\n", of->texts + header->allocator, header->optimal ? " (proved optimal)" : "");
+    printf("machine: %s, %u thread%s\n", header->machine, header->threads, header->threads == 1 ? "" : "s");
+    size_t count;
+    operator_count *counts = count_operators(of, arena, &count);
+    if (!counts) return command_fail_memory();
+    printf("operators: %" PRIu64 "\n", header->nodes.count);
+    for (size_t i = 0; i < count; i++) {
+        printf("  %6zu %s", counts[i].count, counts[i].name);
+        if (counts[i].views) printf(" (%zu as views)", counts[i].views);
+        printf("\n");
+    }
+    for (uint32_t i = 0; i < header->nodes.count; i++) {
+        const plan_node *node = &of->nodes[i];
+        if (!node->graph_count) continue;
+        char text[32], name[512];
+        printf("%s %s: %u sub-graph%s, buffer %s\n", of->texts + node->operator_name,
+               emit_loop_name(of, i, name, sizeof name), node->graph_count, node->graph_count == 1 ? "" : "s",
+               emit_size_print((size_t)buffer_bytes(of, node), text, sizeof text));
+        if (is_operator(of, node, "Loop") && !print_loop(of, i)) return command_fail_memory();
+    }
+    return 0;
+}
+
+/* ---- for programs -------------------------------------------------------------------------------------- */
+
+static void emit_interface(emit_buffer *json, const plan *of, const char *key, const plan_interface *items,
+                           uint64_t count) {
+    emit_json_open(json, key, '[');
+    for (uint64_t i = 0; i < count; i++) {
+        op_type type;
+        plan_tensor_type(of, items[i].slot, &type);
+        static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "name", of->texts + items[i].name);
+        emit_json_text(json, "kind", kinds[type.kind]);
+        emit_json_text(json, "type", op_dtype_name(type.dtype));
+        if (type.shape.rank < 0) {
+            emit_json_text(json, "shape", NULL);
+        } else {
+            emit_json_open(json, "shape", '[');
+            for (int32_t d = 0; d < type.shape.rank; d++) {
+                char text[32];
+                if (type.shape.dims[d] >= 0) emit_json_signed(json, NULL, type.shape.dims[d]);
+                else emit_json_text(json, NULL, dim_print(of, type.shape.dims[d], text, sizeof text));
+            }
+            emit_json_close(json, ']');
+        }
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
+}
+
+static void emit_places(emit_buffer *json, const plan *of, const char *key, uint64_t first, uint64_t count,
+                        uint64_t offset) {
+    char text[64];
+    emit_json_open(json, key, '[');
+    for (uint64_t k = 0; k < count; k++)
+        emit_json_text(json, NULL, emit_place_print(&of->addresses[first + k], offset, text, sizeof text));
+    emit_json_close(json, ']');
+}
+
+/* One value of a loop. A fixed address is a table of one entry. */
+static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, const char *role, uint32_t slot,
+                            uint32_t source) {
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_view *view = emit_loop_view(of, slot, loop);
+    char text[64];
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "role", role);
+    emit_json_text(json, "name", of->texts + tensor->name);
+    if (source != PLAN_ABSENT) emit_json_text(json, "replaced_by", of->texts + of->tensors[source].name);
+    emit_json_integer(json, "bytes", tensor->bytes);
+    emit_json_integer(json, "prologue", view ? view->prologue_count : 0);
+    emit_json_integer(json, "period", view ? view->period : 1);
+    emit_json_signed(json, "stride", view ? view->stride : 0);
+    if (view) {
+        emit_places(json, of, "first_places", view->first, view->prologue_count, tensor->address.offset);
+        emit_places(json, of, "places", view->first + view->prologue_count, view->period,
+                    tensor->address.offset);
+    } else {
+        emit_json_open(json, "first_places", '[');
+        emit_json_close(json, ']');
+        emit_json_open(json, "places", '[');
+        emit_json_text(json, NULL, emit_place_print(&tensor->address, 0, text, sizeof text));
+        emit_json_close(json, ']');
+    }
+    emit_json_close(json, '}');
+}
+
+static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t node) {
+    emit_loop loop;
+    if (!emit_loop_measure(of, node, &loop)) return false;
+    const plan_loop_form *form = &loop.form;
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "node", of->texts + of->nodes[node].name);
+    emit_json_text(json, "path", of->texts + of->nodes[node].path);
+    emit_json_integer(json, "unroll", loop.unroll);
+    emit_json_integer(json, "multiview_tensors", loop.multiview);
+    emit_json_integer(json, "carried_places", loop.places);
+    emit_json_integer(json, "copied_bytes_per_iteration", loop.iteration_bytes);
+    emit_json_integer(json, "copied_bytes_per_entry", loop.entry_bytes);
+    emit_json_integer(json, "buffer_bytes", loop.buffer_bytes);
+    emit_json_open(json, "values", '[');
+    for (uint32_t i = 0; i < form->carried; i++)
+        emit_loop_value(json, of, node, "carried", form->parameters[2 + i], form->results[1 + i]);
+    for (uint32_t i = 0; i < form->scan_inputs; i++)
+        emit_loop_value(json, of, node, "scan input", form->parameters[2 + form->carried + i], PLAN_ABSENT);
+    for (uint32_t i = 0; i < form->scan_outputs; i++)
+        emit_loop_value(json, of, node, "scan output", form->results[1 + form->carried + i], PLAN_ABSENT);
+    emit_json_close(json, ']');
+    emit_json_close(json, '}');
+    return true;
+}
+
+static int emit_plan(const plan *of, base_arena *arena) {
+    const plan_header *header = of->header;
+    emit_buffer json = {0};
+    emit_json_open(&json, NULL, '{');
+    emit_json_text(&json, "model", of->texts + header->model_name);
+    emit_interface(&json, of, "inputs", of->inputs, header->inputs.count);
+    emit_interface(&json, of, "outputs", of->outputs, header->outputs.count);
+    emit_json_open(&json, "symbols", '[');
+    for (uint64_t i = 1; i < header->symbols.count; i++) {
+        if (of->texts[of->symbols[i]]) emit_json_text(&json, NULL, of->texts + of->symbols[i]);
+    }
+    emit_json_close(&json, ']');
+    emit_json_integer(&json, "arena_bytes", header->arena_bytes);
+    emit_json_integer(&json, "lower_bound_bytes", header->lower_bound_bytes);
+    emit_json_integer(&json, "sum_bytes", header->sum_bytes);
+    emit_json_integer(&json, "file_order_peak_bytes", header->file_order_peak_bytes);
+    emit_json_integer(&json, "constant_bytes", header->constants_bytes);
+    emit_json_bool(&json, "optimal", header->optimal != 0);
+    emit_json_text(&json, "allocator", of->texts + header->allocator);
+    emit_json_text(&json, "machine", header->machine);
+    emit_json_integer(&json, "threads", header->threads);
+    emit_json_integer(&json, "plan_bytes", header->file_bytes);
+    size_t count;
+    operator_count *counts = count_operators(of, arena, &count);
+    emit_json_open(&json, "operators", '{');
+    for (size_t i = 0; counts && i < count; i++) emit_json_integer(&json, counts[i].name, counts[i].count);
+    emit_json_close(&json, '}');
+    emit_json_open(&json, "loops", '[');
+    bool measured = true;
+    for (uint32_t i = 0; i < header->nodes.count && measured; i++) {
+        if (is_operator(of, &of->nodes[i], "Loop")) measured = emit_one_loop(&json, of, i);
+    }
+    emit_json_close(&json, ']');
+    emit_json_close(&json, '}');
+    bool failed = json.failed || !counts || !measured;
+    if (!failed) fwrite(json.data, 1, json.length, stdout);
+    emit_free(&json);
+    return failed ? command_fail_memory() : 0;
+}
+
+/* ---- the command --------------------------------------------------------------------------------------- */
+
+static int inspect_plan(const inspect_options *options, const plan *of, base_arena *arena) {
+    return options->json ? emit_plan(of, arena) : print_plan(of, arena);
+}
+
+static int inspect_main(const command *self, int count, char **arguments) {
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    inspect_options options = {0};
+    command_list operands;
+    int status = command_parse(self, count, arguments, &options, &operands, &arena);
+    if (!status && command_is_plan(operands.items[0]) && !options.dims.count) {
+        /* The plan of any machine can be looked at. */
+        base_report report = {0};
+        file_bytes file;
+        plan opened;
+        if (file_read(operands.items[0], &file, &report) != BASE_OK) {
+            status = command_fail_report(&report);
+        } else {
+            if (plan_open(file.data, file.size, operands.items[0], false, NULL, NULL, &opened, &report) ==
+                BASE_OK) {
+                status = inspect_plan(&options, &opened, &arena);
+                plan_close(&opened);
+            } else {
+                status = command_fail_report(&report);
+            }
+            file_release(&file);
+        }
+    } else if (!status) {
+        command_model model;
+        command_progress progress;
+        command_progress_begin(&progress, "loading");
+        command_model_request request = {.self = self, .path = operands.items[0], .dims = options.dims};
+        status = command_model_open(&request, &model, &progress);
+        command_progress_end(&progress);
+        if (!status) status = inspect_plan(&options, model.plan, &arena);
+        command_model_close(&model);
+    }
+    base_arena_free(&arena);
+    return status;
+}
+
+const command command_inspect = {
+    .name = "inspect",
+    .usage = "inspect PLAN|MODEL.onnx [options]",
+    .summary = "print what a plan holds: inputs, outputs, memory, operators, loops",
+    .details = "A model is compiled first. Plans of other machines can be inspected too.",
+    .options = inspect_table,
+    .operand_minimum = 1,
+    .operand_maximum = 1,
+    .operand = "a plan or a model",
+    .run = inspect_main,
+};

@@ -1,0 +1,86 @@
+/* main.c: the command `ouro`: finds the command that is asked for and runs it. */
+#include "compiler/command/command.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+static const command *const commands[] = {&command_compile, &command_run,    &command_test, &command_bench,
+                                          &command_inspect, &command_verify, &command_ops,  &command_alloc};
+enum { COMMAND_TABLE_COUNT = sizeof commands / sizeof *commands };
+
+#if defined(__SANITIZE_ADDRESS__)
+/* Graphviz keeps fonts and plugins until the process ends; what is ours must be given back. */
+const char *__lsan_default_suppressions(void);
+const char *__lsan_default_suppressions(void) {
+    return "leak:libgvc\nleak:libgvplugin\nleak:libfontconfig\nleak:libpango\nleak:libglib\nleak:libcairo\n";
+}
+const char *__lsan_default_options(void);
+const char *__lsan_default_options(void) {
+    return "print_suppressions=0";
+}
+#endif
+
+static void print_help(FILE *file) {
+    fprintf(file, "usage: ouro COMMAND ...\n\n"
+                  "An ahead-of-time compiler for ONNX models, with static memory allocation.\n\ncommands:\n");
+    for (size_t i = 0; i < COMMAND_TABLE_COUNT; i++) {
+        fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+    }
+    fprintf(file, "\n'ouro COMMAND --help' tells more; 'ouro --version' prints the version.\n"
+                  "Exit status: 0 done; 1 the model, plan, data or problem is invalid or not supported; 2 "
+                  "wrong usage;\n"
+                  "3 the machine failed (memory, disk).\n");
+}
+
+/* A file opened later must not become stdout because the caller closed it; writing to what stands in its
+ * place fails, and is reported as any failed write. */
+static void keep_standard_files(void) {
+    for (int descriptor = 0; descriptor <= 2; descriptor++) {
+        if (fcntl(descriptor, F_GETFD) == -1 && errno == EBADF) {
+            int opened = open("/dev/null", O_RDONLY);
+            (void)opened;
+        }
+    }
+}
+
+static int run(int count, char **arguments) {
+    if (count < 2) {
+        print_help(stderr);
+        return BASE_USAGE;
+    }
+    const char *name = arguments[1];
+    if (strcmp(name, "--version") == 0 || strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+        if (count > 2) return command_fail_usage(NULL, "unexpected argument '%s'", arguments[2]);
+        if (strcmp(name, "--version") == 0) {
+            char machine[PLAN_MACHINE_TEXT];
+            printf("ouro %s (%s)\n", OURO_VERSION, rt_machine_describe(false, machine, sizeof machine));
+        } else {
+            print_help(stdout);
+        }
+        return 0;
+    }
+    const char *names[COMMAND_TABLE_COUNT + 1] = {0};
+    for (size_t i = 0; i < COMMAND_TABLE_COUNT; i++) {
+        names[i] = commands[i]->name;
+        if (strcmp(name, names[i]) != 0) continue;
+        for (int k = 2; k < count && strcmp(arguments[k], "--") != 0; k++) {
+            if (strcmp(arguments[k], "--help") == 0 || strcmp(arguments[k], "-h") == 0) {
+                command_print_help(commands[i], stdout);
+                return 0;
+            }
+        }
+        return commands[i]->run(commands[i], count - 2, arguments + 2);
+    }
+    const char *nearest = command_nearest(name, names);
+    const char *kind = name[0] == '-' ? "option" : "command";
+    return nearest ? command_fail_usage(NULL, "unknown %s '%s', did you mean '%s'?", kind, name, nearest)
+                   : command_fail_usage(NULL, "unknown %s '%s'", kind, name);
+}
+
+int main(int count, char **arguments) {
+    signal(SIGPIPE, SIG_IGN);
+    keep_standard_files();
+    return command_finish(run(count, arguments));
+}

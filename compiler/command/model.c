@@ -1,0 +1,233 @@
+/* model.c: a plan to run, from a plan file or from a model that is compiled on the spot. */
+#include "compiler/command/command.h"
+#include "runtime/session.h"
+#include <string.h>
+
+bool command_is_plan(const char *path) {
+    char start[8];
+    FILE *file = fopen(path, "rb");
+    if (!file) return false;
+    bool is =
+        fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, PLAN_MAGIC, sizeof start) == 0;
+    fclose(file);
+    return is;
+}
+
+/* ---- inputs by name ------------------------------------------------------------------------------------ */
+
+/* What is known of the inputs while they are read: by index. */
+typedef struct input_names {
+    size_t count;
+    const char **names;
+    op_type *types;
+} input_names;
+
+static int fail_unknown_input(const command_model_request *request, const input_names *known,
+                              const char *name) {
+    char list[1024];
+    size_t used = 0;
+    list[0] = 0;
+    for (size_t i = 0; i < known->count && used < sizeof list; i++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", i ? ", " : "", known->names[i]);
+    }
+    return command_fail(BASE_USAGE, "%s: there is no input '%s', expected one of: %s", request->path, name,
+                        known->count ? list : "(it has none)");
+}
+
+/* A tensor must be what the input is, as far as that is known; other values are looked at when they are bound. */
+static base_status check_input(const char *path, const char *name, const op_type *type,
+                               const import_value *value, base_report *report) {
+    char wanted[256], found[256];
+    op_type expected = *type;
+    const op_tensor *tensor = &value->tensor;
+    expected.layout = OP_LAYOUT_PLAIN;
+    if (type->kind != OP_KIND_TENSOR && value->kind == type->kind) return BASE_OK;
+    bool fits = value->kind == OP_KIND_TENSOR && type->kind == value->kind &&
+                tensor->type.dtype == type->dtype &&
+                (type->shape.rank < 0 || tensor->type.shape.rank == type->shape.rank);
+    for (int32_t d = 0; fits && d < type->shape.rank; d++) {
+        fits = type->shape.dims[d] < 0 || type->shape.dims[d] == tensor->type.shape.dims[d];
+    }
+    if (fits) return BASE_OK;
+    return base_fail(report, BASE_INVALID, "%s: input '%s' is %s, expected %s", path, name,
+                     op_type_print(&tensor->type, found, sizeof found),
+                     op_type_print(&expected, wanted, sizeof wanted));
+}
+
+/* Reads the files of --input. */
+static int read_inputs(const command_model_request *request, const input_names *known, command_model *model) {
+    model->input_count = known->count;
+    model->inputs = BASE_ARRAY(&model->arena, import_value, known->count + 1);
+    if (!model->inputs) return command_fail_memory();
+    for (size_t i = 0; i < request->inputs.count; i++) {
+        const char *name, *file;
+        if (!command_split(request->self, "--input", request->inputs.items[i], &model->arena, &name, &file)) {
+            return BASE_USAGE;
+        }
+        size_t index = 0;
+        while (index < known->count && strcmp(known->names[index], name) != 0) index++;
+        if (index == known->count) return fail_unknown_input(request, known, name);
+        if (command_is_given(&model->inputs[index])) {
+            return command_fail(BASE_USAGE, "--input '%s': this input was given already", name);
+        }
+        base_report report = {0};
+        base_status status =
+            command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
+        if (status == BASE_OK) {
+            status = check_input(file, name, &known->types[index], &model->inputs[index], &report);
+        }
+        if (status != BASE_OK) return command_fail_report(&report);
+    }
+    return 0;
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------- */
+
+static bool reserve_names(input_names *known, size_t count, base_arena *arena) {
+    known->count = count;
+    known->names = BASE_ARRAY(arena, const char *, count + 1);
+    known->types = BASE_ARRAY(arena, op_type, count + 1);
+    return known->names && known->types;
+}
+
+static int open_plan(const command_model_request *request, command_model *model) {
+    if (request->dims.count || request->allocator) {
+        return command_fail_usage(request->self, "%s is a plan: %s is for models (.onnx)", request->path,
+                                  request->dims.count ? "--dim" : "--allocator");
+    }
+    ouro_error error;
+    if (ouro_plan_load(request->path, &model->handle, &error) != OURO_OK) return command_fail_error(&error);
+    model->plan = rt_plan_of(model->handle);
+    input_names known;
+    if (!reserve_names(&known, ouro_plan_input_count(model->handle), &model->arena))
+        return command_fail_memory();
+    for (size_t i = 0; i < known.count; i++) {
+        known.names[i] = model->plan->texts + model->plan->inputs[i].name;
+        plan_tensor_type(model->plan, model->plan->inputs[i].slot, &known.types[i]);
+    }
+    return read_inputs(request, &known, model);
+}
+
+/* What the inputs given say about the model's open dimensions; the rest are 1 where the request says so. */
+static base_status fix_inputs(const command_model_request *request, const command_model *model,
+                              compile_result *compiled, base_report *report) {
+    base_status status = BASE_OK;
+    const ir_graph *main_graph = compiled->module->main;
+    for (uint32_t i = 0; i < model->input_count && status == BASE_OK; i++) {
+        if (!command_is_given(&model->inputs[i]) || model->inputs[i].kind != OP_KIND_TENSOR) continue;
+        status = compile_fix_input(compiled, i, &model->inputs[i].tensor.type.shape, report);
+        if (status == BASE_INVALID && !report->count)
+            base_fail(report, status, "%s: bad shape", request->path);
+    }
+    for (uint32_t i = 0; request->ones && i < model->input_count && status == BASE_OK; i++) {
+        op_shape shape = main_graph->parameters[i]->type.shape;
+        if (shape.rank < 0) continue;
+        for (int32_t d = 0; d < shape.rank; d++) {
+            if (shape.dims[d] < 0) shape.dims[d] = 1;
+        }
+        status = compile_fix_input(compiled, i, &shape, report);
+    }
+    return status;
+}
+
+static int open_onnx(const command_model_request *request, command_model *model, command_progress *progress) {
+    const ouro_dim *dims;
+    int status = command_dims(request->self, &request->dims, &model->arena, &dims);
+    if (status) return status;
+    ouro_compile_options options = {.model_path = request->path,
+                                    .dims = dims,
+                                    .dim_count = request->dims.count,
+                                    .allocator = request->allocator,
+                                    .threads = request->threads};
+    compile_result compiled;
+    base_report report = {0};
+    command_progress_say(progress, "importing %s", request->path);
+    bool imported = compile_import(&options, &compiled, &report) == BASE_OK;
+    input_names known = {0};
+    if (imported) {
+        const ir_graph *main_graph = compiled.module->main;
+        if (!reserve_names(&known, main_graph->parameter_count, &model->arena)) {
+            compile_result_free(&compiled);
+            return command_fail_memory();
+        }
+        for (size_t i = 0; i < known.count; i++) {
+            known.names[i] = main_graph->parameters[i]->name;
+            known.types[i] = main_graph->parameters[i]->type;
+        }
+        status = read_inputs(request, &known, model);
+        if (status) {
+            compile_result_free(&compiled);
+            return status;
+        }
+    }
+    command_progress_say(progress, "compiling %s", request->path);
+    if (imported && fix_inputs(request, model, &compiled, &report) == BASE_OK &&
+        compile_finish(&options, &compiled, &report) == BASE_OK) {
+        model->handle = rt_plan_new(&compiled.plan);
+        compiled.plan = (plan){0};
+        if (!model->handle) base_fail_memory(&report);
+    }
+    compile_result_free(&compiled);
+    if (report.status != BASE_OK) return command_fail_report(&report);
+    model->plan = rt_plan_of(model->handle);
+    return 0;
+}
+
+int command_model_open(const command_model_request *request, command_model *model,
+                       command_progress *progress) {
+    *model = (command_model){.path = request->path};
+    base_arena_init(&model->arena, NULL);
+    double start = command_seconds();
+    int status =
+        command_is_plan(request->path) ? open_plan(request, model) : open_onnx(request, model, progress);
+    model->load_seconds = command_seconds() - start;
+    return status;
+}
+
+void command_model_close(command_model *model) {
+    ouro_plan_free(model->handle);
+    base_arena_free(&model->arena);
+    *model = (command_model){0};
+}
+
+int command_model_fill(command_model *model, uint64_t seed) {
+    for (size_t i = 0; i < model->input_count; i++) {
+        op_tensor *tensor = &model->inputs[i].tensor;
+        if (command_is_given(&model->inputs[i])) continue;
+        const char *name = model->plan->texts + model->plan->inputs[i].name;
+        plan_tensor_type(model->plan, model->plan->inputs[i].slot, &tensor->type);
+        base_report report = {0};
+        if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.shape.rank < 0) {
+            return command_fail(BASE_INVALID, "%s: input '%s' cannot be made up: %s", model->path, name,
+                                tensor->type.kind == OP_KIND_TENSOR ? "its rank is not known"
+                                                                    : "it is no tensor");
+        }
+        for (int32_t d = 0; d < tensor->type.shape.rank; d++) {
+            if (tensor->type.shape.dims[d] < 0) tensor->type.shape.dims[d] = 1;
+        }
+        base_report_context(&report, "%s", model->path);
+        if (command_fill_random(tensor, name, seed, &model->arena, &report) != BASE_OK) {
+            return command_fail_report(&report);
+        }
+    }
+    return 0;
+}
+
+bool command_is_given(const import_value *input) {
+    return input->kind != OP_KIND_TENSOR || input->tensor.type.dtype != OP_NONE;
+}
+
+int command_model_bind(const command_model *model, ouro_session *session) {
+    for (size_t i = 0; i < model->input_count; i++) {
+        base_arena arena;
+        ouro_value value;
+        ouro_error error;
+        base_arena_init(&arena, NULL);
+        bool made = command_value_of(&model->inputs[i], &arena, &value);
+        ouro_status status = made ? ouro_session_bind_value(session, i, &value, &error) : OURO_MACHINE;
+        base_arena_free(&arena);
+        if (!made) return command_fail_memory();
+        if (status != OURO_OK) return command_fail((int)status, "%s: %s", model->path, error.message);
+    }
+    return 0;
+}

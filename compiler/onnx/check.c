@@ -1,0 +1,150 @@
+/* check.c: what must hold of a model as a whole, before anything is made of it: every operator is
+ * known, functions do not call themselves, and inlining them does not blow up. All unknown operators are
+ * reported, each once, so that a user sees at one go what is missing. */
+#include "compiler/onnx/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct checker {
+    import_state *importer;
+    base_arena *arena;
+    base_map reported;  /* "domain\nname\nversion" of unknown operators */
+    base_status status; /* of what was reported and did not end the check */
+    unsigned depth;     /* of this walk, which is recursive */
+} checker;
+
+/* What a list of nodes amounts to. */
+typedef struct extent {
+    uint64_t weight;
+    unsigned height;
+} extent;
+
+static base_status check_nodes(checker *c, size_t count, Onnx__NodeProto **nodes, const import_opsets *opsets,
+                               const char *path, extent *total);
+
+/* A node counts one, one more for each attribute, and one for every 64 bytes of names: these are copied
+ * wherever it is inlined. */
+static uint64_t node_weight(const Onnx__NodeProto *node) {
+    size_t bytes = node->name ? strlen(node->name) : 0;
+    for (size_t i = 0; i < node->n_input; i++) bytes += strlen(node->input[i]);
+    for (size_t i = 0; i < node->n_output; i++) bytes += strlen(node->output[i]);
+    return 1 + node->n_attribute + bytes / 64;
+}
+
+static void extent_add(extent *total, extent part, unsigned levels) {
+    total->weight += part.weight;
+    if (total->weight > IMPORT_WEIGHT) total->weight = IMPORT_WEIGHT + 1;
+    if (total->height < part.height + levels) total->height = part.height + levels;
+}
+
+static base_status check_function(checker *c, import_function *function, extent *result) {
+    const char *name = function->proto->name ? function->proto->name : "";
+    if (function->state == IMPORT_OPEN) {
+        return base_fail(c->importer->report, BASE_INVALID, "function " IMPORT_NAME " calls itself", name);
+    }
+    if (function->state == IMPORT_UNSEEN) {
+        function->state = IMPORT_OPEN;
+        import_opsets opsets = {function->proto->n_opset_import, function->proto->opset_import};
+        extent body = {0};
+        char path[160];
+        snprintf(path, sizeof path, "function %.120s", name);
+        base_status status =
+            check_nodes(c, function->proto->n_node, function->proto->node, &opsets, path, &body);
+        if (status != BASE_OK) return status;
+        function->weight = body.weight;
+        function->height = body.height;
+        function->state = IMPORT_DONE;
+    }
+    *result = (extent){function->weight, function->height};
+    return BASE_OK;
+}
+
+/* An operator that no row has: reported the first time. */
+static base_status report_unknown(checker *c, const char *domain, const char *name, int64_t version) {
+    base_report *report = c->importer->report;
+    char *key = base_arena_format(c->arena, "%s\n%s\n%lld", domain, name, (long long)version);
+    if (!key) return base_fail_memory(report);
+    if (base_map_get(&c->reported, key)) return BASE_OK;
+    if (!base_map_put(&c->reported, key, key)) return base_fail_memory(report);
+    if (version == 0) {
+        c->status = base_fail(
+            report, BASE_INVALID,
+            "operator %.80s of domain \"%.80s\", whose version the model's opset_import lacks", name, domain);
+        return BASE_OK;
+    }
+    c->status = base_fail_unsupported(
+        report, "operator %.80s of domain \"%.80s\" opset %lld is not supported; ouro ops lists what is",
+        name, domain, (long long)version);
+    return BASE_OK;
+}
+
+static base_status check_graphs_of(checker *c, const Onnx__NodeProto *node, const import_opsets *opsets,
+                                   const char *path, extent *total) {
+    for (size_t i = 0; i < node->n_attribute; i++) {
+        const Onnx__AttributeProto *attribute = node->attribute[i];
+        size_t count = attribute->n_graphs + (attribute->g != NULL);
+        for (size_t k = 0; k < count; k++) {
+            const Onnx__GraphProto *graph = k < attribute->n_graphs ? attribute->graphs[k] : attribute->g;
+            const char *name = attribute->name ? attribute->name : "";
+            char *inner = base_arena_format(c->arena, "%s/%.*s/%.*s", path, IMPORT_LABEL, import_label(node),
+                                            IMPORT_LABEL, name);
+            if (!inner) return base_fail_memory(c->importer->report);
+            extent part = {.weight = graph->n_input + graph->n_initializer};
+            base_status status = check_nodes(c, graph->n_node, graph->node, opsets, inner, &part);
+            if (status != BASE_OK) return status;
+            extent_add(total, part, 1);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status check_node(checker *c, const Onnx__NodeProto *node, const import_opsets *opsets,
+                              const char *path, extent *total) {
+    const char *domain = import_domain(node->domain), *name = node->op_type ? node->op_type : "";
+    extent own = {node_weight(node), 0};
+    base_status status = BASE_OK;
+    import_context(c->importer, path, node);
+    if (!*name) return base_fail(c->importer->report, BASE_INVALID, "has no operator (op_type)");
+    import_function *function = import_function_find(c->importer, domain, name);
+    if (function) {
+        status = check_function(c, function, &own);
+        own.height++;
+    } else {
+        int64_t version = import_opset(opsets, domain);
+        import_row row;
+        if (!import_row_find(domain, name, version, &row)) status = report_unknown(c, domain, name, version);
+    }
+    if (status != BASE_OK) return status;
+    extent_add(total, own, 0);
+    return check_graphs_of(c, node, opsets, path, total);
+}
+
+static base_status check_nodes(checker *c, size_t count, Onnx__NodeProto **nodes, const import_opsets *opsets,
+                               const char *path, extent *total) {
+    base_status status = BASE_OK;
+    /* The depth of this walk bounds the stack; the height adds what was walked before. */
+    bool deep = ++c->depth > IMPORT_NESTING;
+    for (size_t i = 0; i < count && status == BASE_OK && !deep; i++) {
+        status = check_node(c, nodes[i], opsets, path, total);
+    }
+    c->depth--;
+    if (status != BASE_OK || (!deep && total->height <= IMPORT_NESTING)) return status;
+    import_context(c->importer, path, NULL);
+    return base_fail(c->importer->report, BASE_INVALID,
+                     "graphs and function calls are nested more than %d deep", IMPORT_NESTING);
+}
+
+base_status import_check(import_state *importer) {
+    checker c = {.importer = importer, .arena = &importer->arena, .reported.arena = &importer->arena};
+    const Onnx__GraphProto *graph = importer->model->graph;
+    extent total = {0};
+    base_status status = check_nodes(&c, graph->n_node, graph->node, &importer->opsets, "main", &total);
+    if (status != BASE_OK) return status;
+    import_context(importer, NULL, NULL);
+    if (total.weight > IMPORT_WEIGHT) {
+        return base_fail(importer->report, BASE_INVALID, "more than %d nodes once its functions are inlined",
+                         IMPORT_WEIGHT);
+    }
+    return c.status;
+}

@@ -1,0 +1,402 @@
+/* compose.c: operators that are said in terms of others, as their definitions do: they need no
+ * kernel, and what they are made of is fused, folded and made in place like everything else.
+ *
+ * Functions that return values return NULL when memory runs out, and give NULL for NULL, so that expressions
+ * nest.
+ */
+#include "compiler/onnx/internal.h"
+
+#include <math.h>
+#include <string.h>
+
+static const op_attributes NONE = {0};
+
+/* ---- expressions --------------------------------------------------------------------------------------- */
+
+static ir_value *unary(const import_node *n, op_code code, ir_value *x) {
+    return x ? import_make(n, code, NONE, 1, &x) : NULL;
+}
+
+static ir_value *binary(const import_node *n, op_code code, ir_value *x, ir_value *y) {
+    ir_value *inputs[] = {x, y};
+    return x && y ? import_make(n, code, NONE, 2, inputs) : NULL;
+}
+
+static ir_value *select(const import_node *n, ir_value *condition, ir_value *x, ir_value *y) {
+    ir_value *inputs[] = {condition, x, y};
+    return condition && x && y ? import_make(n, OP_WHERE, NONE, 3, inputs) : NULL;
+}
+
+static ir_value *with_integer(const import_node *n, op_code code, const char *name, int64_t value,
+                              uint32_t count, ir_value *const *inputs) {
+    op_attributes attributes = NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (!inputs[i]) return NULL;
+    if (!import_attributes_add_integer(n, &attributes, name, value)) return NULL;
+    return import_make(n, code, attributes, count, inputs);
+}
+
+/* A number of the same dtype as `like`. */
+static ir_value *number(const import_node *n, const ir_value *like, double value) {
+    return like ? import_constant_real(n, import_dtype_of(like), value) : NULL;
+}
+
+static ir_value *cast(const import_node *n, ir_value *x, op_dtype dtype) {
+    return x && import_dtype_of(x) != dtype ? with_integer(n, OP_CAST, "to", dtype, 1, &x) : x;
+}
+
+/* Over these axes; over all where there are none. */
+static ir_value *reduce(const import_node *n, op_code code, ir_value *x, size_t count, const int64_t *axes,
+                        bool keep) {
+    ir_value *inputs[] = {x, count ? import_constant_integers(n, count, axes) : NULL};
+    if (!x || (count && !inputs[1])) return NULL;
+    return with_integer(n, code, "keepdims", keep, count ? 2 : 1, inputs);
+}
+
+static ir_value *reshaped(const import_node *n, op_code code, ir_value *x, int64_t axis) {
+    return binary(n, code, x, import_constant_integers(n, 1, &axis));
+}
+
+/* The node's only output. */
+static base_status finish(import_node *n, ir_value *y) {
+    return y ? import_define(n, 0, y) : import_memory(n);
+}
+
+/* The dtype must be known where numbers of it are made. */
+static base_status need_dtype(const import_node *n, const ir_value *x) {
+    if (import_dtype_of(x) != OP_NONE) return BASE_OK;
+    return base_fail_unsupported(n->importer->report, "needs an input whose type is known");
+}
+
+/* ---- reductions ---------------------------------------------------------------------------------------- */
+
+base_status import_convert_reduce_composed(import_node *n) {
+    const char *name = n->proto->op_type;
+    size_t count;
+    const int64_t *axes = import_integers(n, "axes", &count);
+    bool keep = import_integer(n, "keepdims", 1) != 0;
+    ir_value *x = n->inputs[0];
+    if (strcmp(name, "ReduceL1") == 0)
+        return finish(n, reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), count, axes, keep));
+    if (strcmp(name, "ReduceSumSquare") == 0)
+        return finish(n, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+    /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
+    const op_dtype dtype = import_dtype_of(x);
+    const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
+                      dtype == OP_BFLOAT16;
+    if (!real) x = cast(n, x, OP_DOUBLE);
+    if (strcmp(name, "ReduceLogSum") == 0) {
+        ir_value *sum = unary(n, OP_LOG, reduce(n, OP_REDUCE_SUM, x, count, axes, keep));
+        return finish(n, real ? sum : cast(n, sum, dtype));
+    }
+    if (strcmp(name, "ReduceLogSumExp") == 0) {
+        /* Less the largest, so that nothing overflows; but not less infinity. */
+        ir_value *largest = reduce(n, OP_REDUCE_MAX, x, count, axes, true);
+        largest = select(n, binary(n, OP_EQUAL, unary(n, OP_ABS, largest), number(n, x, INFINITY)),
+                         number(n, x, 0), largest);
+        ir_value *sum =
+            reduce(n, OP_REDUCE_SUM, unary(n, OP_EXP, binary(n, OP_SUB, x, largest)), count, axes, keep);
+        ir_value *back = largest;
+        if (!keep && count) back = binary(n, OP_SQUEEZE, back, import_constant_integers(n, count, axes));
+        else if (!keep) back = unary(n, OP_SQUEEZE, back);
+        sum = binary(n, OP_ADD, unary(n, OP_LOG, sum), back);
+        return finish(n, real ? sum : cast(n, sum, dtype));
+    }
+    ir_value *root = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+    return finish(n, real ? root : cast(n, root, dtype));
+}
+
+/* ---- elementwise --------------------------------------------------------------------------------------- */
+
+base_status import_convert_cast_like(import_node *n) {
+    op_dtype dtype = import_dtype_of(n->inputs[1]);
+    base_status status = need_dtype(n, n->inputs[1]);
+    if (status != BASE_OK) return status;
+    ir_value *x = n->inputs[0];
+    return finish(n, import_dtype_of(x) == dtype ? unary(n, OP_IDENTITY, x) : cast(n, x, dtype));
+}
+
+base_status import_convert_shrink(import_node *n) {
+    ir_value *x = n->inputs[0];
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
+    double limit = (double)import_real(n, "lambd", 0.5f), bias = (double)import_real(n, "bias", 0);
+    ir_value *below = binary(n, OP_LESS, x, number(n, x, -limit)),
+             *above = binary(n, OP_GREATER, x, number(n, x, limit));
+    ir_value *high = select(n, above, binary(n, OP_SUB, x, number(n, x, bias)), number(n, x, 0));
+    return finish(n, select(n, below, binary(n, OP_ADD, x, number(n, x, bias)), high));
+}
+
+/* ---- normalisations ------------------------------------------------------------------------------------ */
+
+/* x less its mean, and the mean of the squares of that; the mean itself where wanted. */
+static void centre(const import_node *n, ir_value *x, size_t count, const int64_t *axes, ir_value **centred,
+                   ir_value **variance, ir_value **mean) {
+    ir_value *average = reduce(n, OP_REDUCE_MEAN, x, count, axes, true);
+    *centred = binary(n, OP_SUB, x, average);
+    *variance = reduce(n, OP_REDUCE_MEAN, binary(n, OP_MUL, *centred, *centred), count, axes, true);
+    if (mean) *mean = average;
+}
+
+base_status import_convert_mean_variance(import_node *n) {
+    static const int64_t usual[] = {0, 2, 3};
+    size_t count;
+    const int64_t *axes = import_integers(n, "axes", &count);
+    ir_value *x = n->inputs[0], *centred, *variance;
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
+    centre(n, x, axes ? count : 3, axes ? axes : usual, &centred, &variance, NULL);
+    ir_value *deviation = binary(n, OP_ADD, unary(n, OP_SQRT, variance), number(n, x, 1e-9));
+    return finish(n, binary(n, OP_DIV, centred, deviation));
+}
+
+base_status import_convert_lp_normalization(import_node *n) {
+    int64_t axis = import_integer(n, "axis", -1), p = import_integer(n, "p", 2);
+    ir_value *x = n->inputs[0], *sum;
+    if (p != 1 && p != 2)
+        return base_fail(n->importer->report, BASE_INVALID, "attribute \"p\" is %lld, expected 1 or 2",
+                         (long long)p);
+    if (p == 1) sum = reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), 1, &axis, true);
+    else sum = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), 1, &axis, true));
+    return finish(n, binary(n, OP_DIV, x, sum));
+}
+
+base_status import_convert_instance_normalization(import_node *n) {
+    ir_value *x = n->inputs[0], *centred, *variance, *parameters[2];
+    int32_t rank = import_rank_of(x);
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
+    if (rank < 3)
+        return base_fail_unsupported(n->importer->report, "needs an input of known rank, at least 3");
+    int64_t axes[OP_MAX_RANK];
+    for (int32_t i = 0; i < rank - 2; i++) axes[i] = 2 + i;
+    /* Scale and bias are one number a channel. */
+    int64_t behind[OP_MAX_RANK];
+    for (int32_t k = 0; k < rank - 2; k++) behind[k] = 1 + k;
+    for (uint32_t i = 0; i < 2; i++) {
+        parameters[i] =
+            binary(n, OP_UNSQUEEZE, n->inputs[1 + i], import_constant_integers(n, (size_t)rank - 2, behind));
+    }
+    centre(n, x, (size_t)rank - 2, axes, &centred, &variance, NULL);
+    double epsilon = (double)import_real(n, "epsilon", 1e-5f);
+    ir_value *deviation = unary(n, OP_SQRT, binary(n, OP_ADD, variance, number(n, x, epsilon)));
+    ir_value *scaled = binary(n, OP_MUL, binary(n, OP_DIV, centred, deviation), parameters[0]);
+    return finish(n, binary(n, OP_ADD, scaled, parameters[1]));
+}
+
+base_status import_convert_layer_normalization(import_node *n) {
+    ir_value *x = n->inputs[0], *centred, *variance, *mean;
+    int64_t axis = import_integer(n, "axis", -1), axes[OP_MAX_RANK];
+    int32_t rank = import_rank_of(x), first;
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
+    if (rank < 0) return base_fail_unsupported(n->importer->report, "needs an input of known rank");
+    if (!op_axis(axis, rank, &first)) {
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "attribute \"axis\" is %lld, expected a number in [%d, %d)", (long long)axis, -rank,
+                         rank);
+    }
+    for (int32_t i = first; i < rank; i++) axes[i - first] = i;
+    /* The statistics are taken in float, whatever the type. */
+    op_dtype dtype = import_dtype_of(x), stash = dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT;
+    ir_value *wide = cast(n, x, stash);
+    centre(n, wide, (size_t)(rank - first), axes, &centred, &variance, &mean);
+    double epsilon = (double)import_real(n, "epsilon", 1e-5f);
+    ir_value *deviation = unary(n, OP_SQRT, binary(n, OP_ADD, variance, number(n, wide, epsilon)));
+    ir_value *inverse = unary(n, OP_RECIPROCAL, deviation);
+    ir_value *y = cast(n, binary(n, OP_MUL, centred, inverse), dtype);
+    y = binary(n, OP_MUL, y, n->inputs[1]);
+    if (n->input_count > 2 && n->inputs[2]) y = binary(n, OP_ADD, y, n->inputs[2]);
+    status = finish(n, y);
+    if (status == BASE_OK && n->output_count > 1 && import_output_named(n, 1))
+        status = mean ? import_define(n, 1, mean) : import_memory(n);
+    if (status == BASE_OK && n->output_count > 2 && import_output_named(n, 2))
+        status = inverse ? import_define(n, 2, inverse) : import_memory(n);
+    return status;
+}
+
+/* ---- one of several ------------------------------------------------------------------------------------ */
+
+/* 1 for the largest along the axis (the first of equal ones), 0 for the others. */
+static ir_value *hardmax(const import_node *n, ir_value *x, int64_t axis) {
+    op_attributes attributes = NONE;
+    if (!x || !import_attributes_add_integer(n, &attributes, "axis", axis) ||
+        !import_attributes_add_integer(n, &attributes, "keepdims", 0))
+        return NULL;
+    ir_value *largest = import_make(n, OP_ARG_MAX, attributes, 1, &x);
+    ir_value *place = import_constant_integers(n, 1, &axis);
+    ir_value *extents = unary(n, OP_SHAPE, x);
+    ir_value *depth = binary(n, OP_GATHER, extents, place);
+    ir_value *pair[] = {number(n, x, 0), number(n, x, 1)};
+    for (int i = 0; i < 2; i++) pair[i] = reshaped(n, OP_UNSQUEEZE, pair[i], 0);
+    ir_value *values = with_integer(n, OP_CONCAT, "axis", 0, 2, pair);
+    ir_value *inputs[] = {largest, depth, values};
+    return with_integer(n, OP_ONE_HOT, "axis", axis, 3, inputs);
+}
+
+base_status import_convert_hardmax(import_node *n) {
+    base_status status = need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    return finish(n, hardmax(n, n->inputs[0], import_integer(n, "axis", -1)));
+}
+
+/* Before opset 13: of a matrix, whose columns are all dimensions from `axis` on. */
+base_status import_convert_hardmax_flat(import_node *n) {
+    ir_value *x = n->inputs[0];
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
+    ir_value *flat = with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
+    ir_value *inputs[] = {hardmax(n, flat, 1), unary(n, OP_SHAPE, x)};
+    return finish(n, with_integer(n, OP_RESHAPE, "allowzero", 1, 2, inputs));
+}
+
+/* ---- losses -------------------------------------------------------------------------------------------- */
+
+/* The negative log likelihoods of the targets among log probabilities [N, C, ...], weighted and reduced. */
+static ir_value *likelihood_loss(import_node *n, ir_value *x, ir_value *target, ir_value *weight) {
+    const Onnx__AttributeProto *reduction = import_attribute(n, "reduction");
+    const char *how = reduction ? (const char *)reduction->s.data : "mean";
+    size_t length = reduction ? reduction->s.len : 4;
+    bool ignores = import_attribute(n, "ignore_index") != NULL,
+         mean = length == 4 && memcmp(how, "mean", 4) == 0;
+    bool none = length == 4 && memcmp(how, "none", 4) == 0;
+    ir_value *ignored = NULL, *weights = NULL;
+    if (ignores) {
+        ignored =
+            binary(n, OP_EQUAL, target, number(n, target, (double)import_integer(n, "ignore_index", 0)));
+        target = select(n, ignored, number(n, target, 0), target);
+    }
+    ir_value *pair[] = {x, reshaped(n, OP_UNSQUEEZE, target, 1)};
+    ir_value *picked = with_integer(n, OP_GATHER_ELEMENTS, "axis", 1, 2, pair);
+    ir_value *loss = unary(n, OP_NEG, reshaped(n, OP_SQUEEZE, picked, 1));
+    if (weight) weights = binary(n, OP_GATHER, weight, target);
+    if (ignores) weights = select(n, ignored, number(n, x, 0), weight ? weights : number(n, x, 1));
+    if (weights) loss = binary(n, OP_MUL, loss, weights);
+    else if (weight || ignores) return NULL;
+    if (none) return loss;
+    if (!mean) return reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false);
+    if (!weights) return reduce(n, OP_REDUCE_MEAN, loss, 0, NULL, false);
+    return binary(n, OP_DIV, reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false),
+                  reduce(n, OP_REDUCE_SUM, weights, 0, NULL, false));
+}
+
+static base_status check_loss(const import_node *n) {
+    base_status status = need_dtype(n, n->inputs[0]);
+    return status == BASE_OK ? need_dtype(n, n->inputs[1]) : status;
+}
+
+base_status import_convert_likelihood_loss(import_node *n) {
+    base_status status = check_loss(n);
+    if (status != BASE_OK) return status;
+    return finish(n,
+                  likelihood_loss(n, n->inputs[0], n->inputs[1], n->input_count > 2 ? n->inputs[2] : NULL));
+}
+
+base_status import_convert_cross_entropy_loss(import_node *n) {
+    base_status status = check_loss(n);
+    if (status != BASE_OK) return status;
+    ir_value *logarithms = with_integer(n, OP_LOG_SOFTMAX, "axis", 1, 1, n->inputs);
+    status = finish(
+        n, logarithms ? likelihood_loss(n, logarithms, n->inputs[1], n->input_count > 2 ? n->inputs[2] : NULL)
+                      : NULL);
+    if (status == BASE_OK && n->output_count > 1 && import_output_named(n, 1))
+        status = import_define(n, 1, logarithms);
+    return status;
+}
+
+/* ---- windows ------------------------------------------------------------------------------------------- */
+
+/* a0 - a1 cos(2 pi i / size) + a2 cos(4 pi i / size), where a window that is not periodic has size - 1. */
+base_status import_convert_window(import_node *n) {
+    const char *name = n->proto->op_type;
+    double a0 = 0.5, a1 = 0.5, a2 = 0;
+    const double turn = 6.283185307179586476925286766559;
+    if (strcmp(name, "HammingWindow") == 0) {
+        a0 = 25.0 / 46;
+        a1 = 21.0 / 46;
+    } else if (strcmp(name, "BlackmanWindow") == 0) {
+        a0 = 0.42;
+        a2 = 0.08;
+    }
+    ir_value *size = cast(n, n->inputs[0], OP_INT64);
+    ir_value *range[] = {import_constant_integer(n, 0), size, import_constant_integer(n, 1)};
+    if (!range[0] || !range[1] || !range[2]) return import_memory(n);
+    ir_value *steps = cast(n, import_make(n, OP_RANGE, NONE, 3, range), OP_DOUBLE),
+             *extent = cast(n, size, OP_DOUBLE);
+    if (!steps || !extent) return import_memory(n);
+    if (import_integer(n, "periodic", 1) == 0) extent = binary(n, OP_SUB, extent, number(n, extent, 1));
+    ir_value *angle = binary(n, OP_DIV, binary(n, OP_MUL, steps, number(n, steps, turn)), extent);
+    ir_value *y = binary(n, OP_SUB, number(n, angle, a0),
+                         binary(n, OP_MUL, unary(n, OP_COS, angle), number(n, angle, a1)));
+    if (a2 != 0) {
+        ir_value *twice = unary(n, OP_COS, binary(n, OP_MUL, angle, number(n, angle, 2)));
+        y = binary(n, OP_ADD, y, binary(n, OP_MUL, twice, number(n, angle, a2)));
+    }
+    int64_t dtype = import_integer(n, "output_datatype", OP_FLOAT);
+    return finish(n, y && dtype != OP_DOUBLE ? with_integer(n, OP_CAST, "to", dtype, 1, &y) : y);
+}
+
+/* ---- older and composed forms of what reads images ------------------------------------------------------ */
+
+/* Upsample and Resize-10: positions are divided by the scale and rounded down. */
+base_status import_convert_resize(import_node *n) {
+    const Onnx__AttributeProto *mode = import_attribute(n, "mode"), *scales = import_attribute(n, "scales");
+    bool linear = mode && mode->s.len >= 6 && memcmp(mode->s.data + mode->s.len - 6, "linear", 6) == 0;
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {n->inputs[0], NULL,
+                          scales ? import_constant_reals(n, scales->n_floats, scales->floats) : n->inputs[1]};
+    if (!inputs[2] || !import_attributes_add_text(n, &attributes, "mode", linear ? "linear" : "nearest") ||
+        !import_attributes_add_text(n, &attributes, "coordinate_transformation_mode", "asymmetric") ||
+        !import_attributes_add_text(n, &attributes, "nearest_mode", "floor"))
+        return import_memory(n);
+    return import_finish(n, OP_RESIZE, attributes, 3, inputs);
+}
+
+base_status import_convert_roi_align(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    if (status != BASE_OK) return status;
+    if (!import_attributes_add_text(n, &attributes, "coordinate_transformation_mode", "output_half_pixel"))
+        return import_memory(n);
+    return import_finish(n, n->code, attributes, 3, n->inputs);
+}
+
+static ir_value *power(const import_node *n, ir_value *x, double exponent) {
+    return exponent == 1 ? x : binary(n, OP_POW, x, number(n, x, exponent));
+}
+
+/* Averages of powers, padding included, times the size of the window; then the root. */
+base_status import_convert_lp_pool(import_node *n) {
+    size_t count;
+    const int64_t *kernel = import_integers(n, "kernel_shape", &count);
+    int64_t p = import_integer(n, "p", 2);
+    double size = 1;
+    ir_value *x = n->inputs[0];
+    op_attributes attributes;
+    base_status status = need_dtype(n, x);
+    if (status == BASE_OK && (!count || p < 1))
+        status = base_fail(n->importer->report, BASE_INVALID, "kernel_shape is absent, or p is %lld",
+                           (long long)p);
+    if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
+    if (status != BASE_OK) return status;
+    for (size_t i = 0; i < count; i++) size *= (double)kernel[i];
+    if (!import_attributes_add_integer(n, &attributes, "count_include_pad", 1)) return import_memory(n);
+    ir_value *powers = power(n, unary(n, OP_ABS, x), (double)p);
+    ir_value *mean = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
+    ir_value *sum = binary(n, OP_MUL, mean, number(n, x, size));
+    return finish(n, power(n, sum, 1 / (double)p));
+}
+
+base_status import_convert_global_lp_pool(import_node *n) {
+    int64_t p = import_integer(n, "p", 2), axes[OP_MAX_RANK];
+    int32_t rank = import_rank_of(n->inputs[0]);
+    base_status status = need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    if (rank < 3 || p < 1)
+        return base_fail_unsupported(n->importer->report,
+                                     "needs an input of known rank, at least 3, and p above 0");
+    for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
+    ir_value *sum = reduce(n, OP_REDUCE_SUM, power(n, unary(n, OP_ABS, n->inputs[0]), (double)p),
+                           (size_t)rank - 2, axes, true);
+    return finish(n, power(n, sum, 1 / (double)p));
+}

@@ -1,0 +1,40 @@
+/* import.h: ONNX files into the house: models into the IR, data files into values. The only files that know
+ * protobuf are those that implement this header.
+ */
+#ifndef OURO_IMPORT_H
+#define OURO_IMPORT_H
+
+#include "compiler/ouro_compiler.h"
+#include "ir/ir.h"
+
+/* ---- models (import*.c) -------------------------------------------------------------------------------- */
+
+/* Reads a model file into a module of its own (freed with ir_module_free), with every operator in its
+ * canonical form. Symbolic dimensions named in `dims` get their extents; a name that the model lacks is an
+ * error that lists those that it has. `allocator` NULL: the heap. On failure *module is NULL. What is valid
+ * but not supported marks the report (base_fail_unsupported). */
+base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count,
+                         const base_allocator *allocator, ir_module **module, base_report *report);
+
+/* ---- data files (compiler/onnx/value.c) ----------------------------------------------------------------------- */
+
+/* What a TensorProto, SequenceProto or OptionalProto holds. */
+typedef struct import_value {
+    op_kind kind;                  /* OP_KIND_TENSOR, OP_KIND_SEQUENCE or OP_KIND_OPTIONAL */
+    op_tensor tensor;              /* OP_KIND_TENSOR: plain, data aligned to 64 bytes */
+    struct import_value *elements; /* of a sequence; the one value of an optional */
+    size_t count;                  /* of them; 0: the optional is empty */
+} import_value;
+
+/* Reads a .pb file. The file does not say which message it holds: `expected` (the type of the model's input
+ * or output) does; NULL means a tensor. Everything lives in `arena`; `path` is in every message. BASE_INVALID
+ * for a malformed file. */
+base_status import_value_read(const char *path, const op_type *expected, base_arena *arena,
+                              import_value *value, base_report *report);
+
+/* Operators that have no kernel because they are said in terms of others when a model is read: "ReduceL1", ... by
+ * index; NULL behind the last. *since is the first version that is read, *domain the operator's. Thread-safe.
+ * (compiler/onnx/convert/convert.c) */
+const char *import_composed_operator(size_t index, const char **domain, int *since);
+
+#endif

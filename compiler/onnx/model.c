@@ -1,0 +1,410 @@
+/* model.c: a model file into a module: the steps of an import, and what concerns the model as a whole:
+ * opsets, functions, interface values, symbolic dimensions. See compiler/onnx/internal.h for the other files. */
+#include "compiler/onnx/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A symbolic dimension that the model names. */
+typedef struct import_symbol {
+    int64_t dim; /* its extent where it is bound, else its symbol */
+} import_symbol;
+
+/* ---- names --------------------------------------------------------------------------------------------- */
+
+const char *import_domain(const char *domain) {
+    return domain && strcmp(domain, "ai.onnx") != 0 ? domain : "";
+}
+
+int64_t import_opset(const import_opsets *opsets, const char *domain) {
+    for (size_t i = 0; i < opsets->count; i++) {
+        if (strcmp(import_domain(opsets->items[i]->domain), domain) == 0) {
+            return opsets->items[i]->version > 0 ? opsets->items[i]->version : 0;
+        }
+    }
+    return 0;
+}
+
+const char *import_label(const Onnx__NodeProto *node) {
+    if (node->name && node->name[0]) return node->name;
+    for (size_t i = 0; i < node->n_output; i++) {
+        if (node->output[i][0]) return node->output[i];
+    }
+    return "";
+}
+
+void import_context(const import_state *importer, const char *path, const Onnx__NodeProto *node) {
+    if (!path) {
+        base_report_context(importer->report, "%s", importer->path);
+    } else if (!node) {
+        base_report_context(importer->report, "%s: %s", importer->path, path);
+    } else {
+        bool named = node->name && node->name[0];
+        base_report_context(importer->report, "%s: %s: node %s" IMPORT_NAME " (%.80s)", importer->path, path,
+                            named ? "" : "making ", import_label(node), node->op_type ? node->op_type : "?");
+    }
+}
+
+/* ---- functions ----------------------------------------------------------------------------------------- */
+
+static char *function_key(base_arena *arena, const char *domain, const char *name) {
+    return base_arena_format(arena, "%s\n%s", import_domain(domain), name);
+}
+
+import_function *import_function_find(const import_state *importer, const char *domain, const char *name) {
+    char key[512];
+    if (importer->functions.count == 0) return NULL;
+    int length = snprintf(key, sizeof key, "%s\n%s", domain, name);
+    return length > 0 && (size_t)length < sizeof key ? base_map_get(&importer->functions, key) : NULL;
+}
+
+static base_status collect_functions(import_state *importer) {
+    for (size_t i = 0; i < importer->model->n_functions; i++) {
+        const Onnx__FunctionProto *proto = importer->model->functions[i];
+        const char *name = proto->name ? proto->name : "";
+        char *key = function_key(&importer->arena, proto->domain, name);
+        import_function *function = BASE_NEW(&importer->arena, import_function);
+        if (!key || !function) return base_fail_memory(importer->report);
+        if (!*name || strlen(key) >= 512) {
+            return base_fail(importer->report, BASE_INVALID, "function %zu has no name of at most 500 bytes",
+                             i);
+        }
+        if (base_map_get(&importer->functions, key)) {
+            return base_fail(importer->report, BASE_INVALID, "function " IMPORT_NAME " is defined twice",
+                             name);
+        }
+        if (proto->n_opset_import > IMPORT_OPSETS) {
+            return base_fail(importer->report, BASE_INVALID,
+                             "function " IMPORT_NAME ": %zu opsets, at most %d are possible", name,
+                             proto->n_opset_import, IMPORT_OPSETS);
+        }
+        function->proto = proto;
+        if (!base_map_put(&importer->functions, key, function)) return base_fail_memory(importer->report);
+    }
+    return BASE_OK;
+}
+
+/* ---- types and symbolic dimensions --------------------------------------------------------------------- */
+
+/* The dimension that a dim_param means: a number where the caller bound it, otherwise a symbol of the module.
+ */
+static base_status symbol_dim(import_state *importer, const char *name, int64_t *dim) {
+    import_symbol *known = base_map_get(&importer->symbols, name);
+    if (!known) {
+        if (importer->symbols.count >= IMPORT_SYMBOLS) {
+            return base_fail(importer->report, BASE_INVALID, "more than %d symbolic dimensions",
+                             IMPORT_SYMBOLS);
+        }
+        known = BASE_NEW(&importer->arena, import_symbol);
+        if (!known) return base_fail_memory(importer->report);
+        known->dim = OP_DIM_UNKNOWN;
+        for (size_t i = 0; i < importer->dim_count; i++) {
+            if (strcmp(importer->dims[i].name, name) != 0) continue;
+            known->dim = importer->dims[i].extent;
+            importer->dim_used[i] = true;
+        }
+        if (known->dim == OP_DIM_UNKNOWN) known->dim = ir_symbol_named(importer->module, name);
+        if (known->dim == OP_DIM_UNKNOWN || !base_map_put(&importer->symbols, name, known)) {
+            return base_fail_memory(importer->report);
+        }
+    }
+    *dim = known->dim;
+    return BASE_OK;
+}
+
+static base_status read_shape(import_state *importer, const char *name, const Onnx__TensorShapeProto *proto,
+                              bool symbols, op_shape *shape) {
+    shape->rank = -1;
+    if (!proto) return BASE_OK;
+    if (proto->n_dim > OP_MAX_RANK) {
+        return base_fail(importer->report, BASE_INVALID,
+                         "value " IMPORT_NAME ": %zu dimensions, at most %d are supported", name,
+                         proto->n_dim, OP_MAX_RANK);
+    }
+    shape->rank = (int32_t)proto->n_dim;
+    int64_t known = 1;
+    for (size_t i = 0; i < proto->n_dim; i++) {
+        const Onnx__TensorShapeProto__Dimension *dim = proto->dim[i];
+        int64_t *extent = &shape->dims[i];
+        *extent = OP_DIM_UNKNOWN;
+        if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
+            *extent = dim->dim_value;
+            if (*extent < 0) {
+                return base_fail(importer->report, BASE_INVALID,
+                                 "value " IMPORT_NAME ": dimension %zu is %lld", name, i, (long long)*extent);
+            }
+        } else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && symbols &&
+                   dim->dim_param && dim->dim_param[0]) {
+            base_status status = symbol_dim(importer, dim->dim_param, extent);
+            if (status != BASE_OK) return status;
+        }
+        if (*extent > 0 && !base_int64_multiply(known, *extent, &known)) {
+            return base_fail(importer->report, BASE_INVALID,
+                             "value " IMPORT_NAME ": its shape has more elements than can be counted", name);
+        }
+    }
+    return BASE_OK;
+}
+
+base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info, bool symbols,
+                        op_type *type) {
+    const char *name = info->name ? info->name : "";
+    const Onnx__TypeProto *proto = info->type;
+    *type = (op_type){.shape.rank = -1};
+    /* Optional(Sequence(Tensor)) is the deepest type that there is a description for. */
+    for (unsigned level = 0; proto && proto->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE; level++) {
+        op_kind kind = OP_KIND_TENSOR;
+        const Onnx__TypeProto *element = NULL;
+        if (proto->value_case == ONNX__TYPE_PROTO__VALUE_SEQUENCE_TYPE && proto->sequence_type) {
+            kind = OP_KIND_SEQUENCE;
+            element = proto->sequence_type->elem_type;
+        } else if (proto->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE && proto->optional_type) {
+            kind = OP_KIND_OPTIONAL;
+            element = proto->optional_type->elem_type;
+        } else if (proto->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) {
+            return BASE_OK;
+        } else {
+            return base_fail_unsupported(
+                importer->report, "value " IMPORT_NAME ": maps and sparse tensors are not supported", name);
+        }
+        if (level == 0) {
+            type->kind = kind;
+        } else if (level == 1 && type->kind == OP_KIND_OPTIONAL && kind == OP_KIND_SEQUENCE) {
+            type->element = kind;
+        } else {
+            return base_fail_unsupported(
+                importer->report, "value " IMPORT_NAME ": types within types of this kind are not supported",
+                name);
+        }
+        proto = element;
+    }
+    if (!proto || !proto->tensor_type) return BASE_OK;
+    int32_t number = proto->tensor_type->elem_type;
+    type->dtype = import_dtype(number);
+    if (number != 0 && type->dtype == OP_NONE) {
+        return base_fail(importer->report, BASE_INVALID,
+                         "value " IMPORT_NAME ": data type %d does not exist, 1 to %d do", name, (int)number,
+                         OP_DTYPE_COUNT - 1);
+    }
+    /* Elements of one sequence may differ in shape, whatever files declare. */
+    if (type->kind == OP_KIND_SEQUENCE || type->element == OP_KIND_SEQUENCE) return BASE_OK;
+    return read_shape(importer, name, proto->tensor_type->shape, symbols && type->kind == OP_KIND_TENSOR,
+                      &type->shape);
+}
+
+/* Every binding that the caller gave must have met its symbol. */
+static base_status check_bindings(import_state *importer) {
+    for (size_t i = 0; i < importer->dim_count; i++) {
+        if (importer->dim_used[i]) continue;
+        char list[512] = "";
+        size_t used = 0;
+        const Onnx__GraphProto *graph = importer->model->graph;
+        /* In the order of the inputs; the map has no order to speak of. */
+        for (size_t k = 0; k < graph->n_input && used < sizeof list; k++) {
+            const Onnx__TypeProto *type = graph->input[k]->type;
+            bool tensor =
+                type && type->value_case == ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE && type->tensor_type;
+            const Onnx__TensorShapeProto *shape = tensor ? type->tensor_type->shape : NULL;
+            for (size_t d = 0; shape && d < shape->n_dim && used < sizeof list; d++) {
+                if (shape->dim[d]->value_case != ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM)
+                    continue;
+                char quoted[140];
+                snprintf(quoted, sizeof quoted, "\"%.120s\"", shape->dim[d]->dim_param);
+                if (strcmp(quoted, "\"\"") == 0 || strstr(list, quoted)) continue;
+                int written = snprintf(list + used, sizeof list - used, "%s%s", used ? ", " : "", quoted);
+                used += written > 0 ? (size_t)written : 0;
+            }
+        }
+        return base_fail(importer->report, BASE_INVALID,
+                         "no symbolic dimension is called " IMPORT_NAME "; %s%s", importer->dims[i].name,
+                         list[0] ? "the model has " : "the model has none", list);
+    }
+    return BASE_OK;
+}
+
+/* ---- the main graph ------------------------------------------------------------------------------------ */
+
+static bool is_initializer(const base_map *initializers, const char *name) {
+    return base_map_get(initializers, name) != NULL;
+}
+
+/* Inputs that have no initializer become parameters; the others are constants (files of IR version 3 and
+ * before list every initializer as an input too). */
+static base_status bind_inputs(import_state *importer, import_scope *scope, const Onnx__GraphProto *graph) {
+    base_map initializers = {.arena = &importer->arena};
+    for (size_t i = 0; i < graph->n_initializer; i++) {
+        char *name = graph->initializer[i]->name;
+        if (name && !base_map_put(&initializers, name, name)) return base_fail_memory(importer->report);
+    }
+    for (size_t i = 0; i < graph->n_sparse_initializer; i++) {
+        const Onnx__TensorProto *values = graph->sparse_initializer[i]->values;
+        char *name = values ? values->name : NULL;
+        if (name && !base_map_put(&initializers, name, name)) return base_fail_memory(importer->report);
+    }
+    for (size_t i = 0; i < graph->n_input; i++) {
+        const Onnx__ValueInfoProto *info = graph->input[i];
+        const char *name = info->name ? info->name : "";
+        if (is_initializer(&initializers, name)) continue;
+        op_type type;
+        base_status status = import_type(importer, info, true, &type);
+        if (status != BASE_OK) return status;
+        if (type.dtype == OP_NONE) {
+            return base_fail(importer->report, BASE_INVALID, "input " IMPORT_NAME " has no type", name);
+        }
+        ir_value *value = ir_graph_add_parameter(scope->graph, name, &type);
+        if (!value) return base_fail_memory(importer->report);
+        status = import_bind(importer, scope, name, value, "an input");
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+/* A result gets a node of its own where it is an input, a constant or another result too, so that it can have
+ * the name that the model gives it. */
+static base_status add_results(import_state *importer, const import_scope *scope,
+                               const Onnx__GraphProto *graph) {
+    bool *taken =
+        BASE_ARRAY(&importer->arena, bool, importer->module->value_count); /* by value id: is a result */
+    if (!taken) return base_fail_memory(importer->report);
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const char *name = graph->output[i]->name ? graph->output[i]->name : "";
+        ir_value *value = import_find(scope, name)->value;
+        if (!value)
+            return base_fail(importer->report, BASE_INVALID, "output " IMPORT_NAME " is absent", name);
+        if (value->kind == IR_RESULT_OF_NODE && !taken[value->id.index]) {
+            taken[value->id.index] = true;
+        } else {
+            ir_node *node =
+                ir_node_new(scope->graph, NULL, OP_IDENTITY, "", scope->path, (op_attributes){0}, 1, &value);
+            value = node ? ir_node_add_output(node, name, NULL) : NULL;
+            if (!value || !import_infer(importer, node)) return base_fail_memory(importer->report);
+        }
+        if (!ir_graph_add_result(scope->graph, value) ||
+            !ir_graph_set_result_name(scope->graph, (uint32_t)i, name)) {
+            return base_fail_memory(importer->report);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status import_main(import_state *importer) {
+    const Onnx__GraphProto *graph = importer->model->graph;
+    import_frame frame = {.opsets = &importer->opsets};
+    import_scope scope;
+    ir_graph *main = ir_graph_new(importer->module, "main");
+    if (!main || !import_scope_init(importer, &scope, NULL, &frame, main, "main")) {
+        return base_fail_memory(importer->report);
+    }
+    import_context(importer, "main", NULL);
+    base_status status = bind_inputs(importer, &scope, graph);
+    if (status == BASE_OK) status = check_bindings(importer);
+    if (status == BASE_OK) status = import_graph_content(importer, &scope, graph);
+    import_context(importer, "main", NULL);
+    return status == BASE_OK ? add_results(importer, &scope, graph) : status;
+}
+
+/* ---- the file ------------------------------------------------------------------------------------------ */
+
+enum { NEWEST_OPSET = 17 };
+
+static base_status check_model(import_state *importer) {
+    Onnx__ModelProto *model = importer->model;
+    base_report *report = importer->report;
+    if (!model->graph) return base_fail(report, BASE_INVALID, "not an ONNX model: there is no graph in it");
+    if (model->graph->n_output == 0) return base_fail(report, BASE_INVALID, "the graph has no outputs");
+    importer->opsets = (import_opsets){model->n_opset_import, model->opset_import};
+    if (model->n_opset_import == 0) {
+        /* Before IR version 3 there was one opset, the first. */
+        if (!model->has_ir_version || model->ir_version >= 3) {
+            return base_fail(report, BASE_INVALID,
+                             "the model has no opset_import, so its operators have no meaning");
+        }
+        Onnx__OperatorSetIdProto *first = BASE_NEW(&importer->arena, Onnx__OperatorSetIdProto);
+        Onnx__OperatorSetIdProto **items = BASE_NEW(&importer->arena, Onnx__OperatorSetIdProto *);
+        if (!first || !items) return base_fail_memory(report);
+        onnx__operator_set_id_proto__init(first);
+        first->version = 1;
+        *items = first;
+        importer->opsets = (import_opsets){1, items};
+    }
+    if (importer->opsets.count > IMPORT_OPSETS) {
+        return base_fail(report, BASE_INVALID, "%zu opsets, at most %d are possible", importer->opsets.count,
+                         IMPORT_OPSETS);
+    }
+    for (size_t i = 0; i < importer->opsets.count; i++) {
+        const Onnx__OperatorSetIdProto *opset = importer->opsets.items[i];
+        if (opset->version < 1) {
+            return base_fail(report, BASE_INVALID,
+                             "opset_import of domain \"%.80s\" has version %lld, at least 1 is wanted",
+                             import_domain(opset->domain), (long long)opset->version);
+        }
+        if (*import_domain(opset->domain) == '\0' && opset->version > NEWEST_OPSET) {
+            return base_fail_unsupported(report, "opset %lld is not supported, 1 to %d are",
+                                         (long long)opset->version, NEWEST_OPSET);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status check_dims(import_state *importer) {
+    for (size_t i = 0; i < importer->dim_count; i++) {
+        if (importer->dims[i].extent < 0) {
+            return base_fail(importer->report, BASE_USAGE, "dimension %.80s cannot be %lld",
+                             importer->dims[i].name, (long long)importer->dims[i].extent);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status import_file(import_state *importer) {
+    base_report *report = importer->report;
+    importer->folder = import_folder(importer->path, &importer->arena);
+    importer->dim_used = BASE_ARRAY(&importer->arena, bool, importer->dim_count);
+    if (!importer->folder || !importer->dim_used) return base_fail_memory(report);
+    base_status status = check_dims(importer);
+    if (status != BASE_OK) return status;
+    uint8_t *data;
+    size_t size;
+    status = import_file_read(importer->path, &importer->blocks, &data, &size, report);
+    if (status != BASE_OK) return status;
+    if (size == 0) return base_fail(report, BASE_INVALID, "not an ONNX model: the file is empty");
+    ProtobufCMessage *message;
+    status = import_unpack(&onnx__model_proto__descriptor, data, size, &importer->blocks, &message, report);
+    if (status != BASE_OK) return status;
+    /* The weights are in the message now: no second copy of them. */
+    import_block_detach(&importer->blocks, data);
+    import_block_release(data);
+    importer->model = (Onnx__ModelProto *)message;
+    status = check_model(importer);
+    if (status == BASE_OK) status = collect_functions(importer);
+    if (status == BASE_OK) status = import_check(importer);
+    if (status != BASE_OK) return status;
+    const char *slash = strrchr(importer->path, '/');
+    importer->module = ir_module_new(importer->allocator, slash ? slash + 1 : importer->path);
+    return importer->module ? import_main(importer) : base_fail_memory(report);
+}
+
+base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count,
+                         const base_allocator *allocator, ir_module **module, base_report *report) {
+    import_state importer = {.path = path,
+                             .report = report,
+                             .allocator = allocator ? allocator : &base_allocator_heap,
+                             .dims = dims,
+                             .dim_count = dim_count};
+    base_arena_init(&importer.arena, importer.allocator);
+    base_arena_init(&importer.scratch, importer.allocator);
+    import_blocks_init(&importer.blocks, importer.allocator);
+    importer.functions.arena = importer.symbols.arena = importer.shared.arena = &importer.arena;
+    import_context(&importer, NULL, NULL);
+    base_status status = import_file(&importer);
+    if (status != BASE_OK) {
+        ir_module_free(importer.module);
+        importer.module = NULL;
+    }
+    import_blocks_free(&importer.blocks);
+    base_arena_free(&importer.scratch);
+    base_arena_free(&importer.arena);
+    base_report_context(report, NULL);
+    *module = importer.module;
+    return status;
+}

@@ -1,0 +1,324 @@
+/* loop.c: see compiler/report/loop.h. */
+#include "compiler/report/loop.h"
+#include "compiler/compiler.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_node(const plan *of, const plan_node *node, const char *operator_name) {
+    return strcmp(of->texts + node->operator_name, operator_name) == 0;
+}
+
+uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
+    plan_loop_form form;
+    return plan_loop_form_read(of, node, &form) ? form.carried : 0;
+}
+
+const char *emit_loop_name(const plan *of, uint32_t index, char *text, size_t capacity) {
+    const plan_node *node = &of->nodes[index];
+    const char *name = of->texts + node->name, *output = "";
+    for (uint64_t i = 0; i < node->output_count && !output[0]; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        if (slot != PLAN_ABSENT) output = of->texts + of->tensors[slot].name;
+    }
+    if (name[0]) snprintf(text, capacity, "%s", name);
+    else snprintf(text, capacity, "%s%s%s", of->texts + node->path, output[0] ? "/" : "", output);
+    return text;
+}
+
+const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity) {
+    static const char *const places[] = {"nowhere", "", "constant", "input", "output", "", "run-time memory"};
+    uint64_t offset = address->offset + more;
+    switch ((plan_place)address->place) {
+    case PLAN_PLACE_ARENA:
+        snprintf(text, capacity, "@%" PRIu64, offset);
+        break;
+    case PLAN_PLACE_CONSTANT:
+        snprintf(text, capacity, "constant @%" PRIu64, offset);
+        break;
+    case PLAN_PLACE_INPUT:
+    case PLAN_PLACE_OUTPUT:
+        snprintf(text, capacity, "%s %u @%" PRIu64, places[address->place], address->index, offset);
+        break;
+    case PLAN_PLACE_VIEW:
+        if (offset) snprintf(text, capacity, "v%u + %" PRIu64, address->index, offset);
+        else snprintf(text, capacity, "v%u", address->index);
+        break;
+    case PLAN_PLACE_NONE:
+    case PLAN_PLACE_DYNAMIC:
+        snprintf(text, capacity, "%s", places[address->place]);
+        break;
+    }
+    return text;
+}
+
+const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop) {
+    const plan_address *address = slot == PLAN_ABSENT ? NULL : &of->tensors[slot].address;
+    if (!address || address->place != PLAN_PLACE_VIEW || of->views[address->index].loop != loop) return NULL;
+    return &of->views[address->index];
+}
+
+static bool same_address(const plan_address *a, const plan_address *b) {
+    return a->place == b->place && a->index == b->index && a->offset == b->offset;
+}
+
+/* Bytes that move when tensor `from` becomes tensor `to`; 0 where both are the same bytes. */
+static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT) return 0;
+    const plan_tensor *source = &of->tensors[from], *target = &of->tensors[to];
+    if (target->address.place == PLAN_PLACE_NONE) return 0;
+    return same_address(&source->address, &target->address) ? 0 : target->bytes;
+}
+
+/* In every iteration but the first ones this address is in a buffer that can be exchanged with this one. */
+static bool is_in_group(const plan *of, const plan_address *address, const plan_view *target) {
+    if (address->place != PLAN_PLACE_VIEW) return false;
+    const plan_view *view = &of->views[address->index];
+    if (view->group) return view->loop == target->loop && view->group == target->group;
+    for (uint32_t k = 0; k < view->period; k++)
+        if (!is_in_group(of, &of->addresses[view->first + view->prologue_count + k], target)) return false;
+    return true;
+}
+
+/* Output `index` of the node gets its bytes by exchange, so that nothing is copied. */
+static bool is_exchanged(const plan *of, const plan_node *node, uint32_t index, uint32_t from) {
+    uint32_t view = plan_exchanged_view(of, (uint32_t)(node - of->nodes), index, from);
+    return view != PLAN_ABSENT && is_in_group(of, &of->tensors[from].address, &of->views[view]);
+}
+
+/* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the
+ * last iteration leaves it there, and where the output is read in whatever place that was. */
+static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t index, uint32_t parameter,
+                           uint32_t output) {
+    const plan_address *address = &of->tensors[parameter].address, *target = &of->tensors[output].address;
+    if (address->place != PLAN_PLACE_VIEW || same_address(address, target))
+        return moved_bytes(of, parameter, output);
+    if (target->place == PLAN_PLACE_NONE) return 0;
+    if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
+    if (is_exchanged(of, node, index, parameter)) return 0;
+    /* The only buffer: it is there but for loops of no iteration. */
+    const plan_view *view = &of->views[address->index];
+    plan_address always = plan_view_entry(of, address->index, view->prologue_count);
+    always.offset += address->offset;
+    if (view->period == 1 && view->stride == 0 && same_address(&always, target)) return 0;
+    uint32_t trips = of->slots[node->inputs];
+    int64_t count;
+    if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT ||
+        of->tensors[trips].bytes != sizeof count) {
+        return of->tensors[output].bytes;
+    }
+    memcpy(&count, of->constants + of->tensors[trips].address.offset, sizeof count);
+    plan_address last = plan_view_entry(of, address->index, count < 0 ? 0 : (uint64_t)count);
+    last.offset += address->offset;
+    return same_address(&last, target) ? 0 : of->tensors[output].bytes;
+}
+
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x > UINT64_MAX / b ? UINT64_MAX : a / x * b;
+}
+
+/* Graph `inner` is `outer`, or within it. */
+static bool is_within(const plan *of, uint32_t inner, uint32_t outer) {
+    while (inner != outer) {
+        uint32_t owner = of->graphs[inner].owner;
+        if (owner == PLAN_ABSENT) return false;
+        inner = of->nodes[owner].graph;
+    }
+    return true;
+}
+
+/* The address in iteration t of the loop whose view it is. */
+static plan_address address_at(const plan *of, const plan_address *address, uint64_t t) {
+    if (address->place != PLAN_PLACE_VIEW || of->views[address->index].group) return *address;
+    plan_address at = plan_view_entry(of, address->index, t);
+    at.offset += address->offset;
+    return at;
+}
+
+uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
+    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_VIEW)) return 0;
+    uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT || is_exchanged(of, node, 0, from)) return 0;
+    const plan_address *source = &of->tensors[from].address, *target = &of->tensors[to].address;
+    uint64_t first = 0, count = 1;
+    for (int i = 0; i < 2; i++) {
+        const plan_address *address = i ? target : source;
+        if (address->place != PLAN_PLACE_VIEW) continue;
+        const plan_view *view = &of->views[address->index];
+        if (view->prologue_count > first) first = view->prologue_count;
+        count = common_multiple(count, view->period);
+    }
+    /* Behind the first iterations it is there already. */
+    for (uint64_t t = first; t < first + count; t++) {
+        plan_address is = address_at(of, source, t), there = address_at(of, target, t);
+        if (!same_address(&is, &there) || is.place == PLAN_PLACE_DYNAMIC) return of->tensors[to].bytes;
+    }
+    return 0;
+}
+
+/* What Copy nodes of a graph and of its branches copy; of several branches the one that copies most. */
+static uint64_t copy_bytes(const plan *of, uint32_t index) {
+    const plan_graph *graph = &of->graphs[index];
+    uint64_t bytes = 0;
+    for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
+        const plan_node *node = &of->nodes[i];
+        uint64_t most = 0;
+        bytes += emit_loop_copied(of, node);
+        for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++) {
+            uint64_t branch = copy_bytes(of, node->first_graph + g);
+            if (branch > most) most = branch;
+        }
+        bytes += most;
+    }
+    return bytes;
+}
+
+static int compare_addresses(const void *a, const void *b) {
+    const plan_address *x = a, *y = b;
+    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (x->index != y->index) return x->index < y->index ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+/* All that the carried parameters and their replacements lie in. */
+static bool count_places(const plan *of, emit_loop *loop) {
+    const plan_loop_form *form = &loop->form;
+    size_t most = 0, count = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        plan_address *places = pass ? malloc(most * sizeof *places + 1) : NULL;
+        if (pass && !places) return false;
+        for (uint32_t i = 0; i < 2 * form->carried; i++) {
+            uint32_t slot = i % 2 ? form->results[1 + i / 2] : form->parameters[2 + i / 2];
+            if (slot == PLAN_ABSENT) continue;
+            const plan_address *address = &of->tensors[slot].address;
+            const plan_view *view = emit_loop_view(of, slot, loop->node);
+            uint32_t entries = view ? view->prologue_count + view->period : 1;
+            if (!pass) most += entries;
+            for (uint32_t k = 0; pass && k < entries; k++) {
+                places[count] = view ? of->addresses[view->first + k] : *address;
+                if (view) places[count].offset += address->offset;
+                count++;
+            }
+        }
+        if (!pass) continue;
+        qsort(places, count, sizeof *places, compare_addresses);
+        for (size_t k = 0; k < count; k++)
+            loop->places += !k || compare_addresses(&places[k - 1], &places[k]) != 0;
+        free(places);
+    }
+    return true;
+}
+
+emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    uint32_t parameter = form->parameters[2 + index];
+    emit_moved moved = {0};
+    uint32_t output = form->outputs[index];
+    /* What grows in the place of its output is put there once, as far as it is there at first. */
+    plan_address place = {.place = PLAN_PLACE_DYNAMIC};
+    if (output != PLAN_ABSENT && !plan_tensor_room(of, output, &place)) place = of->tensors[output].address;
+    if (place.place != PLAN_PLACE_DYNAMIC && plan_loop_grows(of, form, index, NULL)) {
+        const plan_tensor *initial = &of->tensors[form->initial[index]];
+        moved.entered = same_address(&initial->address, &place) ? 0 : initial->bytes;
+        return moved;
+    }
+    /* A parameter whose address is a view lies where its replacement was made, and in the first iteration where
+     * the view begins; what leaves it for another place is copied once. */
+    if (!emit_loop_view(of, parameter, loop->node)) {
+        moved.entered = moved_bytes(of, form->initial[index], parameter);
+        moved.handed_on = moved_bytes(of, form->results[1 + index], parameter);
+    }
+    if (output != PLAN_ABSENT) moved.left = left_bytes(of, &of->nodes[loop->node], index, parameter, output);
+    return moved;
+}
+
+uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    bool output = index >= form->scan_inputs;
+    uint32_t at = output ? index - form->scan_inputs : index;
+    uint32_t slot = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+    if (output && form->outputs[form->carried + at] == PLAN_ABSENT) return PLAN_ABSENT;
+    /* A slice that lies inside of what is scanned or stacked moves nothing: its address moves with each iteration. */
+    const plan_view *view = emit_loop_view(of, slot, loop->node);
+    return view && view->stride ? PLAN_ABSENT : slot;
+}
+
+/* Its size is known only when it is there. */
+static bool is_open(const plan *of, uint32_t slot) {
+    plan_address room;
+    return slot != PLAN_ABSENT && of->tensors[slot].address.place == PLAN_PLACE_DYNAMIC &&
+           !plan_tensor_room(of, slot, &room);
+}
+
+/* A boolean that is always true, or (for the condition with which a loop begins) absent. */
+static bool holds(const plan *of, uint32_t slot) {
+    if (slot == PLAN_ABSENT) return true;
+    const plan_tensor *tensor = &of->tensors[slot];
+    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+           of->constants[tensor->address.offset];
+}
+
+/* How often it runs is known: by a constant trip count, or by what is scanned, and no condition ends it before. */
+static bool is_counted(const plan *of, const plan_loop_form *form) {
+    bool handed_on = form->results[0] == form->parameters[1] && holds(of, form->condition);
+    if (!handed_on && !holds(of, form->results[0])) return false;
+    if (form->trip_count != PLAN_ABSENT)
+        return of->tensors[form->trip_count].address.place == PLAN_PLACE_CONSTANT;
+    return form->scan_inputs && !is_open(of, form->initial[form->carried]);
+}
+
+const char *emit_loop_why_left(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    if (is_open(of, form->parameters[2 + index])) return "it changed its size in run-time memory";
+    return is_counted(of, form) ? "it lies elsewhere already: an initial value, a slice, or another output"
+                                : "the number of iterations is not known, and its place is decided elsewhere";
+}
+
+const char *emit_loop_why_slice(const plan *of, const emit_loop *loop, uint32_t index) {
+    const plan_loop_form *form = &loop->form;
+    const bool output = index >= form->scan_inputs;
+    const uint32_t at = output ? index - form->scan_inputs : index;
+    const uint32_t slice =
+        output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+    const uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
+    const int64_t axis = plan_loop_axis(form, output, at);
+    if (axis != 0 && axis + of->tensors[slice].rank + 1 != 0)
+        return "a slice along another axis than the first";
+    if (is_open(of, slice)) return "its size is not known before the run";
+    if (is_open(of, whole) && output)
+        return "the number of slices is not known: they are gathered in run-time memory";
+    if (is_open(of, whole)) return "what is scanned lies in run-time memory";
+    return "it has a place already";
+}
+
+bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
+    const plan_node *node = &of->nodes[index];
+    *loop = (emit_loop){.node = index, .unroll = 1};
+    if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form))
+        return false;
+    const plan_loop_form *form = &loop->form;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        emit_moved moved = emit_loop_moved(of, loop, i);
+        loop->entry_bytes += moved.entered + moved.left;
+        loop->iteration_bytes += moved.handed_on;
+    }
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        uint32_t slot = emit_loop_copied_slice(of, loop, i);
+        if (slot != PLAN_ABSENT) loop->iteration_bytes += of->tensors[slot].bytes;
+    }
+    loop->iteration_bytes += copy_bytes(of, node->first_graph);
+    for (uint32_t i = 0; i < of->header->tensors.count; i++) {
+        const plan_view *view = emit_loop_view(of, i, index);
+        if (!view || !is_within(of, of->tensors[i].graph, node->first_graph)) continue;
+        loop->multiview++;
+        loop->unroll = common_multiple(loop->unroll, view->period);
+    }
+    loop->buffer_bytes = of->graphs[node->first_graph].frame_bytes;
+    return count_places(of, loop);
+}

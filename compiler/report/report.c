@@ -1,0 +1,167 @@
+/* report.c: what was planned, in numbers, as one JSON object: `ouro compile --report`. */
+#include "compiler/compiler.h"
+#include "compiler/report/emit.h"
+#include "compiler/report/loop.h"
+#include <string.h>
+
+static const char *text_of(const plan *of, uint32_t text) {
+    return of->texts + text;
+}
+
+static bool is_node(const plan *of, const plan_node *node, const char *operator_name) {
+    return strcmp(text_of(of, node->operator_name), operator_name) == 0;
+}
+
+/* Which tensor of a loop is copied, how many bytes, and why. */
+static void emit_copy(emit_buffer *json, const plan *of, uint32_t slot, const char *when, const char *why) {
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "tensor", text_of(of, of->tensors[slot].name));
+    emit_json_integer(json, "bytes", of->tensors[slot].bytes);
+    emit_json_text(json, "when", when);
+    emit_json_text(json, "why", why);
+    emit_json_close(json, '}');
+}
+
+/* Copy nodes of a graph and of its branches. */
+static void emit_copy_nodes(emit_buffer *json, const plan *of, uint32_t index) {
+    const plan_graph *graph = &of->graphs[index];
+    for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
+        const plan_node *node = &of->nodes[i];
+        if (emit_loop_copied(of, node)) {
+            bool limit = strcmp(text_of(of, node->name), "max-unroll") == 0;
+            emit_copy(json, of, of->slots[node->outputs], "iteration",
+                      limit ? "it would be kept for more iterations than --max-unroll allows"
+                            : "a result that another place holds already");
+        }
+        for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++)
+            emit_copy_nodes(json, of, node->first_graph + g);
+    }
+}
+
+/* All that a loop copies. */
+static void emit_copies(emit_buffer *json, const plan *of, const emit_loop *loop) {
+    const plan_loop_form *form = &loop->form;
+    emit_json_open(json, "copies", '[');
+    for (uint32_t i = 0; i < form->carried; i++) {
+        emit_moved moved = emit_loop_moved(of, loop, i);
+        if (moved.entered) {
+            emit_copy(json, of, form->parameters[2 + i], "entry",
+                      "its size changes, or is not known before the run");
+        }
+        if (moved.handed_on) {
+            emit_copy(json, of, form->parameters[2 + i], "iteration",
+                      "its size changes, or is not known before the run");
+        }
+        if (moved.left) {
+            emit_copy(json, of, form->outputs[i], "exit", emit_loop_why_left(of, loop, i));
+        }
+    }
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        uint32_t slot = emit_loop_copied_slice(of, loop, i);
+        if (slot != PLAN_ABSENT) {
+            emit_copy(json, of, slot, "iteration", emit_loop_why_slice(of, loop, i));
+        }
+    }
+    emit_copy_nodes(json, of, of->nodes[loop->node].first_graph);
+    emit_json_close(json, ']');
+}
+
+/* A loop: how it is carried out, and what it copies. `repeat_lengths` has one number for each carried
+ * parameter, in their order: 1 where its address never changes (or does with an enclosing loop only).
+ * `unroll` is the least common multiple of these and of all other tensors' in the body. */
+static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
+    const plan_node *node = &of->nodes[index];
+    emit_loop loop;
+    if (!emit_loop_measure(of, index, &loop)) return false;
+    char name[512];
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "node", emit_loop_name(of, index, name, sizeof name));
+    emit_json_text(json, "kind", text_of(of, node->operator_name));
+    emit_json_integer(json, "carried", loop.form.carried);
+    emit_json_integer(json, "unroll", loop.unroll);
+    emit_json_open(json, "repeat_lengths", '[');
+    for (uint32_t i = 0; i < loop.form.carried; i++) {
+        const plan_view *view = emit_loop_view(of, loop.form.parameters[2 + i], index);
+        emit_json_integer(json, NULL, view ? view->period : 1);
+    }
+    emit_json_close(json, ']');
+    emit_json_integer(json, "multiview_tensors", loop.multiview);
+    emit_json_integer(json, "carried_places", loop.places);
+    emit_json_integer(json, "copied_bytes_per_iteration", loop.iteration_bytes);
+    emit_json_integer(json, "copied_bytes_per_entry", loop.entry_bytes);
+    emit_json_integer(json, "buffer_bytes", loop.buffer_bytes);
+    emit_copies(json, of, &loop);
+    emit_json_close(json, '}');
+    return true;
+}
+
+/* How many steps each kernel runs, in order of first use. */
+static base_status emit_kernels(emit_buffer *json, const plan *of, base_report *report) {
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    base_map seen = {.arena = &arena};
+    const char **names = BASE_ARRAY(&arena, const char *, of->header->nodes.count + 1);
+    uint64_t *counts = BASE_ARRAY(&arena, uint64_t, of->header->nodes.count + 1);
+    size_t count = 0;
+    bool memory = names && counts;
+    for (uint64_t i = 0; memory && i < of->header->nodes.count; i++) {
+        const char *kernel = text_of(of, of->nodes[i].kernel);
+        if (!kernel[0]) continue;
+        uint64_t *found = base_map_get(&seen, kernel);
+        if (!found) {
+            names[count] = kernel;
+            found = &counts[count++];
+            memory = base_map_put(&seen, kernel, found);
+        }
+        ++*found;
+    }
+    emit_json_open(json, "kernels", '{');
+    for (size_t i = 0; memory && i < count; i++) emit_json_integer(json, names[i], counts[i]);
+    emit_json_close(json, '}');
+    base_arena_free(&arena);
+    return memory ? BASE_OK : base_fail_memory(report);
+}
+
+base_status emit_report(const compile_result *result, const ouro_compile_options *options, const char *path,
+                        base_report *report) {
+    const pass_memory *memory = result->memory;
+    const plan *of = &result->plan;
+    size_t steps = 0, views = 0;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++) {
+        if (of->nodes[i].flags & PLAN_NODE_VIEW) views++;
+        else steps++;
+    }
+    emit_buffer json = {0};
+    emit_json_open(&json, NULL, '{');
+    emit_json_text(&json, "model", options->model_path);
+    emit_json_text(&json, "allocator", text_of(of, of->header->allocator));
+    emit_json_integer(&json, "arena_bytes", memory->arena_bytes);
+    emit_json_integer(&json, "lower_bound_bytes", memory->lower_bound_bytes);
+    emit_json_bool(&json, "optimal", memory->optimal);
+    emit_json_integer(&json, "sum_bytes", memory->sum_bytes);
+    emit_json_integer(&json, "constant_bytes", of->header->constants_bytes);
+    emit_json_integer(&json, "dynamic_tensors", memory->dynamic_values);
+    emit_json_real(&json, "plan_seconds", memory->plan_seconds);
+    emit_json_real(&json, "compile_seconds", result->compile_seconds);
+    emit_json_real(&json, "import_seconds", result->import_seconds);
+    emit_json_integer(&json, "file_order_peak_bytes", memory->file_order_peak_bytes);
+    emit_json_real(&json, "arena_to_bound",
+                   memory->lower_bound_bytes ? (double)memory->arena_bytes / (double)memory->lower_bound_bytes
+                                             : 1);
+    emit_json_integer(&json, "plan_bytes", of->header->file_bytes);
+    emit_json_text(&json, "machine", of->header->machine);
+    emit_json_integer(&json, "threads", of->header->threads);
+    emit_json_integer(&json, "steps", steps);
+    emit_json_integer(&json, "views", views);
+    base_status status = emit_kernels(&json, of, report);
+    emit_json_open(&json, "loops", '[');
+    for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
+        if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;
+        if (!emit_one_loop(&json, of, i)) status = base_fail_memory(report);
+    }
+    emit_json_close(&json, ']');
+    emit_json_close(&json, '}');
+    if (status == BASE_OK) status = emit_write(&json, path, report);
+    emit_free(&json);
+    return status;
+}

@@ -1,0 +1,240 @@
+/* infer_quantize.c: shape functions of quantisation: numbers as 8-bit integers with a scale and a zero point, and
+ * the products and convolutions of such tensors.
+ *
+ * A scale or a zero point is one number for the tensor (of any shape that has one element), or one for every
+ * position along an axis. The rules for each are written at the functions below.
+ */
+#include "ir/operators/infer.h"
+#include "ir/operators/window.h"
+#include <inttypes.h>
+
+enum { BYTES = OP_SET(OP_INT8) | OP_SET(OP_UINT8) };
+
+/* Whether the shape has one element: 1 yes, 0 no, -1 not known. */
+static int single(const op_shape *shape) {
+    if (shape->rank < 0) return -1;
+    int answer = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (shape->dims[i] == 1) continue;
+        if (shape->dims[i] >= 0) return 0;
+        answer = -1;
+    }
+    return answer;
+}
+
+/* Input `input`, called `name`: one number, where present. */
+static base_status check_single(const op_call *call, uint32_t input, const char *name, base_report *report) {
+    if (!op_input_present(call, input) || single(&call->inputs[input].type.shape) != 0) return BASE_OK;
+    char text[128];
+    return base_fail(report, BASE_INVALID, "input %u (%s) has shape %s, expected a scalar", input, name,
+                     op_shape_text(&call->inputs[input].type.shape, text, sizeof text));
+}
+
+/* Input `input`, called `name`: one number, or a vector of `extent` (a dimension), where present. */
+static base_status check_along(const op_call *call, uint32_t input, const char *name, int64_t extent,
+                               base_report *report) {
+    if (!op_input_present(call, input)) return BASE_OK;
+    const op_shape *shape = &call->inputs[input].type.shape;
+    if (single(shape) != 0) return BASE_OK;
+    bool fits = shape->rank == 1 && (extent < 0 || shape->dims[0] < 0 || shape->dims[0] == extent);
+    if (fits) return BASE_OK;
+    char text[128];
+    op_shape_text(shape, text, sizeof text);
+    if (extent < 0) {
+        return base_fail(report, BASE_INVALID, "input %u (%s) has shape %s, expected a scalar or a vector",
+                         input, name, text);
+    }
+    return base_fail(report, BASE_INVALID,
+                     "input %u (%s) has shape %s, expected a scalar or a vector of %" PRId64 " elements",
+                     input, name, text, extent);
+}
+
+/* Two inputs whose shapes must agree: a scale and its zero point, where both are present. A scalar and a vector of
+ * one element pass as the same. */
+static base_status check_pair(const op_call *call, uint32_t scale, uint32_t zero, base_report *report) {
+    if (!op_input_present(call, scale) || !op_input_present(call, zero)) return BASE_OK;
+    const op_shape *a = &call->inputs[scale].type.shape, *b = &call->inputs[zero].type.shape;
+    if (single(a) != 0 && single(b) != 0) return BASE_OK;
+    bool same = a->rank < 0 || b->rank < 0 || a->rank == b->rank;
+    for (int32_t i = 0; same && a->rank >= 0 && i < a->rank && b->rank >= 0; i++) {
+        same = a->dims[i] < 0 || b->dims[i] < 0 || a->dims[i] == b->dims[i];
+    }
+    if (same) return BASE_OK;
+    char have[128], want[128];
+    return base_fail(report, BASE_INVALID,
+                     "input %u (zero point) has shape %s, expected %s, that of the scale", zero,
+                     op_shape_text(b, have, sizeof have), op_shape_text(a, want, sizeof want));
+}
+
+/* Input 1 (a scale) and input 2 (a zero point) of QuantizeLinear and DequantizeLinear: one number, or one for every
+ * position along attribute axis. */
+static base_status check_axis(const op_call *call, base_report *report) {
+    const op_shape *x = &call->inputs[0].type.shape;
+    base_status status = check_pair(call, 1, 2, report);
+    if (status != BASE_OK) return status;
+    int64_t extent = OP_DIM_UNKNOWN;
+    if (x->rank >= 0 && single(&call->inputs[1].type.shape) == 0) {
+        int64_t axis = op_attribute_integer(&call->attributes, "axis", 1);
+        int32_t normal;
+        if (!op_axis(axis, x->rank, &normal)) {
+            return base_fail(report, BASE_INVALID,
+                             "attribute \"axis\" is %" PRId64 ", expected at least %d and less than %d", axis,
+                             -x->rank, x->rank);
+        }
+        extent = x->dims[normal];
+    }
+    status = check_along(call, 1, "scale", extent, report);
+    return status == BASE_OK ? check_along(call, 2, "zero point", extent, report) : status;
+}
+
+base_status op_infer_quantize_linear(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT) | OP_SET(OP_INT32), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_input(call, 2, BYTES, report);
+    if (status == BASE_OK) status = check_axis(call, report);
+    if (status != BASE_OK) return status;
+    op_output_set(call, 0, op_input_present(call, 2) ? call->inputs[2].type.dtype : OP_UINT8,
+                  &call->inputs[0].type.shape);
+    return BASE_OK;
+}
+
+base_status op_infer_dequantize_linear(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, BYTES | OP_SET(OP_INT32), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK) status = check_axis(call, report);
+    if (status != BASE_OK) return status;
+    op_output_set(call, 0, OP_FLOAT, &call->inputs[0].type.shape);
+    return BASE_OK;
+}
+
+base_status op_infer_dynamic_quantize_linear(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status != BASE_OK) return status;
+    const op_shape scalar = {0};
+    op_output_set(call, 0, OP_UINT8, &call->inputs[0].type.shape);
+    if (call->output_count > 1) op_output_set(call, 1, OP_FLOAT, &scalar);
+    if (call->output_count > 2) op_output_set(call, 2, OP_UINT8, &scalar);
+    return BASE_OK;
+}
+
+/* ---- products ------------------------------------------------------------------------------------------- */
+
+/* A scale or zero point of a matrix or a stack of them: one number, a vector with one for every row (or column), or
+ * a tensor of the stack's rank in which the other of the two dimensions is 1. */
+static base_status check_lines(const op_call *call, uint32_t input, const char *name, const op_shape *matrix,
+                               bool rows, base_report *report) {
+    if (!op_input_present(call, input)) return BASE_OK;
+    const op_shape *shape = &call->inputs[input].type.shape;
+    if (single(shape) != 0 || matrix->rank < 0) return BASE_OK;
+    op_shape want = *matrix;
+    bool fits;
+    if (shape->rank == 1) {
+        const int64_t extent = rows ? (matrix->rank > 1 ? matrix->dims[matrix->rank - 2] : 1)
+                                    : (matrix->rank > 1 ? matrix->dims[matrix->rank - 1] : 1);
+        want = (op_shape){.rank = 1, .dims = {extent}};
+    } else if (matrix->rank > 1) {
+        want.dims[want.rank - (rows ? 1 : 2)] = 1;
+    }
+    fits = shape->rank == want.rank;
+    for (int32_t i = 0; fits && i < want.rank; i++) {
+        fits = shape->dims[i] < 0 || want.dims[i] < 0 || shape->dims[i] == want.dims[i];
+    }
+    if (fits) return BASE_OK;
+    char have[128], wanted[128];
+    return base_fail(report, BASE_INVALID,
+                     "input %u (%s) has shape %s, expected a scalar or %s, one number a %s", input, name,
+                     op_shape_text(shape, have, sizeof have), op_shape_text(&want, wanted, sizeof wanted),
+                     rows ? "row" : "column");
+}
+
+base_status op_infer_matmul_integer(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, BYTES, report);
+    if (status == BASE_OK) status = op_check_input(call, 1, BYTES, report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK && op_input_present(call, 3)) status = op_check_same(call, 3, 1, report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_product_shape(call, 0, 1, &shape, report);
+    if (status == BASE_OK)
+        status = check_lines(call, 2, "zero point of A", &call->inputs[0].type.shape, true, report);
+    if (status == BASE_OK)
+        status = check_lines(call, 3, "zero point of B", &call->inputs[1].type.shape, false, report);
+    if (status == BASE_OK) op_output_set(call, 0, OP_INT32, &shape);
+    return status;
+}
+
+/* The dtypes of x_scale, x_zero_point, w, w_scale, w_zero_point, y_scale and y_zero_point, which QLinearMatMul and
+ * QLinearConv have at the same places. */
+static base_status check_quantized(const op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, BYTES, report);
+    if (status == BASE_OK) status = op_check_input(call, 3, BYTES, report);
+    if (status == BASE_OK) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK) status = op_check_same(call, 5, 3, report);
+    if (status == BASE_OK) status = op_check_input(call, 7, BYTES, report);
+    static const uint32_t scales[] = {1, 4, 6};
+    for (int i = 0; i < 3 && status == BASE_OK; i++) {
+        status = op_check_input(call, scales[i], OP_SET(OP_FLOAT), report);
+        if (status == BASE_OK) status = check_pair(call, scales[i], scales[i] + 1, report);
+    }
+    return status;
+}
+
+base_status op_infer_qlinear_matmul(op_call *call, base_report *report) {
+    base_status status = check_quantized(call, report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_product_shape(call, 0, 3, &shape, report);
+    if (status != BASE_OK) return status;
+    const op_shape *a = &call->inputs[0].type.shape, *b = &call->inputs[3].type.shape;
+    const bool column =
+        b->rank == 1 || a->rank == 1; /* then the rows of Y are not its last dimension but one */
+    static const char *const names[] = {"scale of A", "zero point of A", "scale of B", "zero point of B"};
+    for (uint32_t i = 0; i < 4 && status == BASE_OK; i++) {
+        status = check_lines(call, i < 2 ? 1 + i : 2 + i, names[i], i < 2 ? a : b, i < 2, report);
+    }
+    for (uint32_t i = 6; i < 8 && status == BASE_OK; i++) {
+        const char *name = i == 6 ? "scale of Y" : "zero point of Y";
+        status =
+            column ? check_single(call, i, name, report) : check_lines(call, i, name, &shape, true, report);
+    }
+    if (status == BASE_OK) op_output_set(call, 0, call->inputs[7].type.dtype, &shape);
+    return status;
+}
+
+/* ---- convolutions --------------------------------------------------------------------------------------- */
+
+base_status op_infer_convolution_integer(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, BYTES, report);
+    if (status == BASE_OK) status = op_check_input(call, 1, BYTES, report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK && op_input_present(call, 3)) status = op_check_same(call, 3, 1, report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_convolution_shape(call, 1, 0, OP_WINDOW_RANK, &shape, report);
+    if (status != BASE_OK) return status;
+    const op_shape *weights = &call->inputs[1].type.shape;
+    status = check_single(call, 2, "zero point of X", report);
+    if (status == BASE_OK) {
+        status = check_along(call, 3, "zero point of W",
+                             weights->rank > 0 ? weights->dims[0] : OP_DIM_UNKNOWN, report);
+    }
+    if (status == BASE_OK) op_output_set(call, 0, OP_INT32, &shape);
+    return status;
+}
+
+base_status op_infer_qlinear_convolution(op_call *call, base_report *report) {
+    base_status status = check_quantized(call, report);
+    if (status == BASE_OK && op_input_present(call, 8))
+        status = op_check_input(call, 8, OP_SET(OP_INT32), report);
+    op_shape shape;
+    if (status == BASE_OK) status = op_convolution_shape(call, 3, 8, OP_WINDOW_RANK, &shape, report);
+    if (status != BASE_OK) return status;
+    const op_shape *weights = &call->inputs[3].type.shape;
+    const int64_t maps = weights->rank > 0 ? weights->dims[0] : OP_DIM_UNKNOWN;
+    status = check_single(call, 1, "scale of X", report);
+    if (status == BASE_OK) status = check_single(call, 2, "zero point of X", report);
+    if (status == BASE_OK) status = check_along(call, 4, "scale of W", maps, report);
+    if (status == BASE_OK) status = check_along(call, 5, "zero point of W", maps, report);
+    if (status == BASE_OK) status = check_single(call, 6, "scale of Y", report);
+    if (status == BASE_OK) status = check_single(call, 7, "zero point of Y", report);
+    if (status == BASE_OK) op_output_set(call, 0, call->inputs[7].type.dtype, &shape);
+    return status;
+}

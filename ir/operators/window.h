@@ -1,0 +1,44 @@
+/* window.h: the sliding window of convolutions and pools: one reading of the attributes kernel_shape,
+ * strides, dilations, pads, auto_pad and ceil_mode, for the shape functions and for every kernel.
+ */
+#ifndef OURO_OP_WINDOW_H
+#define OURO_OP_WINDOW_H
+
+#include "ir/operators/op.h"
+
+enum { OP_WINDOW_RANK = OP_MAX_RANK - 2 }; /* spatial dimensions, at most */
+
+/* In each spatial dimension the window stands at output positions 0, 1, ..., output - 1 and covers, at
+ * position o, the input elements o * stride - before + k * dilation for k in [0, kernel); those outside of
+ * [0, input) are padding. `after` is the padding that was asked for behind; with ceil_mode the last window
+ * may reach beyond it. Extents that are not known (input, output; before and after under auto_pad) are
+ * dimensions as in op.h. */
+typedef struct op_window {
+    int32_t rank;
+    int64_t input[OP_WINDOW_RANK], output[OP_WINDOW_RANK], kernel[OP_WINDOW_RANK];
+    int64_t stride[OP_WINDOW_RANK], dilation[OP_WINDOW_RANK];
+    int64_t before[OP_WINDOW_RANK], after[OP_WINDOW_RANK];
+} op_window;
+
+/* Reads the window of an application whose input 0 is N, C, spatial... of known rank. `kernel` holds the
+ * extents of the weights (dimensions), one a spatial dimension, for a convolution; NULL for a pool, whose
+ * kernel_shape is required. Reports what is wrong: ranks, negative or absurd numbers, a window larger than
+ * the padded input. */
+base_status op_window_read(const op_call *call, const int64_t *kernel, op_window *window,
+                           base_report *report);
+
+/* How the window of a transposed convolution lies, one entry a spatial dimension. Extents that are not known are
+ * below 0. */
+typedef struct op_transposed {
+    int32_t rank; /* spatial dimensions */
+    int64_t group;
+    int64_t input[OP_MAX_RANK], output[OP_MAX_RANK], kernel[OP_MAX_RANK];
+    int64_t stride[OP_MAX_RANK], dilation[OP_MAX_RANK],
+        before[OP_MAX_RANK]; /* before: padding that is cut off */
+} op_transposed;
+
+/* Reads the attributes and shapes of a ConvTranspose. False, with a report, where they do not fit.
+ * (infer_resample.c) */
+bool op_transposed_read(const op_call *call, op_transposed *transposed, base_report *report);
+
+#endif

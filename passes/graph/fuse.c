@@ -1,0 +1,381 @@
+/* fuse.c: operators that one kernel can do together become one node.
+ *
+ *     %a = Conv(%x, %w)  %b = BatchNormalization(%a, ...)  %c = Add(%b, %r)  %d = Relu(%c)
+ *  => %d = Conv(%x, %w', %b', %r) {ouro.activation = "Relu"}
+ *
+ * - What scales and shifts channels by constants (BatchNormalization, Mul, Add, Sub, Div) after a Conv goes
+ * into its weights and bias, computed in double and rounded once. After another BatchNormalization it goes
+ * into that one, whose mean becomes 0, variance 1 and epsilon 0.
+ * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands
+ * are made by a Conv, the later one takes the other.
+ * - Add of something that broadcasts over rows after a MatMul becomes its bias.
+ * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh after a Conv, MatMul or Gemm become its
+ * activation.
+ * - A MatMul reads what a Transpose made as it was before (keys and values of heads in attention, which are turned round
+ * for it), with the axes in another order; but for the innermost, which a product walks along.
+ *
+ * Each only where the value between has no other use and is no result.
+ *
+ * Needs: types. Keeps: types. Guarantees: nothing more than that values stay what they were, up to rounding.
+ */
+#include "passes/passes.h"
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+typedef struct fuser {
+    pass_context *context;
+    ir_module *module;
+    bool out_of_memory;
+} fuser;
+
+/* ---- questions ----------------------------------------------------------------------------------------- */
+
+/* The node of this operator that makes `value`, if nobody else reads it. */
+static ir_node *only_producer(const ir_value *value, op_code code, const ir_graph *graph) {
+    if (!value || !value->node || value->node->code != code || value->node->graph != graph) return NULL;
+    if (!value->uses || value->uses->next || !value->uses->node || value->uses->node->graph != graph)
+        return NULL;
+    return value->index == 0 ? value->node : NULL;
+}
+
+static const float *constant_floats(const ir_value *value) {
+    return value && value->constant && value->type.dtype == OP_FLOAT && value->type.layout == OP_LAYOUT_PLAIN
+               ? value->constant->tensor.data
+               : NULL;
+}
+
+static bool is_bare(const ir_node *node) {
+    return !op_attribute_find(&node->attributes, "ouro.activation");
+}
+
+/* ---- scales and shifts of channels --------------------------------------------------------------------- */
+
+/* y[c] = scale[c] * x[c] + shift[c] */
+typedef struct affine {
+    int64_t channels;
+    double *scale, *shift;
+} affine;
+
+/* The constant, broadcast to [N, C, ...], as one number a channel; NULL: it is not of that form. */
+static double *channel_numbers(fuser *f, const ir_value *constant, const op_shape *shape) {
+    const float *data = constant_floats(constant);
+    int64_t channels = shape->rank >= 2 ? shape->dims[1] : -1, count;
+    if (!data || channels <= 0 || !op_shape_elements(&constant->type.shape, &count)) return NULL;
+    int32_t behind = shape->rank - constant->type.shape.rank; /* dimensions that the constant lacks */
+    if (behind < 0 || (count != 1 && count != channels)) return NULL;
+    for (int32_t d = 0; d < constant->type.shape.rank; d++) {
+        if (constant->type.shape.dims[d] != 1 && d + behind != 1) return NULL;
+    }
+    double *numbers = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
+    for (int64_t c = 0; numbers && c < channels; c++) numbers[c] = data[count == 1 ? 0 : c];
+    f->out_of_memory |= !numbers;
+    return numbers;
+}
+
+static bool affine_new(fuser *f, int64_t channels, affine *result) {
+    result->channels = channels;
+    result->scale = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
+    result->shift = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
+    f->out_of_memory |= !result->scale || !result->shift;
+    for (int64_t c = 0; !f->out_of_memory && c < channels; c++) result->scale[c] = 1;
+    return !f->out_of_memory;
+}
+
+static bool read_normalization(fuser *f, const ir_node *node, affine *result) {
+    const float *parts[4];
+    int64_t channels = node->outputs[0]->type.shape.rank >= 2 ? node->outputs[0]->type.shape.dims[1] : -1,
+            count;
+    if (channels <= 0 || op_attribute_integer(&node->attributes, "training_mode", 0)) return false;
+    for (uint32_t i = 0; i < 4; i++) {
+        parts[i] = constant_floats(ir_input(node, 1 + i));
+        if (!parts[i] || !op_shape_elements(&ir_input(node, 1 + i)->type.shape, &count) || count != channels)
+            return false;
+    }
+    if (!affine_new(f, channels, result)) return false;
+    double epsilon = op_attribute_real(&node->attributes, "epsilon", 1e-5f);
+    for (int64_t c = 0; c < channels; c++) {
+        result->scale[c] = parts[0][c] / sqrt((double)parts[3][c] + epsilon);
+        result->shift[c] = parts[1][c] - parts[2][c] * result->scale[c];
+    }
+    return true;
+}
+
+/* The shapes are equal in every run: extents are known, or the same symbols. */
+static bool is_same_shape(const op_shape *a, const op_shape *b) {
+    if (a->rank < 0 || !op_shape_equal(a, b)) return false;
+    for (int32_t i = 0; i < a->rank; i++) {
+        if (a->dims[i] == OP_DIM_UNKNOWN) return false;
+    }
+    return true;
+}
+
+/* What the node does to its input number *data, if that is to scale and shift channels by constants. */
+static bool read_affine(fuser *f, const ir_node *node, uint32_t *data, affine *result) {
+    *data = 0;
+    if (node->output_count < 1 || !node->outputs[0] || node->outputs[0]->type.dtype != OP_FLOAT) return false;
+    if (node->code == OP_BATCH_NORMALIZATION) return is_bare(node) && read_normalization(f, node, result);
+    bool commutes = node->code == OP_ADD || node->code == OP_MUL;
+    if (!commutes && node->code != OP_SUB && node->code != OP_DIV) return false;
+    const op_shape *shape = &node->outputs[0]->type.shape;
+    if (commutes && ir_input(node, 0)->constant) *data = 1;
+    if (!is_same_shape(shape, &ir_input(node, *data)->type.shape) || shape->rank < 2 || shape->dims[1] < 0)
+        return false;
+    const double *numbers = channel_numbers(f, ir_input(node, 1 - *data), shape);
+    if (!numbers || !affine_new(f, shape->dims[1], result)) return false;
+    for (int64_t c = 0; c < result->channels; c++) {
+        if (node->code == OP_ADD) result->shift[c] = numbers[c];
+        else if (node->code == OP_SUB) result->shift[c] = -numbers[c];
+        else if (node->code == OP_MUL) result->scale[c] = numbers[c];
+        else result->scale[c] = 1 / numbers[c];
+    }
+    return true;
+}
+
+static ir_value *float_constant(fuser *f, const char *name, const op_shape *shape, float **data) {
+    op_type type = {.dtype = OP_FLOAT, .shape = *shape};
+    size_t bytes;
+    void *memory = NULL;
+    ir_value *value =
+        op_type_bytes(&type, &bytes) ? ir_constant_reserve(f->module, name, &type, bytes, &memory) : NULL;
+    *data = memory;
+    f->out_of_memory |= !value;
+    return value;
+}
+
+/* Scales the rows of a Conv's weights and shifts its bias. */
+static bool fold_into_convolution(fuser *f, ir_node *convolution, const affine *by) {
+    const ir_value *weights = ir_input(convolution, 1), *bias = ir_input(convolution, 2);
+    const float *w = constant_floats(weights), *b = constant_floats(bias);
+    int64_t count;
+    if (!w || (bias && !b) || !is_bare(convolution) || ir_input(convolution, 3)) return false;
+    if (weights->type.shape.dims[0] != by->channels || !op_shape_elements(&weights->type.shape, &count))
+        return false;
+    float *new_w, *new_b;
+    ir_value *scaled = float_constant(f, weights->name, &weights->type.shape, &new_w);
+    ir_value *shifted = float_constant(f, bias ? bias->name : weights->name,
+                                       &(op_shape){.rank = 1, .dims = {by->channels}}, &new_b);
+    if (!scaled || !shifted) return false;
+    int64_t row = count / by->channels;
+    for (int64_t c = 0; c < by->channels; c++) {
+        for (int64_t i = 0; i < row; i++) new_w[c * row + i] = (float)(w[c * row + i] * by->scale[c]);
+        new_b[c] = (float)((b ? b[c] : 0) * by->scale[c] + by->shift[c]);
+    }
+    if (!ir_node_set_input(convolution, 1, scaled) || !ir_node_set_input(convolution, 2, shifted))
+        f->out_of_memory = true;
+    return !f->out_of_memory;
+}
+
+/* `first`, a BatchNormalization, becomes itself and then `by`. */
+static bool fold_into_normalization(fuser *f, ir_node *first, const affine *by) {
+    affine own;
+    uint32_t data;
+    if (!read_affine(f, first, &data, &own) || own.channels != by->channels) return false;
+    static const char *const names[4] = {"scale", "shift", "mean", "variance"};
+    for (uint32_t i = 0; i < 4; i++) {
+        float *numbers;
+        ir_value *constant =
+            float_constant(f, names[i], &(op_shape){.rank = 1, .dims = {own.channels}}, &numbers);
+        if (!constant) return false;
+        for (int64_t c = 0; c < own.channels; c++) {
+            double value = i == 0   ? own.scale[c] * by->scale[c]
+                           : i == 1 ? own.shift[c] * by->scale[c] + by->shift[c]
+                                    : i == 3;
+            numbers[c] = (float)value;
+        }
+        if (!ir_node_set_input(first, 1 + i, constant)) f->out_of_memory = true;
+    }
+    op_attribute epsilon = {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = 0};
+    if (!ir_attribute_set(f->module, &first->attributes, &epsilon)) f->out_of_memory = true;
+    return !f->out_of_memory;
+}
+
+static bool fuse_affine(fuser *f, ir_node *node) {
+    affine by;
+    uint32_t data;
+    if (!read_affine(f, node, &data, &by)) return false;
+    const ir_value *input = ir_input(node, data);
+    ir_node *convolution = only_producer(input, OP_CONV, node->graph);
+    if (convolution) return fold_into_convolution(f, convolution, &by);
+    ir_node *normalization = only_producer(input, OP_BATCH_NORMALIZATION, node->graph);
+    return normalization && is_bare(normalization) && fold_into_normalization(f, normalization, &by);
+}
+
+/* ---- residuals and biases ------------------------------------------------------------------------------ */
+
+/* a stands before b in their graph. Linear in their distance, looked for from both. */
+static bool stands_before(const ir_node *a, const ir_node *b) {
+    for (const ir_node *left = b, *right = b; left || right;) {
+        left = left ? left->previous : NULL;
+        right = right ? right->next : NULL;
+        if (left == a) return true;
+        if (right == a) return false;
+    }
+    return false;
+}
+
+static bool fuse_residual(fuser *f, ir_node *node) {
+    if (node->code != OP_ADD || ir_input(node, 0) == ir_input(node, 1)) return false;
+    const op_type *type = &node->outputs[0]->type;
+    ir_node *chosen = NULL;
+    uint32_t other = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        ir_node *convolution = only_producer(ir_input(node, i), OP_CONV, node->graph);
+        const ir_value *residual = ir_input(node, 1 - i);
+        if (!convolution || !is_bare(convolution) || ir_input(convolution, 3) || residual->constant) continue;
+        if (!is_same_shape(&residual->type.shape, &type->shape) ||
+            !is_same_shape(&ir_input(node, i)->type.shape, &type->shape) || type->dtype != OP_FLOAT) {
+            continue;
+        }
+        if (chosen && stands_before(convolution, chosen)) continue;
+        chosen = convolution;
+        other = 1 - i;
+    }
+    if (!chosen) return false;
+    ir_value *residual = ir_input(node, other);
+    ir_node_move(chosen, node); /* its only reader is here, and here the residual is there */
+    if (!ir_node_set_input(chosen, 3, residual)) f->out_of_memory = true;
+    return !f->out_of_memory;
+}
+
+static bool fuse_bias(fuser *f, ir_node *node) {
+    if (node->code != OP_ADD) return false;
+    const op_shape *shape = &node->outputs[0]->type.shape;
+    for (uint32_t i = 0; i < 2; i++) {
+        ir_node *product = only_producer(ir_input(node, i), OP_MATMUL, node->graph);
+        ir_value *bias = ir_input(node, 1 - i);
+        if (!product || ir_input(product, 2) || !is_bare(product) ||
+            product->outputs[0]->type.dtype != OP_FLOAT)
+            continue;
+        if (!is_same_shape(shape, &ir_input(node, i)->type.shape) || shape->rank < 1) continue;
+        /* One number a column, or one in all. */
+        const op_shape *b = &bias->type.shape;
+        bool fits = bias->constant && b->rank >= 0 && b->rank <= shape->rank;
+        for (int32_t d = 0; fits && d < b->rank; d++) {
+            fits = d == b->rank - 1 ? b->dims[d] == shape->dims[shape->rank - 1] : b->dims[d] == 1;
+        }
+        if (!fits || b->rank == 0) continue;
+        if (!ir_node_set_input(product, 2, bias)) f->out_of_memory = true;
+        return !f->out_of_memory;
+    }
+    return false;
+}
+
+/* ---- activations --------------------------------------------------------------------------------------- */
+
+static bool scalar_limit(const ir_value *value, float otherwise, float *limit) {
+    *limit = otherwise;
+    if (!value) return true;
+    const float *data = constant_floats(value);
+    int64_t count;
+    if (!data || !op_shape_elements(&value->type.shape, &count) || count != 1) return false;
+    *limit = data[0];
+    return true;
+}
+
+static bool fuse_activation(fuser *f, ir_node *node) {
+    float alpha = 0, beta = 0;
+    switch (node->code) {
+    case OP_RELU:
+    case OP_SIGMOID:
+    case OP_TANH:
+        break;
+    case OP_LEAKY_RELU:
+        alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
+        break;
+    case OP_CLIP:
+        if (!scalar_limit(ir_input(node, 1), -FLT_MAX, &alpha) ||
+            !scalar_limit(ir_input(node, 2), FLT_MAX, &beta)) {
+            return false;
+        }
+        break;
+    default:
+        return false;
+    }
+    static const op_code hosts[] = {OP_CONV, OP_MATMUL, OP_GEMM};
+    ir_node *host = NULL;
+    for (size_t i = 0; i < sizeof hosts / sizeof *hosts && !host; i++) {
+        host = only_producer(ir_input(node, 0), hosts[i], node->graph);
+    }
+    if (!host || !is_bare(host) || host->outputs[0]->type.dtype != OP_FLOAT) return false;
+    const char *name = op_schema_of(node->code)->name;
+    const op_attribute set[3] = {
+        {.name = "ouro.activation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {name, strlen(name)}},
+        {.name = "ouro.alpha", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = alpha},
+        {.name = "ouro.beta", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = beta},
+    };
+    for (int i = 0; i < 3; i++) {
+        if (!ir_attribute_set(f->module, &host->attributes, &set[i])) f->out_of_memory = true;
+    }
+    return !f->out_of_memory;
+}
+
+/* ---- operands in another order -------------------------------------------------------------------------- */
+
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order) {
+    size_t count;
+    const int64_t *given = op_attribute_integers(&transpose->attributes, "perm", &count);
+    if (given && count != (size_t)rank) return false;
+    for (int32_t i = 0; i < rank; i++) order[i] = given ? given[i] : rank - 1 - i;
+    return true;
+}
+
+bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand) {
+    return rank >= 2 && (order[rank - 1] == rank - 1 || (operand == 1 && order[rank - 2] == rank - 1));
+}
+
+static void absorb_transposes(fuser *f, ir_node *node) {
+    static const char *const names[] = {"ouro.left", "ouro.right"};
+    for (uint32_t i = 0; i < 2 && node->code == OP_MATMUL && !f->out_of_memory; i++) {
+        const ir_node *transpose = only_producer(ir_input(node, i), OP_TRANSPOSE, node->graph);
+        ir_value *from = transpose ? ir_input(transpose, 0) : NULL;
+        const int32_t rank = from ? from->type.shape.rank : -1;
+        int64_t order[OP_MAX_RANK];
+        if (rank < 2 || from->type.dtype != OP_FLOAT || op_attribute_find(&node->attributes, names[i]))
+            continue;
+        if (!pass_transpose_order(transpose, rank, order) || !pass_is_walkable(order, rank, i)) continue;
+        const op_attribute attribute = {
+            .name = names[i], .kind = OP_ATTRIBUTE_INTS, .count = (size_t)rank, .as.integers = order};
+        if (!ir_attribute_set(f->module, &node->attributes, &attribute) || !ir_node_set_input(node, i, from))
+            f->out_of_memory = true;
+    }
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------------ */
+
+/* The node that has taken in `node`: the one that makes the value that stood for its result. */
+static ir_value *host_value(const ir_node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        const ir_node *host = input ? input->node : NULL;
+        if (!host || host->graph != node->graph || !input->uses || input->uses->next) continue;
+        if (input->uses->node != node) continue;
+        if (host->code == OP_CONV || host->code == OP_BATCH_NORMALIZATION || host->code == OP_MATMUL ||
+            host->code == OP_GEMM) {
+            return host->outputs[0];
+        }
+    }
+    return NULL;
+}
+
+static void fuse_graph(fuser *f, ir_graph *graph) {
+    for (ir_node *node = graph->first, *next; node && !f->out_of_memory; node = next) {
+        next = node->next;
+        for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
+        if (node->output_count != 1 || !node->outputs[0]) continue;
+        absorb_transposes(f, node);
+        bool fused =
+            fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);
+        if (!fused) continue;
+        ir_value *value = host_value(node);
+        if (!value) continue;
+        ir_value_replace(node->outputs[0], value);
+        ir_node_remove(node);
+    }
+}
+
+base_status pass_fuse(pass_context *context) {
+    fuser f = {.context = context, .module = context->module};
+    fuse_graph(&f, context->module->main);
+    return f.out_of_memory ? base_fail_memory(context->report) : BASE_OK;
+}

@@ -1,0 +1,304 @@
+/* infer_shapes.c: types of all values, as far as they follow.
+ *
+ *     %y = Conv(%x, %w)            =>   %y: float32[1,64,112,112] = Conv(%x, %w)
+ *
+ * Operators are asked one by one through op_infer, with constant inputs and known integer values; control
+ * nodes are inferred here: If      both branches; an output has the extents on which they agree, the others
+ * are not known. Loop    the parameters begin with the types of the initial values; the body is inferred
+ * until a carried parameter has the type of its replacement, extents that change from one iteration to the
+ * next becoming unknown. Stacked outputs have the trip count as first extent where it is constant and the
+ * condition stays true.
+ *
+ * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become
+ * better known. Reports every node that is wrong, not only the first.
+ */
+#include "passes/passes.h"
+#include <string.h>
+
+static base_status infer_graph(pass_context *context, ir_graph *graph);
+
+/* What holds of a value that is sometimes an `a` and sometimes a `b`. */
+static op_type join_types(const op_type *a, const op_type *b) {
+    op_type joined = *a;
+    if (a->shape.rank != b->shape.rank) {
+        joined.shape = (op_shape){.rank = -1};
+        return joined;
+    }
+    for (int32_t d = 0; d < a->shape.rank; d++) {
+        if (a->shape.dims[d] != b->shape.dims[d]) joined.shape.dims[d] = OP_DIM_UNKNOWN;
+    }
+    return joined;
+}
+
+static bool constant_true(const ir_value *value) {
+    return value->constant && value->constant->tensor.data &&
+           *(const unsigned char *)value->constant->tensor.data;
+}
+
+/* ---- If ------------------------------------------------------------------------------------------------ */
+
+static base_status infer_if(pass_context *context, ir_node *node) {
+    base_report *report = context->report;
+    const ir_value *condition = ir_input(node, 0);
+    ir_node_context(node, report);
+    if (!condition || condition->type.dtype != OP_BOOL) {
+        return base_fail(report, BASE_INVALID, "the condition is %s, expected bool",
+                         condition ? op_dtype_name(condition->type.dtype) : "absent");
+    }
+    if (node->graph_count != 2)
+        return base_fail(report, BASE_INVALID, "%u branches, expected 2", node->graph_count);
+    base_status status = BASE_OK;
+    for (uint32_t g = 0; g < 2; g++) {
+        base_status branch = infer_graph(context, node->graphs[g]);
+        if (status == BASE_OK) status = branch;
+    }
+    if (status != BASE_OK) return status;
+    ir_node_context(node, report);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        for (uint32_t g = 0; g < 2; g++) {
+            if (i < node->graphs[g]->result_count) continue;
+            return base_fail(report, BASE_INVALID, "branch %u has %u results, the node has %u outputs", g,
+                             node->graphs[g]->result_count, node->output_count);
+        }
+        if (!node->outputs[i]) continue;
+        const op_type *a = &node->graphs[0]->results[i]->value->type,
+                      *b = &node->graphs[1]->results[i]->value->type;
+        if (a->dtype != b->dtype || a->kind != b->kind || a->element != b->element) {
+            return base_fail(report, BASE_INVALID, "output %u is %s in one branch and %s in the other", i,
+                             op_dtype_name(a->dtype), op_dtype_name(b->dtype));
+        }
+        node->outputs[i]->type = join_types(a, b);
+    }
+    return BASE_OK;
+}
+
+/* ---- Loop ---------------------------------------------------------------------------------------------- */
+
+typedef struct loop_counts {
+    uint32_t carried, scan_inputs, scan_outputs;
+} loop_counts;
+
+static base_status count_loop(const ir_node *node, loop_counts *counts, base_report *report) {
+    const ir_graph *body = node->graph_count == 1 ? node->graphs[0] : NULL;
+    if (!body) return base_fail(report, BASE_INVALID, "%u bodies, expected 1", node->graph_count);
+    int64_t scanned = op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
+    if (scanned < 0 || node->input_count < 2 || scanned > (int64_t)node->input_count - 2) {
+        return base_fail(report, BASE_INVALID,
+                         "%u inputs, a loop needs a trip count, a condition and its initial values",
+                         node->input_count);
+    }
+    counts->scan_inputs = (uint32_t)scanned;
+    counts->carried = node->input_count - 2 - counts->scan_inputs;
+    if (body->parameter_count != node->input_count) {
+        return base_fail(report, BASE_INVALID,
+                         "the body has %u parameters, expected %u (iteration, condition, %u carried)",
+                         body->parameter_count, node->input_count, counts->carried);
+    }
+    if (body->result_count < 1 + counts->carried || body->result_count - 1 != node->output_count) {
+        return base_fail(report, BASE_INVALID,
+                         "the body has %u results, expected %u (condition, then one an output)",
+                         body->result_count, node->output_count + 1);
+    }
+    counts->scan_outputs = body->result_count - 1 - counts->carried;
+    return BASE_OK;
+}
+
+static void take_axis(op_shape *shape, int64_t axis) {
+    int32_t normal;
+    if (shape->rank < 0 || !op_axis(axis, shape->rank, &normal)) {
+        *shape = (op_shape){.rank = -1};
+        return;
+    }
+    memmove(&shape->dims[normal], &shape->dims[normal + 1],
+            (size_t)(shape->rank - normal - 1) * sizeof *shape->dims);
+    shape->rank--;
+}
+
+static bool insert_axis(op_shape *shape, int64_t axis, int64_t extent) {
+    int32_t normal;
+    if (shape->rank < 0) return true;
+    if (shape->rank >= OP_MAX_RANK || !op_axis(axis, shape->rank + 1, &normal)) return false;
+    memmove(&shape->dims[normal + 1], &shape->dims[normal],
+            (size_t)(shape->rank - normal) * sizeof *shape->dims);
+    shape->dims[normal] = extent;
+    shape->rank++;
+    return true;
+}
+
+/* How often the body runs, as far as it is known: a constant trip count, or the extent of what is scanned, if
+ * the condition cannot end the loop. */
+static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
+    const ir_graph *body = node->graphs[0];
+    const ir_value *trips = ir_input(node, 0), *condition = ir_input(node, 1),
+                   *again = body->results[0]->value;
+    bool always =
+        (!condition || constant_true(condition)) && (again == body->parameters[1] || constant_true(again));
+    if (!always) return OP_DIM_UNKNOWN;
+    if (trips && trips->constant) {
+        op_call call = {.input_count = 1, .inputs = &trips->constant->tensor};
+        int64_t value;
+        if (op_input_integer(&call, 0, 0, &value)) return value < 0 ? 0 : value;
+    }
+    if (counts->scan_inputs) {
+        const op_shape *shape = &ir_input(node, node->input_count - counts->scan_inputs)->type.shape;
+        int32_t axis;
+        if (op_axis(op_attribute_entry(&node->attributes, "ouro.scan_input_axes", 0), shape->rank, &axis))
+            return shape->dims[axis];
+    }
+    return OP_DIM_UNKNOWN;
+}
+
+/* What carried value `index` is after `trips` iterations, where each appends the same to it:
+ * x <= Concat(x, y). Changes the type's extent along that axis. */
+static void grow_type(const ir_node *node, uint32_t index, int64_t trips, op_type *type) {
+    const ir_value *parameter = node->graphs[0]->parameters[2 + index], *initial = ir_input(node, 2 + index);
+    const ir_node *concat = node->graphs[0]->results[1 + index]->value->node;
+    const op_shape *from = &initial->type.shape;
+    int32_t axis;
+    if (trips < 0 || !concat || concat->code != OP_CONCAT || concat->graph != node->graphs[0] ||
+        ir_input(concat, 0) != parameter || from->rank < 1 || from->rank != type->shape.rank ||
+        !op_axis(op_attribute_integer(&concat->attributes, "axis", 0), from->rank, &axis) ||
+        from->dims[axis] < 0)
+        return;
+    int64_t appended = 0;
+    for (uint32_t i = 1; i < concat->input_count; i++) {
+        const ir_value *part = ir_input(concat, i);
+        if (!part || part == parameter || part->type.shape.rank != from->rank ||
+            part->type.shape.dims[axis] < 0 || part->type.shape.dims[axis] > INT32_MAX)
+            return;
+        appended += part->type.shape.dims[axis];
+    }
+    if (appended > INT32_MAX || trips > INT32_MAX || from->dims[axis] > INT64_MAX / 2) return;
+    type->shape.dims[axis] = from->dims[axis] + trips * appended;
+}
+
+static base_status infer_loop(pass_context *context, ir_node *node) {
+    enum { ROUNDS = OP_MAX_RANK + 3 }; /* each round makes an extent or a rank unknown, or is the last */
+    base_report *report = context->report;
+    loop_counts counts = {0};
+    ir_node_context(node, report);
+    base_status status = count_loop(node, &counts, report);
+    if (status != BASE_OK) return status;
+    ir_graph *body = node->graphs[0];
+    body->parameters[0]->type = (op_type){.dtype = OP_INT64};
+    body->parameters[1]->type = (op_type){.dtype = OP_BOOL};
+    for (uint32_t i = 2; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (!input)
+            return base_fail(report, BASE_INVALID, "input %u is absent, expected an initial value", i);
+        body->parameters[i]->type = input->type;
+        if (i < 2 + counts.carried) continue;
+        take_axis(&body->parameters[i]->type.shape,
+                  op_attribute_entry(&node->attributes, "ouro.scan_input_axes", i - 2 - counts.carried));
+    }
+    bool again = true;
+    for (int round = 0; again && round < ROUNDS; round++) {
+        status = infer_graph(context, body);
+        if (status != BASE_OK) return status;
+        again = false;
+        ir_node_context(node, report);
+        for (uint32_t i = 0; i < counts.carried; i++) {
+            ir_value *parameter = body->parameters[2 + i];
+            const op_type *next = &body->results[1 + i]->value->type;
+            if (parameter->type.dtype != next->dtype || parameter->type.kind != next->kind ||
+                parameter->type.element != next->element) {
+                return base_fail(report, BASE_INVALID, "carried value %u begins as %s and is replaced by %s",
+                                 i, op_dtype_name(parameter->type.dtype), op_dtype_name(next->dtype));
+            }
+            op_type joined = join_types(&parameter->type, next);
+            if (op_shape_equal(&joined.shape, &parameter->type.shape)) continue;
+            parameter->type = joined;
+            again = true;
+        }
+    }
+    int64_t trips = trip_count(node, &counts);
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (!node->outputs[i]) continue;
+        op_type type = i < counts.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
+        if (i >= counts.carried &&
+            !insert_axis(&type.shape,
+                         op_attribute_entry(&node->attributes, "ouro.scan_output_axes", i - counts.carried),
+                         trips)) {
+            return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i,
+                             OP_MAX_RANK);
+        }
+        if (i < counts.carried) grow_type(node, i, trips, &type);
+        type.layout = OP_LAYOUT_PLAIN;
+        node->outputs[i]->type = type;
+    }
+    return BASE_OK;
+}
+
+/* ---- everything else ----------------------------------------------------------------------------------- */
+
+/* The node may never run: it is in a branch. */
+static bool is_conditional(const ir_node *node) {
+    for (const ir_graph *graph = node->graph; graph->owner; graph = graph->owner->graph) {
+        if (graph->owner->code == OP_IF) return true;
+    }
+    return false;
+}
+
+/* Types without shapes, for a node that cannot run with the shapes that it is given: models guard such nodes
+ * with an If, and only if it runs all the same it is an error. */
+static base_status infer_without_shapes(op_call *call, base_report *report) {
+    op_tensor *inputs = BASE_ARRAY(call->arena, op_tensor, call->input_count);
+    if (!inputs) return base_fail_memory(report);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        inputs[i].type = call->inputs[i].type;
+        inputs[i].type.shape = (op_shape){.rank = -1};
+    }
+    call->inputs = inputs;
+    return op_infer(call, report);
+}
+
+static base_status infer_node(pass_context *context, ir_node *node) {
+    ir_module *module = context->module;
+    op_call call;
+    if (!ir_node_call(node, &module->arena, &call)) return base_fail_memory(context->report);
+    ir_node_context(node, context->report);
+    base_status status;
+    if (is_conditional(node)) {
+        base_report ignored = {0};
+        status = op_infer(&call, &ignored);
+        if (status != BASE_OK) status = infer_without_shapes(&call, context->report);
+    } else {
+        status = op_infer(&call, context->report);
+    }
+    if (status != BASE_OK) return status;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        ir_value *output = node->outputs[i];
+        if (!output) continue;
+        op_layout layout = output->type.layout; /* chosen by a later pass */
+        output->type = call.outputs[i].type;
+        if (node->code != OP_REORDER && layout != OP_LAYOUT_PLAIN) output->type.layout = layout;
+        output->symbolic = call.outputs[i].symbolic;
+    }
+    return BASE_OK;
+}
+
+static base_status infer_graph(pass_context *context, ir_graph *graph) {
+    base_status first = BASE_OK;
+    for (ir_node *node = graph->first; node; node = node->next) {
+        /* What a node that failed would have made is not known: reporting its users too would only bury it.
+         */
+        bool known = true;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const ir_value *input = ir_input(node, i);
+            known &= !input || input->type.dtype != OP_NONE || input->type.kind != OP_KIND_TENSOR;
+        }
+        if (!known && first != BASE_OK) continue;
+        base_status status = node->code == OP_IF     ? infer_if(context, node)
+                             : node->code == OP_LOOP ? infer_loop(context, node)
+                                                     : infer_node(context, node);
+        if (first == BASE_OK) first = status;
+        if (status == BASE_SYSTEM_ERROR) return status;
+    }
+    return first;
+}
+
+base_status pass_infer_shapes(pass_context *context) {
+    base_status status = infer_graph(context, context->module->main);
+    base_report_context(context->report, NULL);
+    return status;
+}

@@ -1,0 +1,136 @@
+/* limit_unrolling.c: no carried value waits for more iterations than --max-unroll allows.
+ *
+ *     loop(%a, %b, %c, %d) { %y = Conv(%a)  yield %k, %b, %c, %d, %y }       a delay of 4, with --max-unroll 3
+ *  => loop(%a, %b, %c, %d) { %y = Conv(%a)  %u = ouro.Copy(%c)  yield %k, %b, %u, %d, %y }
+ *
+ * What a value's buffers cost is how many iterations it is kept: d iterations take d + 1 buffers in turn, and
+ * views of that period. Parameters that replace each other form chains (and cycles, which never end). A chain
+ * that is longer than the limit is cut by copies, as few as possible: behind a copy the value is a new one.
+ * With a limit of 1 everything that cannot be made in place is copied, at the end of the iteration, when the
+ * parameter is read no more.
+ *
+ * Needs: types, kernels. Keeps: everything else. Guarantees: no chain of carried parameters of static size is
+ * longer than the limit less one (for a limit of 1: than 1), and no cycle longer than the limit.
+ */
+#include "passes/passes.h"
+#include <string.h>
+
+enum { NONE = UINT32_MAX };
+
+typedef struct chain {
+    ir_graph *body;
+    uint32_t count;
+    uint32_t *next;  /* by parameter: the one that it holds in the next iteration, or NONE */
+    uint32_t *depth; /* iterations that the value has been kept; 0: not known yet */
+} chain;
+
+static bool fail_memory(pass_context *context) {
+    (void)base_fail_memory(context->report);
+    return false;
+}
+
+/* The value whose bytes this is, within the graph. */
+static const ir_value *origin_of(const ir_value *value, const ir_graph *graph) {
+    while (value->graph == graph && value->node && op_schema_of(value->node->code)->view == OP_VIEW_SAME &&
+           ir_input(value->node, 0))
+        value = ir_input(value->node, 0);
+    return value;
+}
+
+static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t index) {
+    ir_value *value = body->results[1 + index]->value;
+    ir_node *copy = ir_node_new(body, NULL, OP_COPY, "max-unroll", body->last ? body->last->path : "",
+                                (op_attributes){0}, 1, &value);
+    ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
+    if (!copied) return fail_memory(context);
+    copy->kernel = "portable.copy";
+    ir_graph_set_result(body, 1 + index, copied);
+    return true;
+}
+
+/* Cuts the chain behind parameter `index` wherever it gets too long. */
+static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
+    /* Down to where the depth is known, or the value is made, then back up. */
+    uint32_t *path = BASE_ARRAY(context->scratch, uint32_t, c->count), length = 0, known = 0;
+    if (!path) return fail_memory(context);
+    for (uint32_t at = index; at != NONE; at = c->next[at]) {
+        if (c->depth[at]) {
+            known = c->depth[at];
+            break;
+        }
+        path[length++] = at;
+        if (length == c->count) break;
+    }
+    while (length-- > 0) {
+        uint32_t at = path[length];
+        if (known >= longest && c->next[at] != NONE) {
+            if (!replace_by_copy(context, c->body, at)) return false;
+            c->next[at] = NONE;
+            known = 0;
+        }
+        c->depth[at] = ++known;
+    }
+    return true;
+}
+
+/* A cycle that is too long becomes a chain: the copy is made for its first parameter. */
+static bool cut_cycle(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
+    uint32_t length = 1, at = c->next[index];
+    for (; at != NONE && at != index && length <= c->count; at = c->next[at]) length++;
+    if (at != index || length <= longest) return true;
+    if (!replace_by_copy(context, c->body, index)) return false;
+    c->next[index] = NONE;
+    return true;
+}
+
+/* The node that makes the replacement may be able to make it over the parameter. */
+static bool may_be_in_place(const chain *c, uint32_t index) {
+    const ir_value *made = origin_of(c->body->results[1 + index]->value, c->body);
+    if (!made->node || made->graph != c->body) return true; /* from outside: nothing is kept in turn */
+    if (made->node->code == OP_COPY) return true;           /* the chain was cut here */
+    unsigned allowed = op_schema_of(made->node->code)->in_place;
+    for (uint32_t i = 0; i < made->node->input_count && i < 32; i++) {
+        if ((allowed & OP_IN_PLACE(i)) && ir_input(made->node, i) == c->body->parameters[2 + index])
+            return true;
+    }
+    return false;
+}
+
+static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
+    chain c = {.body = loop->graphs[0]};
+    c.count = pass_carried_count(loop);
+    c.next = BASE_ARRAY(context->scratch, uint32_t, c.count);
+    c.depth = BASE_ARRAY(context->scratch, uint32_t, c.count);
+    if (!c.next || !c.depth) return fail_memory(context);
+    for (uint32_t i = 0; i < c.count; i++) {
+        const ir_value *from = origin_of(c.body->results[1 + i]->value, c.body);
+        c.next[i] = NONE;
+        for (uint32_t k = 0; k < c.count; k++)
+            if (from == c.body->parameters[2 + k] && pass_carried_is_static(loop, i)) c.next[i] = k;
+    }
+    for (uint32_t i = 0; i < c.count; i++)
+        if (!cut_cycle(context, &c, i, limit)) return false;
+    /* What remains of cycles is short enough, and would have no end. */
+    for (uint32_t i = 0; i < c.count; i++) {
+        uint32_t at = i, steps = 0;
+        while (at != NONE && steps++ <= c.count) at = c.next[at];
+        if (at == NONE && !c.depth[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1)) return false;
+    }
+    for (uint32_t i = 0; i < c.count && limit == 1; i++) {
+        if (c.next[i] == NONE && pass_carried_is_static(loop, i) && !may_be_in_place(&c, i) &&
+            !replace_by_copy(context, c.body, i))
+            return false;
+    }
+    return true;
+}
+
+base_status pass_limit_unrolling(pass_context *context) {
+    ir_module *module = context->module;
+    uint32_t limit = pass_unroll_limit(context->options);
+    for (size_t n = 1; n < module->node_count; n++) {
+        ir_node *node = module->nodes[n];
+        if (!node || node->code != OP_LOOP) continue;
+        if (!limit_loop(context, node, limit)) return BASE_SYSTEM_ERROR;
+    }
+    return BASE_OK;
+}

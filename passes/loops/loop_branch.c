@@ -1,0 +1,65 @@
+/* loop_branch.c: a branch node whose output can be made over a carried parameter; see loop_periods.h. */
+#include "passes/loops/loop_periods.h"
+
+static bool lies_in(const pass_memory *memory, const ir_value *value, pass_storage_id storage) {
+    return value && pass_memory_location(memory, value).storage.index == storage.index;
+}
+
+/* The node, or one of its sub-graphs, makes something in the storage. */
+static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storage_id storage) {
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (lies_in(memory, node->outputs[i], storage)) return true;
+    for (uint32_t g = 0; g < node->graph_count; g++) {
+        for (const ir_node *inner = node->graphs[g]->first; inner; inner = inner->next)
+            if (makes_in(memory, inner, storage)) return true;
+    }
+    return false;
+}
+
+/* The node makes its output, all of storage `made`, over this input, element by element. */
+static bool makes_over(const loop_analysis *a, const ir_node *node, uint32_t input, pass_storage_id made) {
+    const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
+    return to && from && lies_in(a->memory, to, made) && input < 32 &&
+           (node->code == OP_COPY || (op_schema_of(node->code)->in_place & OP_IN_PLACE(input))) &&
+           a->memory->executions[node->id.index] == PASS_RUN && !pass_memory_location(a->memory, to).offset &&
+           !pass_memory_location(a->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to) &&
+           loop_bytes_of(to) == pass_memory_storage(a->memory, made)->bytes &&
+           op_shape_equal(&from->type.shape, &to->type.shape) && from->type.layout == to->type.layout &&
+           op_dtype_bytes(from->type.dtype) == op_dtype_bytes(to->type.dtype);
+}
+
+/* In this branch storage `made` is first written when nothing reads storage `over` any more, or by an operator that may
+ * write over it. */
+static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_storage_id made,
+                        pass_storage_id over) {
+    const ir_node *first = graph->first;
+    while (first && !makes_in(a->memory, first, made)) first = first->next;
+    int64_t step = first ? a->numbers[first->id.index] : graph->node_count;
+    for (ir_value_id v = pass_memory_storage(a->memory, over)->values; v.index;
+         v = a->memory->siblings[v.index]) {
+        const ir_value *value = a->module->values[v.index];
+        for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
+            if (!ir_graph_encloses(graph, use->graph)) continue;
+            if (!use->node) return false; /* handed out as a result */
+            int64_t now = pass_step_in(graph, use->node, a->numbers);
+            if (now > step ||
+                (now == step && (use->node != first || !makes_over(a, first, use->index, made))))
+                return false;
+        }
+    }
+    return true;
+}
+
+bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_storage_id made,
+                            pass_storage_id over) {
+    for (size_t v = 1; v < a->memory->view_count; v++) { /* what loops in a branch leave may be these bytes */
+        const pass_view *view = &a->memory->views[v];
+        for (uint32_t g = 0; g < branch->graph_count; g++)
+            if (ir_graph_encloses(branch->graphs[g], view->loop->graph) &&
+                loop_view_reaches(a->memory, view, over))
+                return false;
+    }
+    for (uint32_t g = 0; g < branch->graph_count; g++)
+        if (!writes_last(a, branch->graphs[g], made, over)) return false;
+    return true;
+}

@@ -1,0 +1,361 @@
+/* analyse_views.c: which values are bytes of one storage, so that nothing need be executed to make one from
+ * the other.
+ *
+ *     %t = Reshape(%x, ...)            %t is the bytes of %x
+ *     %s = Slice(%x, 1, 3, 0)          %s is a sub-range of %x
+ *     %l, %r = Split(%x)               so are these
+ *     %c = Concat(%a, %b)              %a and %b are made where %c lies: sub-ranges of %c
+ *
+ * and which are bound to a place that another owner decides: results of main lie in the caller's buffers,
+ * results of a branch in the outputs of its If, a carried parameter in the output of its Loop.
+ *
+ * A value is joined to another only while it is free: its storage stands for itself, is in the arena, and
+ * holds nothing but the bytes in question. Places decided from outside come first, then the Concats in the
+ * schedule's reverse (an outer Concat decides where the inner one lies), then what only reads. A part of a
+ * Concat that cannot lie in it (a constant, the caller's input, a part of another) is copied there by a Copy
+ * node, if at least one other part can; otherwise the Concat runs. A view that cannot be one runs as well: as
+ * a copy.
+ *
+ * Ranges are counted in bytes of the layout: a range of an axis is contiguous if all axes that lie outside of
+ * it in memory have extent 1. Channels in blocks are the outermost axis of an image, and ranges of whole
+ * blocks are ranges.
+ *
+ * Needs: prepare-results, layouts and kernels chosen. Makes: context->memory with storages, locations and
+ * executions.
+ */
+#include "passes/passes.h"
+#include <string.h>
+
+/* ---- ranges -------------------------------------------------------------------------------------------- */
+
+typedef struct range {
+    size_t offset, bytes;
+} range;
+
+/* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
+static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t extent, range *result) {
+    size_t bytes;
+    if (!op_type_bytes(type, &bytes) || axis < 0 || axis >= type->shape.rank) return false;
+    int64_t whole = type->shape.dims[axis], block = 1;
+    if (whole <= 0 || first < 0 || extent < 0 || extent > whole - first) return false;
+    if (first == 0 && extent == whole) {
+        *result = (range){0, bytes};
+        return true;
+    }
+    switch (type->layout) {
+    case OP_LAYOUT_PLAIN:
+        for (int32_t d = 0; d < axis; d++) {
+            if (type->shape.dims[d] != 1) return false;
+        }
+        break;
+    case OP_LAYOUT_NC8:
+    case OP_LAYOUT_NC16:
+        block = op_layout_block(type->layout);
+        if (axis > 1 || (axis == 1 && type->shape.dims[0] != 1)) return false;
+        if (axis == 1 && (whole % block || first % block || extent % block)) return false;
+        break;
+    case OP_LAYOUT_NHWC:
+        if (axis != 0) return false;
+        break;
+    default:
+        return false;
+    }
+    size_t unit = bytes / (size_t)whole; /* exact: the outermost axis is a factor of the bytes */
+    *result = (range){(size_t)first * unit, (size_t)extent * unit};
+    return true;
+}
+
+/* Two types whose values are the same bytes: plain reshapes, and layouts that coincide. */
+static bool same_bytes(const op_type *a, const op_type *b) {
+    size_t x, y;
+    if (a->dtype != b->dtype || !op_type_bytes(a, &x) || !op_type_bytes(b, &y) || x != y) return false;
+    if (a->layout == b->layout) return a->layout == OP_LAYOUT_PLAIN || op_shape_equal(&a->shape, &b->shape);
+    /* Blocked channels over a single point, or a single block of... channels alone, are plain. */
+    const op_type *blocked = a->layout == OP_LAYOUT_PLAIN ? b : a, *plain = blocked == a ? b : a;
+    if (plain->layout != OP_LAYOUT_PLAIN || blocked->layout == OP_LAYOUT_PACKED) return false;
+    const op_shape *shape = &blocked->shape;
+    if (shape->rank < 2 || shape->dims[1] % op_layout_block(blocked->layout)) return false;
+    for (int32_t d = 2; d < shape->rank; d++) {
+        if (shape->dims[d] != 1) return false;
+    }
+    return true;
+}
+
+/* A transposition that moves only axes of extent 1. */
+static bool transposes_nothing(const ir_node *node) {
+    const op_shape *shape = &ir_input(node, 0)->type.shape;
+    size_t count;
+    const int64_t *order = op_attribute_integers(&node->attributes, "perm", &count);
+    int64_t last = -1;
+    if (shape->rank < 0 || (order && count != (size_t)shape->rank)) return false;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        int64_t from = order ? order[d] : shape->rank - 1 - d;
+        if (from < 0 || from >= shape->rank) return false;
+        if (shape->dims[from] == 1) continue;
+        if (from < last) return false;
+        last = from;
+    }
+    return true;
+}
+
+/* An integer of a constant input of rank <= 1; false where it is not known. */
+static bool constant_integer(const ir_node *node, uint32_t input, int64_t index, int64_t otherwise,
+                             int64_t *value) {
+    const ir_value *from = ir_input(node, input);
+    *value = otherwise;
+    if (!from) return true;
+    op_tensor tensor = from->constant ? from->constant->tensor : (op_tensor){0};
+    op_call call = {.input_count = 1, .inputs = &tensor};
+    return from->constant && op_input_integer(&call, 0, index, value);
+}
+
+/* The range of a Slice: at most one axis is cut, in steps of 1. */
+static bool slice_range(const ir_node *node, range *result) {
+    const op_type *from = &ir_input(node, 0)->type, *to = &node->outputs[0]->type;
+    const ir_value *starts = ir_input(node, 1);
+    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || from->layout != to->layout)
+        return false;
+    if (!starts || starts->type.shape.rank != 1) return false;
+    int32_t cut = -1;
+    int64_t begin = 0;
+    for (int64_t i = 0; i < starts->type.shape.dims[0]; i++) {
+        int64_t start, axis, step;
+        int32_t normal;
+        if (!constant_integer(node, 1, i, 0, &start) || !constant_integer(node, 3, i, i, &axis) ||
+            !constant_integer(node, 4, i, 1, &step) || !op_axis(axis, from->shape.rank, &normal)) {
+            return false;
+        }
+        if (from->shape.dims[normal] == to->shape.dims[normal] && step == 1) continue;
+        if (step != 1 || cut >= 0) return false;
+        cut = normal;
+        begin = start < 0 ? start + from->shape.dims[normal] : start;
+        if (begin < 0) begin = 0;
+        if (begin > from->shape.dims[normal]) begin = from->shape.dims[normal];
+    }
+    if (cut < 0) return same_bytes(from, to) && axis_range(from, 0, 0, from->shape.dims[0], result);
+    return axis_range(from, cut, begin, to->shape.dims[cut], result);
+}
+
+/* ---- joining ------------------------------------------------------------------------------------------- */
+
+typedef struct analysis {
+    ir_module *module;
+    pass_memory *memory;
+} analysis;
+
+/* The value's storage holds exactly the value, can be anywhere in the arena, and belongs to the value's
+ * graph. */
+static bool is_free(const analysis *a, const ir_value *value) {
+    pass_location location = pass_memory_location(a->memory, value);
+    const pass_storage *storage = pass_memory_storage(a->memory, location.storage);
+    size_t bytes;
+    return location.offset == 0 && storage->place == PASS_PLACE_ARENA && storage->graph == value->graph &&
+           op_type_bytes(&value->type, &bytes) && bytes == storage->bytes && value->kind == IR_RESULT_OF_NODE;
+}
+
+static bool is_static(const ir_value *value) {
+    size_t bytes;
+    return op_type_bytes(&value->type, &bytes);
+}
+
+/* `inner` becomes bytes [offset, ...) of `outer`, if it is free. */
+static bool put_into(const analysis *a, const ir_value *inner, const ir_value *outer, size_t offset) {
+    if (!is_static(inner) || !is_static(outer) || !is_free(a, inner)) return false;
+    pass_location whole = pass_memory_location(a->memory, outer),
+                  part = pass_memory_location(a->memory, inner);
+    if (whole.storage.index == part.storage.index) return false;
+    pass_memory_join(a->memory, whole.storage, part.storage, whole.offset + offset);
+    return true;
+}
+
+/* A result of a loop's body. */
+static bool is_handed_on(const ir_value *value) {
+    if (!value->graph || !value->graph->owner || value->graph->owner->code != OP_LOOP) return false;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (!use->node && use->graph == value->graph) return true;
+    }
+    return false;
+}
+
+/* The storage of `value` is that of a parameter of `graph`. At the end of an iteration the results are handed
+ * on one after another: a result that is a view of a parameter would change with it. */
+static bool holds_parameter(const analysis *a, const ir_value *value, const ir_graph *graph) {
+    pass_storage_id storage = pass_memory_location(a->memory, value).storage;
+    for (uint32_t i = 0; i < graph->parameter_count; i++) {
+        if (pass_memory_location(a->memory, graph->parameters[i]).storage.index == storage.index) return true;
+    }
+    return false;
+}
+
+/* As bytes of `input` the result `output` would change while results are handed on. */
+static bool changes_under(const analysis *a, const ir_value *input, const ir_value *output) {
+    return is_handed_on(output) && holds_parameter(a, input, output->graph);
+}
+
+/* output is bytes [offset, ...) of input: the output goes into the input's storage, or, where it is bound and
+ * is all of the input, the other way round. */
+static bool view(const analysis *a, const ir_value *input, const ir_value *output, size_t offset) {
+    if (changes_under(a, input, output)) return false;
+    if (put_into(a, output, input, offset)) return true;
+    size_t in, out;
+    if (offset || !op_type_bytes(&input->type, &in) || !op_type_bytes(&output->type, &out) || in != out)
+        return false;
+    /* The bound place must be one that the input's node may write: of the same graph or an enclosing one. */
+    const pass_storage *place =
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
+    if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
+    return input->graph == output->graph && put_into(a, input, output, 0);
+}
+
+/* ---- places decided from outside ----------------------------------------------------------------------- */
+
+static bool bind_graph(const analysis *a, const ir_graph *graph) {
+    ir_node *owner = graph->owner;
+    if (!owner) {
+        for (uint32_t i = 0; i < graph->parameter_count; i++) {
+            pass_location location = pass_memory_location(a->memory, graph->parameters[i]);
+            pass_storage *storage = pass_memory_storage(a->memory, location.storage);
+            if (storage->place == PASS_PLACE_ARENA)
+                *storage = (pass_storage){.place = PASS_PLACE_INPUT,
+                                          .index = i,
+                                          .graph = storage->graph,
+                                          .value = storage->value,
+                                          .bytes = storage->bytes,
+                                          .values = storage->values};
+        }
+        for (uint32_t i = 0; i < graph->result_count; i++) {
+            pass_location location = pass_memory_location(a->memory, graph->results[i]->value);
+            pass_storage *storage = pass_memory_storage(a->memory, location.storage);
+            if (storage->place != PASS_PLACE_ARENA) continue;
+            storage->place = PASS_PLACE_OUTPUT;
+            storage->index = i;
+        }
+    } else if (owner->code == OP_IF) {
+        for (uint32_t i = 0; i < graph->result_count && i < owner->output_count; i++) {
+            if (owner->outputs[i]) (void)put_into(a, graph->results[i]->value, owner->outputs[i], 0);
+        }
+    }
+    return true;
+}
+
+/* ---- Concat -------------------------------------------------------------------------------------------- */
+
+/* Input i already lies where the Concat wants it. */
+static bool lies_at(const analysis *a, const ir_value *part, const ir_value *whole, size_t offset) {
+    pass_location at = pass_memory_location(a->memory, part), in = pass_memory_location(a->memory, whole);
+    return at.storage.index == in.storage.index && at.offset == in.offset + offset;
+}
+
+static base_status join_concat(pass_context *context, const analysis *a, ir_node *node) {
+    const ir_value *whole = node->outputs[0];
+    const op_type *type = &whole->type;
+    int32_t axis;
+    if (!is_static(whole) ||
+        !op_axis(op_attribute_integer(&node->attributes, "axis", 0), type->shape.rank, &axis)) {
+        return BASE_OK;
+    }
+    int64_t first = 0;
+    range part;
+    /* First look, so that nothing is joined in vain. */
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const op_type *from = &node->inputs[i]->value->type;
+        if (from->layout != type->layout || !op_shape_known(&from->shape) ||
+            from->shape.rank != type->shape.rank ||
+            !axis_range(type, axis, first, from->shape.dims[axis], &part)) {
+            return BASE_OK;
+        }
+        first += from->shape.dims[axis];
+    }
+    bool *there = BASE_ARRAY(context->scratch, bool, node->input_count);
+    if (!there) return base_fail_memory(context->report);
+    uint32_t joined = 0;
+    first = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *from = node->inputs[i]->value;
+        (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
+        first += from->type.shape.dims[axis];
+        there[i] = part.bytes == 0 || lies_at(a, from, whole, part.offset) ||
+                   (from->graph == node->graph && put_into(a, from, whole, part.offset));
+        joined += there[i];
+    }
+    if (joined == 0) return BASE_OK;
+    first = 0;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        ir_value *from = node->inputs[i]->value;
+        (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
+        first += from->type.shape.dims[axis];
+        if (there[i]) continue;
+        ir_node *copy =
+            ir_node_new(node->graph, node, OP_COPY, node->name, node->path, (op_attributes){0}, 1, &from);
+        ir_value *copied = copy ? ir_node_add_output(copy, from->name, &from->type) : NULL;
+        if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
+        copy->kernel = "portable.copy";
+        (void)ir_node_set_input(node, i, copied); /* the slot exists */
+        if (!put_into(a, copied, whole, part.offset)) {
+            return base_fail(context->report, BASE_INVALID, "analyse-views: a copy cannot be placed");
+        }
+    }
+    a->memory->executions[node->id.index] = PASS_VIEW;
+    return BASE_OK;
+}
+
+/* ---- what only reads ----------------------------------------------------------------------------------- */
+
+static void join_views(const analysis *a, const ir_node *node) {
+    const op_schema *row = op_schema_of(node->code);
+    const ir_value *input = ir_input(node, 0);
+    if (!input || node->output_count == 0) return;
+    bool all = false;
+    range part;
+    if (row->view == OP_VIEW_SAME || node->code == OP_REORDER ||
+        (row->view == OP_VIEW_TRANSPOSE && transposes_nothing(node))) {
+        const ir_value *output = node->outputs[0];
+        all = output && same_bytes(&input->type, &output->type) && view(a, input, output, 0);
+    } else if (row->view == OP_VIEW_SLICE) {
+        const ir_value *output = node->outputs[0];
+        all = output && slice_range(node, &part) && view(a, input, output, part.offset);
+    } else if (row->view == OP_VIEW_SPLIT) {
+        int32_t axis;
+        int64_t first = 0;
+        if (!op_axis(op_attribute_integer(&node->attributes, "axis", 0), input->type.shape.rank, &axis))
+            return;
+        for (int pass = 0; pass < 2; pass++) { /* first look: all or nothing */
+            all = true;
+            first = 0;
+            for (uint32_t i = 0; i < node->output_count && all; i++) {
+                const ir_value *output = node->outputs[i];
+                all = output && output->type.layout == input->type.layout &&
+                      op_shape_known(&output->type.shape) &&
+                      axis_range(&input->type, axis, first, output->type.shape.dims[axis], &part);
+                if (!all) break;
+                if (pass == 0) all = is_free(a, output) && !changes_under(a, input, output);
+                else all = put_into(a, output, input, part.offset);
+                first += output->type.shape.dims[axis];
+            }
+            if (!all) break;
+        }
+    }
+    if (all) a->memory->executions[node->id.index] = PASS_VIEW;
+}
+
+base_status pass_analyse_views(pass_context *context) {
+    ir_module *module = context->module;
+    size_t graph_count;
+    ir_graph **graphs = pass_graphs_outermost_first(module, context->scratch, &graph_count);
+    pass_memory *memory = pass_memory_new(module, context->memory_arena);
+    if (!graphs || !memory) return base_fail_memory(context->report);
+    context->memory = memory;
+    analysis a = {module, memory};
+    for (size_t g = 0; g < graph_count; g++) (void)bind_graph(&a, graphs[g]);
+    for (size_t g = 0; g < graph_count; g++) {
+        for (ir_node *node = graphs[g]->last; node; node = node->previous) {
+            if (op_schema_of(node->code)->view != OP_VIEW_CONCAT) continue;
+            base_status status = join_concat(context, &a, node);
+            if (status != BASE_OK) return status;
+        }
+    }
+    for (size_t g = 0; g < graph_count; g++) {
+        for (const ir_node *node = graphs[g]->first; node; node = node->next) join_views(&a, node);
+    }
+    return BASE_OK;
+}

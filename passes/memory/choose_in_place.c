@@ -1,0 +1,252 @@
+/* choose_in_place.c: operators write over an input that dies.
+ *
+ *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x
+ *     %y = Conv(%x, %w, _, %r)      the residual %r is added to in place
+ *
+ * Allowed for input i and output 0 where the operator's row says so (for a Loop: carried value and output of
+ * the same number), both have the same shape, layout and element size, the input is no parameter of main,
+ * constant or value of another graph, and all values that share bytes with it are dead once the node has run.
+ * In a loop's body no result may come to lie in the place of a carried parameter, but for its own
+ * replacement: the results are handed on one after another, and the parameter's place is written when it is
+ * its turn. A value that the same node also reads in a way that is not element by element (the input of a
+ * convolution as its residual) stays.
+ *
+ * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
+ * here only), the residual before others because it saves a copy as well.
+ *
+ * Needs: analyse-views; the schedule is final. Makes: fewer storages.
+ */
+#include "passes/passes.h"
+#include <string.h>
+
+enum { LONGEST_CHAIN = 5 };
+
+typedef struct chooser {
+    const ir_module *module;
+    pass_memory *memory;
+    const int64_t *numbers;
+    /* As pass_storage.values and pass_memory.siblings, without the values that are dead for good. */
+    ir_value_id *heads, *next;
+} chooser;
+
+/* The last step of value's own graph in which it is read; the node count where it is a result; -1: never. */
+static int64_t last_read(const chooser *c, const ir_value *value) {
+    int64_t last = -1;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        int64_t step = use->node ? pass_step_in(value->graph, use->node, c->numbers)
+                       : use->graph == value->graph
+                           ? (int64_t)value->graph->node_count
+                           : pass_step_in(value->graph, use->graph->owner, c->numbers);
+        if (step > last) last = step;
+    }
+    return last;
+}
+
+/* A parameter of a loop's body that goes on to the next iteration. */
+static bool is_carried(const ir_value *value) {
+    return value->kind == IR_PARAMETER && value->graph->owner && value->graph->owner->code == OP_LOOP;
+}
+
+/* `node` reads the value only where it may be overwritten, and no sub-graph of it does. */
+static bool reads_in_place(const chooser *c, const ir_value *value, const ir_node *node, bool exact) {
+    int64_t now = c->numbers[node->id.index];
+    unsigned allowed = op_schema_of(node->code)->in_place;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (use->node == node) {
+            if (!exact) return false;
+            if (use->index >= 32 || !(allowed & OP_IN_PLACE(use->index))) return false;
+        } else if (use->node && pass_step_in(value->graph, use->node, c->numbers) == now) {
+            return false;
+        } else if (!use->node && use->graph != node->graph) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* No value shares bytes with `input` that is still wanted after `node`, but for input itself as this very
+ * input. */
+static bool dies_here(const chooser *c, const ir_value *input, const ir_node *node) {
+    pass_location at = pass_memory_location(c->memory, input);
+    int64_t now = c->numbers[node->id.index];
+    size_t bytes, other_bytes;
+    if (!op_type_bytes(&input->type, &bytes)) return false;
+    for (ir_value_id *link = &c->heads[at.storage.index]; link->index;) {
+        const ir_value *other = c->module->values[link->index];
+        ir_value_id *next = &c->next[link->index];
+        if (!other) {
+            *link = *next;
+            continue;
+        }
+        if (other->graph != node->graph) {
+            /* Sub-graphs work on what their node hands out; enclosing graphs have plans of their own. */
+            if (!ir_graph_encloses(node->graph, other->graph)) return false;
+            link = next;
+            continue;
+        }
+        int64_t last = last_read(c, other);
+        if (is_carried(other)) {
+            return false; /* decided by analyse-loops, over all iterations */
+        } else if (last < now && (!other->node || c->numbers[other->node->id.index] < now)) {
+            *link = *next; /* dead for good: whoever asks later need not look at it again */
+            continue;
+        }
+        pass_location place = pass_memory_location(c->memory, other);
+        bool overlaps = op_type_bytes(&other->type, &other_bytes) && place.offset < at.offset + bytes &&
+                        at.offset < place.offset + other_bytes;
+        bool exact = place.offset == at.offset && other_bytes == bytes;
+        if (overlaps && (last > now || (other->node && c->numbers[other->node->id.index] >= now) ||
+                         !reads_in_place(c, other, node, exact))) {
+            return false;
+        }
+        link = next;
+    }
+    return true;
+}
+
+/* What a loop leaves is read where it is (analyse-loops): in any of several places, unless the number of
+ * iterations is known and the last one makes it. To write over it would be to copy it first. */
+static bool lies_anywhere(const ir_value *value) {
+    const ir_node *loop = value->node;
+    if (!loop || loop->code != OP_LOOP) return false;
+    if (value->index >= pass_carried_count(loop) || !pass_carried_is_static(loop, value->index)) return false;
+    const ir_value *replacement = loop->graphs[0]->results[1 + value->index]->value;
+    if (pass_known_trips(loop) <= 0 || replacement->graph != loop->graphs[0] || !replacement->node)
+        return true;
+    /* An inner loop made it, and left it in one of several buffers. */
+    if (replacement->node->code == OP_LOOP && lies_anywhere(replacement)) return true;
+    /* A branch that hands its state on may do so by exchange. */
+    for (uint32_t g = 0; g < replacement->node->graph_count && replacement->node->code == OP_IF; g++) {
+        const ir_value *result = replacement->node->graphs[g]->results[replacement->index]->value;
+        if (result->node && result->node->code == OP_COPY) return true;
+    }
+    uint32_t results = 0; /* what is stacked as well is a slice of the stack */
+    for (const ir_use *use = replacement->uses; use; use = use->next) results += !use->node;
+    return results > 1;
+}
+
+/* The last step in which what loops of this graph, which may end after any iteration, leave of the value is read: that may
+ * be the very bytes that they began with. Long chains of loops are not followed to the end. */
+static int64_t last_left(const chooser *c, const ir_value *value, const ir_graph *graph, int depth) {
+    int64_t last = -1;
+    if (depth == 0) return INT64_MAX;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        const ir_node *loop = use->node;
+        if (!loop || loop->code != OP_LOOP || loop->graph != graph || use->index < 2 ||
+            pass_known_trips(loop) >= 0)
+            continue;
+        for (uint32_t i = 0; i < loop->output_count; i++) {
+            if (!loop->outputs[i]) continue;
+            int64_t read = last_read(c, loop->outputs[i]),
+                    later = last_left(c, loop->outputs[i], graph, depth - 1);
+            if (read > last) last = read;
+            if (later > last) last = later;
+        }
+    }
+    return last;
+}
+
+/* Bytes of this storage may be what a loop leaves, and are read as such in this step or later. */
+static bool may_be_left(const chooser *c, pass_storage_id storage, const ir_node *node) {
+    for (ir_value_id v = pass_memory_storage(c->memory, storage)->values; v.index;
+         v = c->memory->siblings[v.index]) {
+        const ir_value *value = c->module->values[v.index];
+        if (value && last_left(c, value, node->graph, LONGEST_CHAIN) >= c->numbers[node->id.index])
+            return true;
+    }
+    return false;
+}
+
+static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
+                          const ir_value *output) {
+    if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
+    if (lies_anywhere(input)) return false;
+    if (input->type.dtype == OP_NONE || !op_shape_equal(&input->type.shape, &output->type.shape) ||
+        input->type.layout != output->type.layout || input->type.kind != OP_KIND_TENSOR ||
+        op_dtype_bytes(input->type.dtype) != op_dtype_bytes(output->type.dtype)) {
+        return false;
+    }
+    pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
+    const pass_storage *place = pass_memory_storage(c->memory, from.storage);
+    const pass_storage *target = pass_memory_storage(c->memory, to.storage);
+    if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
+    if (from.storage.index == to.storage.index) return false;
+    size_t bytes;
+    if (!op_type_bytes(&output->type, &bytes)) return false;
+    /* One of the two must be free to move into the other. */
+    bool output_free =
+        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph &&
+                      place->bytes == bytes && (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
+    if (!output_free && !input_free) return false;
+    return dies_here(c, input, node) && !may_be_left(c, from.storage, node);
+}
+
+/* Joins storages here and in the lists of this pass. */
+static void join(const chooser *c, pass_storage_id whole, pass_storage_id part, size_t offset) {
+    pass_memory_join(c->memory, whole, part, offset);
+    ir_value_id last = c->heads[part.index];
+    if (!last.index) return;
+    while (c->next[last.index].index) last = c->next[last.index];
+    c->next[last.index] = c->heads[whole.index];
+    c->heads[whole.index] = c->heads[part.index];
+    c->heads[part.index].index = 0;
+}
+
+static void overwrite(const chooser *c, const ir_node *node, const ir_value *input, const ir_value *output) {
+    pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
+    const pass_storage *target = pass_memory_storage(c->memory, to.storage);
+    size_t bytes = 0;
+    (void)op_type_bytes(&output->type, &bytes);
+    bool output_free =
+        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+    if (output_free) join(c, from.storage, to.storage, from.offset);
+    else join(c, to.storage, from.storage, to.offset);
+}
+
+/* The node may write its output over the very parameter that the output replaces: then the loop is better
+ * served by that (analyse-loops decides) than by any other input. */
+static bool replaces_own_parameter(const ir_node *node, unsigned allowed) {
+    const ir_value *output = node->outputs[0];
+    for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
+        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count && i < 32;
+             i++) {
+            const ir_value *input = ir_input(node, i);
+            if (!input || !(allowed & OP_IN_PLACE(i)) || !is_carried(input) || input->graph != node->graph)
+                continue;
+            if (input->index == use->index + 1 && op_shape_equal(&input->type.shape, &output->type.shape))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void choose(const chooser *c, const ir_node *node) {
+    if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
+    unsigned allowed = op_schema_of(node->code)->in_place;
+    if (replaces_own_parameter(node, allowed)) return;
+    for (uint32_t i = node->input_count; i-- > 0;) {
+        if (i >= 32 || !(allowed & OP_IN_PLACE(i))) continue;
+        if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;
+        overwrite(c, node, ir_input(node, i), node->outputs[0]);
+        return;
+    }
+}
+
+base_status pass_choose_in_place(pass_context *context) {
+    size_t graph_count;
+    ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
+    int64_t *numbers = pass_number_nodes(context->module, context->scratch);
+    if (!graphs || !numbers) return base_fail_memory(context->report);
+    pass_memory *memory = context->memory;
+    chooser c = {.module = context->module, .memory = memory, .numbers = numbers};
+    c.heads = BASE_ARRAY(context->scratch, ir_value_id, memory->storage_count);
+    c.next = BASE_ARRAY(context->scratch, ir_value_id, memory->value_count);
+    if (!c.heads || !c.next) return base_fail_memory(context->report);
+    for (size_t i = 1; i < memory->storage_count; i++) c.heads[i] = memory->storages[i].values;
+    memcpy(c.next, memory->siblings, memory->value_count * sizeof *c.next);
+    for (size_t g = 0; g < graph_count; g++) {
+        for (const ir_node *node = graphs[g]->first; node; node = node->next) choose(&c, node);
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,131 @@
+/* kernel.c: the table of kernels and how one is chosen. */
+#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/onednn/onednn.h"
+#include <stdio.h>
+#include <string.h>
+
+/* An operator without a kernel of its own: views and control nodes never reach one. */
+const rt_kernel rt_kernel_none = {.name = "none"};
+
+static const rt_kernel *const portable_kernels[] = {
+    [OP_CODE_NONE] = &rt_kernel_none,
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
+           kernel)                                                                                           \
+    [OP_##code] = &rt_kernel_##kernel,
+#include "ir/operators/ops.def"
+#undef OP
+};
+
+const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
+    if (code <= OP_CODE_NONE || code >= OP_CODE_COUNT) return NULL;
+    const rt_kernel *onednn = rt_onednn_kernel(code);
+    if (onednn) {
+        if (index == 0) return onednn;
+        index--;
+    }
+    const rt_kernel *portable = portable_kernels[code];
+    return index == 0 && portable != &rt_kernel_none ? portable : NULL;
+}
+
+const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
+        if (environment->portable_only && strncmp(kernel->name, "portable.", 9) != 0) continue;
+        if (kernel->accepts(call, environment)) return kernel;
+    }
+    return NULL;
+}
+
+const rt_kernel *rt_kernel_find(const char *name) {
+    for (int code = OP_CODE_NONE + 1; code < OP_CODE_COUNT; code++) {
+        const rt_kernel *kernel;
+        for (unsigned i = 0; (kernel = rt_kernel_candidate((op_code)code, i)); i++) {
+            if (strcmp(kernel->name, name) == 0) return kernel;
+        }
+    }
+    return NULL;
+}
+
+base_status rt_kernel_prepare(const rt_kernel *kernel, const op_call *call, const rt_environment *environment,
+                              base_arena *arena, rt_prepared *prepared, base_report *report) {
+    *prepared = (rt_prepared){.kernel = kernel,
+                              .code = call->code,
+                              .threads = environment->threads,
+                              .input_count = call->input_count,
+                              .output_count = call->output_count};
+    return kernel->prepare(call, environment, arena, prepared, report);
+}
+
+void rt_kernel_release(rt_prepared *prepared) {
+    if (prepared->kernel && prepared->kernel->release) prepared->kernel->release(prepared);
+    *prepared = (rt_prepared){0};
+}
+
+void *rt_arena_aligned(base_arena *arena, size_t bytes) {
+    size_t padded;
+    if (!base_size_add(bytes, 2 * RT_ALIGNMENT, &padded)) return NULL;
+    char *memory = base_arena_alloc(arena, padded, 1);
+    return memory ? memory + (RT_ALIGNMENT - (uintptr_t)memory % RT_ALIGNMENT) % RT_ALIGNMENT : NULL;
+}
+
+/* Memory from the arena for the outputs that have none. */
+static base_status take_outputs(const op_call *call, base_arena *arena, base_report *report) {
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        op_tensor *output = &call->outputs[i];
+        if (output->type.dtype == OP_NONE || output->data) continue;
+        size_t padded;
+        if (!op_type_bytes(&output->type, &output->bytes) ||
+            !base_size_add(output->bytes, 2 * RT_ALIGNMENT, &padded)) {
+            return base_fail(report, BASE_INVALID, "output %u is too large", i);
+        }
+        output->data = rt_arena_aligned(arena, output->bytes);
+        if (!output->data) return base_fail_memory(report);
+    }
+    return BASE_OK;
+}
+
+static base_status measure(const op_call *call, const rt_prepared *prepared, void *scratch, base_arena *arena,
+                           base_report *report) {
+    for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i].data = NULL;
+    base_status status = prepared->kernel->measure(prepared, call->inputs, call->outputs, scratch, report);
+    return status == BASE_OK ? take_outputs(call, arena, report) : status;
+}
+
+base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
+                               base_report *report) {
+    rt_environment portable = *environment;
+    portable.portable_only = true;
+    portable.texts = arena;
+    const rt_kernel *kernel = rt_kernel_select(call, &portable);
+    if (!kernel) {
+        return base_fail(report, BASE_INVALID, "operator %s has no kernel for these types",
+                         op_schema_of(call->code)->name);
+    }
+    base_status status = kernel->measure ? BASE_OK : take_outputs(call, arena, report);
+    if (status != BASE_OK) return status;
+    rt_prepared prepared;
+    status = rt_kernel_prepare(kernel, call, &portable, arena, &prepared, report);
+    if (status == BASE_OK) {
+        char *scratch = prepared.scratch_bytes ? rt_arena_aligned(arena, prepared.scratch_bytes) : NULL;
+        if (prepared.scratch_bytes && !scratch) status = base_fail_memory(report);
+        if (status == BASE_OK && kernel->measure) status = measure(call, &prepared, scratch, arena, report);
+        if (status == BASE_OK) status = prepared.run(&prepared, call->inputs, call->outputs, scratch, report);
+    }
+    rt_kernel_release(&prepared);
+    return status;
+}
+
+const char *rt_machine_describe(bool portable, char *text, size_t capacity) {
+#if defined(__x86_64__)
+    const char *processor = "x86_64";
+#elif defined(__aarch64__)
+    const char *processor = "aarch64";
+#else
+    const char *processor = "other";
+#endif
+    char onednn[64] = "";
+    if (!portable) rt_onednn_describe(onednn, sizeof onednn);
+    if (onednn[0]) snprintf(text, capacity, "%s %s", processor, onednn);
+    else snprintf(text, capacity, "portable");
+    return text;
+}

@@ -1,0 +1,155 @@
+/* argument_pool.c: keeps oneDNN from allocating while a plan runs.
+ *
+ * dnnl_primitive_execute copies its list of arguments into a std::unordered_map, whose nodes come from C++'s
+ * operator new; so do a few helpers of some primitives. A run may not allocate. Therefore this file defines
+ * the operators new and delete, under the names that the C++ ABI gives them: while a thread is between
+ * rt_argument_pool_enter and rt_argument_pool_leave, its allocations come from a slot of a fixed pool; at all
+ * other times, on all other threads, and when a slot is full, they are malloc's. delete tells by the address.
+ *
+ * How they take the place of those of libstdc++: a shared library's reference to operator new is resolved by
+ * the dynamic linker, which asks the program first. The definitions here end up in the program, because they
+ * share an object file with rt_argument_pool_enter, and the linker exports them, because a shared library on
+ * its command line (libdnnl) refers to them. Where this library is itself part of a shared library that is
+ * loaded later, or of a program linked with -Bsymbolic and the like, libstdc++'s stay in force: everything
+ * works, but a run makes a few short-lived allocations.
+ *
+ * A C++ program that defines operator new itself keeps it: the definitions here are weak. One that does not
+ * sees no difference, except that its allocations, too, pass through the functions here to malloc (new
+ * handlers and std::bad_alloc work as usual).
+ *
+ * Objects of a slot are a stack: the place of the newest is given back when it goes, along with those below it that have
+ * gone before (primitives of recurrent networks make and free a few in every step).
+ *
+ * An object that outlives the execution that made it (a lazily filled cache, say) is safe: a slot counts its
+ * objects and is used again only when the last of them has gone.
+ */
+#include "runtime/kernels/onednn/primitive.h"
+#include <dlfcn.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+enum { SLOTS = 128, SLOT_BYTES = 4096, SLOT_ALIGNMENT = 16 };
+
+typedef struct pool_slot {
+    _Alignas(64) unsigned char bytes[SLOT_BYTES];
+} pool_slot;
+
+/* Before each object of a slot. */
+typedef struct pool_object {
+    _Alignas(SLOT_ALIGNMENT) uint32_t below; /* where the header of the object below begins */
+    uint32_t gone;
+} pool_object;
+
+/* The one place of mutable memory that is shared by all sessions of a process: operator new has no argument
+ * through which a session could be reached. holders[i]: 0 where slot i is free; else 1 for the thread that is
+ * inside, plus one for each object in it. */
+static pool_slot slots[SLOTS];
+static atomic_uint holders[SLOTS];
+
+/* The slot of the calling thread, where it is inside: its number plus one. */
+static _Thread_local unsigned inside;
+static _Thread_local size_t used;
+static _Thread_local uint32_t newest; /* where the header of the newest object begins, if any is there */
+static _Thread_local unsigned last;   /* the slot it had last time: mostly still free, and warm */
+
+void rt_argument_pool_enter(void) {
+    for (unsigned i = 0; i < SLOTS; i++) {
+        const unsigned slot = (last + i) % SLOTS;
+        unsigned expected = 0;
+        if (atomic_load_explicit(&holders[slot], memory_order_relaxed) == 0 &&
+            atomic_compare_exchange_strong_explicit(&holders[slot], &expected, 1, memory_order_acquire,
+                                                    memory_order_relaxed)) {
+            last = slot;
+            inside = slot + 1;
+            used = newest = 0;
+            return;
+        }
+    }
+}
+
+void rt_argument_pool_leave(void) {
+    if (!inside) return;
+    atomic_fetch_sub_explicit(&holders[inside - 1], 1, memory_order_release);
+    inside = 0;
+}
+
+static pool_object *object_at(size_t slot, size_t at) {
+    return (pool_object *)(void *)(slots[slot].bytes + at);
+}
+
+static void *allocate(size_t bytes) {
+    if (inside && bytes <= SLOT_BYTES) {
+        const size_t rounded = (bytes + SLOT_ALIGNMENT - 1) / SLOT_ALIGNMENT * SLOT_ALIGNMENT;
+        const size_t needed = sizeof(pool_object) + (rounded ? rounded : SLOT_ALIGNMENT);
+        if (SLOT_BYTES - used >= needed) {
+            pool_object *object = object_at(inside - 1, used);
+            *object = (pool_object){.below = newest};
+            newest = (uint32_t)used;
+            used += needed;
+            atomic_fetch_add_explicit(&holders[inside - 1], 1, memory_order_relaxed);
+            return object + 1;
+        }
+    }
+    for (;;) {
+        void *object = malloc(bytes ? bytes : 1);
+        if (object) return object;
+        /* As the C++ standard asks: the new handler may find memory; without one, std::bad_alloc. */
+        void (*(*get_handler)(void))(void);
+        void (*throw_bad_alloc)(void);
+        *(void **)&get_handler = dlsym(RTLD_DEFAULT, "_ZSt15get_new_handlerv");
+        *(void **)&throw_bad_alloc = dlsym(RTLD_DEFAULT, "_ZSt17__throw_bad_allocv");
+        void (*handler)(void) = get_handler ? get_handler() : NULL;
+        if (handler) handler();
+        else if (throw_bad_alloc) throw_bad_alloc();
+        else abort();
+    }
+}
+
+static void release(void *object) {
+    const uintptr_t address = (uintptr_t)object, first = (uintptr_t)slots;
+    if (address >= first && address < first + sizeof slots) {
+        const size_t slot = (address - first) / sizeof *slots;
+        if (inside == slot + 1) {
+            ((pool_object *)object - 1)->gone = 1;
+            while (used && object_at(slot, newest)->gone) {
+                used = newest;
+                newest = object_at(slot, newest)->below;
+            }
+        }
+        atomic_fetch_sub_explicit(&holders[slot], 1, memory_order_release);
+        return;
+    }
+    free(object);
+}
+
+/* operator new(size_t), operator new[](size_t), operator delete(void *), operator delete[](void *), and the
+ * latter two with a size. libstdc++'s other forms without an alignment call these; those with one are left
+ * alone. */
+__attribute__((weak)) void *_Znwm(size_t bytes);
+__attribute__((weak)) void *_Znam(size_t bytes);
+__attribute__((weak)) void _ZdlPv(void *object);
+__attribute__((weak)) void _ZdaPv(void *object);
+__attribute__((weak)) void _ZdlPvm(void *object, size_t bytes);
+__attribute__((weak)) void _ZdaPvm(void *object, size_t bytes);
+
+void *_Znwm(size_t bytes) {
+    return allocate(bytes);
+}
+void *_Znam(size_t bytes) {
+    return allocate(bytes);
+}
+void _ZdlPv(void *object) {
+    release(object);
+}
+void _ZdaPv(void *object) {
+    release(object);
+}
+void _ZdlPvm(void *object, size_t bytes) {
+    (void)bytes;
+    release(object);
+}
+void _ZdaPvm(void *object, size_t bytes) {
+    (void)bytes;
+    release(object);
+}

@@ -1,0 +1,46 @@
+/* batch_normalization.c: BatchNormalization on oneDNN, where it has not been fused into a Conv. */
+#include "runtime/kernels/onednn/simple.h"
+
+static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
+    const unsigned flags = dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift;
+    dnnl_memory_desc_t data;
+    dnnl_batch_normalization_desc_t operation;
+    if (!rt_describe(&call->inputs[0].type, &data) ||
+        dnnl_batch_normalization_forward_desc_init(&operation, dnnl_forward_inference, &data,
+                                                   op_attribute_real(&call->attributes, "epsilon", 1e-5f),
+                                                   flags) != dnnl_success ||
+        !rt_descriptor_open(open, 0, NULL)) {
+        return false;
+    }
+    if (rt_descriptor_make(open, &operation, rt_threads_for(rt_work_of(&call->inputs[0]), environment)))
+        return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_descriptor open;
+    if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0) return false;
+    if (!rt_floats_known(call) || call->inputs[0].type.layout != call->outputs[0].type.layout) return false;
+    for (uint32_t i = 1; i < call->input_count; i++) {
+        if (call->inputs[i].type.layout != OP_LAYOUT_PLAIN) return false;
+    }
+    if (!make_descriptor(call, environment, &open)) return false;
+    rt_descriptor_close(&open);
+    return true;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    static const int vectors[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
+    rt_descriptor open;
+    if (!make_descriptor(call, environment, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this normalisation on this machine");
+    }
+    return rt_simple_prepare(&open, call, vectors, 4, arena, prepared, report);
+}
+
+const rt_kernel rt_onednn_batch_normalization = {.name = "onednn.batch_normalization",
+                                                 .accepts = accepts,
+                                                 .prepare = prepare,
+                                                 .release = rt_simple_release};

@@ -1,0 +1,458 @@
+/* convolution.c: Conv on oneDNN: bias, the activation as a post-operation, the residual as a sum into dst; and
+ * ConvTranspose, with bias.
+ *
+ * Constant weights are packed at compile time into the form that oneDNN likes for the layouts of source and
+ * destination. Which form that is follows from the application, the machine and the number of threads; it is
+ * asked for again when a session is made, and the sizes must agree. Where extents of the images are open when the weights
+ * are packed, they are packed for some (ouro.packed_extents), and the form is asked for again with these. What runs has
+ * the extents that there are then, over weights in that form; only where oneDNN has nothing for that, the weights are
+ * reordered once more when a session is prepared. Images of an open number are convolved one at a time.
+ */
+#include "runtime/kernels/onednn/primitive.h"
+#include <string.h>
+
+enum {
+    IMAGE_CHANNELS = 4, /* at most, of an input that is best read plain */
+    FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
+    FEW_MAPS = 4        /* fewer maps of single points are left to it, too */
+};
+
+typedef struct convolution {
+    rt_primitive primitive;
+    /* How often the primitive runs: once, or for each image, which take this many bytes. */
+    int64_t times;
+    size_t x_bytes, y_bytes;
+    void *weights; /* reordered; NULL: as they were packed */
+    bool bias, residual;
+    bool transposed; /* the bias is added afterwards, to: */
+    op_layout layout;
+    int64_t images, channels, points; /* the output of one run; points of one channel */
+} convolution;
+
+/* The application with other extents than it has. */
+typedef struct other_extents {
+    op_call call;
+    op_tensor inputs[4], output;
+} other_extents;
+
+/* What the weights were packed for: the extents of input 0; NULL: those that it has. */
+static const int64_t *packed_extents(const op_call *call) {
+    size_t count;
+    const int64_t *extents = op_attribute_integers(&call->attributes, "ouro.packed_extents", &count);
+    if (!extents || count != (size_t)call->inputs[0].type.shape.rank) return NULL;
+    for (size_t i = 0; i < count; i++)
+        if (extents[i] <= 0) return NULL;
+    return extents;
+}
+
+static bool copy_call(const op_call *call, other_extents *to) {
+    if (call->input_count > 4 || call->inputs[0].type.shape.rank < 3 || call->outputs[0].type.shape.rank < 3)
+        return false;
+    to->call = *call;
+    memcpy(to->inputs, call->inputs, call->input_count * sizeof *to->inputs);
+    to->output = call->outputs[0];
+    to->call.inputs = to->inputs;
+    to->call.outputs = &to->output;
+    return true;
+}
+
+/* The application as its weights were packed for it; NULL: there is none with these extents. */
+static const op_call *as_packed(const op_call *call, other_extents *to) {
+    const int64_t *extents = packed_extents(call);
+    if (!extents) return call;
+    if (!copy_call(call, to)) return NULL;
+    memcpy(to->inputs[0].type.shape.dims, extents, (size_t)to->inputs[0].type.shape.rank * sizeof *extents);
+    if (op_input_present(call, 3)) to->inputs[3].type.shape.rank = -1; /* it follows */
+    if (op_infer(&to->call, NULL) != BASE_OK) return NULL;
+    to->output.type.layout = call->outputs[0].type.layout;
+    if (op_input_present(call, 3)) to->inputs[3].type.shape = to->output.type.shape;
+    return &to->call;
+}
+
+/* The application as a primitive runs it: as many images at once as weights were packed for. */
+static const op_call *some_images(const op_call *call, other_extents *to) {
+    const int64_t *extents = packed_extents(call);
+    if (!extents || !copy_call(call, to)) return call;
+    to->inputs[0].type.shape.dims[0] = to->output.type.shape.dims[0] = extents[0];
+    if (op_input_present(call, 3)) to->inputs[3].type.shape.dims[0] = extents[0];
+    return &to->call;
+}
+
+/* Signals of some length are often given as images one point wide. Vectors run along the width: to oneDNN these are
+ * images one point high, which are the same bytes in every layout. */
+static bool is_column(const op_call *call) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape,
+                   *y = &call->outputs[0].type.shape;
+    const int64_t *extents = packed_extents(call); /* the weights lie already */
+    return x->rank == 4 && x->dims[3] == 1 && weights->dims[3] == 1 && y->dims[3] == 1 &&
+           (!extents || extents[3] == 1);
+}
+
+static void exchange(int64_t *height) {
+    const int64_t width = height[1];
+    height[1] = height[0];
+    height[0] = width;
+}
+
+static op_shape lying(const op_shape *shape, bool column) {
+    op_shape turned = *shape;
+    if (column) exchange(turned.dims + 2);
+    return turned;
+}
+
+/* The description of the weights in ONNX's order, with the group as a dimension of its own. */
+static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *description) {
+    const op_shape turned = lying(&call->inputs[1].type.shape, is_column(call)), *weights = &turned;
+    const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
+    op_shape shape = *weights;
+    if (group > 1) {
+        shape.rank = weights->rank + 1;
+        shape.dims[0] = group;
+        shape.dims[1] = weights->dims[0] / group;
+        for (int32_t i = 1; i < weights->rank; i++) shape.dims[i + 1] = weights->dims[i];
+    }
+    return any ? rt_describe_any(&shape, description) : rt_describe_as(&shape, OP_LAYOUT_PLAIN, description);
+}
+
+/* How the tensors of an application are to lie, and on what it may run. */
+typedef struct arrangement {
+    op_layout from, to;
+    dnnl_memory_desc_t weights;
+    bool reference; /* oneDNN's reference will do, too */
+} arrangement;
+
+/* The application is a convolution turned round: what oneDNN calls the derivative by the source of the convolution
+ * from y to x. Its deconvolution primitive would be built on that, but allocates when it runs. */
+static bool make_transposed(const op_call *call, const rt_environment *environment, const arrangement *lie,
+                            rt_descriptor *open) {
+    const bool column = is_column(call);
+    const op_shape x = lying(&call->inputs[0].type.shape, column),
+                   y = lying(&call->outputs[0].type.shape, column);
+    const rt_activation none = {0};
+    op_transposed window;
+    dnnl_memory_desc_t source, target;
+    dnnl_convolution_desc_t operation;
+    dnnl_dims_t strides, dilates, before, after;
+    if (!op_transposed_read(call, &window, NULL) || !rt_describe_as(&x, lie->from, &source) ||
+        !rt_describe_as(&y, lie->to, &target))
+        return false;
+    double work = (double)y.dims[1];
+    for (int32_t i = 0; i < x.rank; i++) work *= (double)x.dims[i];
+    for (int32_t d = 0; d < window.rank; d++) {
+        const int64_t reach = (window.kernel[d] - 1) * window.dilation[d] + 1;
+        work *= (double)window.kernel[d];
+        strides[d] = window.stride[d];
+        dilates[d] = window.dilation[d] - 1;
+        before[d] = window.before[d];
+        after[d] = (window.input[d] - 1) * window.stride[d] + reach - window.before[d] - window.output[d];
+    }
+    int64_t *each[] = {strides, dilates, before, after};
+    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
+    if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &target,
+                                                         &lie->weights, &source, strides, dilates, before,
+                                                         after) != dnnl_success ||
+        !rt_descriptor_open(open, 0, &none)) {
+        return false;
+    }
+    open->reference = lie->reference;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool make_descriptor(const op_call *call, const rt_environment *environment, const arrangement *lie,
+                            rt_descriptor *open) {
+    const bool column = is_column(call);
+    const op_shape x = lying(&call->inputs[0].type.shape, column),
+                   y = lying(&call->outputs[0].type.shape, column);
+    const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
+    if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, lie, open);
+    rt_activation activation;
+    op_window window;
+    if (!rt_activation_read(&call->attributes, &activation) ||
+        op_window_read(call, call->inputs[1].type.shape.dims + 2, &window, NULL) != BASE_OK) {
+        return false;
+    }
+    dnnl_memory_desc_t source, offsets, target;
+    bool described = rt_describe_as(&x, lie->from, &source) && rt_describe_as(&y, lie->to, &target);
+    if (described && bias) described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+    if (!described) return false;
+    rt_window_dims dims;
+    rt_window_describe(&window, &dims);
+    int64_t *each[] = {dims.kernel, dims.strides, dims.dilates, dims.before, dims.after};
+    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
+    double work = (double)call->inputs[1].type.shape.dims[0];
+    for (int32_t i = 1; i < x.rank; i++) work *= (double)call->inputs[1].type.shape.dims[i];
+    for (int32_t i = 0; i < y.rank; i++) work *= i == 1 ? 1 : (double)y.dims[i];
+    dnnl_convolution_desc_t operation;
+    if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
+                                                   dnnl_convolution_direct, &source, &lie->weights,
+                                                   bias ? &offsets : NULL, &target, dims.strides,
+                                                   dims.dilates, dims.before, dims.after) != dnnl_success) {
+        return false;
+    }
+    if (!rt_descriptor_open(open, residual ? 1 : 0, &activation)) return false;
+    open->reference = lie->reference;
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool is_packed(const op_call *call) {
+    return call->inputs[1].type.layout == OP_LAYOUT_PACKED;
+}
+
+/* The descriptor for the layouts that the tensors have; which form packed weights have is for oneDNN to say. `reference`:
+ * its reference will do, too. */
+static bool make_given(const op_call *call, const rt_environment *environment, bool reference,
+                       rt_descriptor *open) {
+    arrangement lie = {
+        .from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout, .reference = reference};
+    return describe_weights(call, is_packed(call), &lie.weights) &&
+           make_descriptor(call, environment, &lie, open);
+}
+
+/* One map of a few channels (a stencil, a grey image), or a few maps of single points: the portable kernel adds rows
+ * where they lie, where oneDNN would fill vectors with channels that there are none of. It gives whole maps to threads. */
+static bool is_stencil(const op_call *call, const rt_environment *environment) {
+    const op_shape *weights = &call->inputs[1].type.shape;
+    int64_t points = 1;
+    if (call->code != OP_CONV || op_attribute_integer(&call->attributes, "group", 1) != 1) return false;
+    for (int32_t i = 2; i < weights->rank; i++) points *= weights->dims[i];
+    return weights->dims[1] <= FEW_CHANNELS && weights->dims[0] < (points == 1 ? FEW_MAPS : 2) &&
+           call->inputs[0].type.shape.dims[0] * weights->dims[0] >= environment->threads;
+}
+
+static bool accepts(const op_call *given, const rt_environment *environment) {
+    other_extents packed;
+    const op_call *call = as_packed(given, &packed);
+    rt_descriptor open;
+    if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
+    if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
+        return false;
+    if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_PLAIN) return false;
+    if (!make_given(call, environment, false, &open)) return false;
+    rt_descriptor_close(&open);
+    return true;
+}
+
+/* A layout of blocks pads these channels to no more than 5/4. */
+static bool is_cheap(op_layout layout, int64_t channels) {
+    const int64_t block = op_layout_block(layout);
+    return (channels + block - 1) / block * block * 4 <= channels * 5;
+}
+
+/* In order, the first that works: blocks of 16 channels, which let a Concat along the channels be a view;
+ * from a plain image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
+ * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
+ * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
+static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
+    other_extents other;
+    const op_call *call = as_packed(given, &other);
+    static const struct {
+        op_layout from, to;
+    } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},  {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
+                      {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
+                      {OP_LAYOUT_NC8, OP_LAYOUT_NC8},    {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8},
+                      {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
+    arrangement lie = {0};
+    if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
+    const bool packed = call->inputs[1].data != NULL;
+    if (!describe_weights(call, packed, &lie.weights)) return false;
+    /* What has its channels innermost already keeps them there. */
+    const size_t first = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1;
+    for (size_t i = first; i < sizeof candidates / sizeof *candidates; i++) {
+        rt_descriptor open;
+        const bool image = candidates[i].from == OP_LAYOUT_PLAIN && candidates[i].to != OP_LAYOUT_PLAIN;
+        if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
+        if (!is_cheap(candidates[i].from, call->inputs[0].type.shape.dims[1]) ||
+            !is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
+            continue;
+        }
+        lie.from = candidates[i].from;
+        lie.to = candidates[i].to;
+        if (!make_descriptor(call, environment, &lie, &open)) continue;
+        *preference = (rt_preference){.output = candidates[i].to};
+        preference->inputs[0] = candidates[i].from;
+        if (op_input_present(call, 3)) preference->inputs[3] = candidates[i].to;
+        if (packed) {
+            preference->inputs[1] = OP_LAYOUT_PACKED;
+            preference->packed_bytes[1] =
+                dnnl_memory_desc_get_size(rt_descriptor_memory(&open, dnnl_query_weights_md));
+        }
+        rt_descriptor_close(&open);
+        return true;
+    }
+    return false;
+}
+
+static base_status check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
+    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
+    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "the plan was packed for another machine: weights have %zu bytes, expected %zu",
+                     call->inputs[1].type.packed_bytes, bytes);
+}
+
+static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
+                        const op_tensor *plain, void *packed, base_report *report) {
+    other_extents other;
+    const op_call *call = as_packed(given, &other);
+    rt_descriptor open;
+    dnnl_memory_desc_t from;
+    if (input != 1 || !call || !describe_weights(call, false, &from) ||
+        !make_given(call, environment, false, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this convolution", input);
+    }
+    base_status status = check_packed(call, &open, report);
+    if (status == BASE_OK) {
+        status = rt_reorder(&from, plain->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed, 1,
+                            environment->threads, report);
+    }
+    rt_descriptor_close(&open);
+    return status;
+}
+
+/* In every layout; channels that pad a block stay zero. */
+static void add_bias(const convolution *state, const float *bias, float *y) {
+    const int64_t block = state->layout == OP_LAYOUT_NHWC ? state->channels : op_layout_block(state->layout);
+    const int64_t blocks = (state->channels + block - 1) / block;
+    for (int64_t b = 0; b < state->images * blocks; b++) {
+        const int64_t first = b % blocks * block,
+                      count = state->channels - first < block ? state->channels - first : block;
+        const float *own = bias + first;
+        for (int64_t p = 0; p < state->points; p++, y += block) {
+            for (int64_t c = 0; c < count; c++) y[c] += own[c];
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    convolution *state = prepared->state;
+    const bool add = state->transposed && prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE;
+    base_status status = BASE_OK;
+    for (int64_t i = 0; i < state->times && status == BASE_OK; i++) {
+        char *y = (char *)outputs[0].data + (size_t)i * state->y_bytes;
+        void *weights = state->weights ? state->weights : inputs[1].data;
+        void *data[4] = {(char *)inputs[0].data + (size_t)i * state->x_bytes, weights, y, NULL};
+        if (state->bias) data[3] = inputs[2].data;
+        /* The sum adds to what is there already. */
+        if (state->residual && inputs[3].data != outputs[0].data)
+            memcpy(y, (const char *)inputs[3].data + (size_t)i * state->y_bytes, state->y_bytes);
+        status = rt_primitive_run(&state->primitive, data, scratch, report);
+        if (status == BASE_OK && add) add_bias(state, inputs[2].data, (float *)(void *)y);
+    }
+    return status;
+}
+
+static void release(rt_prepared *prepared) {
+    convolution *state = prepared->state;
+    if (state) rt_primitive_close(&state->primitive);
+}
+
+/* Reorders weights that are packed as `from` describes to what the descriptor wants. */
+static base_status reorder_weights(const op_call *call, const rt_environment *environment,
+                                   const dnnl_memory_desc_t *from, base_arena *arena, convolution *state,
+                                   const rt_descriptor *open, base_report *report) {
+    const dnnl_memory_desc_t *to = rt_descriptor_memory(open, dnnl_query_weights_md);
+    state->weights = rt_arena_aligned(arena, dnnl_memory_desc_get_size(to));
+    if (!state->weights) return base_fail_memory(report);
+    return rt_reorder(from, call->inputs[1].data, to, state->weights, 1, environment->threads, report);
+}
+
+/* The descriptor of what runs: `call`, some images of `given`. Only with ouro.packed_extents, for which the weights were
+ * packed, it may come to oneDNN's reference: before that nobody knew of these extents. */
+static base_status make_to_run(const op_call *given, const op_call *call, const rt_environment *environment,
+                               base_arena *arena, convolution *state, rt_descriptor *open,
+                               base_report *report) {
+    const int64_t *packed_for = packed_extents(given);
+    const op_shape *x = &call->inputs[0].type.shape;
+    /* An open number of images alone leaves those extents that the weights were packed for. */
+    const bool other = packed_for && memcmp(packed_for, x->dims, (size_t)x->rank * sizeof *packed_for) != 0;
+    const bool packed = is_packed(given);
+    other_extents extents;
+    arrangement lie = {.from = call->inputs[0].type.layout, .to = call->outputs[0].type.layout};
+    base_status status = BASE_OK;
+    if (other && packed) {
+        const op_call *packing = as_packed(given, &extents);
+        if (!packing || !make_given(packing, environment, false, open))
+            return base_fail(report, BASE_INVALID, "oneDNN cannot pack for this convolution on this machine");
+        status = check_packed(call, open, report);
+        lie.weights = *rt_descriptor_memory(open, dnnl_query_weights_md);
+        rt_descriptor_close(open);
+        if (status != BASE_OK || make_descriptor(call, environment, &lie, open)) return status;
+    }
+    if (!make_given(call, environment, other, open))
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
+    if (packed) {
+        status = other ? reorder_weights(call, environment, &lie.weights, arena, state, open, report)
+                       : check_packed(call, open, report);
+    }
+    if (status != BASE_OK) rt_descriptor_close(open);
+    return status;
+}
+
+static base_status prepare(const op_call *given, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    other_extents some;
+    const op_call *call = some_images(given, &some);
+    convolution *state = BASE_NEW(arena, convolution);
+    rt_descriptor open;
+    if (!state) return base_fail_memory(report);
+    prepared->state = state;
+    prepared->run = run;
+    base_status status = make_to_run(given, call, environment, arena, state, &open, report);
+    if (status != BASE_OK) return status;
+    state->transposed = call->code == OP_CONV_TRANSPOSE;
+    state->bias = op_input_present(call, 2) && !state->transposed;
+    state->residual = op_input_present(call, 3);
+    const op_shape *y = &call->outputs[0].type.shape;
+    state->layout = call->outputs[0].type.layout;
+    state->images = y->dims[0];
+    state->channels = y->dims[1];
+    state->points = 1;
+    for (int32_t d = 2; d < y->rank; d++) state->points *= y->dims[d];
+    const bool back = state->transposed;
+    state->times = given->outputs[0].type.shape.dims[0] / y->dims[0];
+    if (state->times * y->dims[0] != given->outputs[0].type.shape.dims[0] ||
+        !op_type_bytes(&call->inputs[0].type, &state->x_bytes) ||
+        !op_type_bytes(&call->outputs[0].type, &state->y_bytes)) {
+        rt_descriptor_close(&open);
+        return base_fail(
+            report, BASE_INVALID,
+            "the tensors are too large, or no multiple of the images that weights were packed for");
+    }
+    rt_primitive *primitive = &state->primitive;
+    status = rt_primitive_make(primitive, &open, report);
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(
+            primitive, back ? DNNL_ARG_DIFF_DST : DNNL_ARG_SRC,
+            rt_descriptor_memory(&open, back ? dnnl_query_diff_dst_md : dnnl_query_src_md), false, report);
+    }
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(primitive, DNNL_ARG_WEIGHTS,
+                                       rt_descriptor_memory(&open, dnnl_query_weights_md), false, report);
+    }
+    if (status == BASE_OK) {
+        status = rt_primitive_argument(
+            primitive, back ? DNNL_ARG_DIFF_SRC : DNNL_ARG_DST,
+            rt_descriptor_memory(&open, back ? dnnl_query_diff_src_md : dnnl_query_dst_md), true, report);
+    }
+    if (status == BASE_OK && state->bias) {
+        dnnl_memory_desc_t offsets;
+        rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+        status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &offsets, false, report);
+    }
+    prepared->scratch_bytes = primitive->scratch_bytes;
+    rt_descriptor_close(&open);
+    if (status != BASE_OK) release(prepared);
+    return status;
+}
+
+const rt_kernel rt_onednn_convolution = {.name = "onednn.convolution",
+                                         .accepts = accepts,
+                                         .prefer = prefer,
+                                         .pack = pack,
+                                         .prepare = prepare,
+                                         .release = release};

@@ -1,0 +1,25 @@
+/* onednn.h: the kernels that run on oneDNN; without it (OURO_ONEDNN=OFF) there are none. */
+#ifndef OURO_ONEDNN_H
+#define OURO_ONEDNN_H
+
+#include "runtime/kernels/kernel.h"
+
+#ifdef OURO_ONEDNN
+
+/* The kernel that runs this operator on oneDNN, or NULL. */
+const rt_kernel *rt_onednn_kernel(op_code code);
+/* "onednn-2.6.3 avx512_core": version and instruction set, on which packed weights depend. */
+void rt_onednn_describe(char *text, size_t capacity);
+
+#else
+
+static inline const rt_kernel *rt_onednn_kernel(op_code code) {
+    (void)code;
+    return NULL;
+}
+static inline void rt_onednn_describe(char *text, size_t capacity) {
+    if (capacity) text[0] = 0;
+}
+
+#endif
+#endif

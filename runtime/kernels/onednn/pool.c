@@ -1,0 +1,78 @@
+/* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
+#include "runtime/kernels/onednn/simple.h"
+
+enum { FEW_ELEMENTS = 4 }; /* of a window, for the portable kernel to be as fast on plain images */
+
+/* Rows of plain numbers, whole maps and small windows are read where they lie by the portable kernel. */
+static bool is_row(const op_call *call, const rt_window_dims *dims) {
+    const op_type *x = &call->inputs[0].type;
+    int64_t elements = 1;
+    if (x->layout != OP_LAYOUT_PLAIN) return false;
+    for (int32_t i = 2; i < x->shape.rank; i++) elements *= dims->kernel[i - 2];
+    return x->shape.rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
+           elements <= FEW_ELEMENTS;
+}
+
+static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
+    const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
+    const bool maximum = call->code == OP_MAX_POOL || call->code == OP_GLOBAL_MAX_POOL;
+    const bool include = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0;
+    rt_window_dims dims = {0};
+    if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
+    if (call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL) {
+        if (x->shape.rank < 3 || x->shape.rank > 5) return false;
+        for (int32_t i = 2; i < x->shape.rank; i++) {
+            dims.kernel[i - 2] = x->shape.dims[i];
+            dims.strides[i - 2] = 1;
+        }
+    } else {
+        op_window window;
+        if (op_window_read(call, NULL, &window, NULL) != BASE_OK) return false;
+        rt_window_describe(&window, &dims);
+        /* oneDNN would count the elements that ceil_mode puts behind the padding. */
+        for (int32_t i = 0; include && i < window.rank; i++) {
+            if (dims.after[i] > window.after[i]) return false;
+        }
+    }
+    if (is_row(call, &dims)) return false;
+    double work = 1;
+    for (int32_t i = 0; i < y->shape.rank; i++) work *= (double)y->shape.dims[i];
+    for (int32_t i = 2; i < y->shape.rank; i++) work *= (double)dims.kernel[i - 2];
+    dnnl_memory_desc_t source, target;
+    dnnl_pooling_v2_desc_t operation;
+    const dnnl_alg_kind_t kind = maximum   ? dnnl_pooling_max
+                                 : include ? dnnl_pooling_avg_include_padding
+                                           : dnnl_pooling_avg_exclude_padding;
+    if (!rt_describe(x, &source) || !rt_describe(y, &target) ||
+        dnnl_pooling_v2_forward_desc_init(&operation, dnnl_forward_inference, kind, &source, &target,
+                                          dims.strides, dims.kernel, dims.dilates, dims.before,
+                                          dims.after) != dnnl_success ||
+        !rt_descriptor_open(open, 0, NULL)) {
+        return false;
+    }
+    if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_descriptor open;
+    if (!rt_floats_known(call) || call->inputs[0].type.layout != call->outputs[0].type.layout ||
+        !make_descriptor(call, environment, &open)) {
+        return false;
+    }
+    rt_descriptor_close(&open);
+    return true;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_descriptor open;
+    if (!make_descriptor(call, environment, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this pool on this machine");
+    }
+    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
+}
+
+const rt_kernel rt_onednn_pool = {
+    .name = "onednn.pool", .accepts = accepts, .prepare = prepare, .release = rt_simple_release};

@@ -1,0 +1,45 @@
+/* reorder.c: changes of layout on oneDNN, in float. */
+#include "runtime/kernels/onednn/simple.h"
+#include <string.h>
+
+static bool make_descriptor(const op_call *call, const rt_environment *environment, rt_descriptor *open) {
+    const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
+    dnnl_memory_desc_t source, target;
+    const char *name = "";
+    if (!rt_describe(x, &source) || !rt_describe(y, &target) || !rt_descriptor_open(open, 0, NULL))
+        return false;
+    open->threads = rt_threads_for(rt_work_of(&call->inputs[0]), environment);
+    const int before = rt_threads_set(open->threads);
+    const dnnl_status_t status = dnnl_reorder_primitive_desc_create(&open->descriptor, &source, open->engine,
+                                                                    &target, open->engine, open->attributes);
+    rt_threads_restore(before);
+    if (status == dnnl_success &&
+        dnnl_primitive_desc_query(open->descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+        strncmp(name, "ref", 3) != 0) {
+        return true;
+    }
+    rt_descriptor_close(open);
+    return false;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    rt_descriptor open;
+    if (!rt_floats_known(call) || call->inputs[0].type.layout == call->outputs[0].type.layout ||
+        !make_descriptor(call, environment, &open)) {
+        return false;
+    }
+    rt_descriptor_close(&open);
+    return true;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_descriptor open;
+    if (!make_descriptor(call, environment, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this reorder on this machine");
+    }
+    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
+}
+
+const rt_kernel rt_onednn_reorder = {
+    .name = "onednn.reorder", .accepts = accepts, .prepare = prepare, .release = rt_simple_release};

@@ -1,0 +1,30 @@
+/* activation.h: the function that a Conv, MatMul or Gemm applies to its result (the internal attributes
+ * ouro.activation, ouro.alpha, ouro.beta).
+ */
+#ifndef OURO_ACTIVATION_H
+#define OURO_ACTIVATION_H
+
+#include "ir/operators/op.h"
+
+typedef enum rt_activation_kind {
+    RT_ACTIVATION_NONE = 0,
+    RT_ACTIVATION_RELU,
+    RT_ACTIVATION_LEAKY_RELU, /* alpha: the slope below zero */
+    RT_ACTIVATION_CLIP,       /* alpha: minimum, beta: maximum */
+    RT_ACTIVATION_SIGMOID,
+    RT_ACTIVATION_TANH
+} rt_activation_kind;
+
+typedef struct rt_activation {
+    rt_activation_kind kind;
+    float alpha, beta;
+} rt_activation;
+
+/* Reads the attributes. False where the named function is none of the above. */
+bool rt_activation_read(const op_attributes *attributes, rt_activation *activation);
+
+double rt_activation_value(const rt_activation *activation, double value);
+/* In place, on `count` elements. */
+void rt_activation_floats(const rt_activation *activation, float *data, int64_t count);
+
+#endif

@@ -1,0 +1,146 @@
+/* arg_reduce.c: where along an axis the largest or smallest element is. A NaN counts as more extreme than any
+ * number. Of equal elements the first is taken, or the last with select_last_index. */
+#include "runtime/kernels/portable/kernels.h"
+#include <string.h>
+
+typedef struct arg_state {
+    int64_t outer, extent, inner;
+    bool smallest, last;
+    op_dtype dtype;
+} arg_state;
+
+typedef void arg_function(const arg_state *state, int64_t *to, const void *from, int64_t begin, int64_t end);
+
+/* Results that are found side by side, so that rows are read as they lie; elements of a line that are, likewise. */
+enum { ABREAST = 512, LANES = 32 };
+
+/* Element i of each column against the best before it; `unordered` says when a NaN is taken. */
+#define ARG_ROW(value, read, compare, unordered)                                                             \
+    {                                                                                                        \
+        RT_VECTOR for (int64_t c = 0; c < count; c++) {                                                      \
+            const value a = read(row[c]), b = best[c];                                                       \
+            const int32_t taken = (a compare b) | (unordered);                                               \
+            best[c] = taken ? a : b;                                                                         \
+            where[c] = taken ? (int32_t)i : where[c];                                                        \
+        }                                                                                                    \
+    }
+
+/* Results are counted as outer * inner. */
+#define ARG(name, type, value, read, clones)                                                                 \
+    clones static void name(const arg_state *state, int64_t *to, const void *from, int64_t begin,            \
+                            int64_t end) {                                                                   \
+        const type *values = from;                                                                           \
+        while (begin < end) {                                                                                \
+            /* A line is read as rows of LANES, whose results are compared at its end. */                    \
+            const bool line = state->inner == 1 && state->extent >= LANES;                                   \
+            const int64_t column = begin % state->inner;                                                     \
+            const type *x = values + begin / state->inner * state->extent * state->inner + column;           \
+            int64_t count = end - begin < state->inner - column ? end - begin : state->inner - column;       \
+            if (count > ABREAST) count = ABREAST;                                                            \
+            if (line) count = LANES;                                                                         \
+            const int64_t rows = line ? state->extent / LANES : state->extent;                               \
+            const int64_t stride = line ? LANES : state->inner;                                              \
+            value best[ABREAST];                                                                             \
+            int32_t where[ABREAST];                                                                          \
+            for (int64_t c = 0; c < count; c++) {                                                            \
+                best[c] = read(x[c]);                                                                        \
+                where[c] = 0;                                                                                \
+            }                                                                                                \
+            for (int64_t i = 1; i < rows; i++) {                                                             \
+                const type *row = x + i * stride;                                                            \
+                if (state->smallest && state->last) ARG_ROW(value, read, <=, a != a)                         \
+                else if (state->smallest) ARG_ROW(value, read, <, (a != a) & (b == b))                       \
+                else if (state->last) ARG_ROW(value, read, >=, a != a)                                       \
+                else ARG_ROW(value, read, >, (a != a) & (b == b))                                            \
+            }                                                                                                \
+            if (line) {                                                                                      \
+                int64_t found = (int64_t)where[0] * LANES;                                                   \
+                value b = best[0];                                                                           \
+                for (int64_t c = 1; c < state->extent - rows * LANES + LANES; c++) {                         \
+                    const bool rest = c >= LANES;                                                            \
+                    const int64_t at = rest ? rows * LANES + c - LANES : (int64_t)where[c] * LANES + c;      \
+                    const value a = rest ? read(x[at]) : best[c];                                            \
+                    const bool equal = (a == b) | ((a != a) & (b != b));                                     \
+                    const bool better = state->smallest ? a < b : a > b;                                     \
+                    if (better || (a != a && b == b) || (equal && (at > found) == state->last)) {            \
+                        b = a;                                                                               \
+                        found = at;                                                                          \
+                    }                                                                                        \
+                }                                                                                            \
+                to[begin++] = found;                                                                         \
+                continue;                                                                                    \
+            }                                                                                                \
+            for (int64_t c = 0; c < count; c++) to[begin + c] = where[c];                                    \
+            begin += count;                                                                                  \
+        }                                                                                                    \
+    }
+
+#define SELF(element) (element)
+ARG(arg_float, float, float, SELF, RT_CLONES)
+ARG(arg_double, double, double, SELF, )
+ARG(arg_half, uint16_t, float, rt_float_from_half, )
+ARG(arg_brain, uint16_t, float, rt_float_from_brain, )
+ARG(arg_int8, int8_t, int8_t, SELF, )
+ARG(arg_int16, int16_t, int16_t, SELF, )
+ARG(arg_int32, int32_t, int32_t, SELF, )
+ARG(arg_int64, int64_t, int64_t, SELF, )
+ARG(arg_uint8, uint8_t, uint8_t, SELF, )
+ARG(arg_uint16, uint16_t, uint16_t, SELF, )
+ARG(arg_uint32, uint32_t, uint32_t, SELF, )
+ARG(arg_uint64, uint64_t, uint64_t, SELF, )
+
+static arg_function *const functions[OP_DTYPE_COUNT] = {
+    [OP_FLOAT] = arg_float, [OP_DOUBLE] = arg_double, [OP_FLOAT16] = arg_half,  [OP_BFLOAT16] = arg_brain,
+    [OP_INT8] = arg_int8,   [OP_INT16] = arg_int16,   [OP_INT32] = arg_int32,   [OP_INT64] = arg_int64,
+    [OP_UINT8] = arg_uint8, [OP_UINT16] = arg_uint16, [OP_UINT32] = arg_uint32, [OP_UINT64] = arg_uint64,
+};
+
+typedef struct arg_context {
+    const arg_state *state;
+    int64_t *to;
+    const void *from;
+} arg_context;
+
+static void run_tasks(void *user, int64_t begin, int64_t end) {
+    const arg_context *context = user;
+    functions[context->state->dtype](context->state, context->to, context->from, begin, end);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const arg_state *state = prepared->state;
+    arg_context context = {state, outputs[0].data, inputs[0].data};
+    rt_parallel(prepared->threads, state->outer * state->inner, 2 * state->extent, run_tasks, &context);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return functions[call->inputs[0].type.dtype] && rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    arg_state *state = BASE_NEW(arena, arg_state);
+    if (!state) return base_fail_memory(report);
+    const op_type *type = &call->inputs[0].type;
+    int32_t axis = 0;
+    op_axis(op_attribute_integer(&call->attributes, "axis", 0), type->shape.rank, &axis);
+    *state = (arg_state){.outer = 1, .extent = 1, .inner = 1, .dtype = type->dtype};
+    state->smallest = call->code == OP_ARG_MIN;
+    state->last = op_attribute_integer(&call->attributes, "select_last_index", 0) != 0;
+    for (int32_t i = 0; i < type->shape.rank; i++) {
+        int64_t *part = i < axis ? &state->outer : i == axis ? &state->extent : &state->inner;
+        *part *= type->shape.dims[i];
+    }
+    if (state->extent > INT32_MAX) return base_fail(report, BASE_INVALID, "the axis is too long");
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_arg_reduce = {
+    .name = "portable.arg_reduce", .accepts = accepts, .prepare = prepare};

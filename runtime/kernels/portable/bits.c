@@ -1,0 +1,170 @@
+/* bits.c: operators that look at bits: BitShift, IsNaN, IsInf; and Det. */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <math.h>
+#include <string.h>
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+/* ---- BitShift ------------------------------------------------------------------------------------------ */
+
+typedef struct shift_state {
+    rt_loop loop;
+    op_dtype dtype;
+    bool left;
+} shift_state;
+
+typedef struct shift_context {
+    const shift_state *state;
+    void *to;
+    const void *x, *y;
+} shift_context;
+
+/* By as many bits as there are, or more, nothing is left. */
+#define SHIFT(type, width)                                                                                   \
+    for (int64_t i = 0; i < length; i++) {                                                                   \
+        const type x = ((const type *)context->x)[offsets[1] + i * sx];                                      \
+        const type y = ((const type *)context->y)[offsets[2] + i * sy];                                      \
+        ((type *)context->to)[offsets[0] + i] = y >= width    ? 0                                            \
+                                                : state->left ? (type)(x << y)                               \
+                                                              : (type)(x >> y);                              \
+    }                                                                                                        \
+    break
+
+static void shift_row(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {
+    const shift_context *context = user;
+    const shift_state *state = context->state;
+    const int64_t sx = state->loop.strides[1][state->loop.rank - 1],
+                  sy = state->loop.strides[2][state->loop.rank - 1];
+    switch (state->dtype) {
+    case OP_UINT8:
+        SHIFT(uint8_t, 8);
+    case OP_UINT16:
+        SHIFT(uint16_t, 16);
+    case OP_UINT32:
+        SHIFT(uint32_t, 32);
+    default:
+        SHIFT(uint64_t, 64);
+    }
+}
+
+static base_status run_shift(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const shift_state *state = prepared->state;
+    shift_context context = {state, outputs[0].data, inputs[0].data, inputs[1].data};
+    rt_loop_run(&state->loop, prepared->threads, 1, shift_row, &context);
+    return BASE_OK;
+}
+
+static base_status prepare_shift(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                 rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    shift_state *state = BASE_NEW(arena, shift_state);
+    if (!state) return base_fail_memory(report);
+    if (!op_attribute_is(&call->attributes, "direction", "LEFT", "") &&
+        !op_attribute_is(&call->attributes, "direction", "RIGHT", ""))
+        return base_fail(report, BASE_INVALID, "attribute \"direction\" is neither LEFT nor RIGHT");
+    state->left = op_attribute_is(&call->attributes, "direction", "LEFT", "");
+    state->dtype = call->inputs[0].type.dtype;
+    const op_shape *shapes[] = {&call->inputs[0].type.shape, &call->inputs[1].type.shape};
+    rt_loop_broadcast(&state->loop, &call->outputs[0].type.shape, shapes, 2);
+    prepared->state = state;
+    prepared->run = run_shift;
+    return BASE_OK;
+}
+
+/* ---- IsNaN, IsInf -------------------------------------------------------------------------------------- */
+
+static base_status run_special(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const int *which = prepared->state; /* bits: 1 NaN, 2 infinity, 4 minus infinity */
+    uint8_t *to = outputs[0].data;
+    const op_dtype dtype = inputs[0].type.dtype;
+    int64_t count = 0;
+    op_shape_elements(&inputs[0].type.shape, &count);
+    for (int64_t i = 0; i < count; i++) {
+        double x = rt_element_load(dtype, inputs[0].data, i);
+        to[i] = ((*which & 1) && isnan(x)) || (isinf(x) && (*which & (x > 0 ? 2 : 4)));
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_special(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                   rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    int *which = BASE_NEW(arena, int);
+    if (!which) return base_fail_memory(report);
+    if (call->code == OP_IS_NAN) *which = 1;
+    else
+        *which = (op_attribute_integer(&call->attributes, "detect_positive", 1) ? 2 : 0) |
+                 (op_attribute_integer(&call->attributes, "detect_negative", 1) ? 4 : 0);
+    prepared->state = which;
+    prepared->run = run_special;
+    return BASE_OK;
+}
+
+/* ---- Det ----------------------------------------------------------------------------------------------- */
+
+/* Gaussian elimination with partial pivoting, in double. */
+static double determinant(double *m, int64_t n) {
+    double product = 1;
+    for (int64_t c = 0; c < n; c++) {
+        int64_t pivot = c;
+        for (int64_t r = c + 1; r < n; r++)
+            if (fabs(m[r * n + c]) > fabs(m[pivot * n + c])) pivot = r;
+        if (m[pivot * n + c] == 0) return 0;
+        for (int64_t k = 0; k < n && pivot != c; k++) {
+            double kept = m[c * n + k];
+            m[c * n + k] = m[pivot * n + k];
+            m[pivot * n + k] = kept;
+        }
+        product *= pivot == c ? m[c * n + c] : -m[c * n + c];
+        for (int64_t r = c + 1; r < n; r++) {
+            double by = m[r * n + c] / m[c * n + c];
+            for (int64_t k = c; k < n; k++) m[r * n + k] -= by * m[c * n + k];
+        }
+    }
+    return product;
+}
+
+static base_status run_det(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                           void *scratch, base_report *report) {
+    (void)prepared;
+    (void)report;
+    const op_shape *shape = &inputs[0].type.shape;
+    const op_dtype dtype = inputs[0].type.dtype;
+    int64_t n = shape->dims[shape->rank - 1], count = 0;
+    op_shape_elements(&outputs[0].type.shape, &count);
+    for (int64_t i = 0; i < count; i++) {
+        double *m = scratch;
+        for (int64_t k = 0; k < n * n; k++) m[k] = rt_element_load(dtype, inputs[0].data, i * n * n + k);
+        rt_element_store(dtype, outputs[0].data, i, determinant(m, n));
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_det(const op_call *call, const rt_environment *environment, base_arena *arena,
+                               rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    (void)arena;
+    const op_shape *shape = &call->inputs[0].type.shape;
+    size_t n = (size_t)shape->dims[shape->rank - 1], square;
+    if (!base_size_multiply(n, n, &square) ||
+        !base_size_multiply(square, sizeof(double), &prepared->scratch_bytes))
+        return base_fail(report, BASE_INVALID, "a matrix of %zu rows is too large", n);
+    prepared->run = run_det;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_bit_shift = {
+    .name = "portable.bit_shift", .accepts = accepts, .prepare = prepare_shift};
+const rt_kernel rt_kernel_is_special = {
+    .name = "portable.is_special", .accepts = accepts, .prepare = prepare_special};
+const rt_kernel rt_kernel_det = {.name = "portable.det", .accepts = accepts, .prepare = prepare_det};

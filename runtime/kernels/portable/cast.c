@@ -1,0 +1,365 @@
+/* cast.c: conversion between element types.
+ *
+ * What ONNX leaves open is defined here: a real that does not fit an integer gives the nearest end of its
+ * range, a NaN gives 0; integers keep their low bits; a real becomes true when it is not 0 (a NaN too). Reals
+ * are rounded to nearest, ties to even. Strings are read as C reads numbers, with INF and NaN in any case,
+ * and must be numbers from end to end; reals are printed with as few digits as read back to the same number.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef void cast_function(void *to, const void *from, int64_t count);
+
+/* In place is allowed where the sizes are equal; the loops of equal sizes may be vectorised all the same. */
+#define CAST(name, clones, source, target, expression)                                                       \
+    clones static void name(void *to, const void *from, int64_t count) {                                     \
+        target *y = to;                                                                                      \
+        const source *x = from;                                                                              \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const source a = x[i];                                                                           \
+            y[i] = (target)(expression);                                                                     \
+        }                                                                                                    \
+    }
+
+/* From a real to an integer whose range is [low, beyond): both are exact in double, and in float too. The
+ * value is brought into the range first, so that the conversion itself is always defined. */
+#define REAL_TO_INTEGER(name, source, target, low, high, beyond)                                             \
+    CAST(name, RT_CLONES, source, target,                                                                    \
+         (a >= (source)(beyond) ? (high)                                                                     \
+          : a > (source)(low)   ? (target)a                                                                  \
+          : a <= (source)(low)  ? (low)                                                                      \
+                                : 0))
+
+#define FROM_REAL(real, type)                                                                                \
+    REAL_TO_INTEGER(real##_to_int8, type, int8_t, INT8_MIN, INT8_MAX, 0x1p7)                                 \
+    REAL_TO_INTEGER(real##_to_int16, type, int16_t, INT16_MIN, INT16_MAX, 0x1p15)                            \
+    REAL_TO_INTEGER(real##_to_int32, type, int32_t, INT32_MIN, INT32_MAX, 0x1p31)                            \
+    REAL_TO_INTEGER(real##_to_int64, type, int64_t, INT64_MIN, INT64_MAX, 0x1p63)                            \
+    REAL_TO_INTEGER(real##_to_uint8, type, uint8_t, 0, UINT8_MAX, 0x1p8)                                     \
+    REAL_TO_INTEGER(real##_to_uint16, type, uint16_t, 0, UINT16_MAX, 0x1p16)                                 \
+    REAL_TO_INTEGER(real##_to_uint32, type, uint32_t, 0, UINT32_MAX, 0x1p32)                                 \
+    REAL_TO_INTEGER(real##_to_uint64, type, uint64_t, 0, UINT64_MAX, 0x1p64)                                 \
+    CAST(real##_to_bool, RT_CLONES, type, uint8_t, a != 0)
+
+#define FROM_INTEGER(name, type)                                                                             \
+    CAST(name##_to_float, RT_CLONES, type, float, a)                                                         \
+    CAST(name##_to_double, , type, double, a)                                                                \
+    CAST(name##_to_int8, , type, uint8_t, a)                                                                 \
+    CAST(name##_to_int16, , type, uint16_t, a)                                                               \
+    CAST(name##_to_int32, , type, uint32_t, a)                                                               \
+    CAST(name##_to_int64, , type, int64_t, a)                                                                \
+    CAST(name##_to_bool, , type, uint8_t, a != 0)                                                            \
+    CAST(name##_to_half, , type, uint16_t, rt_half_from_double((double)a))                                   \
+    CAST(name##_to_brain, , type, uint16_t, rt_brain_from_double((double)a))
+
+FROM_REAL(float, float)
+FROM_REAL(double, double)
+CAST(float_to_double, RT_CLONES, float, double, a)
+CAST(double_to_float, RT_CLONES, double, float, a)
+CAST(double_to_half, , double, uint16_t, rt_half_from_double(a))
+CAST(double_to_brain, , double, uint16_t, rt_brain_from_double(a))
+FROM_INTEGER(int8, int8_t)
+FROM_INTEGER(int16, int16_t)
+FROM_INTEGER(int32, int32_t)
+FROM_INTEGER(int64, int64_t)
+FROM_INTEGER(uint8, uint8_t)
+FROM_INTEGER(uint16, uint16_t)
+FROM_INTEGER(uint32, uint32_t)
+FROM_INTEGER(uint64, uint64_t)
+
+static void half_to_float(void *to, const void *from, int64_t count) {
+    rt_half_load(OP_FLOAT16, to, from, count);
+}
+static void brain_to_float(void *to, const void *from, int64_t count) {
+    rt_half_load(OP_BFLOAT16, to, from, count);
+}
+
+static void float_to_half(void *to, const void *from, int64_t count) {
+    rt_half_store(OP_FLOAT16, to, from, count);
+}
+static void float_to_brain(void *to, const void *from, int64_t count) {
+    rt_half_store(OP_BFLOAT16, to, from, count);
+}
+
+#define TO_INTEGERS(name)                                                                                    \
+    [OP_INT8] = name##_to_int8, [OP_INT16] = name##_to_int16, [OP_INT32] = name##_to_int32,                  \
+    [OP_INT64] = name##_to_int64, [OP_UINT8] = name##_to_int8, [OP_UINT16] = name##_to_int16,                \
+    [OP_UINT32] = name##_to_int32, [OP_UINT64] = name##_to_int64, [OP_FLOAT] = name##_to_float,              \
+    [OP_DOUBLE] = name##_to_double, [OP_BOOL] = name##_to_bool, [OP_FLOAT16] = name##_to_half,               \
+    [OP_BFLOAT16] = name##_to_brain
+#define TO_CUT_INTEGERS(name)                                                                                \
+    [OP_INT8] = name##_to_int8, [OP_INT16] = name##_to_int16, [OP_INT32] = name##_to_int32,                  \
+    [OP_INT64] = name##_to_int64, [OP_UINT8] = name##_to_uint8, [OP_UINT16] = name##_to_uint16,              \
+    [OP_UINT32] = name##_to_uint32, [OP_UINT64] = name##_to_uint64, [OP_BOOL] = name##_to_bool,              \
+    [OP_FLOAT16] = name##_to_half, [OP_BFLOAT16] = name##_to_brain
+
+/* Between numbers. Half precision as the source goes through float, which holds it exactly. */
+static cast_function *const functions[OP_DTYPE_COUNT][OP_DTYPE_COUNT] = {
+    [OP_FLOAT] = {TO_CUT_INTEGERS(float), [OP_DOUBLE] = float_to_double},
+    [OP_DOUBLE] = {TO_CUT_INTEGERS(double), [OP_FLOAT] = double_to_float},
+    [OP_INT8] = {TO_INTEGERS(int8)},
+    [OP_INT16] = {TO_INTEGERS(int16)},
+    [OP_INT32] = {TO_INTEGERS(int32)},
+    [OP_INT64] = {TO_INTEGERS(int64)},
+    [OP_UINT8] = {TO_INTEGERS(uint8)},
+    [OP_UINT16] = {TO_INTEGERS(uint16)},
+    [OP_UINT32] = {TO_INTEGERS(uint32)},
+    [OP_UINT64] = {TO_INTEGERS(uint64)},
+    [OP_BOOL] = {TO_INTEGERS(uint8)},
+    [OP_FLOAT16] = {[OP_FLOAT] = half_to_float},
+    [OP_BFLOAT16] = {[OP_FLOAT] = brain_to_float},
+};
+
+/* Room for the text of one number. */
+enum { NUMBER_TEXT = 32 };
+
+typedef struct cast_state {
+    cast_function *function;
+    int64_t count;
+    op_dtype from, to;
+    size_t from_size, to_size;
+    base_arena *texts; /* for the characters of a cast to strings */
+} cast_state;
+
+/* ---- numbers ------------------------------------------------------------------------------------------- */
+
+typedef struct cast_context {
+    const cast_state *state;
+    char *to;
+    const char *from;
+} cast_context;
+
+static void convert(void *user, int64_t begin, int64_t end) {
+    const cast_context *context = user;
+    const cast_state *state = context->state;
+    char *to = context->to + begin * (int64_t)state->to_size;
+    const char *from = context->from + begin * (int64_t)state->from_size;
+    if (state->function) {
+        state->function(to, from, end - begin);
+        return;
+    }
+    float block[RT_HALF_BLOCK];
+    for (int64_t i = begin; i < end; i += RT_HALF_BLOCK) {
+        int64_t count = end - i < RT_HALF_BLOCK ? end - i : RT_HALF_BLOCK;
+        rt_half_load(state->from, block, (const uint16_t *)(const void *)from, count);
+        functions[OP_FLOAT][state->to](to, block, count);
+        from += count * (int64_t)state->from_size;
+        to += count * (int64_t)state->to_size;
+    }
+}
+
+static base_status run_small(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const cast_state *state = prepared->state;
+    state->function(outputs[0].data, inputs[0].data, state->count);
+    return BASE_OK;
+}
+
+static base_status run_large(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const cast_state *state = prepared->state;
+    cast_context context = {state, outputs[0].data, inputs[0].data};
+    rt_parallel(prepared->threads, state->count, 1, convert, &context);
+    return BASE_OK;
+}
+
+static base_status run_same(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                            void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const cast_state *state = prepared->state;
+    rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, (size_t)state->count * state->to_size);
+    return BASE_OK;
+}
+
+/* ---- strings ------------------------------------------------------------------------------------------- */
+
+/* The shortest decimal that reads back to the same number. `single`: as a float. */
+static int print_real(char *text, double value, bool single) {
+    if (isnan(value)) return snprintf(text, NUMBER_TEXT, "NaN");
+    if (isinf(value)) return snprintf(text, NUMBER_TEXT, value < 0 ? "-INF" : "INF");
+    int length = 0;
+    for (int digits = 1; digits <= 17; digits++) {
+        length = snprintf(text, NUMBER_TEXT, "%.*g", digits, value);
+        if (single ? strtof(text, NULL) == (float)value : strtod(text, NULL) == value) break;
+    }
+    return length;
+}
+
+#define PRINT_INTEGER(dtype, type, format)                                                                   \
+    case dtype:                                                                                              \
+        return snprintf(text, NUMBER_TEXT, "%" format, ((const type *)from)[index])
+
+static int print_number(char *text, op_dtype dtype, const void *from, int64_t index) {
+    switch (dtype) {
+        PRINT_INTEGER(OP_INT8, int8_t, PRId8);
+        PRINT_INTEGER(OP_INT16, int16_t, PRId16);
+        PRINT_INTEGER(OP_INT32, int32_t, PRId32);
+        PRINT_INTEGER(OP_INT64, int64_t, PRId64);
+        PRINT_INTEGER(OP_UINT8, uint8_t, PRIu8);
+        PRINT_INTEGER(OP_UINT16, uint16_t, PRIu16);
+        PRINT_INTEGER(OP_UINT32, uint32_t, PRIu32);
+        PRINT_INTEGER(OP_UINT64, uint64_t, PRIu64);
+    case OP_BOOL:
+        return snprintf(text, NUMBER_TEXT, "%s", ((const uint8_t *)from)[index] ? "True" : "False");
+    case OP_FLOAT:
+        return print_real(text, (double)((const float *)from)[index], true);
+    case OP_DOUBLE:
+        return print_real(text, ((const double *)from)[index], false);
+    case OP_FLOAT16:
+        return print_real(text, (double)rt_float_from_half(((const uint16_t *)from)[index]), true);
+    case OP_BFLOAT16:
+        return print_real(text, (double)rt_float_from_brain(((const uint16_t *)from)[index]), true);
+    default:
+        text[0] = 0;
+        return 0;
+    }
+}
+
+static base_status run_to_string(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                 void *scratch, base_report *report) {
+    (void)scratch;
+    const cast_state *state = prepared->state;
+    op_string *to = outputs[0].data;
+    for (int64_t i = 0; i < state->count; i++) {
+        char text[NUMBER_TEXT] = {0};
+        size_t length = (size_t)print_number(text, state->from, inputs[0].data, i);
+        const char *kept = base_arena_text(state->texts, text, length);
+        if (!kept) return base_fail_memory(report);
+        to[i] = (op_string){kept, length};
+    }
+    return BASE_OK;
+}
+
+/* Stores the number that the text spells; false where it spells none, or none of this type. */
+static bool read_number(const char *text, op_dtype dtype, void *to, int64_t index) {
+    char *end;
+    double real = 0.0;
+    int64_t integer = 0;
+    uint64_t natural = 0;
+    if (text[0] == 0) return false;
+    switch (dtype) {
+    case OP_FLOAT:
+        ((float *)to)[index] = strtof(text, &end);
+        return *end == 0;
+    case OP_DOUBLE:
+    case OP_FLOAT16:
+    case OP_BFLOAT16:
+        real = strtod(text, &end);
+        if (*end != 0) return false;
+        if (dtype == OP_DOUBLE) ((double *)to)[index] = real;
+        else if (dtype == OP_FLOAT16) ((uint16_t *)to)[index] = rt_half_from_double(real);
+        else ((uint16_t *)to)[index] = rt_brain_from_double(real);
+        return true;
+    case OP_BOOL:
+        if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0) natural = 1;
+        else if (strcmp(text, "False") == 0 || strcmp(text, "false") == 0) natural = 0;
+        else {
+            natural = strtod(text, &end) != 0.0;
+            if (*end != 0) return false;
+        }
+        ((uint8_t *)to)[index] = (uint8_t)natural;
+        return true;
+    case OP_UINT8:
+    case OP_UINT16:
+    case OP_UINT32:
+    case OP_UINT64: {
+        if (strchr(text, '-')) return false;
+        errno = 0;
+        natural = strtoull(text, &end, 10);
+        unsigned bits = (unsigned)(8 * op_dtype_bytes(dtype));
+        if (*end != 0 || errno != 0 || (bits < 64 && natural >> bits)) return false;
+        if (dtype == OP_UINT8) ((uint8_t *)to)[index] = (uint8_t)natural;
+        else if (dtype == OP_UINT16) ((uint16_t *)to)[index] = (uint16_t)natural;
+        else if (dtype == OP_UINT32) ((uint32_t *)to)[index] = (uint32_t)natural;
+        else ((uint64_t *)to)[index] = natural;
+        return true;
+    }
+    default: {
+        errno = 0;
+        integer = strtoll(text, &end, 10);
+        unsigned bits = (unsigned)(8 * op_dtype_bytes(dtype));
+        int64_t limit = bits < 64 ? (int64_t)1 << (bits - 1) : 0;
+        if (*end != 0 || errno != 0 || (bits < 64 && (integer < -limit || integer >= limit))) return false;
+        if (dtype == OP_INT8) ((int8_t *)to)[index] = (int8_t)integer;
+        else if (dtype == OP_INT16) ((int16_t *)to)[index] = (int16_t)integer;
+        else if (dtype == OP_INT32) ((int32_t *)to)[index] = (int32_t)integer;
+        else ((int64_t *)to)[index] = integer;
+        return true;
+    }
+    }
+}
+
+static base_status run_from_string(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                   void *scratch, base_report *report) {
+    (void)scratch;
+    const cast_state *state = prepared->state;
+    const op_string *from = inputs[0].data;
+    for (int64_t i = 0; i < state->count; i++) {
+        char text[1024]; /* the digits of the longest double that anyone prints in full, and then some */
+        bool fits = from[i].length < sizeof text;
+        if (fits) {
+            if (from[i].length) memcpy(text, from[i].data, from[i].length);
+            text[from[i].length] = 0;
+        }
+        if (!fits || strlen(text) != from[i].length || !read_number(text, state->to, outputs[0].data, i)) {
+            int shown = from[i].length < 40 ? (int)from[i].length : 40;
+            return base_fail(report, BASE_INVALID,
+                             "element %" PRId64 " of input 0 is \"%.*s\", expected a number of type %s", i,
+                             shown, shown ? from[i].data : "", op_dtype_name(state->to));
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- the kernel ---------------------------------------------------------------------------------------- */
+
+static bool is_number(op_dtype dtype) {
+    return dtype > OP_NONE && dtype < OP_DTYPE_COUNT && dtype != OP_STRING && dtype != OP_COMPLEX64 &&
+           dtype != OP_COMPLEX128;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype from = call->inputs[0].type.dtype, to = call->outputs[0].type.dtype;
+    bool text = from == OP_STRING || to == OP_STRING;
+    if (text && call->outputs[0].type.layout != OP_LAYOUT_PLAIN) return false;
+    return (is_number(from) || from == OP_STRING) && (is_number(to) || to == OP_STRING) &&
+           rt_accepts_layouts(call, 1, true);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    cast_state *state = BASE_NEW(arena, cast_state);
+    if (!state) return base_fail_memory(report);
+    state->from = call->inputs[0].type.dtype;
+    state->to = call->outputs[0].type.dtype;
+    state->from_size = op_dtype_bytes(state->from);
+    state->to_size = op_dtype_bytes(state->to);
+    state->count = rt_stored_elements(&call->outputs[0].type);
+    state->function = functions[state->from][state->to];
+    prepared->state = state;
+    if (state->from == state->to) {
+        prepared->run = run_same;
+    } else if (state->to == OP_STRING) {
+        state->texts = environment->texts ? environment->texts : arena;
+        prepared->run = run_to_string;
+    } else if (state->from == OP_STRING) {
+        prepared->run = run_from_string;
+    } else {
+        prepared->run = state->function && state->count < RT_PARALLEL_WORK ? run_small : run_large;
+    }
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_cast = {.name = "portable.cast", .accepts = accepts, .prepare = prepare};

@@ -1,0 +1,121 @@
+/* concat.c: Concat and Split: tensors side by side along an axis, and taken apart again. */
+#include "runtime/kernels/portable/kernels.h"
+#include <string.h>
+
+/* One tensor holds all parts: `outer` rows of `row` bytes, in which each part has its own stretch. */
+typedef struct parts_state {
+    int64_t outer;
+    size_t row;
+    uint32_t count;
+    size_t *bytes; /* of each part in one row */
+} parts_state;
+
+typedef struct parts_context {
+    const parts_state *state;
+    const op_tensor *parts;
+    char *whole;
+    bool split;
+} parts_context;
+
+static void copy_rows(void *user, int64_t begin, int64_t end) {
+    const parts_context *context = user;
+    const parts_state *state = context->state;
+    size_t at = 0;
+    for (uint32_t i = 0; i < state->count; i++) {
+        const size_t bytes = state->bytes[i];
+        if (bytes == 0) continue;
+        char *part = (char *)context->parts[i].data + (size_t)begin * bytes;
+        char *whole = context->whole + (size_t)begin * state->row + at;
+        for (int64_t row = begin; row < end; row++) {
+            if (context->split) memcpy(part, whole, bytes);
+            else memcpy(whole, part, bytes);
+            part += bytes;
+            whole += state->row;
+        }
+        at += bytes;
+    }
+}
+
+static base_status run_concat(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const parts_state *state = prepared->state;
+    parts_context context = {state, inputs, outputs[0].data, false};
+    rt_parallel(prepared->threads, state->outer, (int64_t)(state->row / 4) + 1, copy_rows, &context);
+    return BASE_OK;
+}
+
+static base_status run_split(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const parts_state *state = prepared->state;
+    parts_context context = {state, outputs, inputs[0].data, true};
+    rt_parallel(prepared->threads, state->outer, (int64_t)(state->row / 4) + 1, copy_rows, &context);
+    return BASE_OK;
+}
+
+/* Channels in whole blocks are as good as plain ones: along batch or channels each part is one stretch. */
+static bool accepts_blocks(const op_call *call) {
+    op_layout layout = call->outputs[0].type.layout;
+    const int64_t block = op_layout_block(layout);
+    int64_t axis = op_attribute_integer(&call->attributes, "axis", 0);
+    if (block == 1 || axis < 0 || axis > 1) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_type *type = &call->inputs[i].type;
+        if (type->layout != layout || type->shape.rank < 2 || type->shape.dims[1] % block) return false;
+    }
+    return true;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call) || (call->code == OP_CONCAT && accepts_blocks(call));
+}
+
+static base_status prepare_parts(const op_call *call, const op_tensor *whole, const op_tensor *parts,
+                                 uint32_t count, base_arena *arena, rt_prepared *prepared,
+                                 base_report *report) {
+    parts_state *state = BASE_NEW(arena, parts_state);
+    size_t *bytes = BASE_ARRAY(arena, size_t, count);
+    if (!state || !bytes) return base_fail_memory(report);
+    const op_shape *shape = &whole->type.shape;
+    int32_t axis = 0;
+    op_axis(op_attribute_integer(&call->attributes, "axis", 0), shape->rank, &axis);
+    size_t inner = op_dtype_bytes(whole->type.dtype);
+    state->outer = 1;
+    for (int32_t i = 0; i < shape->rank; i++) {
+        if (i < axis) state->outer *= shape->dims[i];
+        if (i > axis) inner *= (size_t)shape->dims[i];
+    }
+    state->row = inner * (size_t)shape->dims[axis];
+    state->count = count;
+    state->bytes = bytes;
+    size_t sum = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        bytes[i] = inner * (size_t)parts[i].type.shape.dims[axis];
+        sum += bytes[i];
+    }
+    if (sum != state->row) return base_fail(report, BASE_INVALID, "the parts do not add up to the whole");
+    prepared->state = state;
+    return BASE_OK;
+}
+
+static base_status prepare_concat(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                  rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    prepared->run = run_concat;
+    return prepare_parts(call, &call->outputs[0], call->inputs, call->input_count, arena, prepared, report);
+}
+
+/* The outputs have their shapes; how input 1 spells them does not matter any more. */
+static base_status prepare_split(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                 rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    prepared->run = run_split;
+    return prepare_parts(call, &call->inputs[0], call->outputs, call->output_count, arena, prepared, report);
+}
+
+const rt_kernel rt_kernel_concat = {.name = "portable.concat", .accepts = accepts, .prepare = prepare_concat};
+const rt_kernel rt_kernel_split = {.name = "portable.split", .accepts = accepts, .prepare = prepare_split};

@@ -1,0 +1,443 @@
+/* convolution.c: Conv in portable C: 1 to 3 spatial dimensions, groups, strides, dilations, padding, any
+ * float.
+ *
+ * In float, the input is gathered (im2col) a block at a time into the panels of a matrix product: rows are
+ * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
+ * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
+ * (depthwise convolution) add whole output rows instead, one window element after the other. The other types
+ * go through one plain loop in double.
+ *
+ * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
+ * it is copied there first, so that both add in the same order.
+ */
+#include "ir/operators/window.h"
+#include "runtime/kernels/portable/product.h"
+#include <string.h>
+
+enum { FEW_FILTERS = 4, FEW_OUTPUTS = 8, SHORT_DEPTH = 64 };
+
+typedef struct convolution {
+    op_dtype dtype;
+    int64_t batch, group, channels, filters; /* channels and filters of one group */
+    /* Always three spatial dimensions; the missing ones come first and have extent 1. */
+    int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
+    int64_t input_size, output_size, kernel_size;
+    rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
+    bool bias, residual;
+    rt_activation activation;
+} convolution;
+
+typedef struct convolution_job {
+    const convolution *shape;
+    const void *x, *weights, *bias, *residual; /* residual: NULL where there is none or it lies in y */
+    void *y;
+    char *scratch;
+    bool add; /* y holds the residual when the job begins */
+    int64_t row_parts, column_parts, rows_each;
+} convolution_job;
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    rt_activation activation;
+    const op_type *type = &call->inputs[0].type;
+    return rt_accepts_plain(call) && rt_activation_read(&call->attributes, &activation) &&
+           (type->dtype == OP_FLOAT || type->dtype == OP_DOUBLE || rt_is_half(type->dtype));
+}
+
+/* ---- float: products ----------------------------------------------------------------------------------- */
+
+/* One line of the gathered matrix: what window element `k` of the depth sees at `count` output positions from
+ * `position` on. */
+static void gather_line(const convolution *shape, const float *x, int64_t k, int64_t position, int64_t count,
+                        float *line) {
+    const int64_t tap = k % shape->kernel_size;
+    const int64_t tap_x = tap % shape->kernel[2], tap_y = tap / shape->kernel[2] % shape->kernel[1];
+    const int64_t tap_z = tap / shape->kernel[2] / shape->kernel[1];
+    const float *channel = x + k / shape->kernel_size * shape->input_size;
+    const int64_t width = shape->output[2], stride = shape->stride[2];
+    const int64_t shift = tap_x * shape->dilation[2] - shape->before[2];
+    const rt_part inside = shape->inside[2][tap_x]; /* the other positions of a row see padding */
+    int64_t from = position % width, out_y = position / width % shape->output[1],
+            out_z = position / width / shape->output[1];
+    while (count > 0) {
+        const int64_t length = width - from < count ? width - from : count;
+        const int64_t in_y = out_y * shape->stride[1] - shape->before[1] + tap_y * shape->dilation[1];
+        const int64_t in_z = out_z * shape->stride[0] - shape->before[0] + tap_z * shape->dilation[0];
+        if (in_y < 0 || in_y >= shape->input[1] || in_z < 0 || in_z >= shape->input[0]) {
+            memset(line, 0, (size_t)length * sizeof(float));
+        } else {
+            const float *in = channel + (in_z * shape->input[1] + in_y) * shape->input[2];
+            int64_t low = inside.low < from ? from : inside.low > from + length ? from + length : inside.low;
+            int64_t high = inside.high < low             ? low
+                           : inside.high > from + length ? from + length
+                                                         : inside.high;
+            for (int64_t i = from; i < low; i++) line[i - from] = 0;
+            if (stride == 1) {
+                memcpy(line + (low - from), in + low + shift, (size_t)(high - low) * sizeof(float));
+            } else {
+                for (int64_t i = low; i < high; i++) line[i - from] = in[i * stride + shift];
+            }
+            for (int64_t i = high; i < from + length; i++) line[i - from] = 0;
+        }
+        line += length;
+        count -= length;
+        from = 0;
+        if (++out_y < shape->output[1]) continue;
+        out_y = 0;
+        out_z++;
+    }
+}
+
+/* Each output sees the input at its own place, and nothing else: the matrix lies in X as it is. */
+static bool is_pointwise(const convolution *shape) {
+    bool pointwise = shape->kernel_size == 1;
+    for (int i = 0; i < 3; i++)
+        pointwise = pointwise && shape->stride[i] == 1 && shape->before[i] == 0 &&
+                    shape->input[i] == shape->output[i];
+    return pointwise;
+}
+
+static void gather_panels(const convolution *shape, const float *x, int64_t from, int64_t depth,
+                          int64_t position, int64_t count, float *panels) {
+    float line[RT_BLOCK_COLUMNS];
+    const bool pointwise = is_pointwise(shape);
+    for (int64_t k = 0; k < depth; k++) {
+        if (pointwise)
+            memcpy(line, x + (from + k) * shape->input_size + position, (size_t)count * sizeof *line);
+        else gather_line(shape, x, from + k, position, count, line);
+        for (int64_t i = count; i < RT_BLOCK_COLUMNS && i % RT_PANEL; i++) line[i] = 0;
+        for (int64_t first = 0; first < count; first += RT_PANEL) {
+            memcpy(panels + first * depth + k * RT_PANEL, line + first, RT_PANEL * sizeof(float));
+        }
+    }
+}
+
+static void add_value(float *y, int64_t count, float value) {
+    for (int64_t i = 0; i < count; i++) y[i] += value;
+}
+
+static size_t block_bytes(const convolution *shape) {
+    return rt_block_bytes(shape->channels * shape->kernel_size, shape->output_size);
+}
+
+static void multiply_block(const convolution_job *job, int64_t image, int64_t group, int64_t row,
+                           int64_t rows, int64_t position, int64_t count, float *panels) {
+    const convolution *shape = job->shape;
+    const int64_t depth_all = shape->channels * shape->kernel_size;
+    const float *x =
+        (const float *)job->x + (image * shape->group + group) * shape->channels * shape->input_size;
+    const float *weights = (const float *)job->weights + (group * shape->filters + row) * depth_all;
+    const int64_t first = (image * shape->group + group) * shape->filters + row;
+    float *y = (float *)job->y + first * shape->output_size + position;
+    if (job->residual) {
+        const float *residual = (const float *)job->residual + first * shape->output_size + position;
+        for (int64_t i = 0; i < rows; i++) {
+            memcpy(y + i * shape->output_size, residual + i * shape->output_size,
+                   (size_t)count * sizeof(float));
+        }
+    }
+    for (int64_t from = 0; from < depth_all; from += RT_BLOCK_DEPTH) {
+        const int64_t depth = depth_all - from < RT_BLOCK_DEPTH ? depth_all - from : RT_BLOCK_DEPTH;
+        gather_panels(shape, x, from, depth, position, count, panels);
+        rt_tiles_run(&(rt_tiles){.rows = rows,
+                                 .columns = count,
+                                 .depth = depth,
+                                 .a = weights + from,
+                                 .a_row = depth_all,
+                                 .a_depth = 1,
+                                 .panels = panels,
+                                 .c = y,
+                                 .c_row = shape->output_size,
+                                 .add = job->add || from > 0});
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        float *line = y + i * shape->output_size;
+        if (depth_all == 0 && !job->add) memset(line, 0, (size_t)count * sizeof(float));
+        if (job->bias) add_value(line, count, ((const float *)job->bias)[group * shape->filters + row + i]);
+        rt_activation_floats(&shape->activation, line, count);
+    }
+}
+
+static void products_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t parts = job->row_parts * job->column_parts, items = shape->batch * shape->group * parts;
+    float *panels = (float *)(void *)(job->scratch + (size_t)member * block_bytes(shape));
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t outer = item / parts, part = item % parts;
+        const int64_t row = part / job->column_parts * job->rows_each;
+        const int64_t position = part % job->column_parts * RT_BLOCK_COLUMNS;
+        const int64_t rows = shape->filters - row < job->rows_each ? shape->filters - row : job->rows_each;
+        const int64_t rest = shape->output_size - position;
+        multiply_block(job, outer / shape->group, outer % shape->group, row, rows, position,
+                       rest < RT_BLOCK_COLUMNS ? rest : RT_BLOCK_COLUMNS, panels);
+    }
+}
+
+/* ---- float: few filters a group ------------------------------------------------------------------------ */
+
+/* y[i] += weight * x[i * stride], in so many rows */
+RT_CLONES static void add_rows(float *restrict y, int64_t y_row, const float *restrict x, int64_t x_row,
+                               int64_t rows, int64_t count, int64_t stride, float weight) {
+    for (int64_t row = 0; row < rows; row++, y += y_row, x += x_row) {
+        if (stride == 1) {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[i];
+        } else if (stride == 2) {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[2 * i];
+        } else {
+            for (int64_t i = 0; i < count; i++) y[i] += weight * x[stride * i];
+        }
+    }
+}
+
+/* Adds one channel of the input, seen through one kernel, to one map of the output. */
+static void add_channel(const convolution *shape, const float *x, const float *weights, float *y) {
+    for (int64_t tap = 0; tap < shape->kernel_size; tap++) {
+        const int64_t taps[3] = {tap / shape->kernel[2] / shape->kernel[1],
+                                 tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
+        int64_t low[3], high[3], start[3];
+        for (int i = 0; i < 3; i++) {
+            low[i] = shape->inside[i][taps[i]].low;
+            high[i] = shape->inside[i][taps[i]].high;
+            start[i] = taps[i] * shape->dilation[i] - shape->before[i];
+        }
+        if (low[1] >= high[1] || low[2] >= high[2]) continue;
+        const int64_t iy = low[1] * shape->stride[1] + start[1], ix = low[2] * shape->stride[2] + start[2];
+        for (int64_t oz = low[0]; oz < high[0]; oz++) {
+            const int64_t iz = oz * shape->stride[0] + start[0];
+            add_rows(y + (oz * shape->output[1] + low[1]) * shape->output[2] + low[2], shape->output[2],
+                     x + (iz * shape->input[1] + iy) * shape->input[2] + ix,
+                     shape->stride[1] * shape->input[2], high[1] - low[1], high[2] - low[2], shape->stride[2],
+                     weights[tap]);
+        }
+    }
+}
+
+static void maps_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
+        float *y = (float *)job->y + item * shape->output_size;
+        if (job->residual) {
+            memcpy(y, (const float *)job->residual + item * shape->output_size,
+                   (size_t)shape->output_size * sizeof(float));
+        } else if (!job->add) {
+            memset(y, 0, (size_t)shape->output_size * sizeof(float));
+        }
+        for (int64_t channel = 0; channel < shape->channels; channel++) {
+            add_channel(shape,
+                        (const float *)job->x +
+                            ((image * shape->group + group) * shape->channels + channel) * shape->input_size,
+                        (const float *)job->weights + (map * shape->channels + channel) * shape->kernel_size,
+                        y);
+        }
+        if (job->bias) add_value(y, shape->output_size, ((const float *)job->bias)[map]);
+        rt_activation_floats(&shape->activation, y, shape->output_size);
+    }
+}
+
+/* ---- float: few outputs -------------------------------------------------------------------------------- */
+
+static bool has_few_outputs(const convolution *shape) {
+    return shape->output_size <= FEW_OUTPUTS && shape->channels * shape->kernel_size >= SHORT_DEPTH;
+}
+
+/* Of one thread; false where they are too large to count. */
+static bool windows_bytes(const convolution *shape, size_t *bytes) {
+    return base_size_multiply((size_t)(shape->channels * shape->kernel_size), (size_t)shape->output_size,
+                              bytes) &&
+           base_size_multiply(*bytes, sizeof(float), bytes) && base_size_align(*bytes, RT_ALIGNMENT, bytes);
+}
+
+/* What an output position sees, in the order of a filter's weights. */
+static void gather_window(const convolution *shape, const float *x, int64_t position, float *window) {
+    const int64_t at[3] = {position / shape->output[2] / shape->output[1],
+                           position / shape->output[2] % shape->output[1], position % shape->output[2]};
+    int64_t start[3];
+    for (int i = 0; i < 3; i++) start[i] = at[i] * shape->stride[i] - shape->before[i];
+    for (int64_t channel = 0; channel < shape->channels; channel++, x += shape->input_size) {
+        for (int64_t kz = 0; kz < shape->kernel[0]; kz++) {
+            const int64_t iz = start[0] + kz * shape->dilation[0];
+            for (int64_t ky = 0; ky < shape->kernel[1]; ky++) {
+                const int64_t iy = start[1] + ky * shape->dilation[1];
+                const bool seen = iz >= 0 && iz < shape->input[0] && iy >= 0 && iy < shape->input[1];
+                const int64_t line = (iz * shape->input[1] + iy) * shape->input[2];
+                for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                    const int64_t ix = start[2] + kx * shape->dilation[2];
+                    *window++ = seen && ix >= 0 && ix < shape->input[2] ? x[line + ix] : 0;
+                }
+            }
+        }
+    }
+}
+
+static void windows_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t depth = shape->channels * shape->kernel_size, outputs = shape->output_size;
+    const int64_t each = (shape->filters + members - 1) / members, from = member * each;
+    const int64_t filters = shape->filters - from < each ? shape->filters - from : each;
+    size_t bytes = 0;
+    (void)windows_bytes(shape, &bytes);
+    float *windows = (float *)(void *)(job->scratch + (size_t)member * bytes);
+    for (int64_t part = 0; filters > 0 && part < shape->batch * shape->group; part++) {
+        const float *x = (const float *)job->x + part * shape->channels * shape->input_size;
+        const int64_t first = part % shape->group * shape->filters + from;
+        const int64_t begin = (part * shape->filters + from) * outputs;
+        float *y = (float *)job->y + begin;
+        for (int64_t i = 0; i < outputs; i++) gather_window(shape, x, i, windows + i * depth);
+        for (int64_t f = 0; f < filters; f++) {
+            float sums[FEW_OUTPUTS];
+            rt_dots((const float *)job->weights + (first + f) * depth, windows, depth, depth, outputs, sums);
+            const float bias = job->bias ? ((const float *)job->bias)[first + f] : 0;
+            for (int64_t i = 0; i < outputs; i++) {
+                const int64_t at = f * outputs + i;
+                if (job->residual) sums[i] += ((const float *)job->residual)[begin + at];
+                else if (job->add) sums[i] += y[at];
+                y[at] = sums[i] + bias;
+            }
+        }
+        rt_activation_floats(&shape->activation, y, filters * outputs);
+    }
+}
+
+/* ---- the other types ----------------------------------------------------------------------------------- */
+
+static double sum_at(const convolution_job *job, int64_t image, int64_t map, const int64_t at[3]) {
+    const convolution *shape = job->shape;
+    const int64_t first = (image * shape->group + map / shape->filters) * shape->channels;
+    double sum = 0;
+    for (int64_t k = 0; k < shape->channels * shape->kernel_size; k++) {
+        const int64_t tap = k % shape->kernel_size;
+        const int64_t taps[3] = {tap / shape->kernel[2] / shape->kernel[1],
+                                 tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
+        int64_t index = first + k / shape->kernel_size;
+        bool seen = true;
+        for (int i = 0; i < 3; i++) {
+            const int64_t in = at[i] * shape->stride[i] - shape->before[i] + taps[i] * shape->dilation[i];
+            seen = seen && in >= 0 && in < shape->input[i];
+            index = index * shape->input[i] + in;
+        }
+        if (!seen) continue;
+        sum += rt_element_load(shape->dtype, job->x, index) *
+               rt_element_load(shape->dtype, job->weights, map * shape->channels * shape->kernel_size + k);
+    }
+    return sum;
+}
+
+static void elements_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    for (int64_t item = member; item < items; item += members) {
+        for (int64_t position = 0; position < shape->output_size; position++) {
+            const int64_t at[3] = {position / shape->output[2] / shape->output[1],
+                                   position / shape->output[2] % shape->output[1],
+                                   position % shape->output[2]};
+            const int64_t index = item * shape->output_size + position;
+            double sum = sum_at(job, item / maps, item % maps, at);
+            if (job->bias) sum += rt_element_load(shape->dtype, job->bias, item % maps);
+            if (shape->residual) {
+                sum += rt_element_load(shape->dtype, job->residual ? job->residual : job->y, index);
+            }
+            rt_element_store(shape->dtype, job->y, index, rt_activation_value(&shape->activation, sum));
+        }
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------- */
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const convolution *shape = prepared->state;
+    convolution_job job = {.shape = shape,
+                           .x = inputs[0].data,
+                           .weights = inputs[1].data,
+                           .bias = shape->bias ? inputs[2].data : NULL,
+                           .y = outputs[0].data,
+                           .scratch = scratch,
+                           .add = shape->residual};
+    if (shape->residual && inputs[3].data != outputs[0].data) job.residual = inputs[3].data;
+    if (shape->output_size == 0 || shape->filters == 0 || shape->batch == 0) return BASE_OK;
+    const int threads = prepared->threads;
+    const double work = (double)shape->batch * (double)shape->group * (double)shape->filters *
+                        (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
+    const int used = work < RT_PARALLEL_WORK ? 1 : threads;
+    if (shape->dtype != OP_FLOAT) {
+        rt_team_run(used, elements_member, &job);
+    } else if (shape->filters < FEW_FILTERS) {
+        rt_team_run(used, maps_member, &job);
+    } else if (has_few_outputs(shape)) {
+        rt_team_run(used, windows_member, &job);
+    } else {
+        job.column_parts = (shape->output_size + RT_BLOCK_COLUMNS - 1) / RT_BLOCK_COLUMNS;
+        const int64_t parts = job.column_parts * shape->batch * shape->group;
+        const int64_t wanted = parts >= 2 * threads || threads == 1 ? 1 : 2 * threads / parts;
+        job.rows_each = ((shape->filters + wanted - 1) / wanted + 7) / 8 * 8;
+        job.row_parts = (shape->filters + job.rows_each - 1) / job.rows_each;
+        rt_team_run(used, products_member, &job);
+    }
+    return BASE_OK;
+}
+
+/* False when memory runs out. */
+static bool find_parts(convolution *shape, base_arena *arena) {
+    for (int d = 0; d < 3; d++) {
+        shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)shape->kernel[d]);
+        if (!shape->inside[d]) return false;
+        for (int64_t k = 0; k < shape->kernel[d]; k++)
+            shape->inside[d][k] = rt_part_inside(k * shape->dilation[d] - shape->before[d], shape->stride[d],
+                                                 shape->input[d], shape->output[d]);
+    }
+    return true;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape;
+    convolution *shape = BASE_NEW(arena, convolution);
+    if (!shape) return base_fail_memory(report);
+    op_window window;
+    base_status status = op_window_read(call, weights->dims + 2, &window, report);
+    if (status != BASE_OK) return status;
+    *shape = (convolution){.dtype = call->inputs[0].type.dtype,
+                           .batch = x->dims[0],
+                           .group = op_attribute_integer(&call->attributes, "group", 1),
+                           .channels = weights->dims[1],
+                           .input_size = 1,
+                           .output_size = 1,
+                           .kernel_size = 1,
+                           .bias = op_input_present(call, 2),
+                           .residual = op_input_present(call, 3)};
+    shape->filters = weights->dims[0] / shape->group;
+    for (int i = 0; i < 3; i++) {
+        const int from = i - (3 - window.rank);
+        shape->input[i] = from < 0 ? 1 : window.input[from];
+        shape->output[i] = from < 0 ? 1 : window.output[from];
+        shape->kernel[i] = from < 0 ? 1 : window.kernel[from];
+        shape->stride[i] = from < 0 ? 1 : window.stride[from];
+        shape->dilation[i] = from < 0 ? 1 : window.dilation[from];
+        shape->before[i] = from < 0 ? 0 : window.before[from];
+        shape->input_size *= shape->input[i];
+        shape->output_size *= shape->output[i];
+        shape->kernel_size *= shape->kernel[i];
+    }
+    if (shape->input_size == 0) shape->channels = 0; /* nothing but padding is to be seen */
+    rt_activation_read(&call->attributes, &shape->activation);
+    if (!find_parts(shape, arena)) return base_fail_memory(report);
+    prepared->state = shape;
+    prepared->run = run;
+    if (shape->dtype == OP_FLOAT && shape->filters >= FEW_FILTERS) {
+        size_t bytes = block_bytes(shape);
+        if ((has_few_outputs(shape) && !windows_bytes(shape, &bytes)) ||
+            !base_size_multiply((size_t)environment->threads, bytes, &prepared->scratch_bytes))
+            return base_fail(report, BASE_INVALID, "the tensors are too large");
+    }
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_convolution = {
+    .name = "portable.convolution", .accepts = accepts, .prepare = prepare};

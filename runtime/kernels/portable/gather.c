@@ -1,0 +1,101 @@
+/* gather.c: entries along an axis, chosen by indices that may be negative. An index that is out of range is
+ * reported before anything is written. */
+#include "runtime/kernels/portable/kernels.h"
+#include <string.h>
+
+typedef struct gather_state {
+    int64_t outer, extent, indices;
+    size_t bytes; /* of one entry */
+    bool wide;    /* indices of 64 bits */
+} gather_state;
+
+typedef struct gather_context {
+    const gather_state *state;
+    const void *indices;
+    char *to;
+    const char *from;
+} gather_context;
+
+static inline int64_t index_at(const gather_state *state, const void *indices, int64_t i) {
+    int64_t index = state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+    return index < 0 ? index + state->extent : index;
+}
+
+#define GATHER(size)                                                                                         \
+    case size:                                                                                               \
+        for (int64_t task = begin; task < end; task++, to += size) {                                         \
+            int64_t at =                                                                                     \
+                task / state->indices * state->extent + index_at(state, indices, task % state->indices);     \
+            memcpy(to, context->from + at * size, size);                                                     \
+        }                                                                                                    \
+        break
+
+/* Tasks are entries of the result: outer * indices. */
+static void run_tasks(void *user, int64_t begin, int64_t end) {
+    const gather_context *context = user;
+    const gather_state *state = context->state;
+    const void *indices = context->indices;
+    char *to = context->to + (size_t)begin * state->bytes;
+    switch (state->bytes) {
+        GATHER(1);
+        GATHER(2);
+        GATHER(4);
+        GATHER(8);
+        GATHER(16);
+    default:
+        for (int64_t task = begin; task < end; task++, to += state->bytes) {
+            int64_t at =
+                task / state->indices * state->extent + index_at(state, indices, task % state->indices);
+            memcpy(to, context->from + (size_t)at * state->bytes, state->bytes);
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    const gather_state *state = prepared->state;
+    const void *indices = inputs[1].data;
+    for (int64_t i = 0; i < state->indices; i++) {
+        int64_t index = index_at(state, indices, i);
+        if (index >= 0 && index < state->extent) continue;
+        int64_t value = state->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+        return base_fail(report, BASE_INVALID, "index %lld is outside of [%lld, %lld)", (long long)value,
+                         -(long long)state->extent, (long long)state->extent);
+    }
+    gather_context context = {state, indices, outputs[0].data, inputs[0].data};
+    if (state->bytes == 0) return BASE_OK;
+    rt_parallel(prepared->threads, state->outer * state->indices, (int64_t)(state->bytes / 4) + 2, run_tasks,
+                &context);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype dtype = call->inputs[1].type.dtype;
+    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    gather_state *state = BASE_NEW(arena, gather_state);
+    if (!state) return base_fail_memory(report);
+    const op_type *from = &call->inputs[0].type;
+    int32_t axis = 0;
+    op_axis(op_attribute_integer(&call->attributes, "axis", 0), from->shape.rank, &axis);
+    state->outer = 1;
+    state->bytes = op_dtype_bytes(from->dtype);
+    for (int32_t i = 0; i < from->shape.rank; i++) {
+        if (i < axis) state->outer *= from->shape.dims[i];
+        else if (i == axis) state->extent = from->shape.dims[i];
+        else state->bytes *= (size_t)from->shape.dims[i];
+    }
+    op_shape_elements(&call->inputs[1].type.shape, &state->indices);
+    state->wide = call->inputs[1].type.dtype == OP_INT64;
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_gather = {.name = "portable.gather", .accepts = accepts, .prepare = prepare};

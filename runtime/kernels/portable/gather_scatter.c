@@ -1,0 +1,309 @@
+/* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
+ * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
+ * range is reported before anything is written. What is put to one place several times is put in order, or added
+ * up, or multiplied, as `reduction` says.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
+#include <string.h>
+
+typedef enum reduction { REDUCTION_NONE, REDUCTION_ADD, REDUCTION_MULTIPLY } reduction;
+
+typedef struct places {
+    bool wide; /* indices of 64 bits */
+    bool scatter;
+    reduction reduction;
+    op_dtype dtype;
+    size_t element; /* bytes */
+    size_t bytes;   /* of the data */
+    /* Along an axis: the dims of the indices, the strides of the data, in elements. */
+    int32_t rank, axis;
+    int64_t dims[OP_MAX_RANK], strides[OP_MAX_RANK], extent;
+    int64_t count; /* of indices, or of tuples of them */
+    /* Tuples: extents and strides of the data that they name, elements of a slice, and of a batch. */
+    int64_t length, extents[OP_MAX_RANK], slice, batch_count, batch_elements, per_batch;
+} places;
+
+static inline int64_t index_at(const places *of, const void *indices, int64_t i) {
+    return of->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+}
+
+static base_status fail_index(base_report *report, int64_t index, int64_t extent) {
+    return base_fail(report, BASE_INVALID, "index %" PRId64 " is outside of [%" PRId64 ", %" PRId64 ")",
+                     index, -extent, extent);
+}
+
+#define ACCUMULATE(type, wide)                                                                               \
+    for (int64_t i = 0; i < count; i++) {                                                                    \
+        type *place = (type *)to + i;                                                                        \
+        const type value = ((const type *)from)[i];                                                          \
+        *place = of->reduction == REDUCTION_ADD ? (type)((wide)*place + (wide)value)                         \
+                                                : (type)((wide)*place * (wide)value);                        \
+    }                                                                                                        \
+    break
+
+/* `count` elements are combined with what is there. Integers wrap around. */
+static void put(const places *of, char *to, const char *from, int64_t count) {
+    if (of->reduction == REDUCTION_NONE) {
+        memcpy(to, from, (size_t)count * of->element);
+        return;
+    }
+    switch (of->dtype) {
+    case OP_FLOAT:
+        ACCUMULATE(float, float);
+    case OP_DOUBLE:
+        ACCUMULATE(double, double);
+    case OP_INT8:
+        ACCUMULATE(int8_t, uint32_t);
+    case OP_UINT8:
+        ACCUMULATE(uint8_t, uint32_t);
+    case OP_INT16:
+        ACCUMULATE(int16_t, uint32_t);
+    case OP_UINT16:
+        ACCUMULATE(uint16_t, uint32_t);
+    case OP_INT32:
+        ACCUMULATE(int32_t, uint32_t);
+    case OP_UINT32:
+        ACCUMULATE(uint32_t, uint32_t);
+    case OP_INT64:
+        ACCUMULATE(int64_t, uint64_t);
+    case OP_UINT64:
+        ACCUMULATE(uint64_t, uint64_t);
+    default: /* float16 and bfloat16 */
+        for (int64_t i = 0; i < count; i++) {
+            double a = rt_element_load(of->dtype, to, i), b = rt_element_load(of->dtype, from, i);
+            rt_element_store(of->dtype, to, i, of->reduction == REDUCTION_ADD ? a + b : a * b);
+        }
+    }
+}
+
+/* What both forms have in common. */
+static places *begin(const op_call *call, bool scatter, base_arena *arena) {
+    places *of = BASE_NEW(arena, places);
+    if (!of) return NULL;
+    of->wide = call->inputs[1].type.dtype == OP_INT64;
+    of->scatter = scatter;
+    of->reduction = op_attribute_is(&call->attributes, "reduction", "add", "none")   ? REDUCTION_ADD
+                    : op_attribute_is(&call->attributes, "reduction", "mul", "none") ? REDUCTION_MULTIPLY
+                                                                                     : REDUCTION_NONE;
+    of->dtype = call->inputs[0].type.dtype;
+    of->element = op_dtype_bytes(of->dtype);
+    return of;
+}
+
+/* ---- along an axis ------------------------------------------------------------------------------------- */
+
+typedef struct elements_context {
+    const places *of;
+    const void *indices;
+    const char *from;
+    char *to;
+} elements_context;
+
+/* A row of indices, along the last dimension: element k of it is at base + index * along + k * step. */
+typedef struct element_row {
+    int64_t at[OP_MAX_RANK]; /* the row's place among the rows */
+    int64_t base, along, step;
+} element_row;
+
+/* The row that index number i lies in. */
+static element_row first_row(const places *of, int64_t i) {
+    const int32_t last = of->rank - 1;
+    element_row row = {.along = of->strides[of->axis], .step = of->axis != last};
+    i /= of->dims[last];
+    for (int32_t d = last; d-- > 0; i /= of->dims[d]) {
+        row.at[d] = i % of->dims[d];
+        if (d != of->axis) row.base += row.at[d] * of->strides[d];
+    }
+    return row;
+}
+
+static void next_row(const places *of, element_row *row) {
+    for (int32_t d = of->rank - 1; d-- > 0;) {
+        const int64_t stride = d == of->axis ? 0 : of->strides[d];
+        row->base += stride;
+        if (++row->at[d] < of->dims[d]) return;
+        row->base -= row->at[d] * stride;
+        row->at[d] = 0;
+    }
+}
+
+static inline int64_t place_at(const places *of, const element_row *row, const void *indices, int64_t i,
+                               int64_t k) {
+    int64_t index = index_at(of, indices, i);
+    return row->base + (index < 0 ? index + of->extent : index) * row->along + k * row->step;
+}
+
+#define GATHER_ROW(size)                                                                                     \
+    case size:                                                                                               \
+        for (int64_t i = begin; i < stop; i++, k++, to += size)                                              \
+            memcpy(to, context->from + place_at(of, &row, context->indices, i, k) * size, size);             \
+        break
+
+static void gather_elements(void *user, int64_t begin, int64_t end) {
+    const elements_context *context = user;
+    const places *of = context->of;
+    const int64_t length = of->dims[of->rank - 1];
+    element_row row = first_row(of, begin);
+    char *to = context->to + (size_t)begin * of->element;
+    for (int64_t k = begin % length; begin < end; k = 0, next_row(of, &row)) {
+        const int64_t stop = end - begin < length - k ? end : begin + length - k;
+        switch (of->element) {
+            GATHER_ROW(1);
+            GATHER_ROW(2);
+            GATHER_ROW(4);
+            GATHER_ROW(8);
+            GATHER_ROW(16);
+        }
+        begin = stop;
+    }
+}
+
+static void scatter_elements(const places *of, const void *indices, char *to, const char *from) {
+    const int64_t length = of->dims[of->rank - 1];
+    if (of->count == 0) return;
+    element_row row = first_row(of, 0);
+    for (int64_t begin = 0; begin < of->count; begin += length, next_row(of, &row)) {
+        for (int64_t k = 0; k < length; k++, from += of->element)
+            put(of, to + (size_t)place_at(of, &row, indices, begin + k, k) * of->element, from, 1);
+    }
+}
+
+static base_status run_elements(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                void *scratch, base_report *report) {
+    (void)scratch;
+    const places *of = prepared->state;
+    const void *indices = inputs[1].data;
+    for (int64_t i = 0; i < of->count; i++) {
+        int64_t index = index_at(of, indices, i);
+        if (index < -of->extent || index >= of->extent) return fail_index(report, index, of->extent);
+    }
+    if (!of->scatter) {
+        elements_context context = {of, indices, inputs[0].data, outputs[0].data};
+        rt_parallel(prepared->threads, of->count, 4, gather_elements, &context);
+        return BASE_OK;
+    }
+    if (outputs[0].data != inputs[0].data)
+        rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, of->bytes);
+    scatter_elements(of, indices, outputs[0].data, inputs[2].data);
+    return BASE_OK;
+}
+
+static base_status prepare_elements(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                    rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    places *of = begin(call, call->code == OP_SCATTER_ELEMENTS, arena);
+    if (!of) return base_fail_memory(report);
+    const op_type *data = &call->inputs[0].type;
+    const op_shape *indices = &call->inputs[1].type.shape;
+    of->rank = data->shape.rank;
+    if (!op_axis(op_attribute_integer(&call->attributes, "axis", 0), of->rank, &of->axis))
+        return base_fail(report, BASE_INVALID, "attribute \"axis\" is out of range");
+    int64_t stride = 1;
+    for (int32_t d = of->rank - 1; d >= 0; d--) {
+        of->dims[d] = indices->dims[d];
+        of->strides[d] = stride;
+        stride *= data->shape.dims[d];
+        if (d != of->axis && indices->dims[d] > data->shape.dims[d]) {
+            return base_fail(report, BASE_INVALID, "input 1 has %" PRId64 " along axis %d, input 0 %" PRId64,
+                             indices->dims[d], d, data->shape.dims[d]);
+        }
+    }
+    of->bytes = (size_t)stride * of->element;
+    of->extent = data->shape.dims[of->axis];
+    op_shape_elements(indices, &of->count);
+    prepared->state = of;
+    prepared->run = run_elements;
+    return BASE_OK;
+}
+
+/* ---- tuples -------------------------------------------------------------------------------------------- */
+
+static int64_t tuple_place(const places *of, const void *indices, int64_t tuple) {
+    int64_t place = 0;
+    for (int64_t k = 0; k < of->length; k++) {
+        int64_t index = index_at(of, indices, tuple * of->length + k);
+        place += (index < 0 ? index + of->extents[k] : index) * of->strides[k];
+    }
+    return place + (of->per_batch ? tuple / of->per_batch * of->batch_elements : 0);
+}
+
+static void gather_tuples(void *user, int64_t begin, int64_t end) {
+    const elements_context *context = user;
+    const places *of = context->of;
+    size_t bytes = (size_t)of->slice * of->element;
+    for (int64_t i = begin; i < end; i++) {
+        memcpy(context->to + (size_t)i * bytes,
+               context->from + (size_t)tuple_place(of, context->indices, i) * of->element, bytes);
+    }
+}
+
+static base_status run_tuples(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    (void)scratch;
+    const places *of = prepared->state;
+    const void *indices = inputs[1].data;
+    for (int64_t i = 0, k = 0; i < of->count * of->length; i++, k = k + 1 < of->length ? k + 1 : 0) {
+        int64_t index = index_at(of, indices, i), extent = of->extents[k];
+        if (index < -extent || index >= extent) return fail_index(report, index, extent);
+    }
+    if (!of->scatter) {
+        elements_context context = {of, indices, inputs[0].data, outputs[0].data};
+        if (of->slice) rt_parallel(prepared->threads, of->count, of->slice + 2, gather_tuples, &context);
+        return BASE_OK;
+    }
+    if (outputs[0].data != inputs[0].data)
+        rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, of->bytes);
+    for (int64_t i = 0; i < of->count && of->slice; i++) {
+        put(of, (char *)outputs[0].data + (size_t)tuple_place(of, indices, i) * of->element,
+            (const char *)inputs[2].data + (size_t)(i * of->slice) * of->element, of->slice);
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_tuples(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                  rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    places *of = begin(call, call->code == OP_SCATTER_ND, arena);
+    if (!of) return base_fail_memory(report);
+    const op_type *data = &call->inputs[0].type;
+    const op_shape *indices = &call->inputs[1].type.shape;
+    int32_t batch = of->scatter ? 0 : (int32_t)op_attribute_integer(&call->attributes, "batch_dims", 0);
+    of->length = indices->dims[indices->rank - 1];
+    if (of->length + batch > data->shape.rank)
+        return base_fail(report, BASE_INVALID, "input 1 names more dimensions than input 0 has");
+    int64_t stride = 1;
+    for (int32_t d = data->shape.rank - 1; d >= batch; d--) {
+        if (d < batch + of->length) {
+            of->extents[d - batch] = data->shape.dims[d];
+            of->strides[d - batch] = stride;
+        }
+        stride *= data->shape.dims[d];
+        if (d == batch + of->length) of->slice = stride;
+    }
+    if (batch + of->length == data->shape.rank) of->slice = 1;
+    of->batch_elements = stride;
+    of->count = 1;
+    of->per_batch = 1;
+    for (int32_t d = 0; d < indices->rank - 1; d++) {
+        of->count *= indices->dims[d];
+        if (d >= batch) of->per_batch *= indices->dims[d];
+    }
+    for (int32_t d = 0; d < batch; d++) stride *= data->shape.dims[d];
+    of->bytes = (size_t)stride * of->element;
+    prepared->state = of;
+    prepared->run = run_tuples;
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype dtype = call->inputs[1].type.dtype;
+    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call);
+}
+
+const rt_kernel rt_kernel_gather_elements = {
+    .name = "portable.gather_elements", .accepts = accepts, .prepare = prepare_elements};
+const rt_kernel rt_kernel_gather_nd = {
+    .name = "portable.gather_nd", .accepts = accepts, .prepare = prepare_tuples};

@@ -1,0 +1,318 @@
+/* integer_matmul.c: MatMulInteger and QLinearMatMul in portable C: numpy's matmul of 8-bit integers.
+ *
+ * Scales and zero points are one number, or one for each row of A (and Y) and each column of B: as a vector, the
+ * same for all matrices of a stack, or as a tensor that has the stack's dimensions too.
+ *
+ * Products of few rows add rows of B where they lie, as copying B would cost more than the product; its zero points
+ * are taken away in the end: sum of a * (b - zero) = sum of a * b - zero * sum of a.
+ */
+#include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/product.h"
+#include <string.h>
+
+enum {
+    THIN_ROWS = 4,      /* products of fewer rows add rows of B */
+    THIN_COLUMNS = 1024 /* that they work on at a time: sums that stay in the cache */
+};
+
+/* How a scale or zero point is found for a line (a row or column) of a matrix of the stack. */
+typedef enum lines_kind { LINES_ONE, LINES_VECTOR, LINES_STACK } lines_kind;
+
+typedef struct integer_matmul {
+    rt_product product;    /* strides and shapes */
+    int64_t rows, columns; /* of one matrix: product.rows may count those of a stack */
+    int64_t a_stack[OP_MAX_RANK], b_stack[OP_MAX_RANK]; /* strides of the stacks, in matrices */
+    op_dtype a_dtype, b_dtype, y_dtype;
+    bool quantized;
+    lines_kind a_zero, b_zero, a_scale, b_scale, y_zero, y_scale;
+} integer_matmul;
+
+typedef struct integer_matmul_job {
+    const integer_matmul *shape;
+    const char *a, *b, *b_end;
+    const void *a_zero, *b_zero, *y_zero; /* a_zero and b_zero: NULL where there is none */
+    const float *a_scale, *b_scale, *y_scale;
+    char *y;
+    char *scratch;
+    size_t scratch_each;
+    int64_t row_parts, column_parts, rows_each, columns_each;
+} integer_matmul_job;
+
+/* The element of a scale or zero point that belongs to `line` of matrix `matrix` of its stack, of `extent` lines. */
+static int64_t line_at(lines_kind kind, int64_t matrix, int64_t line, int64_t extent) {
+    return kind == LINES_ONE ? 0 : kind == LINES_VECTOR ? line % extent : matrix * extent + line;
+}
+
+/* A block of columns of B. */
+typedef struct line_context {
+    const uint8_t *b, *end; /* the first row's part; behind B's last element */
+    int64_t b_depth, columns;
+} line_context;
+
+static void find_lines(const void *user, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare) {
+    const line_context *context = user;
+    const int64_t wide = (context->columns + RT_INTEGER_PANEL - 1) / RT_INTEGER_PANEL * RT_INTEGER_PANEL;
+    for (int64_t i = 0; i < count; i++, spare += RT_INTEGER_COLUMNS) {
+        to[i] = context->b + (k + i) * context->b_depth;
+        if (context->end - to[i] >= wide) continue;
+        memcpy(spare, to[i], (size_t)context->columns);
+        to[i] = spare;
+    }
+}
+
+/* Offsets of a matrix of the result's stack in the stacks of A and B, which broadcast. */
+static int64_t stack_at(const rt_product *product, int64_t batch, const int64_t *strides) {
+    int64_t offset = 0;
+    for (int32_t i = product->batch_rank - 1; i >= 0; i--) {
+        offset += batch % product->batch_dims[i] * strides[i];
+        batch /= product->batch_dims[i];
+    }
+    return offset;
+}
+
+/* Sums of one row, from `column` on, to their place in the result. */
+static void finish_row(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
+                       int64_t columns, const int32_t *sums) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t to = (batch * product->rows + row) * product->columns + column;
+    if (!shape->quantized) {
+        memcpy((int32_t *)(void *)job->y + to, sums, (size_t)columns * sizeof(int32_t));
+        return;
+    }
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    const int64_t zero = line_at(shape->y_zero, batch, row, shape->rows);
+    const rt_requantization how = {
+        .a_scale = job->a_scale[line_at(shape->a_scale, a_matrix, row, shape->rows)],
+        .b_scale = job->b_scale + line_at(shape->b_scale, b_matrix, column, shape->columns),
+        .y_scale = job->y_scale[line_at(shape->y_scale, batch, row, shape->rows)],
+        .each = shape->b_scale != LINES_ONE,
+        .dtype = shape->y_dtype,
+        .zero = rt_byte_load(shape->y_dtype, job->y_zero, zero)};
+    rt_requantize(&how, sums, columns, job->y + to);
+}
+
+static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
+                      int64_t columns, void *scratch) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    int16_t a_zeros[RT_INTEGER_ROWS] = {0};
+    for (int64_t i = 0; i < rows && job->a_zero; i++) {
+        const int64_t at = line_at(shape->a_zero, a_matrix, row + i, shape->rows);
+        a_zeros[i] = (int16_t)rt_byte_load(shape->a_dtype, job->a_zero, at);
+    }
+    const bool each = job->b_zero && shape->b_zero != LINES_ONE;
+    int16_t b_zeros[RT_INTEGER_COLUMNS];
+    b_zeros[0] = 0;
+    for (int64_t j = 0; j < (each ? columns : 1) && job->b_zero; j++) {
+        const int64_t at = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
+        b_zeros[j] = (int16_t)rt_byte_load(shape->b_dtype, job->b_zero, at);
+    }
+    const line_context lines = {.b = (const uint8_t *)job->b + stack_at(product, batch, product->b_batch) +
+                                     column,
+                                .end = (const uint8_t *)job->b_end,
+                                .b_depth = product->b_depth,
+                                .columns = columns};
+    const rt_integer_block block = {.rows = rows,
+                                    .columns = columns,
+                                    .depth = product->depth,
+                                    .a_dtype = shape->a_dtype,
+                                    .b_dtype = shape->b_dtype,
+                                    .a = job->a + stack_at(product, batch, product->a_batch) +
+                                         row * product->a_row,
+                                    .a_row = product->a_row,
+                                    .a_zeros = a_zeros,
+                                    .b_zeros = b_zeros,
+                                    .b_each = each,
+                                    .lines = find_lines,
+                                    .context = &lines};
+    int64_t pitch;
+    const int32_t *sums = rt_integer_block_run(&block, scratch, &pitch);
+    for (int64_t i = 0; i < rows; i++, sums += pitch) finish_row(job, batch, row + i, column, columns, sums);
+}
+
+#define ADD_ROWS(type)                                                                                       \
+    RT_CLONES static void add_rows_##type(uint32_t *restrict sums, const type *b, int64_t b_depth,           \
+                                          int64_t columns, const int32_t a[4]) {                             \
+        const type *b1 = b + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;                                \
+        for (int64_t j = 0; j < columns; j++) {                                                              \
+            sums[j] += (uint32_t)(a[0] * b[j] + a[1] * b1[j] + a[2] * b2[j] + a[3] * b3[j]);                 \
+        }                                                                                                    \
+    }
+ADD_ROWS(uint8_t)
+ADD_ROWS(int8_t)
+
+static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
+                     int64_t columns, uint32_t *sums) {
+    const integer_matmul *shape = job->shape;
+    const rt_product *product = &shape->product;
+    const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
+    const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
+    const int64_t a_at = stack_at(product, batch, product->a_batch) + row * product->a_row;
+    const char *b = job->b + stack_at(product, batch, product->b_batch) + column;
+    const int64_t at = line_at(shape->a_zero, a_matrix, row, shape->rows);
+    const int32_t a_zero = job->a_zero ? rt_byte_load(shape->a_dtype, job->a_zero, at) : 0;
+    uint32_t total = 0; /* of the row of A */
+    memset(sums, 0, (size_t)columns * sizeof *sums);
+    for (int64_t k = 0; k < product->depth; k += 4) {
+        int32_t a[4] = {0};
+        int64_t rows = product->depth - k < 4 ? product->depth - k : 4;
+        for (int64_t i = 0; i < rows; i++) {
+            a[i] = rt_byte_load(shape->a_dtype, job->a, a_at + k + i) - a_zero;
+            total += (uint32_t)a[i];
+        }
+        const char *from = b + k * product->b_depth;
+        if (rows < 4) { /* one at a time, three times nothing beside it */
+            for (int64_t i = 0; i < rows; i++, from += product->b_depth) {
+                const int32_t single[4] = {a[i]};
+                if (shape->b_dtype == OP_UINT8)
+                    add_rows_uint8_t(sums, (const uint8_t *)from, 0, columns, single);
+                else add_rows_int8_t(sums, (const int8_t *)from, 0, columns, single);
+            }
+        } else if (shape->b_dtype == OP_UINT8) {
+            add_rows_uint8_t(sums, (const uint8_t *)from, product->b_depth, columns, a);
+        } else {
+            add_rows_int8_t(sums, (const int8_t *)from, product->b_depth, columns, a);
+        }
+    }
+    for (int64_t j = 0; j < columns && job->b_zero; j++) {
+        const int64_t zero = line_at(shape->b_zero, b_matrix, column + j, shape->columns);
+        sums[j] -= total * (uint32_t)rt_byte_load(shape->b_dtype, job->b_zero, zero);
+    }
+    finish_row(job, batch, row, column, columns, (const int32_t *)sums);
+}
+
+static void run_member(void *context, int member, int members) {
+    const integer_matmul_job *job = context;
+    const rt_product *product = &job->shape->product;
+    const int64_t parts = job->row_parts * job->column_parts, items = parts * product->batches;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t batch = item / parts, part = item % parts;
+        const int64_t row = part / job->column_parts * job->rows_each;
+        const int64_t column = part % job->column_parts * job->columns_each;
+        const int64_t rows_left = product->rows - row, columns_left = product->columns - column;
+        const int64_t rows = rows_left < job->rows_each ? rows_left : job->rows_each;
+        const int64_t columns = columns_left < job->columns_each ? columns_left : job->columns_each;
+        char *scratch = job->scratch + (size_t)member * job->scratch_each;
+        if (product->rows >= THIN_ROWS) {
+            run_block(job, batch, row, rows, column, columns, scratch);
+            continue;
+        }
+        for (int64_t i = row; i < row + rows; i++) {
+            run_thin(job, batch, i, column, columns, (uint32_t *)(void *)scratch);
+        }
+    }
+}
+
+/* Of a block. */
+static int64_t columns_of(const rt_product *product) {
+    if (product->rows < THIN_ROWS) return THIN_COLUMNS;
+    return rt_integer_columns(product->rows, product->depth);
+}
+
+/* Of one thread. */
+static size_t scratch_of(const rt_product *product) {
+    const int64_t each = columns_of(product), columns = product->columns < each ? product->columns : each;
+    if (product->rows >= THIN_ROWS) {
+        const int64_t rows = product->rows < RT_INTEGER_ROWS ? product->rows : RT_INTEGER_ROWS;
+        return rt_integer_scratch(rows, columns, product->depth);
+    }
+    return ((size_t)columns * sizeof(uint32_t) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const integer_matmul *shape = prepared->state;
+    const rt_product *product = &shape->product;
+    integer_matmul_job job = {.shape = shape, .a = inputs[0].data, .y = outputs[0].data, .scratch = scratch};
+    if (shape->quantized) {
+        job.a_scale = inputs[1].data;
+        job.a_zero = inputs[2].data;
+        job.b = inputs[3].data;
+        job.b_scale = inputs[4].data;
+        job.b_zero = inputs[5].data;
+        job.y_scale = inputs[6].data;
+        job.y_zero = inputs[7].data;
+    } else {
+        job.b = inputs[1].data;
+        job.a_zero = prepared->input_count > 2 ? inputs[2].data : NULL;
+        job.b_zero = prepared->input_count > 3 ? inputs[3].data : NULL;
+    }
+    int64_t elements = 0;
+    op_shape_elements(&inputs[shape->quantized ? 3 : 1].type.shape, &elements);
+    job.b_end = job.b + elements;
+    job.scratch_each = scratch_of(product);
+    job.columns_each = columns_of(product);
+    job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
+    /* Smaller blocks where there would be too few for the threads. */
+    const int64_t parts = job.column_parts * product->batches;
+    const int64_t wanted = parts >= prepared->threads ? 1 : (prepared->threads + parts - 1) / parts;
+    job.rows_each = (product->rows + wanted - 1) / wanted;
+    if (job.rows_each > RT_INTEGER_ROWS) job.rows_each = RT_INTEGER_ROWS;
+    job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
+    const double work = (double)product->rows * (double)product->columns * (double)product->batches *
+                        (double)(product->depth + 1);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static lines_kind kind_of(const op_call *call, uint32_t input) {
+    if (!op_input_present(call, input)) return LINES_ONE;
+    const op_shape *shape = &call->inputs[input].type.shape;
+    int64_t elements;
+    if (op_shape_elements(shape, &elements) && elements == 1) return LINES_ONE;
+    return shape->rank == 1 ? LINES_VECTOR : LINES_STACK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    if (rt_integer_is_empty(call)) {
+        prepared->run = rt_integer_run_nothing;
+        return BASE_OK;
+    }
+    integer_matmul *shape = BASE_NEW(arena, integer_matmul);
+    if (!shape) return base_fail_memory(report);
+    const bool quantized = call->code == OP_QLINEAR_MATMUL;
+    const uint32_t b = quantized ? 3 : 1;
+    const op_tensor operands[] = {call->inputs[0], call->inputs[b]};
+    const op_call plain = {
+        .code = OP_MATMUL, .input_count = 2, .output_count = 1, .inputs = operands, .outputs = call->outputs};
+    rt_matmul_read(&plain, &shape->product);
+    const rt_product *product = &shape->product;
+    const op_shape *a = &operands[0].type.shape;
+    shape->rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;
+    shape->columns = product->columns;
+    for (int32_t i = 0; i < product->batch_rank; i++) {
+        const int64_t left = shape->rows * product->depth, right = product->depth * product->columns;
+        shape->a_stack[i] = left ? product->a_batch[i] / left : 0;
+        shape->b_stack[i] = right ? product->b_batch[i] / right : 0;
+    }
+    shape->a_dtype = operands[0].type.dtype;
+    shape->b_dtype = operands[1].type.dtype;
+    shape->y_dtype = call->outputs[0].type.dtype;
+    shape->quantized = quantized;
+    shape->a_zero = kind_of(call, 2);
+    shape->b_zero = kind_of(call, quantized ? 5 : 3);
+    if (quantized) {
+        shape->a_scale = kind_of(call, 1);
+        shape->b_scale = kind_of(call, 4);
+        shape->y_scale = kind_of(call, 6);
+        shape->y_zero = kind_of(call, 7);
+    }
+    prepared->state = shape;
+    prepared->run = run;
+    prepared->scratch_bytes = (size_t)environment->threads * scratch_of(product);
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_matmul_integer = {
+    .name = "portable.matmul_integer", .accepts = accepts, .prepare = prepare};

@@ -1,0 +1,493 @@
+/* integer_product.c: blocks of products of 8-bit integers; see integer_product.h. */
+#include "runtime/kernels/portable/integer_product.h"
+#include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
+
+enum {
+    STRIP = 8, /* rows of A that are copied at a time */
+    DEPTH_PAIRS = 256 /* copied at a time, as pairs of 16-bit integers */,
+    DEPTH_QUADS = 512 /* or as quadruples of bytes */
+};
+
+static int64_t round_up(int64_t value, int64_t multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+/* ---- scratch ------------------------------------------------------------------------------------------- */
+
+/* Where the parts of the scratch begin, in bytes: panels of B, a strip of A, sums, sums of A's rows and of B's columns. All
+ * are multiples of RT_ALIGNMENT, and the same on every machine. */
+typedef struct parts {
+    size_t strip, sums, row_sums, column_sums, end;
+    int64_t pitch;
+} parts;
+
+static parts divide(int64_t rows, int64_t columns, int64_t depth) {
+    const int64_t deep = least(2 * round_up(depth, 4), DEPTH_QUADS);
+    parts made = {.pitch = round_up(columns, RT_INTEGER_PANEL)};
+    made.strip = (size_t)(made.pitch * deep);
+    made.sums = made.strip + (size_t)(STRIP * round_up(deep, RT_ALIGNMENT));
+    made.row_sums = made.sums + (size_t)(rows * made.pitch) * sizeof(int32_t);
+    made.column_sums = made.row_sums + (size_t)round_up(rows, RT_INTEGER_PANEL) * sizeof(int32_t);
+    made.end = made.column_sums + (size_t)made.pitch * sizeof(int32_t);
+    return made;
+}
+
+int64_t rt_integer_columns(int64_t rows, int64_t depth) {
+    enum { FEWEST = 128, PANELS = 16384, SUMS = 16384 };
+    int64_t columns = FEWEST;
+    while (columns < RT_INTEGER_COLUMNS && columns * depth < PANELS && columns * rows <= SUMS) columns *= 2;
+    return columns;
+}
+
+size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth) {
+    return divide(rows, columns, depth).end;
+}
+
+bool rt_integer_is_empty(const op_call *call) {
+    int64_t elements;
+    return op_shape_elements(&call->outputs[0].type.shape, &elements) && elements == 0;
+}
+
+base_status rt_integer_run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                   void *scratch, base_report *report) {
+    (void)prepared;
+    (void)inputs;
+    (void)outputs;
+    (void)scratch;
+    (void)report;
+    return BASE_OK;
+}
+
+/* ---- pairs: operands ----------------------------------------------------------------------------------- */
+
+#define LOAD(type)                                                                                           \
+    RT_CLONES static void load_##type(int16_t *restrict to, const type *from, int64_t count, int16_t zero) { \
+        for (int64_t i = 0; i < count; i++) to[i] = (int16_t)(from[i] - zero);                               \
+    }                                                                                                        \
+    RT_CLONES static void load_each_##type(int16_t *restrict to, const type *from, int64_t count,            \
+                                           const int16_t *zeros) {                                           \
+        for (int64_t i = 0; i < count; i++) to[i] = (int16_t)(from[i] - zeros[i]);                           \
+    }
+LOAD(uint8_t)
+LOAD(int8_t)
+
+/* to[i] = from[i] - zeros[0], or zeros[i] */
+static void load(op_dtype dtype, int16_t *to, const void *from, int64_t count, const int16_t *zeros,
+                 bool each) {
+    if (dtype == OP_INT8) {
+        if (each) load_each_int8_t(to, from, count, zeros);
+        else load_int8_t(to, from, count, zeros[0]);
+    } else {
+        if (each) load_each_uint8_t(to, from, count, zeros);
+        else load_uint8_t(to, from, count, zeros[0]);
+    }
+}
+
+/* Two lines side by side, a panel's columns at a time; panels are `distance` apart. */
+RT_CLONES static void interleave(const int16_t *even, const int16_t *odd, int64_t columns, int16_t *panels,
+                                 int64_t distance) {
+    for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL, panels += distance) {
+        for (int j = 0; j < RT_INTEGER_PANEL; j++) {
+            panels[2 * j] = even[first + j];
+            panels[2 * j + 1] = odd[first + j];
+        }
+    }
+}
+
+/* ---- pairs: tiles -------------------------------------------------------------------------------------- */
+
+/* sums[r][j] (+)= the sum over pairs of a[r][pair] . panel[pair][j], a few rows by a panel's columns. */
+typedef void tile_function(int64_t pairs, const int16_t *a, int64_t a_row, const int16_t *panel,
+                           int32_t *sums, int64_t pitch, bool add);
+
+/* Both numbers of a pair are taken out of one of 32 bits. */
+typedef int32_t pair_vector __attribute__((vector_size(16)));
+typedef uint32_t sum_vector __attribute__((vector_size(16)));
+
+static pair_vector first_of(pair_vector pair) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return pair >> 16;
+#else
+    return (pair_vector)((sum_vector)pair << 16) >> 16;
+#endif
+}
+
+static pair_vector second_of(pair_vector pair) {
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return (pair_vector)((sum_vector)pair << 16) >> 16;
+#else
+    return pair >> 16;
+#endif
+}
+
+static void tile_1_plain(int64_t pairs, const int16_t *a, int64_t a_row, const int16_t *panel, int32_t *sums,
+                         int64_t pitch, bool add) {
+    enum { WIDE = sizeof(sum_vector) / sizeof(int32_t), VECTORS = RT_INTEGER_PANEL / WIDE };
+    (void)a_row;
+    (void)pitch;
+    sum_vector sum[VECTORS] = {{0}};
+    if (add) memcpy(sum, sums, sizeof sum);
+    for (int64_t k = 0; k < pairs; k++, panel += 2 * RT_INTEGER_PANEL) {
+        const int32_t even = a[2 * k], odd = a[2 * k + 1];
+        pair_vector right[VECTORS];
+        _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {
+            memcpy(&right[v], panel + 2 * v * WIDE, sizeof right[v]);
+            sum[v] += (sum_vector)(even * first_of(right[v])) + (sum_vector)(odd * second_of(right[v]));
+        }
+    }
+    memcpy(sums, sum, sizeof sum);
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define TILE(name, isa, vector, spread, add_pairs, rows_count)                                               \
+    __attribute__((target(isa))) static void name(int64_t pairs, const int16_t *a, int64_t a_row,            \
+                                                  const int16_t *panel, int32_t *sums, int64_t pitch,        \
+                                                  bool add) {                                                \
+        enum { WIDE = sizeof(vector) / sizeof(int32_t), VECTORS = RT_INTEGER_PANEL / WIDE };                 \
+        vector sum[rows_count][VECTORS];                                                                     \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
+                if (add) memcpy(&sum[r][v], sums + r * pitch + v * WIDE, sizeof(vector));                    \
+                else sum[r][v] = (vector){0};                                                                \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t k = 0; k < pairs; k++, panel += 2 * RT_INTEGER_PANEL) {                                 \
+            vector right[VECTORS];                                                                           \
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
+                memcpy(&right[v], panel + 2 * v * WIDE, sizeof(vector));                                     \
+            }                                                                                                \
+            _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                  \
+                int32_t pair;                                                                                \
+                memcpy(&pair, a + r * a_row + 2 * k, sizeof pair);                                           \
+                const vector left = spread(pair);                                                            \
+                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
+                    sum[r][v] = add_pairs(sum[r][v], left, right[v]);                                        \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
+                memcpy(sums + r * pitch + v * WIDE, &sum[r][v], sizeof(vector));                             \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+#define ADD_SSE2(sum, a, b) _mm_add_epi32(sum, _mm_madd_epi16(a, b))
+#define ADD_AVX2(sum, a, b) _mm256_add_epi32(sum, _mm256_madd_epi16(a, b))
+#define ADD_AVX512(sum, a, b) _mm512_add_epi32(sum, _mm512_madd_epi16(a, b))
+#define TILE_SSE2(rows) TILE(tile_##rows##_sse2, "sse2", __m128i, _mm_set1_epi32, ADD_SSE2, rows)
+#define TILE_AVX2(rows) TILE(tile_##rows##_avx2, "avx2", __m256i, _mm256_set1_epi32, ADD_AVX2, rows)
+#define TILE_AVX512(rows) TILE(tile_##rows##_avx512, "avx512bw", __m512i, _mm512_set1_epi32, ADD_AVX512, rows)
+TILE_SSE2(1)
+TILE_SSE2(2)
+TILE_AVX2(1)
+TILE_AVX2(2)
+TILE_AVX2(4)
+TILE_AVX512(1)
+TILE_AVX512(2)
+TILE_AVX512(4)
+TILE_AVX512(8)
+#endif
+
+enum { TILE_SIZES = 4 }; /* 1, 2, 4, 8 rows */
+#if defined(__x86_64__) && defined(__GNUC__)
+static tile_function *const sse2_tiles[TILE_SIZES] = {tile_1_sse2, tile_2_sse2};
+static tile_function *const avx2_tiles[TILE_SIZES] = {tile_1_avx2, tile_2_avx2, tile_4_avx2};
+static tile_function *const avx512_tiles[TILE_SIZES] = {tile_1_avx512, tile_2_avx512, tile_4_avx512,
+                                                        tile_8_avx512};
+#endif
+static tile_function *const plain_tiles[TILE_SIZES] = {tile_1_plain};
+
+static tile_function *const *best_tiles(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512bw")) return avx512_tiles;
+    if (__builtin_cpu_supports("avx2")) return avx2_tiles;
+    if (__builtin_cpu_supports("sse2")) return sse2_tiles;
+#endif
+    return plain_tiles;
+}
+
+static void run_tiles(int64_t rows, int64_t columns, int64_t pairs, const int16_t *a, const int16_t *panels,
+                      int32_t *sums, int64_t pitch, bool add) {
+    tile_function *const *functions = best_tiles();
+    int size = TILE_SIZES - 1;
+    while (!functions[size]) size--;
+    for (int64_t row = 0; row < rows;) {
+        while (((int64_t)1 << size) > rows - row) size--;
+        for (int64_t column = 0; column < columns; column += RT_INTEGER_PANEL) {
+            functions[size](pairs, a + row * 2 * pairs, 2 * pairs, panels + column * 2 * pairs,
+                            sums + row * pitch + column, pitch, add);
+        }
+        row += (int64_t)1 << size;
+    }
+}
+
+static int32_t *run_pairs(const rt_integer_block *block, const parts *places, char *scratch) {
+    int16_t *panels = (int16_t *)(void *)scratch, *strip = (int16_t *)(void *)(scratch + places->strip);
+    int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
+    uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS];
+    /* What lies behind the last column, and behind an odd depth, is never stale. */
+    int16_t lines[2][RT_INTEGER_COLUMNS] = {{0}};
+    for (int64_t from = 0; from < block->depth; from += DEPTH_PAIRS) {
+        const int64_t depth = least(block->depth - from, DEPTH_PAIRS), pairs = (depth + 1) / 2;
+        for (int64_t k = 0; k < depth; k += 2) {
+            const uint8_t *from_b[RT_INTEGER_LINES];
+            const int64_t count = least(depth - k, 2);
+            block->lines(block->context, from + k, count, from_b, spare);
+            for (int64_t i = 0; i < count; i++)
+                load(block->b_dtype, lines[i], from_b[i], block->columns, block->b_zeros, block->b_each);
+            if (count < 2) memset(lines[1], 0, sizeof lines[1]);
+            interleave(lines[0], lines[1], places->pitch, panels + k * RT_INTEGER_PANEL,
+                       2 * pairs * RT_INTEGER_PANEL);
+        }
+        for (int64_t row = 0; row < block->rows; row += STRIP) {
+            const int64_t rows = least(block->rows - row, STRIP);
+            for (int64_t i = 0; i < rows; i++) {
+                const char *line = (const char *)block->a + (row + i) * block->a_row + from;
+                load(block->a_dtype, strip + i * 2 * pairs, line, depth, &block->a_zeros[row + i], false);
+                if (depth % 2) strip[i * 2 * pairs + depth] = 0;
+            }
+            run_tiles(rows, places->pitch, pairs, strip, panels, sums + row * places->pitch, places->pitch,
+                      from > 0);
+        }
+    }
+    return sums;
+}
+
+/* ---- quadruples ---------------------------------------------------------------------------------------- */
+
+#if defined(__x86_64__) && defined(__GNUC__)
+
+enum { QUAD_BYTES = 4 * RT_INTEGER_PANEL }; /* of a panel */
+
+static bool has_quads(void) {
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw");
+}
+
+/* Four lines side by side, each byte changed by `flip`, a panel's columns at a time; panels are `distance` apart. */
+static void interleave_quads(const uint8_t *const lines[4], int64_t columns, uint8_t flip, uint8_t *panels,
+                             int64_t distance) {
+    const __m128i change = _mm_set1_epi8((char)flip);
+    for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL, panels += distance) {
+        __m128i line[4];
+        for (int i = 0; i < 4; i++) {
+            line[i] =
+                _mm_xor_si128(_mm_loadu_si128((const __m128i *)(const void *)(lines[i] + first)), change);
+        }
+        const __m128i low = _mm_unpacklo_epi8(line[0], line[1]), high = _mm_unpackhi_epi8(line[0], line[1]);
+        const __m128i low2 = _mm_unpacklo_epi8(line[2], line[3]), high2 = _mm_unpackhi_epi8(line[2], line[3]);
+        __m128i *to = (__m128i *)(void *)panels;
+        _mm_store_si128(to, _mm_unpacklo_epi16(low, low2));
+        _mm_store_si128(to + 1, _mm_unpackhi_epi16(low, low2));
+        _mm_store_si128(to + 2, _mm_unpacklo_epi16(high, high2));
+        _mm_store_si128(to + 3, _mm_unpackhi_epi16(high, high2));
+    }
+}
+
+/* A row of A with each byte changed by `flip`, zeros up to a multiple of four; returns its sum. */
+__attribute__((target("avx512bw,avx512vnni"))) static int32_t copy_row(const uint8_t *from, int64_t count,
+                                                                       uint8_t flip, int8_t *to) {
+    const __m512i change = _mm512_set1_epi8((char)flip), ones = _mm512_set1_epi8(1);
+    __m512i sum = _mm512_setzero_si512();
+    for (int64_t i = 0; i < count; i += 64) {
+        const int64_t left = count - i;
+        const __mmask64 mask = left < 64 ? ((__mmask64)1 << left) - 1 : ~(__mmask64)0;
+        const __m512i bytes =
+            _mm512_xor_si512(_mm512_maskz_loadu_epi8(mask, from + i), _mm512_maskz_mov_epi8(mask, change));
+        sum = _mm512_dpbusd_epi32(sum, ones, bytes);
+        if (left > 60) _mm512_storeu_si512(to + i, bytes);
+        else _mm512_mask_storeu_epi8(to + i, ((__mmask64)1 << round_up(left, 4)) - 1, bytes);
+    }
+    return _mm512_reduce_add_epi32(sum);
+}
+
+/* sums[r][j] (+)= the sum over quads of a[r][quad] . panel[quad][j], a few rows by one panel or two. */
+typedef void quad_function(int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch,
+                           bool add);
+
+#define QUAD_TILE(name, rows_count, panels_count)                                                            \
+    __attribute__((target("avx512bw,avx512vnni"))) static void name(                                         \
+        int64_t quads, const int8_t *a, const uint8_t *panel, int32_t *sums, int64_t pitch, bool add) {      \
+        __m512i sum[rows_count][panels_count];                                                               \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+            _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
+                sum[r][p] = add ? _mm512_loadu_si512(sums + r * pitch + p * RT_INTEGER_PANEL)                \
+                                : _mm512_setzero_si512();                                                    \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t k = 0; k < quads; k++, panel += QUAD_BYTES) {                                           \
+            __m512i right[panels_count];                                                                     \
+            _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
+                right[p] = _mm512_loadu_si512(panel + p * quads * QUAD_BYTES);                               \
+            }                                                                                                \
+            _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                  \
+                int32_t four;                                                                                \
+                memcpy(&four, a + 4 * (r * quads + k), sizeof four);                                         \
+                const __m512i left = _mm512_set1_epi32(four);                                                \
+                _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                            \
+                    sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], right[p], left);                              \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+            _Pragma("GCC unroll 16") for (int p = 0; p < panels_count; p++) {                                \
+                _mm512_storeu_si512(sums + r * pitch + p * RT_INTEGER_PANEL, sum[r][p]);                     \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+QUAD_TILE(quads_1_1, 1, 1)
+QUAD_TILE(quads_2_1, 2, 1)
+QUAD_TILE(quads_4_1, 4, 1)
+QUAD_TILE(quads_8_1, 8, 1)
+QUAD_TILE(quads_1_2, 1, 2)
+QUAD_TILE(quads_2_2, 2, 2)
+QUAD_TILE(quads_4_2, 4, 2)
+QUAD_TILE(quads_8_2, 8, 2)
+
+static void run_quad_tiles(int64_t rows, int64_t columns, int64_t quads, const int8_t *a,
+                           const uint8_t *panels, int32_t *sums, int64_t pitch, bool add) {
+    static quad_function *const functions[TILE_SIZES][2] = {
+        {quads_1_1, quads_1_2}, {quads_2_1, quads_2_2}, {quads_4_1, quads_4_2}, {quads_8_1, quads_8_2}};
+    int size = TILE_SIZES - 1;
+    for (int64_t row = 0; row < rows;) {
+        while (((int64_t)1 << size) > rows - row) size--;
+        for (int64_t column = 0; column < columns;) {
+            const bool two = columns - column >= 2 * RT_INTEGER_PANEL;
+            functions[size][two](quads, a + row * 4 * quads, panels + column * 4 * quads,
+                                 sums + row * pitch + column, pitch, add);
+            column += two ? 2 * RT_INTEGER_PANEL : RT_INTEGER_PANEL;
+        }
+        row += (int64_t)1 << size;
+    }
+}
+
+/* What was computed is the sum of a b, wanted that of (a - a_zero) (b - b_zero). */
+RT_CLONES static void add_constant(uint32_t *sums, int64_t count, uint32_t value) {
+    for (int64_t j = 0; j < count; j++) sums[j] += value;
+}
+RT_CLONES static void add_multiples(uint32_t *restrict sums, const uint32_t *restrict of, int64_t count,
+                                    uint32_t factor) {
+    for (int64_t j = 0; j < count; j++) sums[j] += factor * of[j];
+}
+
+static void correct_sums(const rt_integer_block *block, const parts *places, int32_t *sums,
+                         const uint32_t *row_sums, const uint32_t *column_sums) {
+    const int32_t a_shift = block->a_dtype == OP_UINT8 ? -128 : 0,
+                  b_shift = block->b_dtype == OP_INT8 ? 128 : 0;
+    for (int64_t row = 0; row < block->rows; row++) {
+        uint32_t *line = (uint32_t *)(void *)(sums + row * places->pitch);
+        const uint32_t a_zero = (uint32_t)(block->a_zeros[row] + a_shift);
+        const uint32_t factor = (uint32_t)block->depth * a_zero - row_sums[row];
+        if (block->b_each) {
+            for (int64_t j = 0; j < block->columns; j++)
+                line[j] += factor * (uint32_t)(block->b_zeros[j] + b_shift);
+        } else if (block->b_zeros[0] + b_shift) {
+            add_constant(line, block->columns, factor * (uint32_t)(block->b_zeros[0] + b_shift));
+        }
+        if (a_zero) add_multiples(line, column_sums, block->columns, 0 - a_zero);
+    }
+}
+
+static int32_t *run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
+    uint8_t *panels = (uint8_t *)scratch;
+    int8_t *strip = (int8_t *)(scratch + places->strip);
+    int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
+    uint32_t *row_sums = (uint32_t *)(void *)(scratch + places->row_sums);
+    int32_t *column_sums = (int32_t *)(void *)(scratch + places->column_sums);
+    const uint8_t a_flip = block->a_dtype == OP_UINT8 ? 0x80 : 0,
+                  b_flip = block->b_dtype == OP_INT8 ? 0x80 : 0;
+    uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
+    bool a_zero = false;
+    for (int64_t i = 0; i < block->rows; i++) a_zero |= block->a_zeros[i] != (a_flip ? 128 : 0);
+    memset(nothing, b_flip, (size_t)places->pitch); /* which becomes 0 */
+    memset(row_sums, 0, (size_t)block->rows * sizeof *row_sums);
+    for (int64_t from = 0; from < block->depth; from += DEPTH_QUADS) {
+        const int64_t depth = least(block->depth - from, DEPTH_QUADS), quads = (depth + 3) / 4;
+        for (int64_t k = 0; k < quads; k++) {
+            const uint8_t *lines[RT_INTEGER_LINES] = {nothing, nothing, nothing, nothing};
+            block->lines(block->context, from + 4 * k, least(depth - 4 * k, 4), lines, spare);
+            interleave_quads(lines, places->pitch, b_flip, panels + k * QUAD_BYTES, quads * QUAD_BYTES);
+        }
+        for (int64_t row = 0; row < block->rows; row += STRIP) {
+            const int64_t rows = least(block->rows - row, STRIP);
+            for (int64_t i = 0; i < rows; i++) {
+                const uint8_t *line = (const uint8_t *)block->a + (row + i) * block->a_row + from;
+                row_sums[row + i] += (uint32_t)copy_row(line, depth, a_flip, strip + i * 4 * quads);
+            }
+            run_quad_tiles(rows, places->pitch, quads, strip, panels, sums + row * places->pitch,
+                           places->pitch, from > 0);
+        }
+        if (a_zero) { /* a row of ones adds up the columns */
+            memset(strip, 1, (size_t)(4 * quads));
+            run_quad_tiles(1, places->pitch, quads, strip, panels, column_sums, places->pitch, from > 0);
+        }
+    }
+    correct_sums(block, places, sums, row_sums, (const uint32_t *)column_sums);
+    return sums;
+}
+
+#else
+
+static bool has_quads(void) {
+    return false;
+}
+static int32_t *run_quads(const rt_integer_block *block, const parts *places, char *scratch) {
+    (void)block;
+    (void)places;
+    return (int32_t *)(void *)scratch;
+}
+
+#endif
+
+const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch, int64_t *pitch) {
+    const parts places = divide(block->rows, block->columns, block->depth);
+    *pitch = places.pitch;
+    if (block->depth == 0) {
+        void *sums = (char *)scratch + places.sums;
+        memset(sums, 0, places.row_sums - places.sums);
+        return sums;
+    }
+    return has_quads() ? run_quads(block, &places, scratch) : run_pairs(block, &places, scratch);
+}
+
+/* ---- results ------------------------------------------------------------------------------------------- */
+
+#define REQUANTIZE(type, low, high)                                                                          \
+    RT_CLONES static void requantize_##type(const int32_t *sums, type *y, int64_t count, uint32_t bias,      \
+                                            float scale, float zero) {                                       \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const float value = (float)(int32_t)((uint32_t)sums[i] + bias) * scale;                          \
+            y[i] = (type)(int32_t)(rt_round_within(value, low - zero, high - zero) + zero);                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    RT_CLONES static void requantize_each_##type(const int32_t *sums, type *y, int64_t count, uint32_t bias, \
+                                                 float a_scale, const float *b_scale, float y_scale,         \
+                                                 float zero) {                                               \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const float value =                                                                              \
+                (float)(int32_t)((uint32_t)sums[i] + bias) * (a_scale * b_scale[i] / y_scale);               \
+            y[i] = (type)(int32_t)(rt_round_within(value, low - zero, high - zero) + zero);                  \
+        }                                                                                                    \
+    }
+REQUANTIZE(uint8_t, 0.0f, 255.0f)
+REQUANTIZE(int8_t, -128.0f, 127.0f)
+
+void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y) {
+    const uint32_t bias = (uint32_t)how->bias;
+    const float zero = (float)how->zero, scale = how->a_scale * how->b_scale[0] / how->y_scale;
+    if (how->dtype == OP_UINT8) {
+        if (how->each)
+            requantize_each_uint8_t(sums, y, count, bias, how->a_scale, how->b_scale, how->y_scale, zero);
+        else requantize_uint8_t(sums, y, count, bias, scale, zero);
+    } else {
+        if (how->each)
+            requantize_each_int8_t(sums, y, count, bias, how->a_scale, how->b_scale, how->y_scale, zero);
+        else requantize_int8_t(sums, y, count, bias, scale, zero);
+    }
+}

@@ -1,0 +1,74 @@
+/* integer_product.h: products of matrices of 8-bit integers, summed in 32 bits: the engine of MatMulInteger,
+ * QLinearMatMul, ConvInteger and QLinearConv.
+ *
+ * Where the machine multiplies bytes, four at a time, and adds them (AVX-512 VNNI), A is taken as signed and B as unsigned
+ * bytes, and what zero points make of that is put right in the sums; elsewhere zero points are taken away while the
+ * operands are copied as 16-bit integers, and pairs are multiplied and added. Sums wrap around at 32 bits, so that results
+ * depend neither on the order of addition nor on the instruction set.
+ */
+#ifndef OURO_INTEGER_PRODUCT_H
+#define OURO_INTEGER_PRODUCT_H
+
+#include "runtime/kernels/portable/kernels.h"
+
+enum {
+    RT_INTEGER_ROWS = 256,     /* of a block, at most */
+    RT_INTEGER_COLUMNS = 1024, /* of a block, at most */
+    RT_INTEGER_PANEL = 16,     /* columns of a panel */
+    RT_INTEGER_LINES = 4       /* rows of B that are asked for together, at most */
+};
+
+/* int8 or uint8. */
+static inline int32_t rt_byte_load(op_dtype dtype, const void *data, int64_t index) {
+    return dtype == OP_INT8 ? ((const int8_t *)data)[index] : ((const uint8_t *)data)[index];
+}
+
+/* One block of A B. */
+typedef struct rt_integer_block {
+    int64_t rows, columns, depth; /* the depth may be anything */
+    op_dtype a_dtype, b_dtype;
+    const void *a;          /* its rows are dense */
+    int64_t a_row;          /* from one to the next, in elements */
+    const int16_t *a_zeros; /* of each row */
+    const int16_t *b_zeros; /* one, or of each column */
+    bool b_each;
+    /* Says where rows k, k + 1, ... of B lie, up to RT_INTEGER_LINES. There, as many bytes are read as whole panels have
+     * columns; what stands behind the block's columns does not matter. `spare` has room for RT_INTEGER_LINES *
+     * RT_INTEGER_COLUMNS bytes, for lines that do not lie like that anywhere. */
+    void (*lines)(const void *context, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare);
+    const void *context;
+} rt_integer_block;
+
+/* The output has no elements. Then the extents of the others may be such that their products overflow, and nothing is to
+ * be done. */
+bool rt_integer_is_empty(const op_call *call);
+/* Does it. */
+rt_run_function rt_integer_run_nothing;
+
+/* How many columns of a product like this a block should have: more where each is little work. */
+int64_t rt_integer_columns(int64_t rows, int64_t depth);
+/* Scratch that a block of this size needs, a multiple of RT_ALIGNMENT. */
+size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);
+/* Computes the block in the scratch. Returns the sums, one row after another at a distance of *pitch. */
+const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch, int64_t *pitch);
+
+/* The integer next to `value`, ties to even, within [low, high], which are integers of at most 2^22: what is not a
+ * number gives `low`. Adding 1.5 * 2^23 and taking it away rounds. */
+static inline float rt_round_within(float value, float low, float high) {
+    value = value > low ? value : low;
+    value = value < high ? value : high;
+    return value + 12582912.0f - 12582912.0f;
+}
+
+/* From sums to quantised numbers: y = saturate(round((sum + bias) * a_scale * b_scale / y_scale) + zero). */
+typedef struct rt_requantization {
+    int32_t bias;
+    float a_scale, y_scale;
+    const float *b_scale; /* one, or one a column */
+    bool each;            /* one a column */
+    op_dtype dtype;       /* of y */
+    int32_t zero;
+} rt_requantization;
+void rt_requantize(const rt_requantization *how, const int32_t *sums, int64_t count, void *y);
+
+#endif

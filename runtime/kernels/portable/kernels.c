@@ -1,0 +1,499 @@
+/* kernels.c: what the portable kernels share: half precision, loops over several tensors, strided copies. */
+#include "runtime/kernels/portable/kernels.h"
+#include <math.h>
+#include <omp.h>
+#include <string.h>
+
+/* ---- half precision -------------------------------------------------------------------------------------
+ */
+
+static uint32_t float_bits(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static float bits_float(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+float rt_float_from_half(uint16_t half) {
+    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
+    if (rest >= 0x7c00u) return bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    /* As a float with the exponent too small by 112; the product is exact, for subnormal numbers too. */
+    return bits_float(sign | float_bits(bits_float(rest << 13) * 0x1p112f));
+}
+
+/* The dropped bits decide: up when more than half, or when half and the kept part is odd. */
+static uint32_t round_shift(uint32_t value, unsigned shift) {
+    uint32_t kept = value >> shift, dropped = value & ((1u << shift) - 1), half = 1u << (shift - 1);
+    return kept + (dropped > half || (dropped == half && (kept & 1)));
+}
+
+uint16_t rt_half_from_float(float value) {
+    uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
+    if (rest >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
+    if (rest >= 0x38800000u) return (uint16_t)(sign | (round_shift(rest, 13) - (112u << 10)));
+    if (rest < 0x33000000u) return (uint16_t)sign;
+    unsigned exponent = rest >> 23;
+    return (uint16_t)(sign | round_shift((rest & 0x7fffffu) | 0x800000u, 126 - exponent));
+}
+
+float rt_float_from_brain(uint16_t brain) {
+    return bits_float((uint32_t)brain << 16);
+}
+
+uint16_t rt_brain_from_float(float value) {
+    uint32_t bits = float_bits(value);
+    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
+    return (uint16_t)(round_shift(bits, 16));
+}
+
+/* A double as the float next to it that keeps the information whether anything was cut: rounding to odd,
+ * after which a second rounding to fewer bits is right. */
+static float round_to_odd(double value) {
+    float near = (float)value;
+    if (isnan(near) || isinf(value) || (double)near == value) return near;
+    uint32_t bits = float_bits(near);
+    if (isinf(near)) return bits_float(bits - 1); /* the largest finite one, which is odd */
+    if (bits & 1) return near;
+    bool away = fabs((double)near) < fabs(value);
+    if ((bits & 0x7fffffffu) == 0) return bits_float((signbit(value) ? 0x80000000u : 0) | 1);
+    return bits_float(away ? bits + 1 : bits - 1);
+}
+
+uint16_t rt_half_from_double(double value) {
+    return rt_half_from_float(round_to_odd(value));
+}
+uint16_t rt_brain_from_double(double value) {
+    return rt_brain_from_float(round_to_odd(value));
+}
+
+RT_CLONES static void half_load(float *to, const uint16_t *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        uint32_t half = from[i], sign = (half & 0x8000u) << 16, rest = half & 0x7fffu;
+        union {
+            uint32_t bits;
+            float value;
+        } scaled = {.bits = rest << 13};
+        scaled.value *= 0x1p112f;
+        uint32_t special = 0x7f800000u | (rest & 0x3ffu) << 13;
+        scaled.bits = sign | (rest >= 0x7c00u ? special : scaled.bits);
+        to[i] = scaled.value;
+    }
+}
+
+RT_CLONES static void brain_load(float *to, const uint16_t *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        union {
+            uint32_t bits;
+            float value;
+        } wide = {.bits = (uint32_t)from[i] << 16};
+        to[i] = wide.value;
+    }
+}
+
+void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count) {
+    if (dtype == OP_FLOAT16) half_load(to, from, count);
+    else brain_load(to, from, count);
+}
+
+/* The same roundings as rt_half_from_float and rt_brain_from_float, without branches. */
+RT_CLONES static void half_store(uint16_t *to, const float *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        union {
+            float value;
+            uint32_t bits;
+        } word = {.value = from[i]}, small;
+        const uint32_t sign = word.bits >> 16 & 0x8000u, rest = word.bits & 0x7fffffffu;
+        const uint32_t normal = ((rest + 0xfffu + (rest >> 13 & 1u)) >> 13) - (112u << 10);
+        /* Added to 1/2, a number is rounded to a multiple of the smallest half: the addition does the work.
+         */
+        small.bits = rest;
+        small.value += 0.5f;
+        const uint32_t subnormal = small.bits - 0x3f000000u;
+        uint32_t half = rest < 0x38800000u ? subnormal : normal;
+        half = rest >= 0x47800000u ? 0x7c00u : half;
+        half = rest > 0x7f800000u ? 0x7e00u : half;
+        to[i] = (uint16_t)(sign | half);
+    }
+}
+
+RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        union {
+            float value;
+            uint32_t bits;
+        } word = {.value = from[i]};
+        const uint32_t rounded = (word.bits + 0x7fffu + (word.bits >> 16 & 1u)) >> 16;
+        const bool nan = (word.bits & 0x7fffffffu) > 0x7f800000u;
+        to[i] = (uint16_t)(nan ? word.bits >> 16 | 0x40u : rounded);
+    }
+}
+
+void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
+    if (dtype == OP_FLOAT16) half_store(to, from, count);
+    else brain_store(to, from, count);
+}
+
+/* ---- integers ------------------------------------------------------------------------------------------- */
+
+int64_t rt_integer_load(op_dtype dtype, const void *data, int64_t index) {
+    switch (dtype) {
+    case OP_INT64:
+    case OP_UINT64:
+        return ((const int64_t *)data)[index];
+    case OP_INT32:
+        return ((const int32_t *)data)[index];
+    case OP_UINT32:
+        return ((const uint32_t *)data)[index];
+    case OP_INT16:
+        return ((const int16_t *)data)[index];
+    case OP_UINT16:
+        return ((const uint16_t *)data)[index];
+    case OP_INT8:
+        return ((const int8_t *)data)[index];
+    default:
+        return ((const uint8_t *)data)[index];
+    }
+}
+
+void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value) {
+    switch (op_dtype_bytes(dtype)) {
+    case 8:
+        ((uint64_t *)data)[index] = value;
+        break;
+    case 4:
+        ((uint32_t *)data)[index] = (uint32_t)value;
+        break;
+    case 2:
+        ((uint16_t *)data)[index] = (uint16_t)value;
+        break;
+    default:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+    }
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------
+ */
+
+void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context) {
+    if (count <= 0) return;
+    bool large = work > 0 && count >= (RT_PARALLEL_WORK + work - 1) / work;
+    if (threads <= 1 || count == 1 || !large) {
+        run(context, 0, count);
+        return;
+    }
+    int parts = count < threads ? (int)count : threads;
+    /* Always the same size of team, though some may have no part: another size would make the OpenMP run time
+     * allocate. */
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
+        int64_t each = count / parts, rest = count % parts;
+        int64_t begin = part * each + (part < rest ? part : rest);
+        run(context, begin, begin + each + (part < rest));
+    }
+}
+
+void rt_loop_collapse(rt_loop *loop) {
+    int32_t rank = 0;
+    for (int32_t i = 0; i < loop->rank; i++) {
+        if (loop->dims[i] == 1) continue;
+        bool joins = rank > 0;
+        for (int32_t k = 0; k < loop->operands && joins; k++) {
+            joins = loop->strides[k][rank - 1] == loop->strides[k][i] * loop->dims[i];
+        }
+        int32_t at = joins ? rank - 1 : rank++;
+        loop->dims[at] = joins ? loop->dims[at] * loop->dims[i] : loop->dims[i];
+        for (int32_t k = 0; k < loop->operands; k++) loop->strides[k][at] = loop->strides[k][i];
+    }
+    if (rank == 0) {
+        rank = 1;
+        loop->dims[0] = 1;
+        for (int32_t k = 0; k < loop->operands; k++) loop->strides[k][0] = 1;
+    }
+    loop->rank = rank;
+}
+
+void rt_loop_broadcast(rt_loop *loop, const op_shape *output, const op_shape *const *inputs, int32_t count) {
+    loop->rank = output->rank;
+    loop->operands = count + 1;
+    for (int32_t k = 0; k <= count; k++) {
+        const op_shape *shape = k == 0 ? output : inputs[k - 1];
+        int64_t stride = 1;
+        for (int32_t i = output->rank - 1; i >= 0; i--) {
+            int32_t own = i - (output->rank - shape->rank);
+            int64_t dim = own >= 0 ? shape->dims[own] : 1;
+            loop->dims[i] = output->dims[i];
+            loop->strides[k][i] = dim == 1 ? 0 : stride;
+            stride *= dim;
+        }
+    }
+    rt_loop_collapse(loop);
+}
+
+int64_t rt_loop_elements(const rt_loop *loop) {
+    int64_t elements = 1;
+    for (int32_t i = 0; i < loop->rank; i++) elements *= loop->dims[i];
+    return elements;
+}
+
+typedef struct row_context {
+    const rt_loop *loop;
+    rt_row_function *row;
+    void *context;
+    int64_t pieces, grain; /* of an innermost row */
+} row_context;
+
+static void run_rows(void *user, int64_t begin, int64_t end) {
+    const row_context *rows = user;
+    const rt_loop *loop = rows->loop;
+    int32_t outer = loop->rank - 1, operands = loop->operands;
+    int64_t index[RT_LOOP_RANK], offsets[RT_LOOP_OPERANDS] = {0}, inner = loop->dims[outer];
+    int64_t rest = begin / rows->pieces, piece = begin % rows->pieces;
+    for (int32_t i = outer - 1; i >= 0; i--) {
+        index[i] = rest % loop->dims[i];
+        rest /= loop->dims[i];
+        for (int32_t k = 0; k < operands; k++) offsets[k] += index[i] * loop->strides[k][i];
+    }
+    for (int64_t task = begin; task < end;) {
+        if (rows->pieces == 1) {
+            rows->row(rows->context, offsets, inner);
+        } else {
+            int64_t first = piece * rows->grain,
+                    length = inner - first < rows->grain ? inner - first : rows->grain;
+            int64_t at[RT_LOOP_OPERANDS];
+            for (int32_t k = 0; k < operands; k++) at[k] = offsets[k] + first * loop->strides[k][outer];
+            rows->row(rows->context, at, length);
+        }
+        if (++task == end) return;
+        if (++piece < rows->pieces) continue;
+        piece = 0;
+        for (int32_t i = outer - 1; i >= 0; i--) {
+            for (int32_t k = 0; k < operands; k++) offsets[k] += loop->strides[k][i];
+            if (++index[i] < loop->dims[i]) break;
+            index[i] = 0;
+            for (int32_t k = 0; k < operands; k++) offsets[k] -= loop->dims[i] * loop->strides[k][i];
+        }
+    }
+}
+
+void rt_loop_run(const rt_loop *loop, int threads, int64_t work, rt_row_function *row, void *context) {
+    int64_t elements = rt_loop_elements(loop), inner = loop->dims[loop->rank - 1];
+    if (elements == 0) return;
+    if (loop->rank == 1 && (threads <= 1 || elements < RT_PARALLEL_WORK / work)) {
+        const int64_t offsets[RT_LOOP_OPERANDS] = {0};
+        row(context, offsets, inner);
+        return;
+    }
+    row_context rows = {.loop = loop, .row = row, .context = context, .grain = 4096, .pieces = 1};
+    if (threads > 1 && inner > 2 * rows.grain) rows.pieces = (inner + rows.grain - 1) / rows.grain;
+    int64_t length = rows.pieces > 1 ? rows.grain : inner;
+    rt_parallel(threads, elements / inner * rows.pieces, length * work, run_rows, &rows);
+}
+
+/* ---- copies ---------------------------------------------------------------------------------------------
+ */
+
+typedef struct element16 {
+    uint64_t parts[2];
+} element16;
+
+typedef struct copy_context {
+    char *to;
+    const char *from;
+    size_t size;
+    int64_t to_stride, from_stride;                /* innermost */
+    int64_t across, to_across, from_across, inner; /* of a tile: the dimension outside of the innermost */
+} copy_context;
+
+static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {
+    const copy_context *copy = user;
+    memcpy(copy->to + offsets[0] * (int64_t)copy->size, copy->from + offsets[1] * (int64_t)copy->size,
+           (size_t)length * copy->size);
+}
+
+/* Rows of single elements, and tiles in which one side runs along one dimension and the other side along the
+ * next: both are walked in squares that fit the nearest cache. */
+#define COPY_ROWS(type)                                                                                      \
+    static void row_##type(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {            \
+        const copy_context *copy = user;                                                                     \
+        type *to = (type *)(void *)copy->to + offsets[0];                                                    \
+        const type *from = (const type *)(const void *)copy->from + offsets[1];                              \
+        const int64_t to_stride = copy->to_stride, from_stride = copy->from_stride;                          \
+        if (from_stride == 0 && to_stride == 1) {                                                            \
+            const type value = from[0];                                                                      \
+            for (int64_t i = 0; i < length; i++) to[i] = value;                                              \
+        } else if (to_stride == 1) {                                                                         \
+            for (int64_t i = 0; i < length; i++) to[i] = from[i * from_stride];                              \
+        } else {                                                                                             \
+            for (int64_t i = 0; i < length; i++) to[i * to_stride] = from[i * from_stride];                  \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void tile_##type(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {           \
+        const copy_context *copy = user;                                                                     \
+        type *to = (type *)(void *)copy->to + offsets[0];                                                    \
+        const type *from = (const type *)(const void *)copy->from + offsets[1];                              \
+        const int64_t to_across = copy->to_across, from_stride = copy->from_stride, inner = copy->inner;     \
+        enum { SIDE = 16 };                                                                                  \
+        for (int64_t r = 0; r < length; r += SIDE) {                                                         \
+            const int64_t rows = length - r < SIDE ? length - r : SIDE;                                      \
+            for (int64_t c = 0; c < inner; c += SIDE) {                                                      \
+                const int64_t columns = inner - c < SIDE ? inner - c : SIDE;                                 \
+                for (int64_t i = 0; i < rows; i++) {                                                         \
+                    type *line = to + (r + i) * to_across + c;                                               \
+                    const type *column = from + (r + i) + c * from_stride;                                   \
+                    for (int64_t k = 0; k < columns; k++) line[k] = column[k * from_stride];                 \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+COPY_ROWS(uint8_t)
+COPY_ROWS(uint16_t)
+COPY_ROWS(uint32_t)
+COPY_ROWS(uint64_t)
+COPY_ROWS(element16)
+
+/* Dimension `from` of a loop as the next one of another. */
+static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
+    to->dims[to->rank] = loop->dims[from];
+    to->strides[0][to->rank] = loop->strides[0][from];
+    to->strides[1][to->rank] = loop->strides[1][from];
+    to->rank++;
+}
+
+void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from) {
+    const int32_t last = loop->rank - 1;
+    copy_context copy = {.to = to,
+                         .from = from,
+                         .size = size,
+                         .to_stride = loop->strides[0][last],
+                         .from_stride = loop->strides[1][last]};
+    if (copy.to_stride == 1 && copy.from_stride == 1 && loop->dims[last] * (int64_t)size >= 16) {
+        int64_t work = (int64_t)size / 4;
+        rt_loop_run(loop, threads, work ? work : 1, row_bytes, &copy);
+        return;
+    }
+    rt_row_function *row = size == 1   ? row_uint8_t
+                           : size == 2 ? row_uint16_t
+                           : size == 4 ? row_uint32_t
+                           : size == 8 ? row_uint64_t
+                                       : row_element16;
+    /* The source is dense along another dimension: the transposition of a matrix, many times over. That
+     * dimension becomes the innermost of the nest and tiles take care of both. */
+    int32_t dense = -1;
+    for (int32_t i = 0; i < last && copy.to_stride == 1; i++) {
+        if (loop->strides[1][i] == 1 && loop->dims[i] >= 4) dense = i;
+    }
+    if (dense >= 0 && copy.from_stride != 0 && loop->dims[last] >= 4) {
+        rt_loop nest = {.operands = 2};
+        for (int32_t i = 0; i < last; i++)
+            move_dimension(loop, i < dense ? i : i < last - 1 ? i + 1 : dense, &nest);
+        copy.to_across = loop->strides[0][dense];
+        copy.inner = loop->dims[last];
+        row = size == 1   ? tile_uint8_t
+              : size == 2 ? tile_uint16_t
+              : size == 4 ? tile_uint32_t
+              : size == 8 ? tile_uint64_t
+                          : tile_element16;
+        rt_loop_run(&nest, threads, copy.inner, row, &copy);
+        return;
+    }
+    /* Too narrow for tiles: the long rows of the source are spread. */
+    if (dense >= 0 && copy.from_stride != 0) {
+        rt_loop nest = {.operands = 2};
+        for (int32_t i = 0; i <= last; i++)
+            move_dimension(loop, i < dense ? i : i < last ? i + 1 : dense, &nest);
+        copy.to_stride = loop->strides[0][dense];
+        copy.from_stride = 1;
+        rt_loop_run(&nest, threads, 1, row, &copy);
+        return;
+    }
+    rt_loop_run(loop, threads, 1, row, &copy);
+}
+
+typedef struct bytes_context {
+    char *to;
+    const char *from;
+    size_t bytes;
+} bytes_context;
+
+enum { BYTES_GRAIN = 65536 };
+
+static void copy_grains(void *user, int64_t begin, int64_t end) {
+    const bytes_context *copy = user;
+    size_t first = (size_t)begin * BYTES_GRAIN, last = (size_t)end * BYTES_GRAIN;
+    if (last > copy->bytes) last = copy->bytes;
+    memcpy(copy->to + first, copy->from + first, last - first);
+}
+
+void rt_copy_bytes(int threads, void *to, const void *from, size_t bytes) {
+    if (bytes == 0 || to == from) return;
+    if (threads <= 1 || bytes < 4 * BYTES_GRAIN) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    bytes_context copy = {to, from, bytes};
+    rt_parallel(threads, (int64_t)((bytes + BYTES_GRAIN - 1) / BYTES_GRAIN), BYTES_GRAIN / 4, copy_grains,
+                &copy);
+}
+
+void rt_fill(void *to, int64_t count, size_t size, const void *value) {
+    if (count <= 0) return;
+    static const char zeros[16];
+    if (memcmp(value, zeros, size) == 0) {
+        memset(to, 0, (size_t)count * size);
+        return;
+    }
+    /* Doubling: each copy is from what is filled already. */
+    size_t bytes = (size_t)count * size, filled = size;
+    memcpy(to, value, size);
+    while (filled < bytes) {
+        size_t next = filled < bytes - filled ? filled : bytes - filled;
+        memcpy((char *)to + filled, to, next);
+        filled += next;
+    }
+}
+
+/* ---- what kernels accept ------------------------------------------------------------------------------- */
+
+static bool plain(const op_type *type) {
+    return type->dtype == OP_NONE || (type->kind == OP_KIND_TENSOR && type->layout == OP_LAYOUT_PLAIN);
+}
+
+bool rt_accepts_plain(const op_call *call) {
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        if (!plain(&call->inputs[i].type)) return false;
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        if (!plain(&call->outputs[i].type)) return false;
+    }
+    return true;
+}
+
+int64_t rt_stored_elements(const op_type *type) {
+    size_t bytes = 0;
+    op_type_bytes(type, &bytes);
+    return (int64_t)(bytes / op_dtype_bytes(type->dtype));
+}
+
+bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays) {
+    const op_type *output = &call->outputs[0].type;
+    for (uint32_t i = count; i < call->input_count; i++) {
+        if (!plain(&call->inputs[i].type)) return false;
+    }
+    if (output->kind != OP_KIND_TENSOR || output->layout >= OP_LAYOUT_PACKED) return false;
+    for (uint32_t i = 0; i < count && i < call->input_count; i++) {
+        const op_type *input = &call->inputs[i].type;
+        if (input->kind != OP_KIND_TENSOR || input->layout != output->layout) return false;
+        if (output->layout != OP_LAYOUT_PLAIN && !op_shape_equal(&input->shape, &output->shape)) return false;
+    }
+    if (output->layout == OP_LAYOUT_PLAIN) return true;
+    if (!op_shape_known(&output->shape) || output->shape.rank < 2) return false;
+    const int64_t block = op_layout_block(output->layout);
+    return zero_stays || output->shape.dims[1] % block == 0;
+}

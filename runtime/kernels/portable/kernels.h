@@ -1,0 +1,115 @@
+/* kernels.h: what the portable kernels share. One operator family a file.
+ *
+ * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set
+ * that a function was compiled for: work is cut at places that follow from the shapes alone, sums are added
+ * in an order that is written down, and no expression is contracted. And a run allocates nothing.
+ */
+#ifndef OURO_KERNELS_H
+#define OURO_KERNELS_H
+
+#include "runtime/kernels/kernel.h"
+
+/* Work, in simple element operations, from which a loop is worth more than one thread. */
+enum { RT_PARALLEL_WORK = 32768 };
+
+/* Before a function: compiled for several instruction sets, the best is chosen when the program is loaded.
+ * Not under sanitizers, whose run time is not ready when the choice is made. Not for functions that hold
+ * OpenMP constructs other than simd, whose bodies are not cloned along. */
+#if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) &&              \
+    !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                \
+    defined(__OPTIMIZE__)
+#define RT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+#else
+#define RT_CLONES
+#endif
+
+/* Before a loop whose iterations are independent although its pointers may be equal (in place). */
+#define RT_VECTOR _Pragma("omp simd")
+
+/* ---- half precision -------------------------------------------------------------------------------------
+ */
+
+/* float16 (IEEE binary16) and bfloat16, rounded to nearest, ties to even; NaNs stay NaNs. */
+float rt_float_from_half(uint16_t half);
+uint16_t rt_half_from_float(float value);
+float rt_float_from_brain(uint16_t brain);
+uint16_t rt_brain_from_float(float value);
+/* From a double at once: rounding twice would differ. */
+uint16_t rt_half_from_double(double value);
+uint16_t rt_brain_from_double(double value);
+
+/* OP_FLOAT16 or OP_BFLOAT16: kernels compute on these in float, a block at a time. */
+static inline bool rt_is_half(op_dtype dtype) {
+    return dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
+}
+enum { RT_HALF_BLOCK = 256 };
+void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count);
+void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count);
+
+/* ---- integers ------------------------------------------------------------------------------------------- */
+
+/* Element `index` of a tensor of integers or bools, of 8 to 64 bits; uint64 as the same bits. */
+int64_t rt_integer_load(op_dtype dtype, const void *data, int64_t index);
+/* Stores the low bits of `value`. */
+void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value);
+
+/* ---- loops ------------------------------------------------------------------------------------------------
+ */
+
+/* Calls run(context, begin, end) on parts of [0, count): one part a thread where count * work reaches
+ * RT_PARALLEL_WORK, else all at once. Parts of different threads must write different places. */
+typedef void rt_range_function(void *context, int64_t begin, int64_t end);
+void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context);
+
+/* The steps [low, high), of `count`, at which start + i * step lies in [0, extent): what a window sees of an image. Where
+ * there is none, low is not below high. */
+typedef struct rt_part {
+    int64_t low, high;
+} rt_part;
+static inline rt_part rt_part_inside(int64_t start, int64_t step, int64_t extent, int64_t count) {
+    const int64_t rest = extent - start, high = rest <= 0 ? 0 : (rest - 1) / step + 1;
+    return (rt_part){start >= 0 ? 0 : (-start + step - 1) / step, high < count ? high : count};
+}
+
+/* A nest of loops over up to RT_LOOP_OPERANDS tensors, each with a stride (in elements) in every dimension.
+ */
+enum { RT_LOOP_RANK = 2 * OP_MAX_RANK, RT_LOOP_OPERANDS = 4 };
+typedef struct rt_loop {
+    int32_t rank; /* at least 1 once it is collapsed */
+    int32_t operands;
+    int64_t dims[RT_LOOP_RANK];
+    int64_t strides[RT_LOOP_OPERANDS][RT_LOOP_RANK];
+} rt_loop;
+
+/* Drops dimensions of extent 1 and joins neighbours that all operands can walk as one. */
+void rt_loop_collapse(rt_loop *loop);
+/* Operand 0 is the output, dense; the others are dense inputs of these shapes, broadcast to it. Collapsed:
+ * the innermost stride of an input is then 1, or 0 where it is broadcast. */
+void rt_loop_broadcast(rt_loop *loop, const op_shape *output, const op_shape *const *inputs, int32_t count);
+int64_t rt_loop_elements(const rt_loop *loop);
+
+/* Calls row(context, offsets, length) for pieces of innermost rows that together are all elements; offsets[k]
+ * is the first element of operand k. On several threads where elements * work reaches RT_PARALLEL_WORK. */
+typedef void rt_row_function(void *context, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length);
+void rt_loop_run(const rt_loop *loop, int threads, int64_t work, rt_row_function *row, void *context);
+
+/* Copies elements of `size` bytes (a power of two up to 16) from wherever operand 1 of the loop lies to
+ * operand 0. Their innermost strides may be anything. For transposing, slicing, expanding, tiling. */
+void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, const void *from);
+
+/* memcpy on several threads. */
+void rt_copy_bytes(int threads, void *to, const void *from, size_t bytes);
+/* `count` times the element of `size` bytes at `value`. */
+void rt_fill(void *to, int64_t count, size_t size, const void *value);
+
+/* ---- what kernels accept ------------------------------------------------------------------------------- */
+
+/* All tensors are plain tensors. */
+bool rt_accepts_plain(const op_call *call);
+/* The elements that lie in memory, padding included. The shape must be known. */
+int64_t rt_stored_elements(const op_type *type);
+/* The inputs below `count` and output 0 lie in the same way, all of one shape unless plain. Where that way
+ * pads channels, either `zero_stays` (the operator maps zeros to zero) or there must be nothing to pad. */
+bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
+
+#endif

@@ -1,0 +1,161 @@
+/* pad.c: a tensor with a margin: of a constant, of its own elements reflected, or of its edges repeated.
+ * Negative pads cut first, on all sides, and what is left is then padded. */
+#include "runtime/kernels/portable/kernels.h"
+#include <string.h>
+
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } pad_mode;
+
+typedef struct pad_plan {
+    int32_t rank;
+    int64_t to[OP_MAX_RANK], from[OP_MAX_RANK];    /* extents */
+    int64_t before[OP_MAX_RANK];                   /* output elements before the first kept one */
+    int64_t first[OP_MAX_RANK], left[OP_MAX_RANK]; /* which input elements are kept */
+    int64_t stride[OP_MAX_RANK];                   /* of the input */
+    int64_t rows;                                  /* of the output */
+} pad_plan;
+
+typedef struct pad_state {
+    bool known; /* plan is prepared; otherwise the pads are read when it runs */
+    pad_mode mode;
+    size_t size;
+    pad_plan plan;
+} pad_state;
+
+typedef struct pad_context {
+    const pad_state *state;
+    const pad_plan *plan;
+    const void *value;
+    char *to;
+    const char *from;
+} pad_context;
+
+static base_status make_plan(const op_tensor *inputs, pad_mode mode, const op_shape *to, pad_plan *plan,
+                             base_report *report) {
+    const op_shape *from = &inputs[0].type.shape;
+    const int64_t *pads = inputs[1].data;
+    int32_t rank = from->rank;
+    plan->rank = rank ? rank : 1; /* a scalar as a vector of one */
+    plan->to[0] = plan->from[0] = plan->left[0] = plan->stride[0] = 1;
+    plan->before[0] = plan->first[0] = 0;
+    int64_t stride = 1;
+    for (int32_t i = rank - 1; i >= 0; i--) {
+        int64_t before = pads[i], after = pads[i + rank], extent = from->dims[i], sum;
+        bool fits =
+            base_int64_add(before, after, &sum) && base_int64_add(extent, sum, &sum) && sum == to->dims[i];
+        int64_t first = before < 0 ? -before : 0, left = 0;
+        fits = fits && before > INT64_MIN && first <= extent;
+        if (fits) left = extent - first + (after < 0 ? after : 0);
+        fits = fits && left >= 0;
+        if (mode == PAD_REFLECT)
+            fits = fits && (before <= 0 || before < left) && (after <= 0 || after < left);
+        if (mode == PAD_EDGE) fits = fits && (left > 0 || (before <= 0 && after <= 0));
+        if (!fits) {
+            return base_fail(report, BASE_INVALID, "pads %lld and %lld of axis %d do not fit its extent %lld",
+                             (long long)before, (long long)after, i, (long long)extent);
+        }
+        plan->to[i] = to->dims[i];
+        plan->from[i] = extent;
+        plan->before[i] = before > 0 ? before : 0;
+        plan->first[i] = first;
+        plan->left[i] = left;
+        plan->stride[i] = stride;
+        stride *= extent;
+    }
+    plan->rows = 1;
+    for (int32_t i = 0; i < plan->rank - 1; i++) plan->rows *= plan->to[i];
+    return BASE_OK;
+}
+
+/* Which input element output element `index` of an axis shows; -1: the constant. */
+static int64_t source(const pad_plan *plan, pad_mode mode, int32_t axis, int64_t index) {
+    int64_t at = index - plan->before[axis], left = plan->left[axis];
+    if (at >= 0 && at < left) return plan->first[axis] + at;
+    if (mode == PAD_CONSTANT) return -1;
+    if (mode == PAD_EDGE) return plan->first[axis] + (at < 0 ? 0 : left - 1);
+    return plan->first[axis] + (at < 0 ? -at : 2 * (left - 1) - at);
+}
+
+static void pad_rows(void *user, int64_t begin, int64_t end) {
+    const pad_context *context = user;
+    const pad_plan *plan = context->plan;
+    const pad_mode mode = context->state->mode;
+    const size_t size = context->state->size;
+    const int32_t last = plan->rank - 1;
+    const int64_t width = plan->to[last], before = plan->before[last], left = plan->left[last];
+    for (int64_t row = begin; row < end; row++) {
+        char *to = context->to + (size_t)(row * width) * size;
+        int64_t rest = row, at = 0;
+        bool inside = true;
+        for (int32_t i = last - 1; i >= 0 && inside; i--) {
+            int64_t index = source(plan, mode, i, rest % plan->to[i]);
+            rest /= plan->to[i];
+            inside = index >= 0;
+            at += index * plan->stride[i];
+        }
+        if (!inside) {
+            rt_fill(to, width, size, context->value);
+            continue;
+        }
+        const char *from = context->from + (size_t)at * size;
+        if (left > 0) {
+            memcpy(to + (size_t)before * size, from + (size_t)plan->first[last] * size, (size_t)left * size);
+        }
+        int64_t after = width - before - left;
+        if (mode == PAD_CONSTANT) {
+            rt_fill(to, before, size, context->value);
+            rt_fill(to + (size_t)(before + left) * size, after, size, context->value);
+        } else if (mode == PAD_EDGE && left > 0) {
+            rt_fill(to, before, size, from + (size_t)plan->first[last] * size);
+            rt_fill(to + (size_t)(before + left) * size, after, size,
+                    from + (size_t)(plan->first[last] + left - 1) * size);
+        } else {
+            for (int64_t i = 0; i < before + after; i++) {
+                int64_t index = i < before ? i : left + i;
+                memcpy(to + (size_t)index * size, from + (size_t)source(plan, mode, last, index) * size,
+                       size);
+            }
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    const pad_state *state = prepared->state;
+    pad_plan fresh;
+    const pad_plan *plan = &state->plan;
+    if (!state->known) {
+        base_status status = make_plan(inputs, state->mode, &outputs[0].type.shape, &fresh, report);
+        if (status != BASE_OK) return status;
+        plan = &fresh;
+    }
+    static const uint64_t zero[2]; /* an empty string, too */
+    pad_context context = {state, plan, zero, outputs[0].data, inputs[0].data};
+    if (prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE) context.value = inputs[2].data;
+    int64_t width = plan->to[plan->rank - 1];
+    if (width > 0) rt_parallel(prepared->threads, plan->rows, width, pad_rows, &context);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    pad_state *state = BASE_NEW(arena, pad_state);
+    if (!state) return base_fail_memory(report);
+    state->mode = op_attribute_is(&call->attributes, "mode", "reflect", "constant") ? PAD_REFLECT
+                  : op_attribute_is(&call->attributes, "mode", "edge", "constant")  ? PAD_EDGE
+                                                                                    : PAD_CONSTANT;
+    state->size = op_dtype_bytes(call->inputs[0].type.dtype);
+    state->known = call->inputs[1].data || call->inputs[0].type.shape.rank == 0;
+    prepared->state = state;
+    prepared->run = run;
+    if (!state->known) return BASE_OK;
+    return make_plan(call->inputs, state->mode, &call->outputs[0].type.shape, &state->plan, report);
+}
+
+const rt_kernel rt_kernel_pad = {.name = "portable.pad", .accepts = accepts, .prepare = prepare};

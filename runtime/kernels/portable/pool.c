@@ -1,0 +1,374 @@
+/* pool.c: MaxPool (with indices), AveragePool and the global pools in portable C.
+ *
+ * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never
+ * those that ceil_mode puts behind it. Windows that see nothing, as over an image of no elements, have the maximum that
+ * padding has, the lowest number, or the average 0.
+ */
+#include "ir/operators/window.h"
+#include "runtime/kernels/portable/product.h"
+#include <math.h>
+
+enum { FEW_OUTPUTS = 4 }; /* of a row */
+
+typedef struct pool {
+    op_dtype dtype;
+    bool maximum, global, include_padding, column_major, indices;
+    int64_t maps; /* batch times channels */
+    /* Always three spatial dimensions; the missing ones come first and have extent 1. */
+    int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3], after[3];
+    int64_t input_size, output_size;
+    /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
+     * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
+    rt_part *inside[3], whole;
+} pool;
+
+typedef struct pool_job {
+    const pool *shape;
+    const void *x;
+    void *y;
+    int64_t *indices;
+} pool_job;
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    const op_dtype dtype = call->inputs[0].type.dtype;
+    if (!rt_accepts_plain(call)) return false;
+    if (call->code == OP_MAX_POOL && (dtype == OP_INT8 || dtype == OP_UINT8)) return true;
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
+}
+
+static double lowest(op_dtype dtype) {
+    return dtype == OP_INT8 ? INT8_MIN : dtype == OP_UINT8 ? 0 : (double)-INFINITY;
+}
+
+/* The window elements of one dimension that lie inside of the input at output position `at`. */
+static rt_part taps_inside(const pool *shape, int dimension, int64_t at) {
+    return rt_part_inside(at * shape->stride[dimension] - shape->before[dimension],
+                          shape->dilation[dimension], shape->input[dimension], shape->kernel[dimension]);
+}
+
+/* How many window elements of one dimension count for an average that includes padding. */
+static int64_t taps_padded(const pool *shape, int dimension, int64_t at) {
+    return rt_part_inside(at * shape->stride[dimension] - shape->before[dimension],
+                          shape->dilation[dimension], shape->input[dimension] + shape->after[dimension],
+                          shape->kernel[dimension])
+        .high;
+}
+
+/* How many count at all. */
+static int64_t taps_counted(const pool *shape, int dimension, int64_t at) {
+    if (shape->include_padding) return taps_padded(shape, dimension, at);
+    const rt_part inside = taps_inside(shape, dimension, at);
+    return inside.high - inside.low;
+}
+
+typedef struct pool_window {
+    rt_part inside[3];
+    int64_t start[3];
+    int64_t count; /* what an average divides by */
+} pool_window;
+
+static void find_window(const pool *shape, int64_t position, pool_window *window) {
+    const int64_t at[3] = {position / shape->output[2] / shape->output[1],
+                           position / shape->output[2] % shape->output[1], position % shape->output[2]};
+    window->count = 1;
+    for (int i = 0; i < 3; i++) {
+        window->inside[i] = taps_inside(shape, i, at[i]);
+        window->start[i] = at[i] * shape->stride[i] - shape->before[i];
+        window->count *= taps_counted(shape, i, at[i]);
+    }
+    if (window->count == 0) window->count = 1;
+}
+
+/* A loop over the input elements of a window in order; `index` is the element within its map. */
+#define EACH_ELEMENT(shape, window, statement)                                                               \
+    for (int64_t kz = (window).inside[0].low; kz < (window).inside[0].high; kz++) {                          \
+        for (int64_t ky = (window).inside[1].low; ky < (window).inside[1].high; ky++) {                      \
+            const int64_t iz = (window).start[0] + kz * (shape)->dilation[0];                                \
+            const int64_t iy = (window).start[1] + ky * (shape)->dilation[1];                                \
+            const int64_t line = (iz * (shape)->input[1] + iy) * (shape)->input[2] + (window).start[2];      \
+            for (int64_t kx = (window).inside[2].low; kx < (window).inside[2].high; kx++) {                  \
+                const int64_t index = line + kx * (shape)->dilation[2];                                      \
+                statement                                                                                    \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+static int64_t column_major_index(const pool *shape, int64_t index) {
+    const int64_t x = index % shape->input[2], y = index / shape->input[2] % shape->input[1];
+    const int64_t z = index / shape->input[2] / shape->input[1];
+    return (x * shape->input[1] + y) * shape->input[0] + z;
+}
+
+/* What is told of the element that was found in a map; -1: there is none. */
+static int64_t index_in_tensor(const pool *shape, int64_t map, int64_t found) {
+    const int64_t index = found < 0 ? 0 : shape->column_major ? column_major_index(shape, found) : found;
+    return map * shape->input_size + index;
+}
+
+/* NaN wins, as in numpy: every comparison with it is false. */
+#define BETTER(value, best) ((value) > (best) || (value) != (value))
+
+/* The largest of some floats, or their sum, in 16 interleaved parts. */
+RT_CLONES static float reduce_run(const float *x, int64_t count, bool maximum) {
+    float parts[16];
+    for (int lane = 0; lane < 16; lane++) parts[lane] = maximum ? -INFINITY : 0;
+    int64_t i = 0;
+    if (maximum) {
+        for (; i + 16 <= count; i += 16) {
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) {
+                parts[lane] = BETTER(x[i + lane], parts[lane]) ? x[i + lane] : parts[lane];
+            }
+        }
+    } else {
+        for (; i + 16 <= count; i += 16) {
+            RT_VECTOR for (int lane = 0; lane < 16; lane++) parts[lane] += x[i + lane];
+        }
+    }
+    for (; i < count; i++) {
+        if (maximum) parts[i % 16] = BETTER(x[i], parts[i % 16]) ? x[i] : parts[i % 16];
+        else parts[i % 16] += x[i];
+    }
+    for (int lane = 1; lane < 16; lane++) {
+        if (maximum) parts[0] = BETTER(parts[lane], parts[0]) ? parts[lane] : parts[0];
+        else parts[0] += parts[lane];
+    }
+    return parts[0];
+}
+
+/* One window element of a row of outputs. The usual strides are constants, for the vectoriser. */
+#define ROW(statement)                                                                                       \
+    if (stride == 1) {                                                                                       \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[i];                                                                        \
+            statement                                                                                        \
+        }                                                                                                    \
+    } else if (stride == 2) {                                                                                \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[2 * i];                                                                    \
+            statement                                                                                        \
+        }                                                                                                    \
+    } else {                                                                                                 \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float value = x[stride * i];                                                               \
+            statement                                                                                        \
+        }                                                                                                    \
+    }
+
+RT_CLONES static void maximum_row(const float *x, int64_t stride, float *y, int64_t count) {
+    ROW(y[i] = BETTER(value, y[i]) ? value : y[i];)
+}
+
+RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t count) {
+    ROW(y[i] += value;)
+}
+
+/* `first` is the index of x[0]; an index below zero: nothing has been seen. */
+RT_CLONES static void maximum_row_indices(const float *x, int64_t stride, float *y, int64_t *indices,
+                                          int64_t first, int64_t count) {
+    ROW({
+        const bool taken = (indices[i] < 0) | (value > y[i]) | (value != value);
+        y[i] = taken ? value : y[i];
+        indices[i] = taken ? first + stride * i : indices[i];
+    })
+}
+
+/* A row of outputs, one window element after the other: each output sees them in order. */
+static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    const pool *shape = job->shape;
+    const float *x = (const float *)job->x + map * shape->input_size;
+    const int64_t begin = map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    const int64_t stride = shape->stride[2];
+    float *to = (float *)job->y + begin;
+    int64_t *indices = job->indices ? job->indices + begin : NULL;
+    for (int64_t i = 0; i < shape->output[2]; i++) to[i] = shape->maximum ? -INFINITY : 0;
+    for (int64_t i = 0; indices && i < shape->output[2]; i++) indices[i] = -1;
+    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+            const int64_t line =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
+                const int64_t first =
+                    line * shape->input[2] + low * stride + kx * shape->dilation[2] - shape->before[2];
+                if (count <= 0) continue;
+                if (indices) maximum_row_indices(x + first, stride, to + low, indices + low, first, count);
+                else if (shape->maximum) maximum_row(x + first, stride, to + low, count);
+                else sum_row(x + first, stride, to + low, count);
+            }
+        }
+    }
+    for (int64_t i = 0; indices && i < shape->output[2]; i++)
+        indices[i] = index_in_tensor(shape, map, indices[i]);
+}
+
+/* The same where a row has few outputs: window after window, line by line. Without indices, and close together. */
+static void pool_windows(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    const pool *shape = job->shape;
+    const float *x = (const float *)job->x + map * shape->input_size;
+    float *to = (float *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    for (int64_t i = 0; i < shape->output[2]; i++) {
+        const int64_t start = i * shape->stride[2] - shape->before[2], low = start < 0 ? -start : 0;
+        const int64_t rest = shape->input[2] - start,
+                      count = (rest < shape->kernel[2] ? rest : shape->kernel[2]) - low;
+        float result = shape->maximum ? -INFINITY : 0;
+        for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high && count > 0; kz++) {
+            const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+            for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+                const int64_t line = plane * shape->input[1] + y * shape->stride[1] - shape->before[1] +
+                                     ky * shape->dilation[1];
+                const float part =
+                    reduce_run(x + line * shape->input[2] + start + low, count, shape->maximum);
+                if (!shape->maximum) result += part;
+                else if (BETTER(part, result)) result = part;
+            }
+        }
+        to[i] = result;
+    }
+}
+
+/* The sums of a row become averages. `others`: how many window elements of the other dimensions count. */
+static void divide_row(const pool *shape, int64_t others, float *y) {
+    const int64_t most = others * shape->kernel[2];
+    for (int64_t i = shape->whole.low; i < shape->whole.high; i++) y[i] /= (float)(most ? most : 1);
+    for (int64_t i = 0; i < shape->output[2]; i++) {
+        if (i == shape->whole.low) i = shape->whole.high;
+        if (i >= shape->output[2]) break;
+        const int64_t count = others * taps_counted(shape, 2, i);
+        y[i] /= (float)(count ? count : 1);
+    }
+}
+
+static void pool_map_float(const pool_job *job, int64_t map) {
+    const pool *shape = job->shape;
+    const bool few = shape->output[2] < FEW_OUTPUTS && shape->kernel[2] >= FEW_OUTPUTS &&
+                     shape->dilation[2] == 1 && !job->indices;
+    float *to = (float *)job->y + map * shape->output_size;
+    for (int64_t z = 0; z < shape->output[0]; z++) {
+        const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
+        for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
+            if (few) pool_windows(job, map, z, y);
+            else pool_row(job, map, z, y);
+            if (!shape->maximum) divide_row(shape, planes * taps_counted(shape, 1, y), to);
+        }
+    }
+}
+
+/* False when memory runs out. */
+static bool find_parts(pool *shape, base_arena *arena) {
+    for (int d = 0; d < 3; d++) {
+        const int64_t count = d < 2 ? shape->output[d] : shape->kernel[d];
+        shape->inside[d] = BASE_ARRAY(arena, rt_part, (size_t)count);
+        if (!shape->inside[d]) return false;
+        for (int64_t i = 0; i < count && d < 2; i++) shape->inside[d][i] = taps_inside(shape, d, i);
+    }
+    const int64_t outputs = shape->output[2];
+    shape->whole = (rt_part){0, outputs};
+    for (int64_t k = 0; k < shape->kernel[2]; k++) {
+        rt_part *part = &shape->inside[2][k];
+        *part = rt_part_inside(k * shape->dilation[2] - shape->before[2], shape->stride[2], shape->input[2],
+                               outputs);
+        if (part->low > shape->whole.low) shape->whole.low = part->low;
+        if (part->high < shape->whole.high) shape->whole.high = part->high;
+    }
+    if (shape->whole.low >= shape->whole.high) shape->whole = (rt_part){outputs, outputs};
+    return true;
+}
+
+static void pool_map_any(const pool_job *job, int64_t map) {
+    const pool *shape = job->shape;
+    for (int64_t position = 0; position < shape->output_size; position++) {
+        pool_window window;
+        find_window(shape, position, &window);
+        const int64_t base = map * shape->input_size;
+        double best = lowest(shape->dtype), sum = 0;
+        int64_t found = -1;
+        EACH_ELEMENT(shape, window, {
+            const double value = rt_element_load(shape->dtype, job->x, base + index);
+            if (found < 0 || BETTER(value, best)) {
+                best = value;
+                found = index;
+            }
+            sum += value;
+        })
+        const int64_t at = map * shape->output_size + position;
+        rt_element_store(shape->dtype, job->y, at, shape->maximum ? best : sum / (double)window.count);
+        if (job->indices) job->indices[at] = index_in_tensor(shape, map, found);
+    }
+}
+
+static void pool_member(void *context, int member, int members) {
+    const pool_job *job = context;
+    const pool *shape = job->shape;
+    for (int64_t map = member; map < shape->maps; map += members) {
+        if (shape->dtype != OP_FLOAT) {
+            pool_map_any(job, map);
+        } else if (shape->global) {
+            const float all = reduce_run((const float *)job->x + map * shape->input_size, shape->input_size,
+                                         shape->maximum);
+            ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
+        } else {
+            pool_map_float(job, map);
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const pool *shape = prepared->state;
+    pool_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
+    if (shape->indices) job.indices = outputs[1].data;
+    const double work = (double)shape->maps * (double)shape->output_size * (double)shape->kernel[0] *
+                        (double)shape->kernel[1] * (double)shape->kernel[2];
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, pool_member, &job);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    const op_shape *x = &call->inputs[0].type.shape;
+    pool *shape = BASE_NEW(arena, pool);
+    if (!shape) return base_fail_memory(report);
+    *shape = (pool){.dtype = call->inputs[0].type.dtype,
+                    .maximum = call->code == OP_MAX_POOL || call->code == OP_GLOBAL_MAX_POOL,
+                    .global = call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL,
+                    .include_padding = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0,
+                    .column_major = op_attribute_integer(&call->attributes, "storage_order", 0) != 0,
+                    .indices = call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE,
+                    .maps = x->dims[0] * x->dims[1],
+                    .input_size = 1,
+                    .output_size = 1};
+    op_window window = {.rank = 3};
+    if (shape->global) { /* any number of spatial dimensions: they are one row */
+        int64_t size = 1;
+        for (int32_t i = 2; i < x->rank; i++) size *= x->dims[i];
+        window = (op_window){
+            .rank = 1, .input = {size}, .output = {1}, .kernel = {size}, .stride = {1}, .dilation = {1}};
+    } else {
+        base_status status = op_window_read(call, NULL, &window, report);
+        if (status != BASE_OK) return status;
+    }
+    for (int i = 0; i < 3; i++) {
+        const int from = i - (3 - window.rank);
+        shape->input[i] = from < 0 ? 1 : window.input[from];
+        shape->output[i] = from < 0 ? 1 : window.output[from];
+        shape->kernel[i] = from < 0 ? 1 : window.kernel[from];
+        shape->stride[i] = from < 0 ? 1 : window.stride[from];
+        shape->dilation[i] = from < 0 ? 1 : window.dilation[from];
+        shape->before[i] = from < 0 ? 0 : window.before[from];
+        shape->after[i] = from < 0 ? 0 : window.after[from];
+        shape->input_size *= shape->input[i];
+        shape->output_size *= shape->output[i];
+    }
+    if (shape->dtype == OP_FLOAT && !shape->global && !find_parts(shape, arena))
+        return base_fail_memory(report);
+    prepared->state = shape;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_pool = {.name = "portable.pool", .accepts = accepts, .prepare = prepare};

@@ -1,0 +1,345 @@
+/* position.c: what an element becomes depends on where it stands: OneHot, EyeLike, Trilu, ReverseSequence, CumSum,
+ * DepthToSpace and SpaceToDepth. */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
+#include <string.h>
+
+/* A tensor as outer x extent x inner around one axis. */
+typedef struct position_state {
+    op_code code;
+    op_dtype dtype, index_dtype;
+    size_t element;
+    int64_t outer, extent, inner, batch;
+    bool upper, exclusive, reverse, time_first;
+    int64_t offset;
+    rt_loop loop;
+} position_state;
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static void split(const op_shape *shape, int32_t axis, position_state *state) {
+    state->outer = state->inner = 1;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        if (d < axis) state->outer *= shape->dims[d];
+        else if (d == axis) state->extent = shape->dims[d];
+        else state->inner *= shape->dims[d];
+    }
+}
+
+static position_state *begin(const op_call *call, base_arena *arena, rt_prepared *prepared,
+                             rt_run_function *run) {
+    position_state *state = BASE_NEW(arena, position_state);
+    if (!state) return NULL;
+    state->code = call->code;
+    state->dtype = call->inputs[0].type.dtype;
+    state->element = op_dtype_bytes(state->dtype);
+    prepared->state = state;
+    prepared->run = run;
+    return state;
+}
+
+/* ---- OneHot -------------------------------------------------------------------------------------------- */
+
+static int64_t integer_of(op_dtype dtype, const void *data, int64_t i) {
+    if (dtype != OP_FLOAT && dtype != OP_DOUBLE && !rt_is_half(dtype)) return rt_integer_load(dtype, data, i);
+    double value = rt_element_load(dtype, data, i);
+    return value >= -9e18 && value <= 9e18 ? (int64_t)value : INT64_MIN;
+}
+
+static base_status run_one_hot(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    (void)scratch;
+    const position_state *state = prepared->state;
+    const char *off = inputs[2].data, *on = off + state->element;
+    char *to = outputs[0].data;
+    int64_t depth = integer_of(inputs[1].type.dtype, inputs[1].data, 0);
+    if (depth != state->extent)
+        return base_fail(report, BASE_INVALID, "depth is %" PRId64 ", it was planned as %" PRId64, depth,
+                         state->extent);
+    rt_fill(to, state->outer * state->extent * state->inner, state->element, off);
+    for (int64_t o = 0; o < state->outer; o++) {
+        for (int64_t i = 0; i < state->inner; i++) {
+            int64_t index = integer_of(state->index_dtype, inputs[0].data, o * state->inner + i);
+            if (index < -depth || index >= depth) continue; /* of no class: all are off */
+            if (index < 0) index += depth;
+            memcpy(to + (size_t)((o * depth + index) * state->inner + i) * state->element, on,
+                   state->element);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_one_hot(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                   rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_one_hot);
+    if (!state) return base_fail_memory(report);
+    int32_t axis = 0;
+    op_axis(op_attribute_integer(&call->attributes, "axis", -1), call->outputs[0].type.shape.rank, &axis);
+    split(&call->outputs[0].type.shape, axis, state);
+    state->index_dtype = call->inputs[0].type.dtype;
+    state->element = op_dtype_bytes(call->inputs[2].type.dtype);
+    return BASE_OK;
+}
+
+/* ---- EyeLike, Trilu ------------------------------------------------------------------------------------ */
+
+static base_status run_eye_like(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                void *scratch, base_report *report) {
+    (void)inputs;
+    (void)scratch;
+    (void)report;
+    const position_state *state = prepared->state;
+    memset(outputs[0].data, 0, (size_t)(state->extent * state->inner) * state->element);
+    for (int64_t r = 0; r < state->extent; r++) {
+        int64_t c = r + state->offset, at = r * state->inner + c;
+        if (c < 0 || c >= state->inner) continue;
+        if (state->dtype == OP_FLOAT || state->dtype == OP_DOUBLE || rt_is_half(state->dtype))
+            rt_element_store(state->dtype, outputs[0].data, at, 1);
+        else rt_integer_store(state->dtype, outputs[0].data, at, 1);
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_eye_like(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                    rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_eye_like);
+    if (!state) return base_fail_memory(report);
+    state->dtype = call->outputs[0].type.dtype;
+    state->element = op_dtype_bytes(state->dtype);
+    state->extent = call->outputs[0].type.shape.dims[0];
+    state->inner = call->outputs[0].type.shape.dims[1];
+    state->offset = op_attribute_integer(&call->attributes, "k", 0);
+    /* Far away is nowhere; so that nothing overflows. */
+    if (state->offset > state->inner) state->offset = state->inner;
+    if (state->offset < -state->extent) state->offset = -state->extent;
+    return BASE_OK;
+}
+
+static base_status run_trilu(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const position_state *state = prepared->state;
+    const int64_t rows = state->extent, columns = state->inner;
+    int64_t k = 0;
+    if (outputs[0].bytes == 0) return BASE_OK;
+    if (prepared->input_count > 1 && inputs[1].type.dtype != OP_NONE) k = *(const int64_t *)inputs[1].data;
+    if (k > columns) k = columns;
+    if (k < -rows) k = -rows;
+    for (int64_t line = 0; line < state->outer * rows; line++) {
+        const char *from = (const char *)inputs[0].data + (size_t)(line * columns) * state->element;
+        char *to = (char *)outputs[0].data + (size_t)(line * columns) * state->element;
+        /* The first column that is kept (upper), or the first that is not (lower). */
+        int64_t cut = line % rows + k + (state->upper ? 0 : 1);
+        if (cut < 0) cut = 0;
+        if (cut > columns) cut = columns;
+        size_t left = (size_t)cut * state->element, all = (size_t)columns * state->element;
+        if (state->upper) {
+            if (to != from) memcpy(to + left, from + left, all - left);
+            memset(to, 0, left);
+        } else {
+            if (to != from) memcpy(to, from, left);
+            memset(to + left, 0, all - left);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_trilu(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                 rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_trilu);
+    if (!state) return base_fail_memory(report);
+    const op_shape *shape = &call->inputs[0].type.shape;
+    split(shape, shape->rank - 2, state);
+    state->upper = op_attribute_integer(&call->attributes, "upper", 1) != 0;
+    return BASE_OK;
+}
+
+/* ---- ReverseSequence ----------------------------------------------------------------------------------- */
+
+static base_status run_reverse_sequence(const rt_prepared *prepared, const op_tensor *inputs,
+                                        op_tensor *outputs, void *scratch, base_report *report) {
+    (void)scratch;
+    const position_state *state = prepared->state;
+    const int64_t *lengths = inputs[1].data;
+    const size_t bytes = (size_t)state->inner * state->element;
+    for (int64_t b = 0; b < state->batch; b++) {
+        if (lengths[b] < 0 || lengths[b] > state->extent)
+            return base_fail(report, BASE_INVALID,
+                             "sequence %" PRId64 " has length %" PRId64 ", expected 0 to %" PRId64, b,
+                             lengths[b], state->extent);
+    }
+    for (int64_t b = 0; b < state->batch && bytes; b++) {
+        for (int64_t t = 0; t < state->extent; t++) {
+            int64_t source = t < lengths[b] ? lengths[b] - 1 - t : t;
+            int64_t to = state->time_first ? t * state->batch + b : b * state->extent + t;
+            int64_t from = state->time_first ? source * state->batch + b : b * state->extent + source;
+            memcpy((char *)outputs[0].data + (size_t)to * bytes,
+                   (const char *)inputs[0].data + (size_t)from * bytes, bytes);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_reverse_sequence(const op_call *call, const rt_environment *environment,
+                                            base_arena *arena, rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_reverse_sequence);
+    if (!state) return base_fail_memory(report);
+    const op_shape *shape = &call->inputs[0].type.shape;
+    state->time_first = op_attribute_integer(&call->attributes, "time_axis", 0) == 0;
+    split(shape, 1, state); /* inner: all behind the first two */
+    state->extent = shape->dims[state->time_first ? 0 : 1];
+    state->batch = shape->dims[state->time_first ? 1 : 0];
+    int64_t lengths = 0;
+    op_shape_elements(&call->inputs[1].type.shape, &lengths);
+    if (lengths != state->batch)
+        return base_fail(report, BASE_INVALID, "input 1 has %" PRId64 " lengths, the batch has %" PRId64,
+                         lengths, state->batch);
+    return BASE_OK;
+}
+
+/* ---- CumSum -------------------------------------------------------------------------------------------- */
+
+enum { ABREAST = 64 }; /* sums that are made side by side, so that rows are read as they lie */
+
+#define CUMULATE(type, sum_type)                                                                             \
+    for (int64_t o = 0; o < outer; o++) {                                                                    \
+        for (int64_t first = 0; first < inner; first += ABREAST) {                                           \
+            const int64_t count = inner - first < ABREAST ? inner - first : ABREAST;                         \
+            sum_type sums[ABREAST] = {0};                                                                    \
+            for (int64_t k = 0; k < extent; k++) {                                                           \
+                const int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + first;     \
+                const type *x = (const type *)inputs[0].data + at;                                           \
+                type *y = (type *)outputs[0].data + at;                                                      \
+                RT_VECTOR for (int64_t i = 0; i < count; i++) {                                              \
+                    const sum_type sum = sums[i] + (sum_type)x[i];                                           \
+                    y[i] = (type)(state->exclusive ? sums[i] : sum);                                         \
+                    sums[i] = sum;                                                                           \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }                                                                                                        \
+    break
+
+static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    (void)scratch;
+    const position_state *state = prepared->state;
+    const op_shape *shape = &inputs[0].type.shape;
+    int64_t value = inputs[1].type.dtype == OP_INT64 ? *(const int64_t *)inputs[1].data
+                                                     : *(const int32_t *)inputs[1].data;
+    int32_t axis;
+    if (!op_axis(value, shape->rank, &axis))
+        return base_fail(report, BASE_INVALID, "axis %" PRId64 " is outside of [%d, %d)", value, -shape->rank,
+                         shape->rank);
+    position_state parts = {.extent = 1};
+    split(shape, axis, &parts);
+    const int64_t outer = parts.outer, extent = parts.extent, inner = parts.inner;
+    switch (state->dtype) {
+    case OP_FLOAT:
+        CUMULATE(float, double);
+    case OP_DOUBLE:
+        CUMULATE(double, double);
+    case OP_INT32:
+        CUMULATE(int32_t, uint32_t);
+    case OP_UINT32:
+        CUMULATE(uint32_t, uint32_t);
+    case OP_INT64:
+        CUMULATE(int64_t, uint64_t);
+    case OP_UINT64:
+        CUMULATE(uint64_t, uint64_t);
+    default:
+        for (int64_t o = 0; o < outer; o++) {
+            for (int64_t i = 0; i < inner; i++) {
+                double sum = 0;
+                for (int64_t k = 0; k < extent; k++) {
+                    int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + i;
+                    double x = rt_element_load(state->dtype, inputs[0].data, at);
+                    rt_element_store(state->dtype, outputs[0].data, at, state->exclusive ? sum : sum + x);
+                    sum += x;
+                }
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_cum_sum(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                   rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_cum_sum);
+    if (!state) return base_fail_memory(report);
+    int64_t elements = 0;
+    op_shape_elements(&call->inputs[1].type.shape, &elements);
+    if (elements != 1)
+        return base_fail(report, BASE_INVALID, "the axis has %" PRId64 " elements, expected one", elements);
+    state->exclusive = op_attribute_integer(&call->attributes, "exclusive", 0) != 0;
+    state->reverse = op_attribute_integer(&call->attributes, "reverse", 0) != 0;
+    return BASE_OK;
+}
+
+/* ---- DepthToSpace, SpaceToDepth ------------------------------------------------------------------------ */
+
+static base_status run_depth_space(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                   void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const position_state *state = prepared->state;
+    rt_copy_strided(&state->loop, prepared->threads, state->element, outputs[0].data, inputs[0].data);
+    return BASE_OK;
+}
+
+static base_status prepare_depth_space(const op_call *call, const rt_environment *environment,
+                                       base_arena *arena, rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    position_state *state = begin(call, arena, prepared, run_depth_space);
+    if (!state) return base_fail_memory(report);
+    bool to_space = call->code == OP_DEPTH_TO_SPACE;
+    const op_shape *deep = to_space ? &call->inputs[0].type.shape : &call->outputs[0].type.shape;
+    const int64_t b = op_attribute_integer(&call->attributes, "blocksize", 1), c = deep->dims[1] / (b * b),
+                  h = deep->dims[2], w = deep->dims[3];
+    bool rows_first = !to_space || op_attribute_is(&call->attributes, "mode", "DCR", "DCR");
+    /* The dimensions batch, channel, row, row of the block, column, column of the block, and their strides in the
+     * deep tensor and in the wide one, whose order they are in. */
+    const int64_t dims[6] = {deep->dims[0], c, h, b, w, b};
+    const int64_t wide[6] = {c * h * b * w * b, h * b * w * b, b * w * b, w * b, b, 1};
+    const int64_t plane = h * w, channel = rows_first ? plane : b * b * plane,
+                  block = rows_first ? b * c * plane : b * plane, within = rows_first ? c * plane : plane;
+    const int64_t deeper[6] = {deep->dims[1] * plane, channel, w, block, 1, within};
+    rt_loop *loop = &state->loop;
+    *loop = (rt_loop){.rank = 6, .operands = 2};
+    if (to_space) { /* written in the wide tensor's order */
+        memcpy(loop->dims, dims, sizeof dims);
+        memcpy(loop->strides[0], wide, sizeof wide);
+        memcpy(loop->strides[1], deeper, sizeof deeper);
+    } else { /* batch, row of the block, column of the block, channel, row, column */
+        static const int order[6] = {0, 3, 5, 1, 2, 4};
+        for (int i = 0; i < 6; i++) {
+            loop->dims[i] = dims[order[i]];
+            loop->strides[0][i] = deeper[order[i]];
+            loop->strides[1][i] = wide[order[i]];
+        }
+    }
+    rt_loop_collapse(loop);
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_one_hot = {
+    .name = "portable.one_hot", .accepts = accepts, .prepare = prepare_one_hot};
+const rt_kernel rt_kernel_eye_like = {
+    .name = "portable.eye_like", .accepts = accepts, .prepare = prepare_eye_like};
+const rt_kernel rt_kernel_trilu = {.name = "portable.trilu", .accepts = accepts, .prepare = prepare_trilu};
+const rt_kernel rt_kernel_reverse_sequence = {
+    .name = "portable.reverse_sequence", .accepts = accepts, .prepare = prepare_reverse_sequence};
+const rt_kernel rt_kernel_cum_sum = {
+    .name = "portable.cum_sum", .accepts = accepts, .prepare = prepare_cum_sum};
+const rt_kernel rt_kernel_depth_space = {
+    .name = "portable.depth_space", .accepts = accepts, .prepare = prepare_depth_space};

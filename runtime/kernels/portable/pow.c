@@ -1,0 +1,179 @@
+/* pow.c: powers of mixed types.
+ *
+ * Integers to integers are exact and wrap around. Everything else is computed in double, and rounded to the
+ * type of the base; for an integer base the result is truncated, and cut to the ends of the type (NaN gives
+ * 0). A single exponent of 2, 1/2 or -1 of floats is multiplied out, which is both faster and at least as
+ * near.
+ */
+#include "runtime/kernels/portable/pow.h"
+#include "runtime/kernels/portable/kernels.h"
+#include <math.h>
+#include <string.h>
+
+int64_t rt_power_integer(int64_t base, bool negative, uint64_t magnitude) {
+    if (negative) {
+        if (base == 1) return 1;
+        if (base == -1) return magnitude & 1 ? -1 : 1;
+        return 0;
+    }
+    uint64_t result = 1, square = (uint64_t)base;
+    for (; magnitude; magnitude >>= 1) {
+        if (magnitude & 1) result *= square;
+        square *= square;
+    }
+    return (int64_t)result;
+}
+
+#define LOAD(dtype, type)                                                                                    \
+    case dtype:                                                                                              \
+        return (double)((const type *)data)[index]
+
+static double load_real(op_dtype dtype, const void *data, int64_t index) {
+    switch (dtype) {
+        LOAD(OP_FLOAT, float);
+        LOAD(OP_DOUBLE, double);
+        LOAD(OP_INT8, int8_t);
+        LOAD(OP_INT16, int16_t);
+        LOAD(OP_INT32, int32_t);
+        LOAD(OP_INT64, int64_t);
+        LOAD(OP_UINT8, uint8_t);
+        LOAD(OP_UINT16, uint16_t);
+        LOAD(OP_UINT32, uint32_t);
+        LOAD(OP_UINT64, uint64_t);
+    case OP_FLOAT16:
+        return (double)rt_float_from_half(((const uint16_t *)data)[index]);
+    case OP_BFLOAT16:
+        return (double)rt_float_from_brain(((const uint16_t *)data)[index]);
+    default:
+        return 0.0;
+    }
+}
+
+static bool is_real(op_dtype dtype) {
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
+}
+
+/* Sign and magnitude of an integer of any type. */
+static bool load_integer(op_dtype dtype, const void *data, int64_t index, uint64_t *magnitude) {
+    int64_t value;
+    switch (dtype) {
+    case OP_INT8:
+        value = ((const int8_t *)data)[index];
+        break;
+    case OP_INT16:
+        value = ((const int16_t *)data)[index];
+        break;
+    case OP_INT32:
+        value = ((const int32_t *)data)[index];
+        break;
+    case OP_UINT8:
+        value = ((const uint8_t *)data)[index];
+        break;
+    case OP_UINT16:
+        value = ((const uint16_t *)data)[index];
+        break;
+    case OP_UINT32:
+        value = ((const uint32_t *)data)[index];
+        break;
+    case OP_UINT64:
+        *magnitude = ((const uint64_t *)data)[index];
+        return false;
+    default:
+        value = ((const int64_t *)data)[index];
+        break;
+    }
+    *magnitude = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+    return value < 0;
+}
+
+static int64_t cut(double value, int64_t low, int64_t high, double beyond) {
+    if (value != value) return 0;
+    return value >= beyond ? high : value <= (double)low ? low : (int64_t)value;
+}
+
+static void store_real(op_dtype dtype, void *data, int64_t index, double value) {
+    switch (dtype) {
+    case OP_FLOAT:
+        ((float *)data)[index] = (float)value;
+        break;
+    case OP_DOUBLE:
+        ((double *)data)[index] = value;
+        break;
+    case OP_INT32:
+        ((int32_t *)data)[index] = (int32_t)cut(value, INT32_MIN, INT32_MAX, 0x1p31);
+        break;
+    case OP_INT64:
+        ((int64_t *)data)[index] = cut(value, INT64_MIN, INT64_MAX, 0x1p63);
+        break;
+    case OP_FLOAT16:
+        ((uint16_t *)data)[index] = rt_half_from_double(value);
+        break;
+    case OP_BFLOAT16:
+        ((uint16_t *)data)[index] = rt_brain_from_double(value);
+        break;
+    default:
+        break;
+    }
+}
+
+static void power_mixed(op_dtype dtype, void *to, const void *base, int64_t base_stride,
+                        op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
+                        int64_t count) {
+    bool real = is_real(dtype) || is_real(exponent_dtype);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t from = i * base_stride, by = i * exponent_stride;
+        if (real) {
+            double x = load_real(dtype, base, from), y = load_real(exponent_dtype, exponent, by);
+            store_real(dtype, to, i, pow(x, y));
+            continue;
+        }
+        uint64_t magnitude;
+        bool negative = load_integer(exponent_dtype, exponent, by, &magnitude);
+        if (dtype == OP_INT32) {
+            int64_t result = rt_power_integer(((const int32_t *)base)[from], negative, magnitude);
+            ((int32_t *)to)[i] = (int32_t)(uint32_t)(uint64_t)result;
+        } else {
+            ((int64_t *)to)[i] = rt_power_integer(((const int64_t *)base)[from], negative, magnitude);
+        }
+    }
+}
+
+RT_CLONES static void power_square(float *to, const float *base, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = base[i] * base[i];
+}
+RT_CLONES static void power_root(float *to, const float *base, int64_t count) {
+    /* Unlike sqrt, pow maps -0 to 0 and minus infinity to infinity. */
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        const float x = base[i], root = sqrtf(x + 0.0f);
+        to[i] = x == -INFINITY ? INFINITY : root;
+    }
+}
+RT_CLONES static void power_reciprocal(float *to, const float *base, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = 1.0f / base[i];
+}
+
+static void power_float(op_dtype dtype, void *to, const void *base, int64_t base_stride,
+                        op_dtype exponent_dtype, const void *exponent, int64_t exponent_stride,
+                        int64_t count) {
+    const float *x = base, *y = exponent;
+    float *z = to;
+    (void)dtype;
+    (void)exponent_dtype;
+    if (exponent_stride == 0 && base_stride == 1 && count > 0) {
+        const float e = y[0];
+        if (e == 2.0f || e == 0.5f || e == -1.0f) {
+            if (e == 2.0f) power_square(z, x, count);
+            else if (e == 0.5f) power_root(z, x, count);
+            else power_reciprocal(z, x, count);
+            return;
+        }
+    }
+    for (int64_t i = 0; i < count; i++) z[i] = powf(x[i * base_stride], y[i * exponent_stride]);
+}
+
+rt_power_function *rt_power_select(op_dtype base, op_dtype exponent, const op_tensor *exponents) {
+    int64_t elements;
+    if (base != exponent) return power_mixed;
+    bool single = op_shape_elements(&exponents->type.shape, &elements) && elements == 1;
+    return base == OP_FLOAT && single ? power_float : NULL;
+}

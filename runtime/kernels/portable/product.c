@@ -1,0 +1,391 @@
+/* product.c: stacks of matrix products in every numeric type; see product.h. */
+#include "runtime/kernels/portable/product.h"
+#include <string.h>
+
+enum {
+    THIN_ROWS = 4,       /* products with fewer rows read the right matrix once, where it lies */
+    THIN_COLUMNS = 4096, /* columns of a thin product that one step works on: a row that stays in the cache */
+    DOT_LANES = 16,
+    FEW_DOTS = 256 /* fewer short sums are not worth panels */
+};
+
+double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
+    switch (dtype) {
+    case OP_FLOAT:
+        return (double)((const float *)data)[index];
+    case OP_DOUBLE:
+        return ((const double *)data)[index];
+    case OP_FLOAT16:
+        return (double)rt_float_from_half(((const uint16_t *)data)[index]);
+    case OP_BFLOAT16:
+        return (double)rt_float_from_brain(((const uint16_t *)data)[index]);
+    case OP_INT8:
+        return ((const int8_t *)data)[index];
+    case OP_UINT8:
+        return ((const uint8_t *)data)[index];
+    default:
+        return 0;
+    }
+}
+
+void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
+    switch (dtype) {
+    case OP_FLOAT:
+        ((float *)data)[index] = (float)value;
+        break;
+    case OP_DOUBLE:
+        ((double *)data)[index] = value;
+        break;
+    case OP_FLOAT16:
+        ((uint16_t *)data)[index] = rt_half_from_double(value);
+        break;
+    case OP_BFLOAT16:
+        ((uint16_t *)data)[index] = rt_brain_from_double(value);
+        break;
+    case OP_INT8:
+        ((int8_t *)data)[index] = (int8_t)value;
+        break;
+    case OP_UINT8:
+        ((uint8_t *)data)[index] = (uint8_t)value;
+        break;
+    default:
+        break;
+    }
+}
+
+/* ---- where things are -------------------------------------------------------------------------------------
+ */
+
+/* The offset of element `index` (counted in the dims) under the strides. */
+static int64_t offset_of(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides) {
+    int64_t offset = 0;
+    for (int32_t i = rank - 1; i >= 0 && index; i--) {
+        offset += index % dims[i] * strides[i];
+        index /= dims[i];
+    }
+    return offset;
+}
+
+typedef struct product_job {
+    const rt_product *product;
+    const char *a, *b, *addend;
+    char *y;
+    char *scratch;
+    int64_t row_parts, column_parts, columns_each, rows_each;
+} product_job;
+
+/* What is left to do for `columns` finished sums of one row, starting at `column`, but for the activation. */
+static void scale_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
+    const rt_product *product = job->product;
+    const float alpha = (float)product->alpha, beta = (float)product->beta;
+    if (product->alpha != 1) {
+        for (int64_t j = 0; j < columns; j++) y[j] *= alpha;
+    }
+    if (product->addend) {
+        const float *addend =
+            (const float *)job->addend +
+            offset_of(row, product->addend_rank, product->addend_dims, product->addend_strides) +
+            column * product->addend_column;
+        if (product->addend_column) {
+            for (int64_t j = 0; j < columns; j++) y[j] += beta * addend[j];
+        } else {
+            const float value = beta * addend[0];
+            for (int64_t j = 0; j < columns; j++) y[j] += value;
+        }
+    }
+}
+
+static void finish_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
+    scale_floats(job, row, column, columns, y);
+    rt_activation_floats(&job->product->activation, y, columns);
+}
+
+/* ---- float: panels ------------------------------------------------------------------------------------- */
+
+/* Copies rows [from, from + depth) and `columns` columns of B into panels. */
+RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_column, int64_t depth,
+                                  int64_t columns, float *panels) {
+    for (int64_t first = 0; first < columns; first += RT_PANEL) {
+        float *panel = panels + first * depth;
+        const float *from = b + first * b_column;
+        const int64_t width = columns - first < RT_PANEL ? columns - first : RT_PANEL;
+        if (width < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof(float));
+        if (b_column == 1) {
+            for (int64_t k = 0; k < depth; k++) {
+                memcpy(panel + k * RT_PANEL, from + k * b_depth, (size_t)width * sizeof(float));
+            }
+        } else {
+            for (int64_t j = 0; j < width; j++) {
+                for (int64_t k = 0; k < depth; k++)
+                    panel[k * RT_PANEL + j] = from[k * b_depth + j * b_column];
+            }
+        }
+    }
+}
+
+static void multiply_block(const product_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
+                           int64_t columns, float *panels) {
+    const rt_product *product = job->product;
+    const float *a = (const float *)job->a +
+                     offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch) +
+                     row * product->a_row;
+    const float *b = (const float *)job->b +
+                     offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch) +
+                     column * product->b_column;
+    float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
+    for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
+        const int64_t depth = product->depth - from < RT_BLOCK_DEPTH ? product->depth - from : RT_BLOCK_DEPTH;
+        pack_panels(b + from * product->b_depth, product->b_depth, product->b_column, depth, columns, panels);
+        rt_tiles_run(&(rt_tiles){.rows = rows,
+                                 .columns = columns,
+                                 .depth = depth,
+                                 .a = a + from * product->a_depth,
+                                 .a_row = product->a_row,
+                                 .a_depth = product->a_depth,
+                                 .panels = panels,
+                                 .c = y,
+                                 .c_row = product->columns,
+                                 .add = from > 0});
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        float *line = y + i * product->columns;
+        if (product->depth == 0) memset(line, 0, (size_t)columns * sizeof(float));
+        finish_floats(job, batch * product->rows + row + i, column, columns, line);
+    }
+}
+
+/* ---- float: few rows, bound by reading B --------------------------------------------------------------- */
+
+/* y[j] += sum over k of a[k] * b[k][j], eight k at a time so that y is read and written less often. */
+RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, int64_t b_depth,
+                               int64_t depth, int64_t columns, float *restrict y) {
+    int64_t k = 0;
+    for (; k + 8 <= depth; k += 8) {
+        const float *left = a + k * a_depth;
+        const float a0 = left[0], a1 = left[a_depth], a2 = left[2 * a_depth], a3 = left[3 * a_depth];
+        const float a4 = left[4 * a_depth], a5 = left[5 * a_depth], a6 = left[6 * a_depth];
+        const float a7 = left[7 * a_depth];
+        const float *b0 = b + k * b_depth, *b1 = b0 + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;
+        const float *b4 = b3 + b_depth, *b5 = b4 + b_depth, *b6 = b5 + b_depth, *b7 = b6 + b_depth;
+        for (int64_t j = 0; j < columns; j++) {
+            const float even = a0 * b0[j] + a2 * b2[j] + (a4 * b4[j] + a6 * b6[j]);
+            const float odd = a1 * b1[j] + a3 * b3[j] + (a5 * b5[j] + a7 * b7[j]);
+            y[j] += even + odd;
+        }
+    }
+    for (; k < depth; k++) {
+        const float value = a[k * a_depth];
+        const float *row = b + k * b_depth;
+        for (int64_t j = 0; j < columns; j++) y[j] += value * row[j];
+    }
+}
+
+typedef float lanes __attribute__((vector_size(DOT_LANES * sizeof(float)), may_alias));
+typedef float lanes_8 __attribute__((vector_size(8 * sizeof(float)), may_alias));
+typedef float lanes_4 __attribute__((vector_size(4 * sizeof(float)), may_alias));
+
+/* y[i] = the sum of a[k] * b[i * step + k]: DOT_LANES interleaved sums, which are then added from the halves down. */
+static inline __attribute__((always_inline)) void dot_some(const float *a, const float *b, int64_t step,
+                                                           int64_t depth, int some, float *y) {
+    lanes sums[4] = {{0}};
+    int64_t k = 0;
+    for (; k + DOT_LANES <= depth; k += DOT_LANES) {
+        lanes left, right;
+        memcpy(&left, a + k, sizeof left);
+        for (int i = 0; i < some; i++) {
+            memcpy(&right, b + i * step + k, sizeof right);
+            sums[i] += left * right;
+        }
+    }
+    for (int i = 0; i < some; i++) {
+        for (int64_t rest = k; rest < depth; rest++) sums[i][rest - k] += a[rest] * b[i * step + rest];
+        lanes_8 eight[2];
+        lanes_4 four[2];
+        memcpy(eight, &sums[i], sizeof eight);
+        eight[0] += eight[1];
+        memcpy(four, eight, sizeof four);
+        four[0] += four[1];
+        y[i] = four[0][0] + four[0][2] + (four[0][1] + four[0][3]);
+    }
+}
+
+/* Four at a time, so that no addition waits for the one before. */
+RT_CLONES void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4) dot_some(a, b + i * step, step, depth, 4, y + i);
+    for (; i < count; i++) dot_some(a, b + i * step, step, depth, 1, y + i);
+}
+
+static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
+    const rt_product *product = job->product;
+    const float *a =
+        (const float *)job->a + offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch);
+    const float *b = (const float *)job->b +
+                     offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch) +
+                     column * product->b_column;
+    for (int64_t row = 0; row < product->rows; row++) {
+        const float *left = a + row * product->a_row;
+        float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
+        if (product->b_column == 1) {
+            memset(y, 0, (size_t)columns * sizeof(float));
+            add_rows(left, product->a_depth, b, product->b_depth, product->depth, columns, y);
+        } else {
+            rt_dots(left, b, product->b_column, product->depth, columns, y);
+        }
+        finish_floats(job, batch * product->rows + row, column, columns, y);
+    }
+}
+
+/* A matrix times one column is that column times the matrix turned round, which is read once, where it lies. */
+static void multiply_column(const product_job *job, int64_t batch, int64_t row, int64_t rows) {
+    const rt_product *product = job->product;
+    const float *a = (const float *)job->a +
+                     offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch) +
+                     row * product->a_row;
+    const float *b =
+        (const float *)job->b + offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    float *y = (float *)job->y + batch * product->rows + row;
+    if (product->a_row == 1) {
+        memset(y, 0, (size_t)rows * sizeof(float));
+        add_rows(b, product->b_depth, a, product->a_depth, product->depth, rows, y);
+    } else {
+        rt_dots(b, a, product->a_row, product->depth, rows, y);
+    }
+    for (int64_t i = 0; i < rows && (product->alpha != 1 || product->addend); i++)
+        scale_floats(job, batch * product->rows + row + i, 0, 1, y + i);
+    rt_activation_floats(&product->activation, y, rows);
+}
+
+bool rt_product_is_column(const rt_product *product) {
+    return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
+           (product->a_row == 1 || (product->a_depth == 1 && product->b_depth == 1 &&
+                                    (product->depth >= DOT_LANES || product->rows < FEW_DOTS)));
+}
+
+static bool is_thin(const rt_product *product) {
+    return product->rows < THIN_ROWS &&
+           (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
+}
+
+/* ---- the other types ----------------------------------------------------------------------------------- */
+
+/* Integers wrap around; unsigned arithmetic says so. */
+#define INTEGER_ELEMENT(type, wide)                                                                          \
+    {                                                                                                        \
+        const type *left = (const type *)job->a + a, *right = (const type *)job->b + b;                      \
+        wide sum = 0;                                                                                        \
+        for (int64_t k = 0; k < product->depth; k++) {                                                       \
+            sum += (wide)left[k * product->a_depth] * (wide)right[k * product->b_depth];                     \
+        }                                                                                                    \
+        if (product->alpha != 1) sum = (wide)(type)((double)(type)sum * product->alpha);                     \
+        if (product->addend) {                                                                               \
+            type more = ((const type *)job->addend)[c];                                                      \
+            sum += product->beta == 1 ? (wide)more : (wide)(type)((double)more * product->beta);             \
+        }                                                                                                    \
+        ((type *)job->y)[y] = (type)sum;                                                                     \
+        break;                                                                                               \
+    }
+
+static void multiply_element(const product_job *job, int64_t a, int64_t b, int64_t c, int64_t y) {
+    const rt_product *product = job->product;
+    switch (product->dtype) {
+    case OP_INT32:
+        INTEGER_ELEMENT(int32_t, uint32_t)
+    case OP_UINT32:
+        INTEGER_ELEMENT(uint32_t, uint32_t)
+    case OP_INT64:
+        INTEGER_ELEMENT(int64_t, uint64_t)
+    case OP_UINT64:
+        INTEGER_ELEMENT(uint64_t, uint64_t)
+    default: {
+        double sum = 0;
+        for (int64_t k = 0; k < product->depth; k++) {
+            sum += rt_element_load(product->dtype, job->a, a + k * product->a_depth) *
+                   rt_element_load(product->dtype, job->b, b + k * product->b_depth);
+        }
+        sum *= product->alpha;
+        if (product->addend) sum += product->beta * rt_element_load(product->dtype, job->addend, c);
+        rt_element_store(product->dtype, job->y, y, rt_activation_value(&product->activation, sum));
+    }
+    }
+}
+
+static void multiply_elements(const product_job *job, int64_t batch, int64_t row, int64_t rows,
+                              int64_t column, int64_t columns) {
+    const rt_product *product = job->product;
+    const int64_t a = offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch);
+    const int64_t b = offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    for (int64_t i = row; i < row + rows; i++) {
+        const int64_t line = batch * product->rows + i;
+        const int64_t c = product->addend ? offset_of(line, product->addend_rank, product->addend_dims,
+                                                      product->addend_strides)
+                                          : 0;
+        for (int64_t j = column; j < column + columns; j++) {
+            multiply_element(job, a + i * product->a_row, b + j * product->b_column,
+                             c + j * product->addend_column, line * product->columns + j);
+        }
+    }
+}
+
+/* ---- all of it ----------------------------------------------------------------------------------------- */
+
+static void run_member(void *context, int member, int members) {
+    const product_job *job = context;
+    const rt_product *product = job->product;
+    const int64_t parts = job->row_parts * job->column_parts, items = parts * product->batches;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t batch = item / parts, part = item % parts;
+        const int64_t row = part / job->column_parts * job->rows_each;
+        const int64_t column = part % job->column_parts * job->columns_each;
+        const int64_t rows = product->rows - row < job->rows_each ? product->rows - row : job->rows_each;
+        const int64_t columns =
+            product->columns - column < job->columns_each ? product->columns - column : job->columns_each;
+        if (product->dtype != OP_FLOAT) {
+            multiply_elements(job, batch, row, rows, column, columns);
+        } else if (is_thin(product)) {
+            multiply_thin(job, batch, column, columns);
+        } else if (rt_product_is_column(product)) {
+            multiply_column(job, batch, row, rows);
+        } else {
+            multiply_block(
+                job, batch, row, rows, column, columns,
+                (float *)(void *)(job->scratch +
+                                  (size_t)member * rt_block_bytes(product->depth, product->columns)));
+        }
+    }
+}
+
+size_t rt_product_scratch(const rt_product *product, int threads) {
+    return product->dtype == OP_FLOAT && !is_thin(product) && !rt_product_is_column(product)
+               ? (size_t)threads * rt_block_bytes(product->depth, product->columns)
+               : 0;
+}
+
+void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
+                    void *y, void *scratch) {
+    if (product->rows == 0 || product->columns == 0 || product->batches == 0) return;
+    product_job job = {.product = product, .a = a, .b = b, .addend = addend, .y = y, .scratch = scratch};
+    const bool thin = product->dtype == OP_FLOAT && is_thin(product);
+    /* Small ones, in loops, would spend more time on dividing the work. */
+    if (threads == 1 && product->batches == 1 && thin && product->columns <= THIN_COLUMNS) {
+        multiply_thin(&job, 0, 0, product->columns);
+        return;
+    }
+    if (threads == 1 && product->batches == 1 && rt_product_is_column(product)) {
+        multiply_column(&job, 0, 0, product->rows);
+        return;
+    }
+    job.columns_each = thin ? THIN_COLUMNS : RT_BLOCK_COLUMNS;
+    if (thin && product->columns < (int64_t)threads * THIN_COLUMNS) {
+        job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;
+    }
+    job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
+    /* Rows are cut only where there are too few columns for the threads: each part copies B again. */
+    const int64_t parts = job.column_parts * product->batches;
+    const int64_t wanted = thin || parts >= threads ? 1 : threads;
+    job.rows_each = ((product->rows + wanted - 1) / wanted + 7) / 8 * 8;
+    job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
+    const double work = (double)product->rows * (double)product->columns * (double)product->batches *
+                        (double)(product->depth + 1);
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, &job);
+}

@@ -1,0 +1,81 @@
+/* product.h: matrix products: the engine of MatMul, Gemm and (its tiles) Conv.
+ *
+ * In float, the right matrix is copied, a block at a time, into panels of RT_PANEL columns, which tiles of
+ * several rows then walk. The depth is added up front to back for every element, so that results depend
+ * neither on the number of threads nor on the instruction set. Panels are scratch. Goto and van de Geijn,
+ * "Anatomy of High-Performance Matrix Multiplication" (2008), is the source of the blocking.
+ */
+#ifndef OURO_PRODUCT_H
+#define OURO_PRODUCT_H
+
+#include "runtime/kernels/portable/activation.h"
+#include "runtime/kernels/portable/kernels.h"
+
+enum {
+    RT_PANEL = 16,          /* columns of a panel */
+    RT_BLOCK_COLUMNS = 128, /* of the right matrix, copied at a time: panels */
+    RT_BLOCK_DEPTH = 256    /* the depth of those */
+};
+
+/* Bytes of the panels of one block, a multiple of RT_ALIGNMENT; smaller where the matrix is. */
+static inline size_t rt_block_bytes(int64_t depth, int64_t columns) {
+    size_t deep = (size_t)(depth < RT_BLOCK_DEPTH ? depth : RT_BLOCK_DEPTH);
+    size_t wide = (size_t)(columns < RT_BLOCK_COLUMNS ? columns : RT_BLOCK_COLUMNS);
+    return (wide + RT_PANEL - 1) / RT_PANEL * RT_PANEL * deep * sizeof(float);
+}
+
+/* Runs function(context, member, members) once on each of at most `threads` threads: always in a team of
+ * exactly that size (or alone), because a change of the team's size makes the OpenMP run time allocate. */
+typedef void rt_member_function(void *context, int member, int members);
+void rt_team_run(int threads, rt_member_function *function, void *context);
+
+/* C (+)= A B for one block: panels[p][k][RT_PANEL] hold B. Strides are in elements. */
+typedef struct rt_tiles {
+    int64_t rows, columns, depth;
+    const float *a;
+    int64_t a_row, a_depth;
+    const float *panels; /* aligned to RT_ALIGNMENT; RT_PANEL * depth floats a panel, unused columns zero */
+    float *c;
+    int64_t c_row;
+    bool add; /* to what C holds; otherwise C is overwritten */
+} rt_tiles;
+void rt_tiles_run(const rt_tiles *tiles);
+
+/* Y = activation(alpha * A B + beta * addend): a stack of products, batch dimensions broadcast. Strides are
+ * in elements, 0 where broadcast. */
+typedef struct rt_product {
+    op_dtype dtype;
+    int64_t rows, columns, depth, batches;
+    int64_t a_row, a_depth, b_depth, b_column;
+    int32_t batch_rank;
+    int64_t batch_dims[OP_MAX_RANK], a_batch[OP_MAX_RANK], b_batch[OP_MAX_RANK];
+    bool addend;
+    int32_t addend_rank; /* the dimensions of Y but for the columns: */
+    int64_t addend_dims[OP_MAX_RANK + 1], addend_strides[OP_MAX_RANK + 1];
+    int64_t addend_column;
+    double alpha, beta;
+    rt_activation activation;
+} rt_product;
+
+/* The product that an application is; all shapes are known (matmul.c, gemm.c). A stack on the left of one
+ * matrix is read as one tall product. */
+void rt_matmul_read(const op_call *call, rt_product *product);
+void rt_gemm_read(const op_call *call, rt_product *product);
+
+/* A matrix, or a stack of them, times one column, in float, which is bound by reading the matrix. */
+bool rt_product_is_column(const rt_product *product);
+
+size_t rt_product_scratch(const rt_product *product, int threads);
+/* Y is dense. */
+void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
+                    void *y, void *scratch);
+
+/* y[i] = the sum over k of a[k] * b[i * step + k], for `count` rows of b: sums of 16 lanes, which are added from the halves
+ * down. */
+void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
+
+/* The element at `index` of a tensor of any numeric dtype, and its change. */
+double rt_element_load(op_dtype dtype, const void *data, int64_t index);
+void rt_element_store(op_dtype dtype, void *data, int64_t index, double value);
+
+#endif

@@ -1,0 +1,235 @@
+/* quantize.c: QuantizeLinear and DequantizeLinear in portable C:
+ *
+ *     q = saturate(round(x / scale) + zero point), rounded to nearest, ties to even
+ *     x = (q - zero point) * scale
+ *
+ * The tensor is walked as rows with one scale each; where nothing lies behind the axis of the scales, a row has a
+ * scale for every element instead. What is not a number becomes the lowest integer.
+ */
+#include "runtime/kernels/portable/integer_product.h"
+#include "runtime/kernels/portable/product.h"
+
+typedef struct quantize_state {
+    op_dtype from, to;
+    int64_t rows, length; /* one row when there is one scale */
+    int64_t channels;     /* scales; row r has scale r % channels, unless each element has its own */
+    bool each;            /* element i of a row has scale i */
+    bool zeros;           /* there are zero points */
+} quantize_state;
+
+typedef struct quantize_context {
+    const quantize_state *state;
+    const void *x;
+    const float *scale;
+    const void *zero; /* NULL: none */
+    void *y;
+} quantize_context;
+
+/* ---- to integers --------------------------------------------------------------------------------------- */
+
+/* The bounds are integers, so that cutting off before rounding is the same as after. */
+#define QUANTIZE(from, to, low, high)                                                                        \
+    RT_CLONES static void quantize_##from##_##to(const from *x, to *y, int64_t count, float scale,           \
+                                                 float zero) {                                               \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            y[i] = (to)(int32_t)(rt_round_within((float)x[i] / scale, low - zero, high - zero) + zero);      \
+        }                                                                                                    \
+    }                                                                                                        \
+    RT_CLONES static void quantize_each_##from##_##to(const from *x, to *y, int64_t count,                   \
+                                                      const float *scale, const to *zero) {                  \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const float shift = zero ? (float)zero[i] : 0;                                                   \
+            y[i] =                                                                                           \
+                (to)(int32_t)(rt_round_within((float)x[i] / scale[i], low - shift, high - shift) + shift);   \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void run_##from##_##to(const quantize_context *context, int64_t first, int64_t count,             \
+                                  int64_t channel) {                                                         \
+        const from *x = (const from *)context->x + first;                                                    \
+        to *y = (to *)context->y + first;                                                                    \
+        const to *zero = context->zero;                                                                      \
+        if (context->state->each) quantize_each_##from##_##to(x, y, count, context->scale, zero);            \
+        else quantize_##from##_##to(x, y, count, context->scale[channel], zero ? (float)zero[channel] : 0);  \
+    }
+QUANTIZE(float, uint8_t, 0.0f, 255.0f)
+QUANTIZE(float, int8_t, -128.0f, 127.0f)
+QUANTIZE(int32_t, uint8_t, 0.0f, 255.0f)
+QUANTIZE(int32_t, int8_t, -128.0f, 127.0f)
+
+/* ---- from integers ------------------------------------------------------------------------------------- */
+
+#define DEQUANTIZE(from, wide)                                                                               \
+    RT_CLONES static void dequantize_##from(const from *x, float *y, int64_t count, float scale,             \
+                                            wide zero) {                                                     \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = (float)((wide)x[i] - zero) * scale;             \
+    }                                                                                                        \
+    RT_CLONES static void dequantize_each_##from(const from *x, float *y, int64_t count, const float *scale, \
+                                                 const from *zero) {                                         \
+        RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
+            const wide shift = zero ? (wide)zero[i] : 0;                                                     \
+            y[i] = (float)((wide)x[i] - shift) * scale[i];                                                   \
+        }                                                                                                    \
+    }                                                                                                        \
+    static void run_from_##from(const quantize_context *context, int64_t first, int64_t count,               \
+                                int64_t channel) {                                                           \
+        const from *x = (const from *)context->x + first;                                                    \
+        float *y = (float *)context->y + first;                                                              \
+        const from *zero = context->zero;                                                                    \
+        if (context->state->each) dequantize_each_##from(x, y, count, context->scale, zero);                 \
+        else dequantize_##from(x, y, count, context->scale[channel], zero ? (wide)zero[channel] : 0);        \
+    }
+DEQUANTIZE(uint8_t, int32_t)
+DEQUANTIZE(int8_t, int32_t)
+DEQUANTIZE(int32_t, int64_t)
+
+/* ---- both ---------------------------------------------------------------------------------------------- */
+
+static void run_piece(const quantize_context *context, int64_t first, int64_t count, int64_t channel) {
+    const op_dtype from = context->state->from, to = context->state->to;
+    if (to == OP_FLOAT) {
+        if (from == OP_UINT8) run_from_uint8_t(context, first, count, channel);
+        else if (from == OP_INT8) run_from_int8_t(context, first, count, channel);
+        else run_from_int32_t(context, first, count, channel);
+    } else if (from == OP_FLOAT) {
+        if (to == OP_UINT8) run_float_uint8_t(context, first, count, channel);
+        else run_float_int8_t(context, first, count, channel);
+    } else {
+        if (to == OP_UINT8) run_int32_t_uint8_t(context, first, count, channel);
+        else run_int32_t_int8_t(context, first, count, channel);
+    }
+}
+
+/* Elements [begin, end) where there is one scale, rows otherwise. */
+static void run_range(void *user, int64_t begin, int64_t end) {
+    const quantize_context *context = user;
+    const quantize_state *state = context->state;
+    if (state->channels == 1) {
+        run_piece(context, begin, end - begin, 0);
+        return;
+    }
+    for (int64_t row = begin; row < end; row++) {
+        run_piece(context, row * state->length, state->length, state->each ? 0 : row % state->channels);
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const quantize_state *state = prepared->state;
+    quantize_context context = {.state = state,
+                                .x = inputs[0].data,
+                                .scale = inputs[1].data,
+                                .zero = state->zeros ? inputs[2].data : NULL,
+                                .y = outputs[0].data};
+    const bool one = state->channels == 1;
+    if (state->rows == 0 || state->length == 0) return BASE_OK;
+    rt_parallel(prepared->threads, one ? state->length : state->rows, one ? 1 : state->length, run_range,
+                &context);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    quantize_state *state = BASE_NEW(arena, quantize_state);
+    if (!state) return base_fail_memory(report);
+    const op_shape *x = &call->inputs[0].type.shape;
+    *state = (quantize_state){.from = call->inputs[0].type.dtype,
+                              .to = call->outputs[0].type.dtype,
+                              .rows = 1,
+                              .length = 1,
+                              .channels = 1,
+                              .zeros = op_input_present(call, 2)};
+    op_shape_elements(&call->inputs[1].type.shape, &state->channels);
+    int32_t axis = -1;
+    if (state->channels != 1) op_axis(op_attribute_integer(&call->attributes, "axis", 1), x->rank, &axis);
+    int64_t elements;
+    if (op_shape_elements(x, &elements) && elements == 0) axis = -1, state->length = 0;
+    for (int32_t i = 0; i < x->rank && state->length; i++) {
+        *(i <= axis ? &state->rows : &state->length) *= x->dims[i];
+    }
+    if (axis >= 0 && state->length == 1) {
+        state->each = true;
+        state->length = x->dims[axis];
+        state->rows = 1;
+        for (int32_t i = 0; i < axis; i++) state->rows *= x->dims[i];
+    }
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_quantize_linear = {
+    .name = "portable.quantize_linear", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_dequantize_linear = {
+    .name = "portable.dequantize_linear", .accepts = accepts, .prepare = prepare};
+
+/* ---- with the scale from the data ---------------------------------------------------------------------- */
+
+typedef struct dynamic_job {
+    const float *x;
+    int64_t count;
+    float *extremes; /* two for each member */
+} dynamic_job;
+
+/* The least and greatest number, 0 among them; what is not a number is passed over. */
+RT_CLONES static void find_extremes(const float *x, int64_t count, float *extremes) {
+    float low = 0, high = 0;
+    _Pragma("omp simd reduction(min : low) reduction(max : high)") for (int64_t i = 0; i < count; i++) {
+        low = x[i] < low ? x[i] : low;
+        high = x[i] > high ? x[i] : high;
+    }
+    extremes[0] = low;
+    extremes[1] = high;
+}
+
+static void extremes_member(void *context, int member, int members) {
+    const dynamic_job *job = context;
+    const int64_t each = (job->count + members - 1) / members, begin = member * each;
+    const int64_t rest = begin < job->count ? job->count - begin : 0;
+    find_extremes(job->x + (rest ? begin : 0), rest < each ? rest : each, job->extremes + 2 * member);
+}
+
+static base_status run_dynamic(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    const quantize_state *state = prepared->state;
+    const int members = state->length < RT_PARALLEL_WORK ? 1 : prepared->threads;
+    dynamic_job job = {.x = inputs[0].data, .count = state->length, .extremes = scratch};
+    float low = 0, high = 0;
+    if (state->length) {
+        for (int i = 0; i < 2 * members; i++) job.extremes[i] = 0;
+        rt_team_run(members, extremes_member, &job);
+        for (int i = 0; i < members; i++) {
+            low = job.extremes[2 * i] < low ? job.extremes[2 * i] : low;
+            high = job.extremes[2 * i + 1] > high ? job.extremes[2 * i + 1] : high;
+        }
+    }
+    /* All zeros: any scale is right, and this one can be divided by. */
+    const float scale = high == low ? 1 : (high - low) / 255;
+    const uint8_t zero = (uint8_t)(int32_t)rt_round_within(0 - low / scale, 0, 255);
+    *(float *)outputs[1].data = scale;
+    *(uint8_t *)outputs[2].data = zero;
+    op_tensor parts[] = {inputs[0], outputs[1], outputs[2]};
+    return run(prepared, parts, outputs, NULL, report);
+}
+
+static base_status prepare_dynamic(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                   rt_prepared *prepared, base_report *report) {
+    quantize_state *state = BASE_NEW(arena, quantize_state);
+    if (!state) return base_fail_memory(report);
+    *state = (quantize_state){.from = OP_FLOAT, .to = OP_UINT8, .rows = 1, .channels = 1, .zeros = true};
+    op_shape_elements(&call->inputs[0].type.shape, &state->length);
+    prepared->state = state;
+    prepared->run = run_dynamic;
+    prepared->scratch_bytes = 2 * sizeof(float) * (size_t)environment->threads;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_dynamic_quantize_linear = {
+    .name = "portable.dynamic_quantize_linear", .accepts = accepts, .prepare = prepare_dynamic};

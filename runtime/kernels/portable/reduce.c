@@ -1,0 +1,363 @@
+/* reduce.c: sums, means, products and extrema over axes.
+ *
+ * Sums of float and half precision are taken in float over short stretches, and those in double; products of
+ * reals in double. Integers wrap around; their mean is truncated. A maximum or minimum is NaN where an
+ * element is. Of no elements the sum is 0, the product 1, the mean NaN (0 for integers), the maximum minus
+ * infinity (or the smallest number), the minimum the opposite. Elements are combined in an order that depends
+ * on the shape alone.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include <math.h>
+#include <string.h>
+
+/* LANES partial results of a run of reduced elements; COLUMNS results side by side where the innermost
+ * dimension is kept. STRETCH: how many elements a lane or column takes up before it is added to its total. */
+enum { LANES = 16, COLUMNS = 64, STRETCH = 32 };
+
+/* The dimensions of the input, neighbours of the same fate joined: those kept and those reduced, each with
+ * its stride in the input; the innermost dimension of all apart. */
+typedef struct reduce_shape {
+    int32_t kept_rank, reduced_rank;
+    int64_t kept[OP_MAX_RANK], kept_strides[OP_MAX_RANK];
+    int64_t reduced[OP_MAX_RANK], reduced_strides[OP_MAX_RANK];
+    bool inner_reduced;
+    int64_t inner;      /* extent of the innermost dimension, whose stride is 1 */
+    int64_t kept_count; /* products of kept[] and reduced[], inner not among them */
+    int64_t reduced_count;
+    int64_t groups;   /* of columns */
+    int64_t elements; /* that make one result */
+} reduce_shape;
+
+typedef void reduce_function(const reduce_shape *shape, void *to, const void *from, int64_t begin,
+                             int64_t end);
+
+static int64_t start_of(const reduce_shape *shape, int64_t index) {
+    int64_t offset = 0;
+    if (shape->kept_rank == 1) return index * shape->kept_strides[0];
+    for (int32_t i = shape->kept_rank - 1; i >= 0; i--) {
+        offset += index % shape->kept[i] * shape->kept_strides[i];
+        index /= shape->kept[i];
+    }
+    return offset;
+}
+
+/* To the next combination of reduced indices. */
+static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_t offset) {
+    for (int32_t i = shape->reduced_rank - 1; i >= 0; i--) {
+        offset += shape->reduced_strides[i];
+        if (++index[i] < shape->reduced[i]) break;
+        index[i] = 0;
+        offset -= shape->reduced[i] * shape->reduced_strides[i];
+    }
+    return offset;
+}
+
+/* Tasks are results where the innermost dimension is reduced, otherwise groups of columns. `combine` is of a
+ * partial result p and an element x, `join` of a total t and a partial result p, `finish` of t and the count
+ * n. */
+#define REDUCE(name, clones, type, partial, total, initial, combine, join, finish)                           \
+    clones static void name(const reduce_shape *shape, void *to, const void *from, int64_t begin,            \
+                            int64_t end) {                                                                   \
+        type *results = to;                                                                                  \
+        const int64_t n = shape->elements, inner = shape->inner;                                             \
+        (void)n;                                                                                             \
+        for (int64_t task = begin; task < end; task++) {                                                     \
+            int64_t index[OP_MAX_RANK] = {0};                                                                \
+            if (shape->inner_reduced) {                                                                      \
+                const type *at = (const type *)from + start_of(shape, task);                                 \
+                partial lanes[LANES];                                                                        \
+                total reduced = (initial);                                                                   \
+                int64_t offset = 0;                                                                          \
+                for (int64_t r = 0; r < shape->reduced_count; r++) {                                         \
+                    for (int64_t first = 0; first < inner; first += STRETCH * LANES) {                       \
+                        const int64_t rest = inner - first;                                                  \
+                        const int64_t length = rest < STRETCH * LANES ? rest : STRETCH * LANES;              \
+                        const type *run = at + offset + first;                                               \
+                        const int64_t whole = length - length % LANES;                                       \
+                        for (int k = 0; k < LANES; k++) lanes[k] = (initial);                                \
+                        for (int64_t i = 0; i < whole; i += LANES) {                                         \
+                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
+                                const partial p = lanes[k];                                                  \
+                                const type x = run[i + k];                                                   \
+                                lanes[k] = (combine);                                                        \
+                            }                                                                                \
+                        }                                                                                    \
+                        if (whole < length) {                                                                \
+                            type tail[LANES];                                                                \
+                            for (int k = 0; k < LANES; k++) tail[k] = (type)(initial);                       \
+                            memcpy(tail, run + whole, (size_t)(length - whole) * sizeof *tail);              \
+                            RT_VECTOR for (int k = 0; k < LANES; k++) {                                      \
+                                const partial p = lanes[k];                                                  \
+                                const type x = tail[k];                                                      \
+                                lanes[k] = (combine);                                                        \
+                            }                                                                                \
+                        }                                                                                    \
+                        total halves[LANES];                                                                 \
+                        for (int k = 0; k < LANES; k++) halves[k] = (total)lanes[k];                         \
+                        RT_VECTOR for (int k = 0; k < LANES / 2; k++) {                                      \
+                            const total t = halves[k], p = halves[k + LANES / 2];                            \
+                            halves[k] = (join);                                                              \
+                        }                                                                                    \
+                        RT_VECTOR for (int k = 0; k < LANES / 4; k++) {                                      \
+                            const total t = halves[k], p = halves[k + LANES / 4];                            \
+                            halves[k] = (join);                                                              \
+                        }                                                                                    \
+                        for (int k = 1; k < LANES / 4; k++) {                                                \
+                            const total t = halves[0], p = halves[k];                                        \
+                            halves[0] = (join);                                                              \
+                        }                                                                                    \
+                        const total t = reduced, p = halves[0];                                              \
+                        reduced = (join);                                                                    \
+                    }                                                                                        \
+                    offset = advance(shape, index, offset);                                                  \
+                }                                                                                            \
+                const total t = reduced;                                                                     \
+                results[task] = (type)(finish);                                                              \
+                continue;                                                                                    \
+            }                                                                                                \
+            const int64_t column = task % shape->groups * COLUMNS;                                           \
+            const int64_t columns = inner - column < COLUMNS ? inner - column : COLUMNS;                     \
+            const type *at = (const type *)from + start_of(shape, task / shape->groups) + column;            \
+            type *row = results + task / shape->groups * inner + column;                                     \
+            partial partials[COLUMNS];                                                                       \
+            total totals[COLUMNS];                                                                           \
+            int64_t offset = 0;                                                                              \
+            for (int64_t c = 0; c < columns; c++) totals[c] = (initial);                                     \
+            for (int64_t r = 0; r < shape->reduced_count;) {                                                 \
+                const int64_t rest = shape->reduced_count - r, stretch = rest < STRETCH ? rest : STRETCH;    \
+                for (int64_t c = 0; c < columns; c++) partials[c] = (initial);                               \
+                for (int64_t i = 0; i < stretch; i++, r++) {                                                 \
+                    const type *line = at + offset;                                                          \
+                    RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                        \
+                        const partial p = partials[c];                                                       \
+                        const type x = line[c];                                                              \
+                        partials[c] = (combine);                                                             \
+                    }                                                                                        \
+                    offset = advance(shape, index, offset);                                                  \
+                }                                                                                            \
+                for (int64_t c = 0; c < columns; c++) {                                                      \
+                    const partial p = partials[c];                                                           \
+                    const total t = totals[c];                                                               \
+                    totals[c] = (join);                                                                      \
+                }                                                                                            \
+            }                                                                                                \
+            for (int64_t c = 0; c < columns; c++) {                                                          \
+                const total t = totals[c];                                                                   \
+                row[c] = (type)(finish);                                                                     \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+#define LARGER(new, old) (((new) > (old)) | ((new) != (new)) ? (new) : (old))
+#define SMALLER(new, old) (((new) < (old)) | ((new) != (new)) ? (new) : (old))
+
+#define REDUCE_REAL(suffix, type)                                                                            \
+    REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t)                                  \
+    REDUCE(mean_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t / (double)n)                     \
+    REDUCE(product_##suffix, , type, double, double, 1, p *x, t *p, t)                                       \
+    REDUCE(maximum_##suffix, RT_CLONES, type, type, type, -INFINITY, LARGER(x, p), LARGER(p, t), t)          \
+    REDUCE(minimum_##suffix, RT_CLONES, type, type, type, INFINITY, SMALLER(x, p), SMALLER(p, t), t)
+#define REDUCE_EXTREMA(suffix, type, low, high)                                                              \
+    REDUCE(maximum_##suffix, RT_CLONES, type, type, type, low, x > p ? x : p, p > t ? p : t, t)              \
+    REDUCE(minimum_##suffix, RT_CLONES, type, type, type, high, x < p ? x : p, p < t ? p : t, t)
+#define REDUCE_INTEGER(suffix, type, wide, low, high)                                                        \
+    REDUCE(sum_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p, t)                           \
+    REDUCE(mean_##suffix, , type, uint64_t, uint64_t, 0, p + (uint64_t)x, t + p, n ? (wide)t / (wide)n : 0)  \
+    REDUCE(product_##suffix, , type, uint64_t, uint64_t, 1, p *(uint64_t)x, t *p, t)                         \
+    REDUCE_EXTREMA(suffix, type, low, high)
+
+REDUCE_REAL(float, float)
+REDUCE_REAL(double, double)
+REDUCE_INTEGER(int32, int32_t, int64_t, INT32_MIN, INT32_MAX)
+REDUCE_INTEGER(int64, int64_t, int64_t, INT64_MIN, INT64_MAX)
+REDUCE_INTEGER(uint32, uint32_t, uint64_t, 0, UINT32_MAX)
+REDUCE_INTEGER(uint64, uint64_t, uint64_t, 0, UINT64_MAX)
+REDUCE_EXTREMA(int8, int8_t, INT8_MIN, INT8_MAX)
+REDUCE_EXTREMA(uint8, uint8_t, 0, UINT8_MAX)
+
+#define ROW(name)                                                                                            \
+    [OP_FLOAT] = name##_float, [OP_DOUBLE] = name##_double, [OP_INT32] = name##_int32,                       \
+    [OP_INT64] = name##_int64, [OP_UINT32] = name##_uint32, [OP_UINT64] = name##_uint64
+
+static reduce_function *const rows[OP_CODE_COUNT][OP_DTYPE_COUNT] = {
+    [OP_REDUCE_SUM] = {ROW(sum)},
+    [OP_REDUCE_MEAN] = {ROW(mean)},
+    [OP_REDUCE_PROD] = {ROW(product)},
+    [OP_REDUCE_MAX] = {ROW(maximum), [OP_INT8] = maximum_int8, [OP_UINT8] = maximum_uint8},
+    [OP_REDUCE_MIN] = {ROW(minimum), [OP_INT8] = minimum_int8, [OP_UINT8] = minimum_uint8},
+};
+
+static reduce_function *find(op_code code, op_dtype dtype) {
+    return rows[code][rt_is_half(dtype) ? OP_FLOAT : dtype];
+}
+
+typedef struct reduce_state {
+    reduce_function *function;
+    bool known; /* shape is prepared; otherwise the axes are read when it runs */
+    bool noop;
+    reduce_shape shape;
+} reduce_state;
+
+/* Works out what is reduced. */
+static base_status plan(const op_tensor *inputs, uint32_t input_count, bool noop, reduce_shape *shape,
+                        base_report *report) {
+    const op_shape *from = &inputs[0].type.shape;
+    bool marks[OP_MAX_RANK] = {false};
+    int64_t count = 0;
+    if (input_count > 1 && inputs[1].type.dtype != OP_NONE) op_shape_elements(&inputs[1].type.shape, &count);
+    for (int64_t i = 0; i < count; i++) {
+        int64_t value;
+        int32_t axis;
+        memcpy(&value, (const char *)inputs[1].data + i * (int64_t)sizeof value, sizeof value);
+        if (!op_axis(value, from->rank, &axis)) {
+            return base_fail(report, BASE_INVALID, "axis %lld is outside of [%d, %d)", (long long)value,
+                             -from->rank, from->rank);
+        }
+        marks[axis] = true;
+    }
+    *shape = (reduce_shape){.inner = 1, .kept_count = 1, .reduced_count = 1, .groups = 1, .elements = 1};
+    int64_t stride = 1;
+    bool inner = true, last = false; /* still within the innermost; the fate of the dimension before */
+    for (int32_t i = from->rank - 1; i >= 0; i--) {
+        bool reduced = count > 0 ? marks[i] : !noop;
+        int64_t dim = from->dims[i];
+        if (reduced) shape->elements *= dim;
+        if (dim == 1) continue;
+        if (stride == 1 && inner && (shape->inner == 1 || shape->inner_reduced == reduced)) {
+            shape->inner_reduced = reduced;
+            shape->inner *= dim;
+        } else {
+            int32_t *rank = reduced ? &shape->reduced_rank : &shape->kept_rank;
+            int64_t *dims = reduced ? shape->reduced : shape->kept;
+            int64_t *strides = reduced ? shape->reduced_strides : shape->kept_strides;
+            if (!inner && last == reduced) {
+                dims[*rank - 1] *= dim;
+            } else {
+                dims[*rank] = dim;
+                strides[(*rank)++] = shape->inner * stride;
+            }
+            *(reduced ? &shape->reduced_count : &shape->kept_count) *= dim;
+            stride *= dim;
+            inner = false;
+            last = reduced;
+        }
+    }
+    /* Collected from the inside; the loops want the outermost first. */
+    for (int32_t i = 0; i < shape->kept_rank / 2; i++) {
+        int32_t other = shape->kept_rank - 1 - i;
+        int64_t dim = shape->kept[i], by = shape->kept_strides[i];
+        shape->kept[i] = shape->kept[other];
+        shape->kept_strides[i] = shape->kept_strides[other];
+        shape->kept[other] = dim;
+        shape->kept_strides[other] = by;
+    }
+    for (int32_t i = 0; i < shape->reduced_rank / 2; i++) {
+        int32_t other = shape->reduced_rank - 1 - i;
+        int64_t dim = shape->reduced[i], by = shape->reduced_strides[i];
+        shape->reduced[i] = shape->reduced[other];
+        shape->reduced_strides[i] = shape->reduced_strides[other];
+        shape->reduced[other] = dim;
+        shape->reduced_strides[other] = by;
+    }
+    if (!shape->inner_reduced) shape->groups = (shape->inner + COLUMNS - 1) / COLUMNS;
+    return BASE_OK;
+}
+
+typedef struct reduce_context {
+    reduce_function *function;
+    const reduce_shape *shape;
+    void *to;
+    const void *from;
+} reduce_context;
+
+static void run_tasks(void *user, int64_t begin, int64_t end) {
+    const reduce_context *context = user;
+    context->function(context->shape, context->to, context->from, begin, end);
+}
+
+/* The shape of this run: the prepared one, or one worked out into `fresh`. */
+static base_status shape_of_run(const rt_prepared *prepared, const op_tensor *inputs,
+                                const op_tensor *outputs, reduce_shape *fresh, const reduce_shape **shape,
+                                base_report *report) {
+    const reduce_state *state = prepared->state;
+    *shape = &state->shape;
+    if (state->known) return BASE_OK;
+    *shape = fresh;
+    base_status status = plan(inputs, prepared->input_count, state->noop, fresh, report);
+    int64_t results = 0;
+    op_shape_elements(&outputs[0].type.shape, &results);
+    if (status == BASE_OK && results != fresh->kept_count * (fresh->inner_reduced ? 1 : fresh->inner)) {
+        return base_fail(report, BASE_INVALID, "input 1 names other axes than the result was prepared for");
+    }
+    return status;
+}
+
+static void run_on(const rt_prepared *prepared, const reduce_shape *shape, void *to, const void *from) {
+    const reduce_state *state = prepared->state;
+    reduce_context context = {state->function, shape, to, from};
+    int64_t columns = shape->inner_reduced ? shape->inner : shape->inner < COLUMNS ? shape->inner : COLUMNS;
+    int64_t work = shape->reduced_count * columns;
+    if (shape->inner == 0 && !shape->inner_reduced) return;
+    rt_parallel(prepared->threads, shape->kept_count * shape->groups, work ? work : 1, run_tasks, &context);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    reduce_shape fresh;
+    const reduce_shape *shape;
+    base_status status = shape_of_run(prepared, inputs, outputs, &fresh, &shape, report);
+    if (status == BASE_OK) run_on(prepared, shape, outputs[0].data, inputs[0].data);
+    return status;
+}
+
+/* Widened to scratch as a whole; the results follow there. */
+static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                            void *scratch, base_report *report) {
+    reduce_shape fresh;
+    const reduce_shape *shape;
+    base_status status = shape_of_run(prepared, inputs, outputs, &fresh, &shape, report);
+    if (status != BASE_OK) return status;
+    int64_t from = 0, to = 0;
+    op_shape_elements(&inputs[0].type.shape, &from);
+    op_shape_elements(&outputs[0].type.shape, &to);
+    float *wide = scratch, *results = wide + from;
+    op_dtype dtype = inputs[0].type.dtype;
+    rt_half_load(dtype, wide, inputs[0].data, from);
+    run_on(prepared, shape, results, wide);
+    rt_half_store(dtype, outputs[0].data, results, to);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return find(call->code, call->inputs[0].type.dtype) && rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    reduce_state *state = BASE_NEW(arena, reduce_state);
+    if (!state) return base_fail_memory(report);
+    op_dtype dtype = call->inputs[0].type.dtype;
+    state->function = find(call->code, dtype);
+    state->noop = op_attribute_integer(&call->attributes, "noop_with_empty_axes", 0) != 0;
+    int64_t axes = 0;
+    if (op_input_present(call, 1)) op_shape_elements(&call->inputs[1].type.shape, &axes);
+    state->known = axes == 0 || call->inputs[1].data;
+    prepared->state = state;
+    prepared->run = rt_is_half(dtype) ? run_half : run;
+    if (rt_is_half(dtype)) {
+        int64_t from, to;
+        size_t count;
+        if (!op_shape_elements(&call->inputs[0].type.shape, &from) ||
+            !op_shape_elements(&call->outputs[0].type.shape, &to) ||
+            !base_size_add((size_t)from, (size_t)to, &count) ||
+            !base_size_multiply(count, sizeof(float), &prepared->scratch_bytes)) {
+            return base_fail_memory(report);
+        }
+    }
+    return state->known ? plan(call->inputs, call->input_count, state->noop, &state->shape, report) : BASE_OK;
+}
+
+const rt_kernel rt_kernel_reduce = {.name = "portable.reduce", .accepts = accepts, .prepare = prepare};

@@ -1,0 +1,160 @@
+/* reorder.c: changes of layout in portable C, between any two of plain, nc8, nc16 and nhwc. Padding channels
+ * are written as zeros.
+ */
+#include "runtime/kernels/portable/product.h"
+#include <string.h>
+
+enum { STRIP = 16 }; /* positions */
+
+/* A layout as N, outer channel blocks, positions, inner channels: plain has blocks of one channel; nhwc one
+ * block of all channels. */
+typedef struct arrangement {
+    int64_t block, blocks;
+} arrangement;
+
+typedef struct reorder {
+    size_t element;
+    int64_t batch, channels, size;
+    arrangement from, to;
+} reorder;
+
+typedef struct reorder_job {
+    const reorder *shape;
+    const char *x;
+    char *y;
+} reorder_job;
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    const op_type *from = &call->inputs[0].type, *to = &call->outputs[0].type;
+    if (from->kind != OP_KIND_TENSOR || from->layout == OP_LAYOUT_PACKED || to->layout == OP_LAYOUT_PACKED) {
+        return false;
+    }
+    switch (op_dtype_bytes(from->dtype)) {
+    case 1:
+    case 2:
+    case 4:
+    case 8:
+    case 16:
+        return from->dtype != OP_STRING || from->layout == to->layout;
+    default:
+        return false;
+    }
+}
+
+static arrangement arrange(op_layout layout, int64_t channels) {
+    int64_t block = op_layout_block(layout);
+    if (layout == OP_LAYOUT_NHWC) block = channels ? channels : 1;
+    return (arrangement){.block = block, .blocks = (channels + block - 1) / block};
+}
+
+/* One output block of one image: `width` channels from `channel` on, the rest of the block is padding. */
+#define MOVE_BLOCK(name, type)                                                                               \
+    RT_CLONES static void name(const reorder *shape, const type *x, type *y, int64_t channel,                \
+                               int64_t width) {                                                              \
+        const int64_t block = shape->to.block, source = shape->from.block, size = shape->size;               \
+        for (int64_t i = width; i < block; i++) {                                                            \
+            for (int64_t p = 0; p < size; p++) y[p * block + i] = 0;                                         \
+        }                                                                                                    \
+        if (source == 1 && block <= 16) { /* from plain: a few rows side by side */                          \
+            for (int64_t p = 0; p < size; p++) {                                                             \
+                for (int64_t i = 0; i < width; i++) y[p * block + i] = x[(channel + i) * size + p];          \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
+        /* A few positions at a time, so that what is read and written side by side stays in the cache. */   \
+        for (int64_t first = 0; first < size; first += STRIP) {                                              \
+            const int64_t last = first + STRIP < size ? first + STRIP : size;                                \
+            for (int64_t i = 0; i < width; i++) {                                                            \
+                const type *from = x + (channel + i) / source * source * size + (channel + i) % source;      \
+                for (int64_t p = first; p < last; p++) y[p * block + i] = from[p * source];                  \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+MOVE_BLOCK(move_1, uint8_t)
+MOVE_BLOCK(move_2, uint16_t)
+MOVE_BLOCK(move_4, uint32_t)
+MOVE_BLOCK(move_8, uint64_t)
+typedef struct wide_element {
+    uint64_t low, high;
+} wide_element;
+
+static void move_16(const reorder *shape, const wide_element *x, wide_element *y, int64_t channel,
+                    int64_t width) {
+    const int64_t block = shape->to.block, source = shape->from.block;
+    for (int64_t p = 0; p < shape->size; p++) {
+        for (int64_t i = 0; i < block; i++) {
+            const int64_t at = channel + i;
+            y[p * block + i] =
+                i < width ? x[(at / source * shape->size + p) * source + at % source] : (wide_element){0, 0};
+        }
+    }
+}
+
+static void reorder_member(void *context, int member, int members) {
+    const reorder_job *job = context;
+    const reorder *shape = job->shape;
+    const int64_t items = shape->batch * shape->to.blocks;
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t image = item / shape->to.blocks, channel = item % shape->to.blocks * shape->to.block;
+        const int64_t rest = shape->channels - channel,
+                      width = rest < shape->to.block ? rest : shape->to.block;
+        const char *x =
+            job->x + (size_t)(image * shape->from.blocks * shape->from.block * shape->size) * shape->element;
+        char *y = job->y + (size_t)(item * shape->to.block * shape->size) * shape->element;
+        switch (shape->element) {
+        case 1:
+            move_1(shape, (const uint8_t *)x, (uint8_t *)y, channel, width);
+            break;
+        case 2:
+            move_2(shape, (const uint16_t *)(const void *)x, (uint16_t *)(void *)y, channel, width);
+            break;
+        case 4:
+            move_4(shape, (const uint32_t *)(const void *)x, (uint32_t *)(void *)y, channel, width);
+            break;
+        case 8:
+            move_8(shape, (const uint64_t *)(const void *)x, (uint64_t *)(void *)y, channel, width);
+            break;
+        default:
+            move_16(shape, (const wide_element *)(const void *)x, (wide_element *)(void *)y, channel, width);
+            break;
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const reorder *shape = prepared->state;
+    if (shape->from.block == shape->to.block) {
+        const int64_t count = shape->batch * shape->from.blocks * shape->from.block * shape->size;
+        if (count) memcpy(outputs[0].data, inputs[0].data, (size_t)count * shape->element);
+        return BASE_OK;
+    }
+    reorder_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
+    const bool large =
+        (double)shape->batch * (double)shape->channels * (double)shape->size >= RT_PARALLEL_WORK;
+    rt_team_run(large ? prepared->threads : 1, reorder_member, &job);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    const op_type *from = &call->inputs[0].type, *to = &call->outputs[0].type;
+    reorder *shape = BASE_NEW(arena, reorder);
+    if (!shape) return base_fail_memory(report);
+    const op_shape *dims = &from->shape;
+    *shape = (reorder){.element = op_dtype_bytes(from->dtype), .batch = 1, .channels = 1, .size = 1};
+    if (dims->rank > 0) shape->batch = dims->dims[0];
+    if (dims->rank > 1) shape->channels = dims->dims[1];
+    for (int32_t i = 2; i < dims->rank; i++) shape->size *= dims->dims[i];
+    shape->from = arrange(from->layout, shape->channels);
+    shape->to = arrange(to->layout, shape->channels);
+    prepared->state = shape;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_reorder = {.name = "portable.reorder", .accepts = accepts, .prepare = prepare};

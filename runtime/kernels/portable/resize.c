@@ -1,0 +1,399 @@
+/* resize.c: Resize: nearest, linear and cubic interpolation along any axes.
+ *
+ * Each axis has a table: for every output position the source positions that take part, up to four, and their
+ * weights. The tables of all axes but the last are multiplied out for each row of the output, then the row is
+ * computed. An axis that does not change has one source for each position, with weight 1.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { TAPS = 4, MOST_TERMS = 4096 };
+
+typedef enum coordinates {
+    HALF_PIXEL,
+    PYTORCH_HALF_PIXEL,
+    ALIGN_CORNERS,
+    ASYMMETRIC,
+    NN_HALF_PIXEL,
+    CROP
+} coordinates;
+typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding;
+
+typedef struct tap {
+    int64_t index;
+    double weight;
+} tap;
+
+typedef struct resize_state {
+    op_dtype dtype;
+    size_t element;
+    int32_t rank, taps; /* taps: 1, 2 or 4 */
+    int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
+    size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
+    size_t all_taps;            /* of all axes; behind them in the scratch, of the last axis again: */
+    bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
+    coordinates coordinates;
+    rounding rounding;
+    bool exclude_outside, sized;
+    double cubic, extrapolation;
+} resize_state;
+
+static double round_coordinate(rounding how, double x) {
+    switch (how) {
+    case PREFER_CEIL:
+        return floor(x + 0.5);
+    case FLOOR:
+        return floor(x);
+    case CEIL:
+        return ceil(x);
+    default:
+        return ceil(x - 0.5);
+    }
+}
+
+/* Where output position x is in the input. */
+static double source_of(const resize_state *state, int32_t axis, int64_t x, double scale, double begin,
+                        double end) {
+    /* The definitions mean the extent before it is rounded down. */
+    const double from = (double)state->from[axis], at = (double)x;
+    const double to = state->sized ? (double)state->to[axis] : from * scale * (end - begin);
+    switch (state->coordinates) {
+    case PYTORCH_HALF_PIXEL:
+        return state->to[axis] > 1 ? (at + 0.5) / scale - 0.5 : 0;
+    case ALIGN_CORNERS:
+        return to != 1 ? at * (from - 1) / (to - 1) : 0;
+    case ASYMMETRIC:
+        return at / scale;
+    case NN_HALF_PIXEL:
+        return (at + 0.5) / scale;
+    case CROP:
+        return to > 1 ? begin * (from - 1) + at * (end - begin) * (from - 1) / (to - 1)
+                      : 0.5 * (begin + end) * (from - 1);
+    default:
+        return (at + 0.5) / scale - 0.5;
+    }
+}
+
+static int64_t clamp(double x, int64_t extent) {
+    return x <= 0 || !(x == x) ? 0 : x >= (double)(extent - 1) ? extent - 1 : (int64_t)x;
+}
+
+/* The sources of one output position; index -1 in the first: it lies outside of the cropped image. */
+static void fill_taps(const resize_state *state, int32_t axis, double x, tap *taps) {
+    const int64_t extent = state->from[axis];
+    if (state->taps == 1) {
+        taps[0] = (tap){clamp(round_coordinate(state->rounding, x), extent), 1};
+    } else if (state->taps == 2) {
+        double low = floor(x);
+        taps[0] = (tap){clamp(low, extent), 1 - (x - low)};
+        taps[1] = (tap){clamp(low + 1, extent), x - low};
+    } else {
+        const double low = floor(x), t = x - low, a = state->cubic;
+        const double weights[TAPS] = {((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a,
+                                      ((a + 2) * t - (a + 3)) * t * t + 1,
+                                      ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1,
+                                      ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a};
+        double sum = 0;
+        for (int k = 0; k < TAPS; k++) {
+            double at = low - 1 + k;
+            bool outside = state->exclude_outside && (at < 0 || at > (double)(extent - 1));
+            taps[k] = (tap){clamp(at, extent), outside ? 0 : weights[k]};
+            sum += taps[k].weight;
+        }
+        for (int k = 0; k < TAPS && state->exclude_outside && sum != 0; k++)
+            taps[k].weight = taps[k].weight / sum;
+    }
+    if (state->coordinates == CROP && (x < 0 || x > (double)(extent - 1))) taps[0].index = -1;
+}
+
+static double real_of(const op_tensor *tensor, int64_t i) {
+    return rt_element_load(tensor->type.dtype, tensor->data, i);
+}
+
+static void fill_tables(const resize_state *state, const op_tensor *inputs, uint32_t input_count,
+                        tap *tables) {
+    for (int32_t axis = 0; axis < state->rank; axis++) {
+        double scale =
+            state->sized ? (double)state->to[axis] / (double)state->from[axis] : real_of(&inputs[2], axis);
+        double begin = 0, end = 1;
+        if (state->coordinates == CROP && input_count > 1 && inputs[1].type.dtype != OP_NONE) {
+            begin = real_of(&inputs[1], axis);
+            end = real_of(&inputs[1], axis + state->rank);
+        }
+        bool same = state->from[axis] == state->to[axis] && scale == 1 && begin == 0 && end == 1 &&
+                    state->coordinates != NN_HALF_PIXEL;
+        for (int64_t x = 0; x < state->to[axis]; x++) {
+            tap *taps = tables + state->tables[axis] + x * state->taps;
+            for (int k = 0; k < state->taps; k++) taps[k] = (tap){x, k == 0};
+            if (!same) fill_taps(state, axis, source_of(state, axis, x, scale, begin, end), taps);
+        }
+    }
+}
+
+/* The last axis, by tap and position. Valid for all positions where nothing lies outside. */
+typedef struct across {
+    const int32_t *indices;
+    const float *weights;
+} across;
+
+static across fill_across(const resize_state *state, tap *tables) {
+    const int32_t last = state->rank - 1;
+    const int64_t width = state->to[last];
+    const tap *from = tables + state->tables[last];
+    int32_t *indices = (int32_t *)(void *)(tables + state->all_taps);
+    float *weights = (float *)(void *)(indices + width * state->taps);
+    for (int64_t x = 0; x < width; x++) {
+        for (int k = 0; k < state->taps; k++) {
+            indices[k * width + x] = (int32_t)from[x * state->taps + k].index;
+            weights[k * width + x] = (float)from[x * state->taps + k].weight;
+        }
+    }
+    return (across){indices, weights};
+}
+
+typedef struct term {
+    int64_t offset;
+    double weight;
+} term;
+
+typedef struct resize_context {
+    const resize_state *state;
+    const tap *tables;
+    across across;
+    const void *from;
+    void *to;
+} resize_context;
+
+/* Multiplies out the taps of all axes but the last; -1: outside. */
+static int collect(const resize_state *state, const tap *tables, int64_t row, term *terms) {
+    int count = 1;
+    terms[0] = (term){0, 1};
+    for (int32_t axis = state->rank - 2; axis >= 0; axis--) {
+        const tap *taps = tables + state->tables[axis] + row % state->to[axis] * state->taps;
+        row /= state->to[axis];
+        if (taps[0].index < 0) return -1;
+        int used = 0, before = count;
+        for (int k = state->taps; k-- > 0;) {
+            if (taps[k].weight == 0) continue;
+            if (count * state->taps > MOST_TERMS) return 0;
+            used++;
+            for (int i = 0; i < before; i++) {
+                terms[before * used + i].offset = terms[i].offset + taps[k].index * state->strides[axis];
+                terms[before * used + i].weight = terms[i].weight * taps[k].weight;
+            }
+        }
+        memmove(terms, terms + before, (size_t)(before * used) * sizeof *terms);
+        count = before * used;
+        if (!count) return 0;
+    }
+    return count;
+}
+
+#define NEAREST_ROW(type)                                                                                    \
+    {                                                                                                        \
+        const type *values = from;                                                                           \
+        type *results = to;                                                                                  \
+        for (int64_t x = 0; x < width; x++) results[x] = values[indices[x]];                                 \
+    }                                                                                                        \
+    break
+
+static void nearest_row(size_t element, const void *from, const int32_t *indices, int64_t width, void *to) {
+    switch (element) {
+    case 1:
+        NEAREST_ROW(uint8_t);
+    case 2:
+        NEAREST_ROW(uint16_t);
+    case 4:
+        NEAREST_ROW(uint32_t);
+    case 8:
+        NEAREST_ROW(uint64_t);
+    default:
+        for (int64_t x = 0; x < width; x++)
+            memcpy((char *)to + (size_t)x * element, (const char *)from + (size_t)indices[x] * element,
+                   element);
+    }
+}
+
+/* One row of the input, blended and added with a weight. */
+RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t width, float weight,
+                                float *to) {
+    const int32_t *i = a.indices;
+    const float *w = a.weights;
+    if (taps == 2) {
+        RT_VECTOR for (int64_t x = 0; x < width; x++) {
+            const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]];
+            to[x] += weight * line;
+        }
+        return;
+    }
+    RT_VECTOR for (int64_t x = 0; x < width; x++) {
+        const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]] +
+                           w[2 * width + x] * from[i[2 * width + x]] +
+                           w[3 * width + x] * from[i[3 * width + x]];
+        to[x] += weight * line;
+    }
+}
+
+/* Where all positions of a row are alike: nearest elements, and reals of float blended. */
+static void run_row(const resize_context *context, const term *terms, int count, void *to) {
+    const resize_state *state = context->state;
+    const int64_t width = state->to[state->rank - 1];
+    if (state->taps == 1) {
+        nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
+                    context->across.indices, width, to);
+        return;
+    }
+    memset(to, 0, (size_t)width * sizeof(float));
+    for (int i = 0; i < count; i++)
+        blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
+                  (float)terms[i].weight, to);
+}
+
+static void run_rows(void *user, int64_t begin, int64_t end) {
+    const resize_context *context = user;
+    const resize_state *state = context->state;
+    const int32_t last = state->rank - 1;
+    const tap *table = context->tables + state->tables[last];
+    const int64_t width = state->to[last];
+    term terms[2 * MOST_TERMS + 1];
+    for (int64_t row = begin; row < end; row++) {
+        int count = collect(state, context->tables, row, terms);
+        char *to = (char *)context->to + (size_t)(row * width) * state->element;
+        if (state->by_rows) {
+            run_row(context, terms, count, to);
+            continue;
+        }
+        for (int64_t x = 0; x < width; x++, to += state->element) {
+            const tap *taps = table + x * state->taps;
+            bool outside = count < 0 || taps[0].index < 0;
+            if (state->taps == 1 && !outside) {
+                memcpy(to,
+                       (const char *)context->from +
+                           (size_t)(terms[0].offset + taps[0].index) * state->element,
+                       state->element);
+                continue;
+            }
+            double sum = outside ? state->extrapolation : 0;
+            if (!outside && state->dtype == OP_FLOAT) {
+                const float *from = context->from;
+                float single = 0;
+                for (int i = 0; i < count; i++) {
+                    float line = 0;
+                    for (int k = 0; k < state->taps; k++)
+                        line += (float)taps[k].weight * from[terms[i].offset + taps[k].index];
+                    single += (float)terms[i].weight * line;
+                }
+                sum = (double)single;
+            } else if (!outside) {
+                for (int i = 0; i < count; i++) {
+                    for (int k = 0; k < state->taps; k++)
+                        sum += terms[i].weight * taps[k].weight *
+                               rt_element_load(state->dtype, context->from, terms[i].offset + taps[k].index);
+                }
+            }
+            if (state->dtype == OP_INT8 || state->dtype == OP_UINT8) {
+                double low = state->dtype == OP_INT8 ? -128 : 0, high = state->dtype == OP_INT8 ? 127 : 255;
+                sum = rint(sum);
+                sum = sum < low ? low : sum > high ? high : sum;
+            }
+            rt_element_store(state->dtype, to, 0, sum);
+        }
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const resize_state *state = prepared->state;
+    int64_t rows = 1;
+    for (int32_t axis = 0; axis < state->rank - 1; axis++) rows *= state->to[axis];
+    if (rows == 0 || state->to[state->rank - 1] == 0) return BASE_OK;
+    fill_tables(state, inputs, prepared->input_count, scratch);
+    resize_context context = {state, scratch, {0}, inputs[0].data, outputs[0].data};
+    if (state->by_rows) context.across = fill_across(state, scratch);
+    rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps, run_rows,
+                &context);
+    return BASE_OK;
+}
+
+static bool is_blended(op_dtype dtype) {
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) || dtype == OP_INT8 ||
+           dtype == OP_UINT8;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    bool nearest = op_attribute_is(&call->attributes, "mode", "nearest", "nearest");
+    bool crops = op_attribute_is(&call->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
+                                 "half_pixel");
+    return rt_accepts_plain(call) && call->inputs[0].type.dtype != OP_STRING &&
+           (is_blended(call->inputs[0].type.dtype) || (nearest && !crops));
+}
+
+/* Which of these names the attribute has; the first where it is absent; -1: none. */
+static int choice(const op_call *call, const char *name, const char *const *names, int count) {
+    for (int i = 0; i < count; i++)
+        if (op_attribute_is(&call->attributes, name, names[i], names[0])) return i;
+    return -1;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const transformations[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
+                                                  "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    resize_state *state = BASE_NEW(arena, resize_state);
+    if (!state) return base_fail_memory(report);
+    const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
+    int mode = choice(call, "mode", modes, 3),
+        transformation = choice(call, "coordinate_transformation_mode", transformations, 6),
+        rounds = choice(call, "nearest_mode", roundings, 4);
+    if (mode < 0 || transformation < 0 || rounds < 0)
+        return base_fail(report, BASE_INVALID, "attribute \"%s\" has a value that is not known",
+                         mode < 0             ? "mode"
+                         : transformation < 0 ? "coordinate_transformation_mode"
+                                              : "nearest_mode");
+    if (from->rank < 1) return base_fail(report, BASE_INVALID, "a scalar cannot be resized");
+    state->dtype = call->inputs[0].type.dtype;
+    state->element = op_dtype_bytes(state->dtype);
+    state->rank = from->rank;
+    state->taps = mode == 0 ? 1 : mode == 1 ? 2 : 4;
+    state->coordinates = (coordinates)transformation;
+    state->rounding = (rounding)rounds;
+    state->exclude_outside = op_attribute_integer(&call->attributes, "exclude_outside", 0) != 0;
+    state->cubic = (double)op_attribute_real(&call->attributes, "cubic_coeff_a", -0.75f);
+    state->extrapolation = (double)op_attribute_real(&call->attributes, "extrapolation_value", 0);
+    state->sized = op_input_present(call, 3);
+    int64_t stride = 1;
+    size_t taps = 0;
+    int changing = 1;
+    for (int32_t axis = from->rank - 1; axis >= 0; axis--) {
+        state->from[axis] = from->dims[axis];
+        state->to[axis] = to->dims[axis];
+        state->strides[axis] = stride;
+        stride *= from->dims[axis];
+        state->tables[axis] = taps;
+        taps += (size_t)to->dims[axis] * (size_t)state->taps;
+        if (axis < from->rank - 1 && from->dims[axis] != to->dims[axis]) changing *= state->taps;
+        if (from->dims[axis] == 0 && to->dims[axis] != 0)
+            return base_fail(report, BASE_INVALID, "axis %d is empty, nothing can be made of it", axis);
+        if (changing > MOST_TERMS / TAPS)
+            return base_fail_unsupported(report, "interpolation along so many axes is not supported");
+    }
+    const int32_t last = from->rank - 1;
+    state->all_taps = taps;
+    state->by_rows = state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
+                     (state->taps == 1 || state->dtype == OP_FLOAT);
+    prepared->scratch_bytes =
+        taps * sizeof(tap) + (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_resize = {.name = "portable.resize", .accepts = accepts, .prepare = prepare};

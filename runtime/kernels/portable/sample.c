@@ -1,0 +1,395 @@
+/* sample.c: images read at given points or regions: GridSample, RoiAlign, MaxRoiPool; and MaxUnpool, which puts
+ * maxima back where they came from. */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype dtype = call->inputs[0].type.dtype;
+    return rt_accepts_plain(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
+                                      dtype == OP_INT8 || dtype == OP_UINT8);
+}
+
+static double at(const op_tensor *tensor, int64_t i) {
+    return rt_element_load(tensor->type.dtype, tensor->data, i);
+}
+
+/* ---- GridSample ---------------------------------------------------------------------------------------- */
+
+typedef struct grid_state {
+    bool nearest, cubic, border, reflection, align;
+} grid_state;
+
+/* Reflects x into [low, high] at its ends. */
+static double reflect(double x, double low, double high) {
+    double range = high - low;
+    if (!(range > 0)) return low;
+    double away = fabs(x - low), turns = floor(away / range), rest = away - turns * range;
+    return fmod(turns, 2) == 0 ? low + rest : high - rest;
+}
+
+static double limit(const grid_state *state, double x, int64_t extent) {
+    if (state->border) return x < 0 ? 0 : x > (double)(extent - 1) ? (double)(extent - 1) : x;
+    if (!state->reflection) return x;
+    x = state->align ? reflect(x, 0, (double)(extent - 1)) : reflect(x, -0.5, (double)extent - 0.5);
+    return x < 0 ? 0 : x > (double)(extent - 1) ? (double)(extent - 1) : x;
+}
+
+/* The pixels that a point is made of, within one channel, and how much of each; what lies outside is left out. */
+typedef struct taps {
+    int count;
+    int64_t at[16];
+    double weights[16];
+} taps;
+
+static void add_tap(const grid_state *state, int64_t height, int64_t width, double y, double x, double weight,
+                    taps *made) {
+    y = limit(state, y, height);
+    x = limit(state, x, width);
+    if (!(y >= 0 && y <= (double)(height - 1) && x >= 0 && x <= (double)(width - 1))) return;
+    made->at[made->count] = (int64_t)y * width + (int64_t)x;
+    made->weights[made->count++] = weight;
+}
+
+static void cubic_weights(double t, double weights[4]) {
+    const double a = -0.75;
+    weights[0] = ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a;
+    weights[1] = ((a + 2) * t - (a + 3)) * t * t + 1;
+    weights[2] = ((a + 2) * (1 - t) - (a + 3)) * (1 - t) * (1 - t) + 1;
+    weights[3] = ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a;
+}
+
+static void find_taps(const grid_state *state, int64_t height, int64_t width, double y, double x,
+                      taps *made) {
+    made->count = 0;
+    if (state->nearest) {
+        add_tap(state, height, width, rint(y), rint(x), 1, made);
+        return;
+    }
+    double top = floor(y), left = floor(x), down[4] = {1 - (y - top), y - top},
+           across[4] = {1 - (x - left), x - left};
+    int count = 2;
+    if (state->cubic) {
+        cubic_weights(y - top, down);
+        cubic_weights(x - left, across);
+        count = 4;
+        top -= 1;
+        left -= 1;
+    }
+    for (int r = 0; r < count; r++)
+        for (int c = 0; c < count; c++)
+            add_tap(state, height, width, top + r, left + c, down[r] * across[c], made);
+}
+
+typedef struct grid_context {
+    const grid_state *state;
+    const op_tensor *image, *grid;
+    op_tensor *out;
+} grid_context;
+
+/* The same point of all channels. */
+static void sample_channels(const op_tensor *image, int64_t plane, int64_t size, const taps *from,
+                            op_tensor *out, int64_t to, int64_t points, int64_t channels) {
+    if (image->type.dtype == OP_FLOAT) {
+        const float *pixels = (const float *)image->data + plane;
+        float *values = (float *)out->data + to;
+        for (int64_t c = 0; c < channels; c++, pixels += size, values += points) {
+            double sum = 0;
+            for (int t = 0; t < from->count; t++) sum += from->weights[t] * (double)pixels[from->at[t]];
+            *values = (float)sum;
+        }
+        return;
+    }
+    for (int64_t c = 0; c < channels; c++) {
+        double sum = 0;
+        for (int t = 0; t < from->count; t++)
+            sum += from->weights[t] * at(image, plane + c * size + from->at[t]);
+        rt_element_store(out->type.dtype, out->data, to + c * points, sum);
+    }
+}
+
+static void run_points(void *user, int64_t begin, int64_t end) {
+    const grid_context *context = user;
+    const grid_state *state = context->state;
+    const int64_t *image = context->image->type.shape.dims, *out = context->out->type.shape.dims;
+    const int64_t points = out[2] * out[3], size = image[2] * image[3];
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t n = i / points, p = i % points;
+        double x = at(context->grid, i * 2), y = at(context->grid, i * 2 + 1);
+        double w = (double)image[3], h = (double)image[2];
+        x = state->align ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
+        y = state->align ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
+        /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
+        if ((state->border || state->reflection) && !state->cubic) {
+            x = limit(state, x, image[3]);
+            y = limit(state, y, image[2]);
+        }
+        taps from = {.count = 0};
+        if (size) find_taps(state, image[2], image[3], y, x, &from);
+        sample_channels(context->image, n * out[1] * size, size, &from, context->out, n * out[1] * points + p,
+                        points, out[1]);
+    }
+}
+
+static base_status run_grid(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                            void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const int64_t *out = outputs[0].type.shape.dims;
+    grid_context context = {prepared->state, &inputs[0], &inputs[1], &outputs[0]};
+    rt_parallel(prepared->threads, out[0] * out[2] * out[3], 64 + 8 * out[1], run_points, &context);
+    return BASE_OK;
+}
+
+static base_status prepare_grid(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    grid_state *state = BASE_NEW(arena, grid_state);
+    if (!state) return base_fail_memory(report);
+    state->nearest = op_attribute_is(&call->attributes, "mode", "nearest", "bilinear");
+    state->cubic = op_attribute_is(&call->attributes, "mode", "bicubic", "bilinear");
+    state->border = op_attribute_is(&call->attributes, "padding_mode", "border", "zeros");
+    state->reflection = op_attribute_is(&call->attributes, "padding_mode", "reflection", "zeros");
+    state->align = op_attribute_integer(&call->attributes, "align_corners", 0) != 0;
+    if (!state->nearest && !state->cubic &&
+        !op_attribute_is(&call->attributes, "mode", "bilinear", "bilinear"))
+        return base_fail(report, BASE_INVALID, "attribute \"mode\" is none of bilinear, nearest and bicubic");
+    prepared->state = state;
+    prepared->run = run_grid;
+    return BASE_OK;
+}
+
+/* ---- RoiAlign ------------------------------------------------------------------------------------------ */
+
+typedef struct region_state {
+    double scale;
+    int64_t sampling;
+    bool maximum, half_pixel;
+} region_state;
+
+/* The four pixels around a point, and how much of each; nothing outside of the image. */
+static double blend(const op_tensor *image, int64_t plane, int64_t height, int64_t width, double y, double x,
+                    bool maximum) {
+    if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0; /* NaN, too */
+    if (y < 0) y = 0;
+    if (x < 0) x = 0;
+    int64_t top = (int64_t)y, left = (int64_t)x, bottom = top + 1, right = left + 1;
+    if (top >= height - 1) {
+        top = bottom = height - 1;
+        y = (double)top;
+    }
+    if (left >= width - 1) {
+        left = right = width - 1;
+        x = (double)left;
+    }
+    const double down = y - (double)top, across = x - (double)left;
+    const double parts[4] = {(1 - down) * (1 - across) * at(image, plane + top * width + left),
+                             (1 - down) * across * at(image, plane + top * width + right),
+                             down * (1 - across) * at(image, plane + bottom * width + left),
+                             down * across * at(image, plane + bottom * width + right)};
+    if (!maximum) return parts[0] + parts[1] + parts[2] + parts[3];
+    double largest = parts[0];
+    for (int i = 1; i < 4; i++) largest = parts[i] > largest ? parts[i] : largest;
+    return largest;
+}
+
+static base_status run_align(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                             void *scratch, base_report *report) {
+    (void)scratch;
+    const region_state *state = prepared->state;
+    const int64_t *image = inputs[0].type.shape.dims, *out = outputs[0].type.shape.dims;
+    const int64_t *batches = inputs[2].data, height = image[2], width = image[3];
+    for (int64_t r = 0; r < out[0]; r++) {
+        if (batches[r] < 0 || batches[r] >= image[0])
+            return base_fail(report, BASE_INVALID,
+                             "region %" PRId64 " is of image %" PRId64 ", there are %" PRId64, r, batches[r],
+                             image[0]);
+    }
+    if (height == 0 || width == 0) {
+        memset(outputs[0].data, 0, outputs[0].bytes);
+        return BASE_OK;
+    }
+    for (int64_t r = 0; r < out[0]; r++) {
+        const double shift = state->half_pixel ? 0.5 : 0;
+        const double x1 = at(&inputs[1], 4 * r) * state->scale - shift,
+                     y1 = at(&inputs[1], 4 * r + 1) * state->scale - shift;
+        double wide = at(&inputs[1], 4 * r + 2) * state->scale - shift - x1,
+               high = at(&inputs[1], 4 * r + 3) * state->scale - shift - y1;
+        if (!state->half_pixel) {
+            if (wide < 1) wide = 1;
+            if (high < 1) high = 1;
+        }
+        const double bin_high = high / (double)out[2], bin_wide = wide / (double)out[3];
+        double rows = state->sampling > 0 ? (double)state->sampling : ceil(bin_high),
+               columns = state->sampling > 0 ? (double)state->sampling : ceil(bin_wide);
+        if (!(rows >= 1)) rows = 1;
+        if (!(columns >= 1)) columns = 1;
+        if (rows * columns > 1e8)
+            return base_fail(report, BASE_INVALID, "region %" PRId64 " is too large", r);
+        for (int64_t c = 0; c < out[1]; c++) {
+            const int64_t plane = (batches[r] * image[1] + c) * height * width;
+            for (int64_t p = 0; p < out[2] * out[3]; p++) {
+                const double top = y1 + (double)(p / out[3]) * bin_high,
+                             left = x1 + (double)(p % out[3]) * bin_wide;
+                double total = state->maximum ? -INFINITY : 0;
+                for (double i = 0; i < rows; i++) {
+                    for (double k = 0; k < columns; k++) {
+                        double value =
+                            blend(&inputs[0], plane, height, width, top + (i + 0.5) * bin_high / rows,
+                                  left + (k + 0.5) * bin_wide / columns, state->maximum);
+                        if (state->maximum) total = value > total ? value : total;
+                        else total += value;
+                    }
+                }
+                if (!state->maximum) total /= rows * columns;
+                rt_element_store(outputs[0].type.dtype, outputs[0].data,
+                                 (r * out[1] + c) * out[2] * out[3] + p, total);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_align(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                 rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    region_state *state = BASE_NEW(arena, region_state);
+    if (!state) return base_fail_memory(report);
+    state->scale = (double)op_attribute_real(&call->attributes, "spatial_scale", 1);
+    state->sampling = op_attribute_integer(&call->attributes, "sampling_ratio", 0);
+    state->maximum = op_attribute_is(&call->attributes, "mode", "max", "avg");
+    state->half_pixel =
+        op_attribute_is(&call->attributes, "coordinate_transformation_mode", "half_pixel", "half_pixel");
+    prepared->state = state;
+    prepared->run = run_align;
+    return BASE_OK;
+}
+
+/* ---- MaxRoiPool ---------------------------------------------------------------------------------------- */
+
+/* Bounds of bin `index` of `bins` over [begin, begin + length) within an axis. */
+static void bin_bounds(int64_t index, int64_t bins, double begin, double length, int64_t extent,
+                       int64_t *from, int64_t *to) {
+    double first = begin + floor((double)index * length / (double)bins),
+           last = begin + ceil((double)(index + 1) * length / (double)bins), most = (double)extent;
+    *from = first < 0 ? 0 : first > most ? extent : (int64_t)first;
+    *to = last < 0 ? 0 : last > most ? extent : (int64_t)last;
+}
+
+static base_status run_roi_pool(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                void *scratch, base_report *report) {
+    (void)scratch;
+    const region_state *state = prepared->state;
+    const int64_t *image = inputs[0].type.shape.dims, *out = outputs[0].type.shape.dims;
+    for (int64_t r = 0; r < out[0]; r++) {
+        double batch = at(&inputs[1], 5 * r), x1 = round(at(&inputs[1], 5 * r + 1) * state->scale),
+               y1 = round(at(&inputs[1], 5 * r + 2) * state->scale);
+        double wide = round(at(&inputs[1], 5 * r + 3) * state->scale) - x1 + 1,
+               high = round(at(&inputs[1], 5 * r + 4) * state->scale) - y1 + 1;
+        if (!(batch >= 0 && batch < (double)image[0]))
+            return base_fail(report, BASE_INVALID, "region %" PRId64 " is of image %g, there are %" PRId64, r,
+                             batch, image[0]);
+        if (!(wide >= 1)) wide = 1;
+        if (!(high >= 1)) high = 1;
+        for (int64_t task = 0; task < out[1] * out[2] * out[3]; task++) {
+            const int64_t c = task / (out[2] * out[3]), row = task / out[3] % out[2], column = task % out[3];
+            int64_t top, bottom, left, right;
+            bin_bounds(row, out[2], y1, high, image[2], &top, &bottom);
+            bin_bounds(column, out[3], x1, wide, image[3], &left, &right);
+            double largest = top < bottom && left < right ? -INFINITY : 0;
+            for (int64_t y = top; y < bottom; y++) {
+                for (int64_t x = left; x < right; x++) {
+                    double value =
+                        at(&inputs[0], (((int64_t)batch * image[1] + c) * image[2] + y) * image[3] + x);
+                    largest = value > largest ? value : largest;
+                }
+            }
+            rt_element_store(outputs[0].type.dtype, outputs[0].data, r * out[1] * out[2] * out[3] + task,
+                             largest);
+        }
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_roi_pool(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                    rt_prepared *prepared, base_report *report) {
+    base_status status = prepare_align(call, environment, arena, prepared, report);
+    prepared->run = run_roi_pool;
+    return status;
+}
+
+/* ---- MaxUnpool ----------------------------------------------------------------------------------------- */
+
+/* Indices count in the tensor that the pooling was of; the output may be larger. */
+typedef struct unpool_state {
+    op_shape pooled;
+    int64_t count;
+    size_t element;
+} unpool_state;
+
+static base_status run_unpool(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    (void)scratch;
+    const unpool_state *state = prepared->state;
+    const int64_t *indices = inputs[1].data;
+    const op_shape *out = &outputs[0].type.shape;
+    memset(outputs[0].data, 0, outputs[0].bytes);
+    for (int64_t i = 0; i < state->count; i++) {
+        int64_t rest = indices[i], place = 0, stride = 1;
+        bool inside = rest >= 0;
+        for (int32_t d = state->pooled.rank - 1; d >= 0 && inside; d--) {
+            int64_t position = d ? rest % state->pooled.dims[d] : rest;
+            rest /= state->pooled.dims[d];
+            inside = position < out->dims[d];
+            place += position * stride;
+            stride *= out->dims[d];
+        }
+        if (!inside)
+            return base_fail(report, BASE_INVALID, "index %" PRId64 " is outside of the output", indices[i]);
+        memcpy((char *)outputs[0].data + (size_t)place * state->element,
+               (const char *)inputs[0].data + (size_t)i * state->element, state->element);
+    }
+    return BASE_OK;
+}
+
+static base_status prepare_unpool(const op_call *call, const rt_environment *environment, base_arena *arena,
+                                  rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    unpool_state *state = BASE_NEW(arena, unpool_state);
+    if (!state) return base_fail_memory(report);
+    int64_t indices = 0;
+    size_t pads, strides, kernels;
+    const int64_t *pad = op_attribute_integers(&call->attributes, "pads", &pads),
+                  *stride = op_attribute_integers(&call->attributes, "strides", &strides),
+                  *kernel = op_attribute_integers(&call->attributes, "kernel_shape", &kernels);
+    state->pooled = call->inputs[0].type.shape;
+    size_t spatial = (size_t)state->pooled.rank - 2;
+    for (size_t i = 0; i < spatial; i++) {
+        state->pooled.dims[2 + i] = (state->pooled.dims[2 + i] - 1) * (i < strides ? stride[i] : 1) +
+                                    ((i < kernels ? kernel[i] : 1) - (i < pads ? pad[i] : 0) -
+                                     (i + spatial < pads ? pad[i + spatial] : 0));
+        if (state->pooled.dims[2 + i] < 1)
+            return base_fail(report, BASE_INVALID, "nothing can be unpooled to that");
+    }
+    op_shape_elements(&call->inputs[0].type.shape, &state->count);
+    op_shape_elements(&call->inputs[1].type.shape, &indices);
+    if (indices != state->count)
+        return base_fail(report, BASE_INVALID, "%" PRId64 " indices for %" PRId64 " elements", indices,
+                         state->count);
+    state->element = op_dtype_bytes(call->inputs[0].type.dtype);
+    prepared->state = state;
+    prepared->run = run_unpool;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_grid_sample = {
+    .name = "portable.grid_sample", .accepts = accepts, .prepare = prepare_grid};
+const rt_kernel rt_kernel_roi_align = {
+    .name = "portable.roi_align", .accepts = accepts, .prepare = prepare_align};
+const rt_kernel rt_kernel_max_roi_pool = {
+    .name = "portable.max_roi_pool", .accepts = accepts, .prepare = prepare_roi_pool};
+const rt_kernel rt_kernel_max_unpool = {
+    .name = "portable.max_unpool", .accepts = accepts, .prepare = prepare_unpool};

@@ -1,0 +1,215 @@
+/* softmax.c: Softmax and LogSoftmax along an axis.
+ *
+ * The largest element is taken away first, so that no exponential overflows. A row is summed in 16 lanes that
+ * are added in order at the end, so that the result is the same for every vector width. Double precision
+ * stays in double; half precision is computed in float.
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/vector_math.h"
+#include <math.h>
+#include <string.h>
+
+enum { LANES = 16, COLUMNS = 64 };
+
+typedef struct softmax_state {
+    int64_t outer, extent, inner;
+    op_dtype dtype;
+    bool logarithm;
+} softmax_state;
+
+typedef struct softmax_context {
+    const softmax_state *state;
+    void *to;
+    const void *from;
+} softmax_context;
+
+/* A row whose elements lie side by side. */
+#define SOFTMAX_ROW(name, type, exponential, natural_logarithm)                                              \
+    RT_CLONES static void name(type *to, const type *from, int64_t count, bool logarithm) {                  \
+        type lanes[LANES];                                                                                   \
+        for (int k = 0; k < LANES; k++) lanes[k] = from[0];                                                  \
+        int64_t whole = count - count % LANES;                                                               \
+        for (int64_t i = 0; i < whole; i += LANES) {                                                         \
+            RT_VECTOR for (int k = 0; k < LANES; k++) lanes[k] =                                             \
+                from[i + k] > lanes[k] ? from[i + k] : lanes[k];                                             \
+        }                                                                                                    \
+        for (int64_t i = whole; i < count; i++) lanes[0] = from[i] > lanes[0] ? from[i] : lanes[0];          \
+        type largest = lanes[0];                                                                             \
+        for (int k = 1; k < LANES; k++) largest = lanes[k] > largest ? lanes[k] : largest;                   \
+        for (int k = 0; k < LANES; k++) lanes[k] = 0;                                                        \
+        for (int64_t i = 0; i < whole; i += LANES) {                                                         \
+            RT_VECTOR for (int k = 0; k < LANES; k++) {                                                      \
+                const type e = exponential(from[i + k] - largest);                                           \
+                to[i + k] = logarithm ? from[i + k] - largest : e;                                           \
+                lanes[k] += e;                                                                               \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t i = whole; i < count; i++) {                                                            \
+            const type e = exponential(from[i] - largest);                                                   \
+            to[i] = logarithm ? from[i] - largest : e;                                                       \
+            lanes[i - whole] += e;                                                                           \
+        }                                                                                                    \
+        type sum = 0;                                                                                        \
+        for (int k = 0; k < LANES; k++) sum += lanes[k];                                                     \
+        if (logarithm) {                                                                                     \
+            const type shift = natural_logarithm(sum);                                                       \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] -= shift;                                    \
+        } else {                                                                                             \
+            const type scale = 1 / sum;                                                                      \
+            RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] *= scale;                                    \
+        }                                                                                                    \
+    }
+
+/* Up to COLUMNS rows beside one another, whose elements lie `stride` apart. */
+#define SOFTMAX_COLUMNS(name, type, exponential, natural_logarithm)                                          \
+    RT_CLONES static void name(type *to, const type *from, int64_t count, int64_t stride, int64_t columns,   \
+                               bool logarithm) {                                                             \
+        type largest[COLUMNS], sum[COLUMNS];                                                                 \
+        for (int64_t c = 0; c < columns; c++) {                                                              \
+            largest[c] = from[c];                                                                            \
+            sum[c] = 0;                                                                                      \
+        }                                                                                                    \
+        for (int64_t i = 1; i < count; i++) {                                                                \
+            const type *x = from + i * stride;                                                               \
+            RT_VECTOR for (int64_t c = 0; c < columns; c++) largest[c] =                                     \
+                x[c] > largest[c] ? x[c] : largest[c];                                                       \
+        }                                                                                                    \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            const type *x = from + i * stride;                                                               \
+            type *y = to + i * stride;                                                                       \
+            RT_VECTOR for (int64_t c = 0; c < columns; c++) {                                                \
+                const type shifted = x[c] - largest[c], e = exponential(shifted);                            \
+                y[c] = logarithm ? shifted : e;                                                              \
+                sum[c] += e;                                                                                 \
+            }                                                                                                \
+        }                                                                                                    \
+        for (int64_t c = 0; c < columns; c++) sum[c] = logarithm ? natural_logarithm(sum[c]) : 1 / sum[c];   \
+        for (int64_t i = 0; i < count; i++) {                                                                \
+            type *y = to + i * stride;                                                                       \
+            if (logarithm) {                                                                                 \
+                RT_VECTOR for (int64_t c = 0; c < columns; c++) y[c] -= sum[c];                              \
+            } else {                                                                                         \
+                RT_VECTOR for (int64_t c = 0; c < columns; c++) y[c] *= sum[c];                              \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+SOFTMAX_ROW(row_float, float, rt_exp, logf)
+SOFTMAX_ROW(row_double, double, exp, log)
+SOFTMAX_COLUMNS(columns_float, float, rt_exp, logf)
+SOFTMAX_COLUMNS(columns_double, double, exp, log)
+
+static void rows_float(void *user, int64_t begin, int64_t end) {
+    const softmax_context *context = user;
+    const int64_t extent = context->state->extent;
+    for (int64_t row = begin; row < end; row++) {
+        row_float((float *)context->to + row * extent, (const float *)context->from + row * extent, extent,
+                  context->state->logarithm);
+    }
+}
+
+static void rows_double(void *user, int64_t begin, int64_t end) {
+    const softmax_context *context = user;
+    const int64_t extent = context->state->extent;
+    for (int64_t row = begin; row < end; row++) {
+        row_double((double *)context->to + row * extent, (const double *)context->from + row * extent, extent,
+                   context->state->logarithm);
+    }
+}
+
+/* A task is one group of columns of one outer index. */
+#define SOFTMAX_GROUPS(name, type, columns_function)                                                         \
+    static void name(void *user, int64_t begin, int64_t end) {                                               \
+        const softmax_context *context = user;                                                               \
+        const softmax_state *state = context->state;                                                         \
+        const int64_t groups = (state->inner + COLUMNS - 1) / COLUMNS;                                       \
+        for (int64_t task = begin; task < end; task++) {                                                     \
+            const int64_t column = task % groups * COLUMNS;                                                  \
+            const int64_t at = task / groups * state->extent * state->inner + column;                        \
+            const int64_t columns = state->inner - column < COLUMNS ? state->inner - column : COLUMNS;       \
+            columns_function((type *)context->to + at, (const type *)context->from + at, state->extent,      \
+                             state->inner, columns, state->logarithm);                                       \
+        }                                                                                                    \
+    }
+SOFTMAX_GROUPS(groups_float, float, columns_float)
+SOFTMAX_GROUPS(groups_double, double, columns_double)
+
+static void softmax(softmax_context *context, op_dtype dtype, int threads) {
+    const softmax_state *state = context->state;
+    if (state->inner == 1) {
+        rt_parallel(threads, state->outer, 16 * state->extent, dtype == OP_DOUBLE ? rows_double : rows_float,
+                    context);
+    } else {
+        int64_t groups = (state->inner + COLUMNS - 1) / COLUMNS;
+        int64_t work = 16 * state->extent * (state->inner < COLUMNS ? state->inner : COLUMNS);
+        rt_parallel(threads, state->outer * groups, work, dtype == OP_DOUBLE ? groups_double : groups_float,
+                    context);
+    }
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const softmax_state *state = prepared->state;
+    softmax_context context = {state, outputs[0].data, inputs[0].data};
+    softmax(&context, state->dtype, prepared->threads);
+    return BASE_OK;
+}
+
+/* The whole tensor is widened to scratch, computed there in place and narrowed. */
+static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                            void *scratch, base_report *report) {
+    (void)report;
+    const softmax_state *state = prepared->state;
+    int64_t count = state->outer * state->extent * state->inner;
+    rt_half_load(state->dtype, scratch, inputs[0].data, count);
+    softmax_context context = {state, scratch, scratch};
+    softmax(&context, OP_FLOAT, prepared->threads);
+    rt_half_store(state->dtype, outputs[0].data, scratch, count);
+    return BASE_OK;
+}
+
+static base_status run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    (void)prepared;
+    (void)inputs;
+    (void)outputs;
+    (void)scratch;
+    (void)report;
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    op_dtype dtype = call->inputs[0].type.dtype;
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    softmax_state *state = BASE_NEW(arena, softmax_state);
+    if (!state) return base_fail_memory(report);
+    const op_type *type = &call->inputs[0].type;
+    int32_t axis = 0;
+    op_axis(op_attribute_integer(&call->attributes, "axis", -1), type->shape.rank, &axis);
+    state->dtype = type->dtype;
+    state->logarithm = call->code == OP_LOG_SOFTMAX;
+    state->outer = state->extent = state->inner = 1;
+    for (int32_t i = 0; i < type->shape.rank; i++) {
+        int64_t *part = i < axis ? &state->outer : i == axis ? &state->extent : &state->inner;
+        *part *= type->shape.dims[i];
+    }
+    prepared->state = state;
+    bool empty = state->outer == 0 || state->extent == 0 || state->inner == 0;
+    prepared->run = empty ? run_nothing : rt_is_half(type->dtype) ? run_half : run;
+    if (!empty && rt_is_half(type->dtype)) {
+        size_t count = (size_t)(state->outer * state->extent * state->inner);
+        if (!base_size_multiply(count, sizeof(float), &prepared->scratch_bytes))
+            return base_fail_memory(report);
+    }
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_softmax = {.name = "portable.softmax", .accepts = accepts, .prepare = prepare};

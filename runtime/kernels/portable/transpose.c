@@ -1,0 +1,52 @@
+/* transpose.c: permutation of the axes. */
+#include "runtime/kernels/portable/kernels.h"
+
+typedef struct transpose_state {
+    rt_loop loop;
+    size_t size;
+} transpose_state;
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const transpose_state *state = prepared->state;
+    rt_copy_strided(&state->loop, prepared->threads, state->size, outputs[0].data, inputs[0].data);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_plain(call);
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    transpose_state *state = BASE_NEW(arena, transpose_state);
+    if (!state) return base_fail_memory(report);
+    const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
+    size_t count;
+    const int64_t *order = op_attribute_integers(&call->attributes, "perm", &count);
+    int64_t strides[OP_MAX_RANK], stride = 1;
+    for (int32_t i = from->rank - 1; i >= 0; i--) {
+        strides[i] = stride;
+        stride *= from->dims[i];
+    }
+    state->loop.rank = to->rank;
+    state->loop.operands = 2;
+    stride = 1;
+    for (int32_t i = to->rank - 1; i >= 0; i--) {
+        state->loop.dims[i] = to->dims[i];
+        state->loop.strides[0][i] = stride;
+        state->loop.strides[1][i] = strides[order ? order[i] : to->rank - 1 - i];
+        stride *= to->dims[i];
+    }
+    rt_loop_collapse(&state->loop);
+    state->size = op_dtype_bytes(call->inputs[0].type.dtype);
+    prepared->state = state;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_transpose = {.name = "portable.transpose", .accepts = accepts, .prepare = prepare};

@@ -1,0 +1,415 @@
+/* check_control.c: branches and loops in the verifier; see runtime/plan/check.c and docs/LOOPS.md.
+ *
+ * A loop is replayed with every address as its counter says, and left after each iteration after which it can end;
+ * one that certainly ends far away skips whole periods in between.
+ */
+#include "runtime/plan/replay.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- control ------------------------------------------------------------------------------------------- */
+
+bool replay_if(replay *r, const plan_node *node) {
+    const uint32_t *outputs = r->of->slots + node->outputs;
+    size_t since = r->written_count;
+    if (!replay_verify(r, r->of->slots[node->inputs])) return false;
+    for (uint32_t g = 0; g < 2; g++) {
+        const plan_graph *branch = &r->of->graphs[node->first_graph + g];
+        size_t mark = plan_bytes_mark(&r->bytes);
+        r->epochs[node->first_graph + g] = ++r->epoch;
+        bool valid = replay_graph(r, node->first_graph + g);
+        r->node = node;
+        for (uint64_t i = 0; valid && i < node->output_count; i++) {
+            if (outputs[i] != PLAN_ABSENT)
+                valid = replay_move(r, r->of->slots[branch->results + i], outputs[i]);
+        }
+        valid = valid && replay_verify_all(r, outputs, node->output_count);
+        plan_bytes_take_back(&r->bytes, mark);
+        if (!valid) return false;
+    }
+    return replay_join(r, since, outputs, node->output_count);
+}
+
+/* The tensor's address changes with the iterations of this very loop: nothing is ever moved there. */
+static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
+    const plan_address *address = &r->of->tensors[slot].address;
+    return address->place == PLAN_PLACE_VIEW &&
+           r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
+}
+
+/* Carried value `index` grows in the place of its output. */
+static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t index) {
+    uint32_t output = form->outputs[index];
+    return output != PLAN_ABSENT && !replay_is_dynamic(r, output) &&
+           plan_loop_grows(r->of, form, index, NULL);
+}
+
+/* The output is there, if the loop ends so. */
+static bool put_end(replay *r, phase_list *ends, const phase *end) {
+    /* Mostly they come in the table's order. */
+    uint64_t at = end->entry < ends->count && ends->items[end->entry].entry == end->entry ? end->entry : 0;
+    if (!replay_spend(r, 1)) return false;
+    while (at < ends->count && (ends->items[at].entry != end->entry || ends->items[at].of != end->of)) at++;
+    if (at == ends->count) {
+        phase *items =
+            base_arena_grow(&r->arena, ends->items, &ends->capacity, (size_t)ends->count + 1, sizeof *items);
+        if (!items) return replay_fail_memory(r);
+        ends->items = items;
+        ends->count++;
+    }
+    ends->items[at] = *end;
+    return true;
+}
+
+/* The loop ends here: its outputs must be what the parameters are. */
+static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *form) {
+    size_t mark = plan_bytes_mark(&r->bytes);
+    bool valid = true;
+    for (uint32_t i = 0; valid && i < form->carried; i++) {
+        uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
+        if (output == PLAN_ABSENT || is_grown_in(r, form, i)) continue; /* it is there already */
+        if (plan_exchanged_view(r->of, (uint32_t)(node - r->of->nodes), i, parameter) != PLAN_ABSENT)
+            continue;
+        if (is_moving(r, node, output) && !replay_is_same_place(r, parameter, output)) {
+            valid =
+                replay_fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",
+                            replay_name_of(r, output), replay_name_of(r, parameter));
+        } else {
+            valid = replay_move(r, parameter, output);
+        }
+    }
+    valid =
+        valid && replay_exchange(r, node, form) && replay_verify_all(r, form->outputs, node->output_count);
+    plan_bytes_take_back(&r->bytes, mark);
+    for (uint32_t i = 0; valid && i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
+        uint64_t k = r->counters[node - r->of->nodes];
+        uint64_t which =
+            k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
+        const phase_list *phases = &r->phases[output];
+        phase here = {which, 0, r->where[output], r->spans[output], r->through[output], r->contents[output]};
+        if (!phases->count) valid = put_end(r, &r->ends[i], &here);
+        for (uint64_t j = 0; j < phases->count && valid; j++) {
+            const phase *from = &phases->items[j];
+            here = (phase){which, j + 1, from->where, from->at, from->through, from->is};
+            valid = put_end(r, &r->ends[i], &here);
+        }
+    }
+    return valid;
+}
+
+/* Room for the places of outputs that are views. */
+static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list **ends) {
+    *ends = BASE_ARRAY(&r->arena, phase_list, form->carried);
+    if (!*ends) return replay_fail_memory(r);
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        r->phases[output].count = 0;
+    }
+    return true;
+}
+
+/* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one
+ * identity, whichever outputs lie there after whichever number of iterations; what it did not touch (initial
+ * values) is as it was. */
+static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends,
+                        size_t since) {
+    size_t until = r->written_count;
+    if (!replay_end_exchanges(r, node, since)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
+        for (uint64_t k = 0; k < ends[i].count; k++) {
+            phase *end = &ends[i].items[k];
+            if (replay_own_buffer(r, node, end) || !replay_was_written(r, since, until, &end->at)) continue;
+            const phase *same = NULL;
+            bool shared = false;
+            /* Another output may lie there for good, or around it: at every end both were seen to be there. */
+            for (uint32_t j = 0; j < form->carried && !shared; j++) {
+                uint32_t other = form->outputs[j];
+                if (other == PLAN_ABSENT || is_moving(r, node, other) || !replay_in_map(&r->where[other]))
+                    continue;
+                shared = r->spans[other].first <= end->at.first && end->at.last <= r->spans[other].last;
+                if (shared &&
+                    !replay_content_part(r, &r->contents[other], end->at.address - r->spans[other].address,
+                                         r->of->tensors[output].bytes, &end->is))
+                    return false;
+            }
+            if (shared) continue;
+            for (uint32_t j = 0; j <= i && !same; j++) {
+                for (uint64_t q = 0; q < (j == i ? k : ends[j].count) && !same; q++) {
+                    const phase *other = &ends[j].items[q];
+                    bool there = other->at.first == end->at.first && other->at.last == end->at.last;
+                    if (there) same = other;
+                }
+            }
+            if (same) {
+                end->is = same->is;
+                continue;
+            }
+            uint64_t identity;
+            if (!replay_new_identity(r, output, &identity)) return false;
+            end->is = replay_content_of(identity, 0, r->of->tensors[output].bytes);
+            if (!replay_write_span(r, end->at.first, end->at.last,
+                                   (plan_bytes_tag){identity, end->at.address}))
+                return false;
+        }
+        if (!replay_spread(r, node, &ends[i], r->of->tensors[output].bytes)) return false;
+        replay_define(r, output, r->contents[output]);
+        r->phases[output] = ends[i];
+    }
+    return true;
+}
+
+/* Where slice t begins in the whole, in bytes, along the outermost axis. */
+static uint64_t slice_offset(const replay *r, const plan_loop_form *form, bool output, uint32_t index,
+                             uint32_t whole, uint32_t slice, uint64_t t) {
+    uint64_t bytes = r->of->tensors[slice].bytes, count = bytes ? r->of->tensors[whole].bytes / bytes : 0;
+    return (plan_loop_backwards(form, output, index) ? count - 1 - t : t) * bytes;
+}
+
+/* The slice is these bytes of the whole, so that nothing is copied. */
+static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool output, uint32_t index,
+                          uint32_t whole, uint32_t slice, uint64_t t) {
+    if (replay_is_dynamic(r, whole) || replay_is_dynamic(r, slice) || !r->of->tensors[slice].bytes)
+        return false;
+    if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_PLAIN ||
+        r->of->tensors[slice].layout != OP_LAYOUT_PLAIN) {
+        return false;
+    }
+    plan_address at = replay_source(r, whole), of_slice = replay_source(r, slice);
+    const uint64_t offset = slice_offset(r, form, output, index, whole, slice, t),
+                   bytes = r->of->tensors[whole].bytes;
+    if (offset > bytes || r->of->tensors[slice].bytes > bytes - offset)
+        return false; /* there is no room for so many */
+    at.offset += offset;
+    return replay_is_same_address(&at, &of_slice);
+}
+
+/* At the end of iteration t the replacements become the parameters of the next. */
+static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+    content *held = BASE_ARRAY(&r->arena, content, form->carried);
+    phase_list *phases = BASE_ARRAY(&r->arena, phase_list, form->carried);
+    plan_address *places = BASE_ARRAY(&r->arena, plan_address, form->carried);
+    if (!held || !phases || !places) return replay_fail_memory(r);
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
+        if (!is_moving(r, node, parameter)) {
+            if (!replay_move(r, result, parameter)) return false;
+            continue;
+        }
+        if (!replay_verify(r, result) || !replay_content_of_slot(r, result, &held[i])) return false;
+        places[i] = replay_source(r, result);
+        phases[i] = r->phases[result];
+    }
+    if (!replay_set_counter(r, node, t + 1)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t parameter = form->parameters[2 + i];
+        if (!is_moving(r, node, parameter)) continue;
+        plan_address at = replay_source(r, parameter);
+        if (!replay_is_same_address(&places[i], &at)) {
+            return replay_fail(
+                r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
+                replay_name_of(r, parameter), t);
+        }
+        replay_define(r, parameter, held[i]);
+        r->phases[parameter] = phases[i];
+    }
+    return true;
+}
+
+/* The slice that iteration t has made in its place: from now on these bytes are the stacked output's, also in
+ * the eyes of the other results that lie in them. */
+static bool adopt_slice(replay *r, const plan_loop_form *form, uint32_t index, uint64_t t) {
+    uint32_t whole = form->outputs[form->carried + index], slice = form->results[1 + form->carried + index];
+    uint64_t offset = slice_offset(r, form, true, index, whole, slice, t),
+             identity = r->contents[whole].one.identity;
+    span at = r->spans[slice];
+    /* One value may be several results: first look at all, then change what they are. */
+    for (uint32_t pass = 0; pass < 2; pass++) {
+        for (uint32_t i = 0; i < form->carried + form->scan_outputs; i++) {
+            uint32_t result = form->results[1 + i];
+            uint64_t bytes = r->of->tensors[result].bytes;
+            if (replay_is_dynamic(r, result) || !replay_in_map(&r->where[result]) || !bytes) continue;
+            span inner = r->spans[result];
+            if (inner.first < at.first || inner.last > at.last) continue;
+            if (pass == 0 && !replay_verify(r, result)) return false;
+            if (pass == 1)
+                replay_define(r, result,
+                              replay_content_of(identity, offset + (inner.address - at.address), bytes));
+        }
+    }
+    return replay_write_span(r, at.first, at.last, (plan_bytes_tag){identity, r->spans[whole].address});
+}
+
+static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+    const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
+    for (uint32_t i = 0; i < 2; i++) {
+        if (!replay_write(r, form->parameters[i])) return false;
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++) {
+        uint32_t whole = form->initial[form->carried + i], slice = form->parameters[2 + form->carried + i];
+        if (!replay_verify(r, whole)) return false;
+        if (!lies_in_whole(r, form, false, i, whole, slice, t)) {
+            if (!replay_write(r, slice)) return false;
+            continue;
+        }
+        if (!replay_define_part(r, whole, slice_offset(r, form, false, i, whole, slice, t), slice) ||
+            !replay_verify(r, slice))
+            return false;
+    }
+    if (!replay_graph(r, form->body)) return false;
+    r->node = node;
+    if (!replay_verify(r, form->results[0])) return false;
+    for (uint32_t i = 0; i < form->scan_outputs; i++) {
+        if (stacked[i] == PLAN_ABSENT) continue;
+        if (!replay_verify(r, slices[i])) return false;
+        if (lies_in_whole(r, form, true, i, stacked[i], slices[i], t)) {
+            if (!adopt_slice(r, form, i, t)) return false;
+        }
+        if (!replay_verify_all(r, &stacked[i], 1)) return false;
+        if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) &&
+            replay_do_overlap(r, slices[i], stacked[i])) {
+            return replay_fail(r, "slice \"%s\" lies in its stacked output", replay_name_of(r, slices[i]));
+        }
+    }
+    for (uint32_t i = 0; i < form->carried; i++) {
+        if (is_grown_in(r, form, i) && !replay_verify_all(r, &form->outputs[i], 1)) return false;
+    }
+    return hand_on(r, node, form, t);
+}
+
+/* How many iterations show all there is to see; fewer where what is scanned or stacked has fewer slices. */
+static uint64_t replayed_iterations(const replay *r, const plan_node *node, const plan_loop_form *form) {
+    uint64_t count = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), MOST_ITERATIONS);
+    if (count < REPLAYED_ITERATIONS) count = REPLAYED_ITERATIONS;
+    for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
+        bool output = i >= form->scan_inputs;
+        uint32_t at = output ? i - form->scan_inputs : i;
+        uint32_t whole = output ? form->outputs[form->carried + at] : form->initial[form->carried + at];
+        uint32_t slice =
+            output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+        if (whole == PLAN_ABSENT || replay_is_dynamic(r, whole) || replay_is_dynamic(r, slice) ||
+            !is_moving(r, node, slice))
+            continue;
+        uint64_t bytes = r->of->tensors[slice].bytes,
+                 slices = bytes ? r->of->tensors[whole].bytes / bytes : 0;
+        if (slices < count) count = slices;
+    }
+    return count;
+}
+
+/* The tensor lies within the bytes of `whole`, as far as these are known: what is there? */
+static bool content_within(replay *r, uint32_t whole, uint32_t slot, content *is) {
+    const plan_address *at = &r->where[slot], *from = &r->where[whole];
+    uint64_t bytes = r->of->tensors[slot].bytes, all = r->of->tensors[whole].bytes;
+    bool one = at->place == PLAN_PLACE_ARENA || at->place == PLAN_PLACE_CONSTANT;
+    content of_whole;
+    if (replay_is_dynamic(r, whole) || at->place != from->place || (!one && at->index != from->index))
+        return false;
+    if (at->offset < from->offset || at->offset - from->offset > all ||
+        bytes > all - (at->offset - from->offset))
+        return false;
+    return replay_content_of_slot(r, whole, &of_whole) &&
+           replay_content_part(r, &of_whole, at->offset - from->offset, bytes, is);
+}
+
+/* From here on to iteration t everything goes on as before: all views are where they were a multiple of their
+ * periods ago, but for those that move on with every iteration, through what is scanned or stacked. */
+static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+    if (!replay_set_counter(r, node, t)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        uint32_t parameter = form->parameters[2 + i];
+        content is;
+        bool found = false;
+        if (!is_moving(r, node, parameter) || !r->of->views[r->of->tensors[parameter].address.index].stride)
+            continue;
+        for (uint32_t k = 0; k < form->scan_inputs + form->scan_outputs && !found; k++) {
+            uint32_t whole = k < form->scan_inputs ? form->initial[form->carried + k]
+                                                   : form->outputs[form->carried + k - form->scan_inputs];
+            found = whole != PLAN_ABSENT && content_within(r, whole, parameter, &is);
+        }
+        if (!found)
+            return replay_fail(r, "parameter \"%s\" moves through no slices", replay_name_of(r, parameter));
+        replay_define(r, parameter, is);
+    }
+    return true;
+}
+
+/* The least common multiple of the periods of the loop's views. */
+static uint64_t common_period(const replay *r, const plan_node *node, uint64_t *prologue) {
+    uint32_t loop = (uint32_t)(node - r->of->nodes);
+    uint64_t horizon = plan_loop_horizon(r->of, loop, UINT32_MAX);
+    *prologue = 0;
+    for (uint64_t v = 0; v < r->of->header->views.count; v++) {
+        const plan_view *view = &r->of->views[v];
+        if (view->loop == loop && view->prologue_count > *prologue) *prologue = view->prologue_count;
+    }
+    return horizon > *prologue + 1 ? (horizon - *prologue - 1) / 2 : 1;
+}
+
+bool replay_loop(replay *r, const plan_node *node) {
+    plan_loop_form form;
+    size_t since = r->written_count;
+    if (!plan_loop_form_read(r->of, node, &form)) return replay_fail(r, "its body does not fit");
+    if ((form.trip_count != PLAN_ABSENT && !replay_verify(r, form.trip_count)) ||
+        (form.condition != PLAN_ABSENT && !replay_verify(r, form.condition))) {
+        return false;
+    }
+    r->epochs[form.body] = ++r->epoch;
+    r->running[node - r->of->nodes] = true;
+    if (!replay_set_counter(r, node, 0)) return false;
+    for (uint32_t i = 0; i < form.carried; i++) {
+        if (!replay_move(r, form.initial[i], form.parameters[2 + i])) return false;
+    }
+    r->exchanging[node - r->of->nodes] = true;
+    /* While the loop runs the stacked outputs belong to it, slice by slice. */
+    for (uint32_t i = 0; i < form.scan_outputs; i++) {
+        uint32_t stacked = form.outputs[form.carried + i];
+        if (stacked != PLAN_ABSENT && !replay_write(r, stacked)) return false;
+    }
+    /* And so do the places in which values grow. */
+    for (uint32_t i = 0; i < form.carried; i++) {
+        if (is_grown_in(r, &form, i) && !replay_write(r, form.outputs[i])) return false;
+    }
+    uint64_t count = replayed_iterations(r, node, &form), trips = 0;
+    phase_list *ends, *outer_ends = r->ends;
+    if (!make_ends(r, node, &form, &ends)) return false;
+    r->ends = ends;
+    /* It is left after any iteration, or, where it is certain when, after that one. */
+    uint64_t prologue, period = common_period(r, node, &prologue), last = count;
+    bool certain = replay_is_certain(r, &form, &trips);
+    if (certain && trips <= count) count = last = trips;
+    else if (certain && count >= prologue) last = count + (trips - count) % period;
+    else certain = false; /* not all of the prologue is seen: left anywhere */
+    if ((!certain || last == 0) && !replay_exit(r, node, &form)) return false;
+    for (uint64_t k = 0; k < last; k++) {
+        uint64_t t = certain && k >= count ? trips - last + k : k;
+        if (certain && k == count && !skip_to(r, node, &form, t)) return false;
+        /* Parameters are handed on; all else of the body is gone. */
+        r->epochs[form.body] = ++r->epoch;
+        for (uint32_t i = 0; i < form.carried; i++) {
+            uint32_t parameter = form.parameters[2 + i];
+            if (r->defined[parameter]) r->defined[parameter] = r->epochs[form.body];
+        }
+        if (!replay_iteration(r, node, &form, t)) return false;
+        r->ends = ends; /* an inner loop had its own */
+        if (certain && k + 1 == last && last == count && trips > count && !skip_to(r, node, &form, trips))
+            return false;
+        if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
+    }
+    r->ends = outer_ends;
+    r->running[node - r->of->nodes] = r->exchanging[node - r->of->nodes] = false;
+    uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
+    if (!fixed) return replay_fail_memory(r);
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        uint32_t output = r->of->slots[node->outputs + i];
+        fixed[i] =
+            output != PLAN_ABSENT && i < form.carried && is_moving(r, node, output) ? PLAN_ABSENT : output;
+    }
+    return replay_join(r, since, fixed, node->output_count) && finish_ends(r, node, &form, ends, since);
+}

@@ -1,0 +1,219 @@
+/* check_places.c: where tensors lie, in the verifier: the map of bytes, and addresses followed through views; see
+ * runtime/plan/check.c.
+ */
+#include "runtime/plan/replay.h"
+#include <string.h>
+
+bool replay_in_map(const plan_address *address) {
+    return address->place == PLAN_PLACE_ARENA || address->place == PLAN_PLACE_OUTPUT;
+}
+
+/* Not known before the run: made by the run-time allocator, or bound with dimensions. What has room is all of it. */
+bool replay_is_dynamic(const replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    plan_address room;
+    op_type type;
+    size_t bytes;
+    if (plan_tensor_room(r->of, slot, &room)) return false;
+    if (tensor->address.place == PLAN_PLACE_DYNAMIC || tensor->kind != OP_KIND_TENSOR) return true;
+    plan_tensor_type(r->of, slot, &type);
+    return !op_type_bytes(&type, &bytes);
+}
+
+bool replay_map_outputs(replay *r) {
+    const plan_header *header = r->of->header;
+    uint64_t end = header->arena_bytes;
+    r->outputs = BASE_ARRAY(&r->arena, uint64_t, (size_t)header->outputs.count);
+    if (!r->outputs) return replay_fail_memory(r);
+    for (uint64_t i = 0; i < header->outputs.count; i++) {
+        uint64_t bytes = r->of->tensors[r->of->outputs[i].slot].bytes;
+        r->outputs[i] = end;
+        if (end > INT64_MAX || bytes > INT64_MAX - end) return replay_fail(r, "its outputs are too large");
+        end += bytes;
+    }
+    return true;
+}
+
+uint64_t replay_map_address(const replay *r, const plan_address *address) {
+    return address->place == PLAN_PLACE_OUTPUT ? r->outputs[address->index] + address->offset
+                                               : address->offset;
+}
+
+/* The address as it is now: views followed with the counters of their loops. *room: where the last of them is an exchanged
+ * buffer, the bytes of that from there on; UINT64_MAX otherwise. */
+static plan_address follow(const replay *r, plan_address address, uint64_t *room) {
+    *room = UINT64_MAX;
+    while (address.place == PLAN_PLACE_VIEW) {
+        uint64_t offset = address.offset;
+        const plan_view *view = &r->of->views[address.index];
+        if (view->group) *room = offset < view->bytes ? view->bytes - offset : 0;
+        address = plan_view_entry(r->of, address.index, r->counters[view->loop]);
+        address.offset += offset;
+    }
+    return address;
+}
+
+plan_address replay_source(const replay *r, uint32_t slot) {
+    plan_address address;
+    if (plan_tensor_room(r->of, slot, &address)) return address;
+    address = r->of->tensors[slot].address;
+    while (address.place == PLAN_PLACE_VIEW && r->running[r->of->views[address.index].loop]) {
+        uint64_t offset = address.offset;
+        address = plan_view_entry(r->of, address.index, r->counters[r->of->views[address.index].loop]);
+        address.offset += offset;
+    }
+    return address;
+}
+
+bool replay_in_space(const replay *r, const plan_address *address, uint64_t bytes) {
+    uint64_t size = address->place == PLAN_PLACE_ARENA
+                        ? r->of->header->arena_bytes
+                        : r->of->tensors[r->of->outputs[address->index].slot].bytes;
+    return address->offset <= size && bytes <= size - address->offset;
+}
+
+typedef struct bound_list {
+    uint64_t *items;
+    size_t count, capacity;
+} bound_list;
+
+static bool add_bounds(replay *r, bound_list *list, const plan_address *address, uint64_t bytes) {
+    if (!replay_in_map(address) || !bytes || !replay_in_space(r, address, bytes)) return true;
+    uint64_t *items =
+        base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 2, sizeof *items);
+    if (!items) return replay_fail_memory(r);
+    list->items = items;
+    items[list->count++] = replay_map_address(r, address);
+    items[list->count++] = replay_map_address(r, address) + bytes;
+    return true;
+}
+
+/* A constant that is one byte and not zero. */
+static bool is_constant_true(const replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+           r->of->constants[tensor->address.offset] != 0;
+}
+
+/* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
+ * absent; what it scans may be shorter. */
+bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
+    bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
+    bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
+    int64_t count = INT64_MAX;
+    if (!begins || !goes_on) return false;
+    if (form->trip_count != PLAN_ABSENT) {
+        const plan_tensor *tensor = &r->of->tensors[form->trip_count];
+        if (tensor->address.place != PLAN_PLACE_CONSTANT || tensor->bytes != sizeof count) return false;
+        memcpy(&count, r->of->constants + tensor->address.offset, sizeof count);
+    }
+    for (uint32_t i = 0; i < form->scan_inputs; i++) {
+        const plan_tensor *whole = &r->of->tensors[form->initial[form->carried + i]];
+        int32_t axis;
+        if (whole->address.place == PLAN_PLACE_DYNAMIC || whole->rank < 0 ||
+            !op_axis(plan_loop_axis(form, false, i), whole->rank, &axis))
+            return false;
+        int64_t extent = r->of->integers[whole->dims + (uint64_t)axis];
+        if (extent < 0) return false;
+        if (extent < count) count = extent;
+    }
+    *trips = count < 0 ? 0 : (uint64_t)count;
+    return count != INT64_MAX;
+}
+
+/* All addresses that a tensor can have in the iterations that are replayed. */
+static bool add_view_bounds(replay *r, bound_list *list, plan_address address, uint64_t bytes) {
+    if (address.place != PLAN_PLACE_VIEW) return add_bounds(r, list, &address, bytes);
+    const plan_view *view = &r->of->views[address.index];
+    /* What is in an exchanged buffer may come to lie in any of its group. */
+    for (uint64_t v = 0; view->group && v < r->of->header->views.count; v++) {
+        const plan_view *other = &r->of->views[v];
+        plan_address there = r->of->addresses[other->first];
+        if (!replay_spend(r, 1)) return false;
+        if (other->loop != view->loop || other->group != view->group) continue;
+        there.offset += address.offset;
+        if (!add_bounds(r, list, &there, bytes)) return false;
+    }
+    uint64_t count = (uint64_t)view->prologue_count + view->period;
+    if (view->stride) count = plan_loop_horizon(r->of, view->loop, MOST_ITERATIONS) + 1;
+    if (count < REPLAYED_ITERATIONS + 1 && view->stride) count = REPLAYED_ITERATIONS + 1;
+    /* Of a loop that certainly ends far away the last iterations are seen, too. */
+    plan_loop_form form;
+    uint64_t trips, later = UINT64_MAX;
+    if (view->stride && plan_loop_form_read(r->of, &r->of->nodes[view->loop], &form) &&
+        replay_is_certain(r, &form, &trips) && trips >= count) {
+        later = trips - count > count ? trips - count : count;
+    }
+    for (uint64_t t = 0; t < count || (later != UINT64_MAX && later <= trips); t++) {
+        plan_address entry = plan_view_entry(r->of, address.index, t < count ? t : later++);
+        entry.offset += address.offset;
+        if (!replay_spend(r, 1) || !add_view_bounds(r, list, entry, bytes)) return false;
+    }
+    return true;
+}
+
+static void place_span(replay *r, uint32_t slot) {
+    const plan_tensor *tensor = &r->of->tensors[slot];
+    uint64_t room = UINT64_MAX;
+    if (!plan_tensor_room(r->of, slot, &r->where[slot])) r->where[slot] = follow(r, tensor->address, &room);
+    r->through[slot] = room != UINT64_MAX;
+    r->spans[slot] = (span){0, 0, 0};
+    if (!replay_in_map(&r->where[slot]) || !tensor->bytes) return;
+    r->spans[slot].address = replay_map_address(r, &r->where[slot]);
+    if (!replay_in_space(r, &r->where[slot], tensor->bytes) || tensor->bytes > room) {
+        r->spans[slot].first = r->spans[slot].last = SIZE_MAX;
+        return;
+    }
+    r->spans[slot].first = plan_bytes_bound(&r->bytes, r->spans[slot].address);
+    r->spans[slot].last = plan_bytes_bound(&r->bytes, r->spans[slot].address + tensor->bytes);
+}
+
+/* The loop is in iteration t, or has run t times. */
+bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t) {
+    r->counters[loop - r->of->nodes] = t;
+    for (size_t i = 0; i < r->view_count; i++) place_span(r, r->views[i]);
+    return replay_spend(r, r->view_count);
+}
+
+bool replay_map_spans(replay *r) {
+    const plan *of = r->of;
+    size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count;
+    r->spans = BASE_ARRAY(&r->arena, span, tensors);
+    r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
+    r->views = BASE_ARRAY(&r->arena, uint32_t, tensors);
+    r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes);
+    r->running = BASE_ARRAY(&r->arena, bool, nodes);
+    r->exchanging = BASE_ARRAY(&r->arena, bool, nodes);
+    r->through = BASE_ARRAY(&r->arena, bool, tensors);
+    r->scratches = BASE_ARRAY(&r->arena, span, nodes);
+    bound_list list = {0};
+    if (!r->spans || !r->where || !r->views || !r->counters || !r->running || !r->exchanging || !r->through ||
+        !r->scratches)
+        return replay_fail_memory(r);
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        const plan_view *view = &of->views[r->buffers[i].view];
+        if (!add_bounds(r, &list, &of->addresses[view->first], view->bytes)) return false;
+    }
+    for (size_t i = 0; i < tensors; i++) {
+        if (of->tensors[i].address.place == PLAN_PLACE_VIEW) r->views[r->view_count++] = (uint32_t)i;
+        plan_address address;
+        if (!plan_tensor_room(of, (uint32_t)i, &address)) address = of->tensors[i].address;
+        if (!add_view_bounds(r, &list, address, of->tensors[i].bytes)) return false;
+    }
+    for (size_t i = 0; i < nodes; i++) {
+        const plan_node *node = &of->nodes[i];
+        if (!node->scratch_bytes) continue;
+        r->scratches[i].address = node->scratch.offset;
+        if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
+    }
+    if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return replay_fail_memory(r);
+    replay_map_exchanged(r);
+    for (size_t i = 0; i < tensors; i++) place_span(r, (uint32_t)i);
+    for (size_t i = 0; i < nodes; i++) {
+        if (!of->nodes[i].scratch_bytes) continue;
+        r->scratches[i].first = plan_bytes_bound(&r->bytes, r->scratches[i].address);
+        r->scratches[i].last =
+            plan_bytes_bound(&r->bytes, r->scratches[i].address + of->nodes[i].scratch_bytes);
+    }
+    return true;
+}

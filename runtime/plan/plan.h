@@ -1,0 +1,303 @@
+/* plan.h: the plan file: a model compiled into steps, addresses and constants.
+ *
+ * The file is mapped, not read: a header, tables of fixed-size records that refer to each other by index, and
+ * the constants, each aligned to 64 bytes. It describes itself: operators, attributes and kernels stand by
+ * name, so that a plan can be inspected, verified and drawn without the model. Numbers are little-endian.
+ * Everything is checked at load before anything is trusted: bounds, checksum, then the plan itself
+ * (runtime/plan/check.c replays it).
+ *
+ * An address is one of
+ *   arena + offset           the memory of a session, laid out by the compiler
+ *   constants + offset       in the mapping, shared by all sessions
+ *   input i / output i       + offset, a buffer of the caller (or of the session where the caller gives none)
+ *   view v                   + offset, a table of addresses: entry t of the prologue while t <
+ * prologue_count, then entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the
+ * body of the view's loop t is the number of the iteration, behind the loop the number of iterations that
+ * have run. An entry is an address again, maybe of the view of an enclosing loop, or of one that has ended before.
+ *                            A view of a group is an exchanged buffer: a whole piece of the arena, which may trade places with
+ *                            the others of the group while its loop runs; when the loop begins each is where its entry
+ *                            says. Only tensors in such views see that; nothing else lies in these bytes meanwhile
+ *   dynamic                  size known at run time only: the session's run-time allocator; but for what grows in a
+ *                            loop and has room: that is at the arena + offset
+ *
+ * Constants are mapped read-only: a kernel never writes to one, not even zeros into its padding (whoever
+ * packs a constant zeroes it).
+ *
+ * What control nodes do beyond their operators (ir/ir.h), in this order; "move a to b" copies the bytes of
+ * tensor a to the place of tensor b, and does nothing where they have the same address: If         runs a
+ * branch, then moves result 0 to output 0, 1 to 1, ... Loop       reads trip count and condition; moves
+ * initial value i to carried parameter i, 0 first. Each iteration: writes iteration number and condition to
+ * their parameters, slices of the scanned inputs to theirs; runs the body; reads the condition (result 0);
+ * copies scan output slices to their place in the stacked outputs; moves replacement i to carried parameter
+ * i, 0 first. At the end: moves carried parameter i to output i, 0 first. Parameters and outputs with place
+ * NONE are left out.
+ *
+ * Where an output lies in an exchanged buffer of a loop further out, that buffer and the one of its group in which the parameter
+ * is trade places; then nothing is copied. All do so at once, after what is copied elsewhere. Only a parameter that is somewhere
+ * else, or has been traded already, is copied into the buffer.
+ *
+ * Words as in passes/passes.h. A slot is an index into `tensors`, PLAN_ABSENT for an absent optional one.
+ */
+#ifndef OURO_PLAN_H
+#define OURO_PLAN_H
+
+#include "ir/operators/op.h"
+
+#define PLAN_MAGIC "OUROPLAN"
+enum { PLAN_VERSION = 4, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+#define PLAN_EXCHANGES "ouro.exchanges" /* attribute of nodes; see plan_exchanged_view */
+#define PLAN_ENDIAN 0x01020304u
+#define PLAN_ABSENT UINT32_MAX
+
+typedef enum plan_place {
+    PLAN_PLACE_NONE =
+        0, /* never has an address: an output that nobody wants of a node that need not write it */
+    PLAN_PLACE_ARENA,
+    PLAN_PLACE_CONSTANT,
+    PLAN_PLACE_INPUT,
+    PLAN_PLACE_OUTPUT,
+    PLAN_PLACE_VIEW,
+    PLAN_PLACE_DYNAMIC
+} plan_place;
+
+typedef struct plan_address {
+    uint32_t place; /* plan_place */
+    uint32_t index; /* of the input, output or view */
+    uint64_t offset;
+} plan_address;
+
+/* A table: records of one kind, one after another, at a multiple of 8 bytes. */
+typedef struct plan_table {
+    uint64_t offset; /* from the start of the file */
+    uint64_t count;  /* records */
+} plan_table;
+
+typedef struct plan_header {
+    char magic[8];
+    uint32_t version;
+    uint32_t endian;
+    uint64_t file_bytes;
+    uint64_t checksum;               /* plan_checksum */
+    char machine[PLAN_MACHINE_TEXT]; /* rt_machine_describe where it was compiled; "portable" runs anywhere */
+    uint32_t threads;                /* that scratch was planned for */
+    uint32_t model_name;             /* text */
+    uint32_t allocator;              /* text */
+    uint32_t optimal;                /* 0 or 1 */
+    uint64_t arena_bytes, lower_bound_bytes, sum_bytes, file_order_peak_bytes;
+    uint64_t constants_offset, constants_bytes;
+    plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
+    plan_table integers;   /* int64_t: dimensions and lists of integers */
+    plan_table slots;      /* uint32_t: lists of tensors */
+    plan_table tensors;    /* plan_tensor */
+    plan_table attributes; /* plan_attribute */
+    plan_table nodes;      /* plan_node */
+    plan_table graphs;     /* plan_graph; graph 0 is main */
+    plan_table views;      /* plan_view */
+    plan_table addresses;  /* plan_address: entries of views */
+    plan_table symbols;    /* uint32_t: texts; the name of the symbolic dimension -k is symbols[k] */
+    plan_table inputs;     /* plan_interface: the model's inputs */
+    plan_table outputs;    /* plan_interface */
+} plan_header;
+
+typedef struct plan_tensor {
+    uint32_t name;   /* text */
+    uint8_t kind;    /* op_kind */
+    uint8_t element; /* op_kind of an optional's element */
+    uint8_t dtype;   /* op_dtype */
+    uint8_t layout;  /* op_layout */
+    int32_t rank;
+    uint32_t graph; /* where it is defined; constants: 0 */
+    uint64_t dims;  /* index of the first of `rank` integers; as in op_shape */
+    uint64_t bytes; /* of dynamic ones: room in the arena, of a loop's output that grows there; 0: none */
+    plan_address address;
+} plan_tensor;
+
+/* One graph: its parameters and results are slots, its nodes stand in the order of execution. */
+typedef struct plan_graph {
+    uint32_t name;                        /* text */
+    uint32_t owner;                       /* the node that owns it, PLAN_ABSENT for main */
+    uint64_t parameters, parameter_count; /* in slots */
+    uint64_t results, result_count;
+    uint64_t nodes, node_count;
+    uint64_t frame_offset, frame_bytes; /* its part of the arena; main: 0 and arena_bytes */
+    uint64_t frame_bound;               /* largest live sum within it */
+} plan_graph;
+
+enum plan_node_flags {
+    PLAN_NODE_VIEW =
+        1, /* nothing to run: outputs are bytes of inputs, or inputs bytes of the output (Concat) */
+    PLAN_NODE_DYNAMIC = 2 /* shapes are inferred and outputs allocated when it runs */
+};
+
+typedef struct plan_node {
+    uint32_t operator_name, operator_domain; /* texts */
+    uint32_t name, path;                     /* texts: the origin in the model */
+    uint32_t kernel;                         /* text; "" where nothing runs */
+    uint32_t flags;
+    uint32_t graph;
+    uint32_t first_graph, graph_count; /* its sub-graphs stand next to each other in graphs */
+    uint32_t reserved;
+    uint64_t inputs, input_count; /* in slots */
+    uint64_t outputs, output_count;
+    uint64_t attributes, attribute_count;
+    plan_address scratch;
+    uint64_t scratch_bytes;
+} plan_node;
+
+/* One element of a constant tensor of strings, of the size of an op_string: where its characters begin, counted from
+ * this record, and how many they are. Sessions make op_strings of them. */
+typedef struct plan_string {
+    size_t offset, length;
+} plan_string;
+
+typedef struct plan_attribute {
+    uint32_t name;  /* text */
+    uint32_t kind;  /* op_attribute_kind */
+    uint64_t count; /* elements of a list; length of a string in bytes */
+    /* INT: the number. FLOAT: its bits. STRING: a text. INTS: index into integers. FLOATS: index into
+     * integers, each the bits of one float. STRINGS: index into integers, pairs of text and length. TENSOR: a
+     * slot (of a constant). TYPE: index into integers: kind, element, dtype, rank, dims. */
+    uint64_t value;
+} plan_attribute;
+
+typedef struct plan_view {
+    uint64_t first;          /* in addresses: prologue_count entries, then period */
+    uint32_t prologue_count; /* 0: type I; more: type II */
+    uint32_t period;         /* the repeat length, at least 1 */
+    int64_t stride;          /* bytes; 0 unless period is 1: slices of what is scanned or stacked */
+    uint32_t loop;           /* the node whose iterations count */
+    uint32_t
+        group; /* not 0: an exchanged buffer of this group of the loop; period 1, no prologue, in the arena */
+    uint64_t bytes; /* of an exchanged buffer, of each in its group; 0 otherwise */
+} plan_view;
+
+typedef struct plan_interface {
+    uint32_t name; /* text: the model's name of it */
+    uint32_t slot; /* the tensor */
+} plan_interface;
+
+/* The checksum of a plan file of `size` bytes (at least a header): base_hash of the header with its field
+ * `checksum` zero, seed 0, then of all that follows, seeded with that. (runtime/plan/load.c) */
+uint64_t plan_checksum(const void *bytes, size_t size);
+
+/* ---- a loaded plan (runtime/plan/load.c) ----------------------------------------------------------------------- */
+
+/* Read-only and shared by any number of sessions on any number of threads. */
+typedef struct plan {
+    const unsigned char *base; /* of the mapping or the memory */
+    size_t bytes;
+    const plan_header *header;
+    const char *texts;
+    const int64_t *integers;
+    const uint32_t *slots;
+    const plan_tensor *tensors;
+    const plan_attribute *attributes;
+    const plan_node *nodes;
+    const plan_graph *graphs;
+    const plan_view *views;
+    const plan_address *addresses;
+    const uint32_t *symbols;
+    const plan_interface *inputs, *outputs;
+    const unsigned char *constants;
+    void (*release)(void *owner); /* gives base back */
+    void *owner;
+} plan;
+
+/* Maps a file and checks it in full: structure, checksum, machine, then plan_check. `path` is in every
+ * message. */
+base_status plan_load(const char *path, plan *loaded, base_report *report);
+/* The same for bytes in memory (64-byte aligned). On success, and on failure too, `release` is called with
+ * owner when they are no longer needed. `check_machine` false: any machine's plan, for inspection. */
+base_status plan_open(const void *bytes, size_t size, const char *name, bool check_machine,
+                      void (*release)(void *owner), void *owner, plan *opened, base_report *report);
+void plan_close(plan *opened);
+
+/* The op_type of a tensor. */
+void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
+/* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
+bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena,
+                          op_attributes *attributes);
+
+/* A dynamic tensor that has room: where in the arena. False: it has none. */
+bool plan_tensor_room(const plan *of, uint32_t slot, plan_address *room);
+
+/* The attribute with this name, or NULL. */
+const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name);
+/* The operator of a node; OP_CODE_NONE where this build does not know it (never after plan_open). */
+op_code plan_node_code(const plan *of, const plan_node *node);
+/* "FILE: PATH: node \"NAME\" (Op)" becomes the context of the messages to come. A node without a name is
+ * called after its first output. `file` NULL: the name of the model. */
+void plan_node_context(const plan *of, const plan_node *node, const char *file, base_report *report);
+
+/* A Loop node taken apart: slots, PLAN_ABSENT where absent. */
+typedef struct plan_loop_form {
+    uint32_t body; /* graph */
+    uint32_t carried, scan_inputs, scan_outputs;
+    uint32_t trip_count, condition;
+    const uint32_t *initial;      /* carried, then scanned inputs */
+    const uint32_t *parameters;   /* iteration, condition, carried, slices */
+    const uint32_t *results;      /* condition, replacements, slices */
+    const uint32_t *outputs;      /* carried, then stacked */
+    const int64_t *axes[2];       /* of scanned inputs and of stacked outputs; NULL: all 0 */
+    const int64_t *directions[2]; /* the same; 1: backwards; NULL: all forwards */
+} plan_loop_form;
+
+/* Takes a Loop node apart. False where the numbers of its inputs, outputs, parameters and results do not fit.
+ */
+bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *form);
+/* Axis and direction of scanned input `index`, or of stacked output `index`. */
+int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
+bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
+
+/* Carried value `index` grows: it is replaced by Concat(parameter, ...) along an axis before which every extent
+ * is 1, so that what is appended lies behind what is there. Its size is not known before the run. *concat, which
+ * may be NULL, is the node. The executor appends in place (control.c, dynamic.c); in the loop's output itself,
+ * where that has a size or room. */
+bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat);
+
+/* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may
+ * lie in a view of an enclosing loop again. */
+plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
+/* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by exchange: a view that
+ * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
+ * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
+uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from);
+/* The graph is a sub-graph of the node, or lies within one. */
+bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
+/* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the
+ * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
+uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
+
+/* ---- structure (runtime/plan/structure.c) ---------------------------------------------------------------------- */
+
+/* Checks all that records refer to and say, as plan_open does before plan_check: indices, texts, types and
+ * sizes, addresses within their places, graphs that form a tree, scopes, operators and their arity, types of
+ * control nodes and their graphs, and types that follow from one another by the operators' shape functions.
+ * Kernels must exist where `kernels` is set. Afterwards nothing that a plan refers to is out of bounds. */
+base_status plan_check_structure(const plan *checked, bool kernels, base_report *report);
+
+/* ---- views (runtime/plan/view.c) ------------------------------------------------------------------------------- */
+
+/* A view node says that tensor *part is the bytes from *offset on of tensor *whole: for index = 0, 1, ... its
+ * outputs within input 0, or (Concat) its inputs within output 0. Ask for them in order, with *cursor (where
+ * the next part begins along the axis) 0 at first. False where that cannot be so: not contiguous, another
+ * order, not known before the run. */
+bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
+                    uint32_t *part, uint64_t *offset);
+
+/* ---- the verifier (runtime/plan/check.c) ----------------------------------------------------------------------- */
+
+/* Replays the plan symbolically: every byte of the arena and of the outputs is tagged with the identity of
+ * the value that was written there, each step must find in its inputs the bytes of the values that it reads,
+ * and must not write over any byte that is still to be read, nor over inputs and constants. View steps must
+ * find the right bytes where they claim them. Scratch is written with garbage. Branches are replayed from the
+ * same state and joined. A loop is replayed for the longest prologue, two least common multiples of its
+ * periods, and one iteration more, with every address as its counter says, and left after each iteration after
+ * which it can end; behind it, an output that is a view must be intact in every place that its table names.
+ * Values of the run-time allocator only must
+ * be made before they are read. Takes O(steps * log tensors); refuses what would take too long (loops nested
+ * very deep). Shares no code with the planners and does not read their live ranges. Names the first offending
+ * step, tensors and bytes. The plan has passed plan_check_structure. */
+base_status plan_check(const plan *checked, base_report *report);
+
+#endif

@@ -1,0 +1,792 @@
+/* structure.c: is a plan well formed? Every index, text, size and type, before anything follows one.
+ *
+ * Tables are checked in an order in which each refers only to what has been checked: texts, integers,
+ * interface sizes, tensors, slots, graphs, nodes; then what needs all of them: scopes, definitions, and the
+ * types that operators give.
+ */
+#include "runtime/kernels/kernel.h"
+#include "runtime/plan/plan.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256, MOST_ENTRIES = 65536 };
+
+typedef struct checker {
+    const plan *of;
+    base_report *report;
+    base_arena arena;
+    bool kernels;
+    char file[BASE_REPORT_CONTEXT];
+    uint32_t *depth;   /* of graphs: main has 0 */
+    uint64_t *defined; /* by slot: 0: nothing defines it; 1: a parameter; else the number of its node + 2 */
+} checker;
+
+__attribute__((format(printf, 2, 3))) static bool fail(checker *c, const char *format, ...) {
+    char text[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    base_fail(c->report, BASE_INVALID, "is malformed: %s", text);
+    return false;
+}
+
+static bool in_table(uint64_t first, uint64_t count, const plan_table *table) {
+    return first <= table->count && count <= table->count - first;
+}
+
+static bool within(uint64_t offset, uint64_t bytes, uint64_t whole) {
+    return offset <= whole && bytes <= whole - offset;
+}
+
+static bool is_text(const checker *c, uint64_t text) {
+    return text < c->of->header->texts.count;
+}
+
+static const char *text_of(const checker *c, uint32_t text) {
+    return c->of->texts + text;
+}
+
+/* ---- header and interfaces ----------------------------------------------------------------------------- */
+
+static bool check_basics(checker *c) {
+    const plan_header *header = c->of->header;
+    uint64_t texts = header->texts.count;
+    if (!texts || c->of->texts[0] || c->of->texts[texts - 1]) return fail(c, "its texts have no end");
+    if (!is_text(c, header->model_name) || !is_text(c, header->allocator))
+        return fail(c, "a name is no text");
+    if (header->optimal > 1) return fail(c, "optimal is %u", header->optimal);
+    if (header->threads < 1 || header->threads > MOST_THREADS) {
+        return fail(c, "it is for %u threads", header->threads);
+    }
+    if (!header->symbols.count) return fail(c, "it has no symbols");
+    for (uint64_t i = 0; i < header->symbols.count; i++) {
+        if (!is_text(c, c->of->symbols[i])) return fail(c, "symbol %" PRIu64 " has no name", i);
+    }
+    const plan_table *tables[] = {&header->inputs, &header->outputs};
+    const plan_interface *items[] = {c->of->inputs, c->of->outputs};
+    for (int t = 0; t < 2; t++) {
+        for (uint64_t i = 0; i < tables[t]->count; i++) {
+            if (!is_text(c, items[t][i].name) || items[t][i].slot >= header->tensors.count) {
+                return fail(c, "%s %" PRIu64 " refers to nothing", t ? "output" : "input", i);
+            }
+        }
+    }
+    return true;
+}
+
+/* ---- tensors ------------------------------------------------------------------------------------------- */
+
+static bool check_dims(checker *c, int64_t rank, uint64_t first) {
+    if (rank < -1 || rank > OP_MAX_RANK) return false;
+    if (rank > 0 && !in_table(first, (uint64_t)rank, &c->of->header->integers)) return false;
+    for (int64_t d = 0; d < rank; d++) {
+        int64_t dim = c->of->integers[first + (uint64_t)d];
+        if (dim < 0 && dim != OP_DIM_UNKNOWN && dim <= -(int64_t)c->of->header->symbols.count) return false;
+    }
+    return true;
+}
+
+/* The size of an interface's buffer. */
+static uint64_t interface_bytes(const checker *c, uint32_t place, uint32_t index) {
+    const plan_interface *items = place == PLAN_PLACE_INPUT ? c->of->inputs : c->of->outputs;
+    return c->of->tensors[items[index].slot].bytes;
+}
+
+static bool check_place(checker *c, uint32_t slot, bool sized) {
+    const plan *of = c->of;
+    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_address *address = &tensor->address;
+    const char *name = text_of(c, tensor->name);
+    uint64_t whole;
+    switch (address->place) {
+    case PLAN_PLACE_DYNAMIC:
+        if (!sized && tensor->bytes) { /* room */
+            whole = of->header->arena_bytes;
+            break;
+        }
+        /* fall through */
+    case PLAN_PLACE_NONE:
+        if (address->index || address->offset)
+            return fail(c, "tensor \"%s\" has an offset in no place", name);
+        return true;
+    case PLAN_PLACE_ARENA:
+        whole = of->header->arena_bytes;
+        break;
+    case PLAN_PLACE_CONSTANT:
+        whole = of->header->constants_bytes;
+        break;
+    case PLAN_PLACE_INPUT:
+    case PLAN_PLACE_OUTPUT:
+        if (address->index >=
+            (address->place == PLAN_PLACE_INPUT ? of->header->inputs : of->header->outputs).count) {
+            return fail(c, "tensor \"%s\" lies in an input or output that does not exist", name);
+        }
+        whole = interface_bytes(c, address->place, address->index);
+        break;
+    case PLAN_PLACE_VIEW:
+        if (address->index >= of->header->views.count) {
+            return fail(c, "tensor \"%s\" lies in a view that does not exist", name);
+        }
+        return true;
+    default:
+        return fail(c, "tensor \"%s\" lies in place %u", name, address->place);
+    }
+    if (address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_OUTPUT && address->index) {
+        return fail(c, "tensor \"%s\" has an index in a place without", name);
+    }
+    if (!sized && address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_DYNAMIC) {
+        return fail(c, "tensor \"%s\" of no known size has an address", name);
+    }
+    if (!within(address->offset, tensor->bytes, whole)) {
+        return fail(c,
+                    "tensor \"%s\": bytes %" PRIu64 " to %" PRIu64 " lie outside of their place of %" PRIu64,
+                    name, address->offset, address->offset + tensor->bytes, whole);
+    }
+    size_t element = op_dtype_bytes((op_dtype)tensor->dtype);
+    if (element && address->offset % (element < 8 ? element : 8) != 0) {
+        return fail(c, "tensor \"%s\" is not aligned to its elements", name);
+    }
+    return true;
+}
+
+/* The characters of a constant tensor of strings lie among the constants. */
+static bool check_strings(checker *c, uint32_t slot) {
+    const plan *of = c->of;
+    const plan_tensor *tensor = &of->tensors[slot];
+    for (uint64_t at = 0; at < tensor->bytes; at += sizeof(plan_string)) {
+        plan_string record;
+        uint64_t begin = tensor->address.offset + at;
+        memcpy(&record, of->constants + begin, sizeof record);
+        if (record.offset > of->header->constants_bytes - begin ||
+            record.length > of->header->constants_bytes - begin - record.offset) {
+            return fail(c,
+                        "tensor \"%s\": the characters of element %" PRIu64 " lie outside of the constants",
+                        text_of(c, tensor->name), at / sizeof(plan_string));
+        }
+    }
+    return true;
+}
+
+static bool check_tensor(checker *c, uint32_t slot) {
+    const plan *of = c->of;
+    const plan_tensor *tensor = &of->tensors[slot];
+    if (!is_text(c, tensor->name)) return fail(c, "tensor %u has no name", slot);
+    const char *name = text_of(c, tensor->name);
+    if (tensor->kind > OP_KIND_MAP || tensor->element > OP_KIND_MAP || tensor->dtype >= OP_DTYPE_COUNT ||
+        tensor->layout >= OP_LAYOUT_COUNT || !check_dims(c, tensor->rank, tensor->dims)) {
+        return fail(c, "tensor \"%s\" has no valid type", name);
+    }
+    if (tensor->graph >= of->header->graphs.count) return fail(c, "tensor \"%s\" is in no graph", name);
+    op_type type;
+    plan_tensor_type(of, slot, &type);
+    if (type.kind == OP_KIND_MAP || type.dtype == OP_NONE) {
+        char text[256];
+        base_fail_unsupported(c->report, "tensor \"%s\" is %s: that cannot be executed", name,
+                              op_type_print(&type, text, sizeof text));
+        return false;
+    }
+    size_t bytes = 0;
+    bool sized = op_type_bytes(&type, &bytes);
+    if (!sized && type.kind == OP_KIND_TENSOR && op_shape_known(&type.shape))
+        return fail(c, "tensor \"%s\" is too large", name);
+    if (type.layout == OP_LAYOUT_PACKED && tensor->address.place != PLAN_PLACE_CONSTANT) {
+        return fail(c, "tensor \"%s\" is packed but no constant", name);
+    }
+    bool room = !sized && type.kind == OP_KIND_TENSOR && tensor->address.place == PLAN_PLACE_DYNAMIC;
+    if (!room && tensor->bytes != (sized ? bytes : 0)) {
+        return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
+    }
+    if (!check_place(c, slot, sized)) return false;
+    return type.dtype != OP_STRING || tensor->address.place != PLAN_PLACE_CONSTANT || check_strings(c, slot);
+}
+
+static bool check_views(checker *c) {
+    const plan *of = c->of;
+    for (uint64_t i = 0; i < of->header->views.count; i++) {
+        const plan_view *view = &of->views[i];
+        if (!view->period ||
+            !in_table(view->first, (uint64_t)view->prologue_count + view->period, &of->header->addresses)) {
+            return fail(c, "view %" PRIu64 " refers to nothing", i);
+        }
+    }
+    for (uint64_t i = 0; i < of->header->addresses.count; i++) {
+        const plan_address *address = &of->addresses[i];
+        bool valid;
+        switch (address->place) {
+        case PLAN_PLACE_ARENA:
+            valid = address->offset <= of->header->arena_bytes;
+            break;
+        case PLAN_PLACE_CONSTANT:
+            valid = address->offset <= of->header->constants_bytes;
+            break;
+        case PLAN_PLACE_INPUT:
+            valid = address->index < of->header->inputs.count;
+            break;
+        case PLAN_PLACE_OUTPUT:
+            valid = address->index < of->header->outputs.count;
+            break;
+        case PLAN_PLACE_VIEW:
+            valid = address->index < of->header->views.count;
+            break;
+        default:
+            valid = false;
+        }
+        if (!valid) return fail(c, "entry %" PRIu64 " of the views refers to nothing", i);
+    }
+    return true;
+}
+
+static bool check_tensors(checker *c) {
+    uint64_t count = c->of->header->tensors.count;
+    for (uint32_t slot = 0; slot < count; slot++) {
+        if (!check_tensor(c, slot)) return false;
+    }
+    for (uint64_t i = 0; i < c->of->header->slots.count; i++) {
+        if (c->of->slots[i] != PLAN_ABSENT && c->of->slots[i] >= count) {
+            return fail(c, "slot %" PRIu64 " refers to no tensor", i);
+        }
+    }
+    return check_views(c);
+}
+
+/* ---- attributes ---------------------------------------------------------------------------------------- */
+
+static bool is_string(const checker *c, int64_t text, int64_t length) {
+    return text >= 0 && length >= 0 && is_text(c, (uint64_t)text) &&
+           (uint64_t)length < c->of->header->texts.count - (uint64_t)text && !c->of->texts[text + length];
+}
+
+static bool is_attribute(checker *c, const plan_attribute *attribute) {
+    const plan *of = c->of;
+    if (!is_text(c, attribute->name)) return false;
+    const plan_table *integers = &of->header->integers;
+    uint64_t first = attribute->value;
+    switch (attribute->kind) {
+    case OP_ATTRIBUTE_INT:
+    case OP_ATTRIBUTE_FLOAT:
+        return true;
+    case OP_ATTRIBUTE_STRING:
+        return first <= INT64_MAX && is_string(c, (int64_t)first, (int64_t)attribute->count);
+    case OP_ATTRIBUTE_INTS:
+    case OP_ATTRIBUTE_FLOATS:
+        return in_table(first, attribute->count, integers);
+    case OP_ATTRIBUTE_STRINGS:
+        if (attribute->count > integers->count || !in_table(first, 2 * attribute->count, integers))
+            return false;
+        for (uint64_t i = 0; i < attribute->count; i++) {
+            if (!is_string(c, of->integers[first + 2 * i], of->integers[first + 2 * i + 1])) return false;
+        }
+        return true;
+    case OP_ATTRIBUTE_TENSOR:
+        return first < of->header->tensors.count && of->tensors[first].address.place == PLAN_PLACE_CONSTANT &&
+               of->tensors[first].kind == OP_KIND_TENSOR && of->tensors[first].dtype != OP_STRING &&
+               op_dtype_bytes((op_dtype)of->tensors[first].dtype);
+    case OP_ATTRIBUTE_TYPE: {
+        if (!in_table(first, 4, integers)) return false;
+        const int64_t *head = of->integers + first;
+        return head[0] >= 0 && head[0] <= OP_KIND_MAP && head[1] >= 0 && head[1] <= OP_KIND_MAP &&
+               head[2] >= 0 && head[2] < OP_DTYPE_COUNT && check_dims(c, head[3], first + 4);
+    }
+    default:
+        return false;
+    }
+}
+
+/* ---- graphs and nodes ---------------------------------------------------------------------------------- */
+
+static bool check_graph(checker *c, uint32_t number) {
+    const plan *of = c->of;
+    const plan_graph *graph = &of->graphs[number];
+    if (!is_text(c, graph->name) ||
+        !in_table(graph->parameters, graph->parameter_count, &of->header->slots) ||
+        !in_table(graph->results, graph->result_count, &of->header->slots) ||
+        !in_table(graph->nodes, graph->node_count, &of->header->nodes)) {
+        return fail(c, "graph %u refers to nothing", number);
+    }
+    const char *name = text_of(c, graph->name);
+    if (!within(graph->frame_offset, graph->frame_bytes, of->header->arena_bytes)) {
+        return fail(c, "the frame of graph \"%s\" lies outside of the arena", name);
+    }
+    for (uint64_t i = 0; i < graph->parameter_count; i++) {
+        uint32_t slot = of->slots[graph->parameters + i];
+        if (slot == PLAN_ABSENT || of->tensors[slot].graph != number || c->defined[slot]) {
+            return fail(c, "parameter %" PRIu64 " of graph \"%s\" is not its own", i, name);
+        }
+        c->defined[slot] = 1;
+    }
+    for (uint64_t i = 0; i < graph->result_count; i++) {
+        if (of->slots[graph->results + i] == PLAN_ABSENT) {
+            return fail(c, "graph \"%s\" has no result %" PRIu64, name, i);
+        }
+    }
+    if (number == 0) {
+        if (graph->owner != PLAN_ABSENT || graph->frame_offset ||
+            graph->frame_bytes != of->header->arena_bytes) {
+            return fail(c, "its main graph is not the outermost");
+        }
+        c->depth[0] = 0;
+        return true;
+    }
+    if (graph->owner >= of->header->nodes.count) return fail(c, "graph \"%s\" has no owner", name);
+    const plan_node *owner = &of->nodes[graph->owner];
+    if (owner->first_graph > number || owner->graph_count <= number - owner->first_graph ||
+        owner->graph >= number) { /* owners first: no cycles */
+        return fail(c, "graph \"%s\" is not owned by its owner", name);
+    }
+    c->depth[number] = c->depth[owner->graph] + 1;
+    if (c->depth[number] > MOST_DEPTH) return fail(c, "graphs are nested more than %d deep", (int)MOST_DEPTH);
+    return true;
+}
+
+static bool check_scratch(checker *c, const plan_node *node) {
+    const plan_address *scratch = &node->scratch;
+    if (!node->scratch_bytes) return scratch->place == PLAN_PLACE_NONE || fail(c, "a scratch has no bytes");
+    if (scratch->place != PLAN_PLACE_ARENA || scratch->index || scratch->offset % RT_ALIGNMENT != 0 ||
+        !within(scratch->offset, node->scratch_bytes, c->of->header->arena_bytes)) {
+        return fail(c, "the scratch of node \"%s\" lies outside of the arena", text_of(c, node->name));
+    }
+    return true;
+}
+
+static bool has_kernel(op_code code, const char *name) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(code, i)); i++) {
+        if (strcmp(kernel->name, name) == 0) return true;
+    }
+    return false;
+}
+
+static bool check_node(checker *c, uint32_t number) {
+    const plan *of = c->of;
+    const plan_node *node = &of->nodes[number];
+    const plan_header *header = of->header;
+    if (!is_text(c, node->operator_name) || !is_text(c, node->operator_domain) || !is_text(c, node->name) ||
+        !is_text(c, node->path) || !is_text(c, node->kernel) || node->graph >= header->graphs.count ||
+        !in_table(node->inputs, node->input_count, &header->slots) ||
+        !in_table(node->outputs, node->output_count, &header->slots) ||
+        !in_table(node->attributes, node->attribute_count, &header->attributes) ||
+        !in_table(node->first_graph, node->graph_count, &header->graphs) ||
+        node->flags & ~(uint32_t)(PLAN_NODE_VIEW | PLAN_NODE_DYNAMIC) || node->reserved) {
+        return fail(c, "node %u refers to nothing", number);
+    }
+    const char *name = text_of(c, node->name), *operator_name = text_of(c, node->operator_name);
+    op_code code = plan_node_code(of, node);
+    if (code == OP_CODE_NONE) {
+        base_fail_unsupported(c->report, "node \"%s\" applies operator %s, which this library does not have",
+                              name, operator_name);
+        return false;
+    }
+    const op_schema *row = op_schema_of(code);
+    bool owns = row->flags & OP_FLAG_GRAPHS;
+    if (node->graph_count != (code == OP_IF ? 2u : owns ? 1u : 0u)) {
+        return fail(c, "node \"%s\" (%s) owns %u graphs", name, operator_name, node->graph_count);
+    }
+    for (uint32_t g = 0; g < node->graph_count; g++) {
+        if (of->graphs[node->first_graph + g].owner != number) {
+            return fail(c, "node \"%s\" (%s) does not own its graphs", name, operator_name);
+        }
+    }
+    if (node->input_count > INT32_MAX || (int64_t)node->input_count < row->input_minimum ||
+        (row->input_maximum >= 0 && (int64_t)node->input_count > row->input_maximum) ||
+        node->output_count > INT32_MAX || (int64_t)node->output_count < row->output_minimum ||
+        (row->output_maximum >= 0 && (int64_t)node->output_count > row->output_maximum)) {
+        return fail(c, "node \"%s\" (%s) has %" PRIu64 " inputs and %" PRIu64 " outputs", name, operator_name,
+                    node->input_count, node->output_count);
+    }
+    if (node->attribute_count > MOST_ATTRIBUTES) {
+        return fail(c, "node \"%s\" (%s) has %" PRIu64 " attributes", name, operator_name,
+                    node->attribute_count);
+    }
+    for (uint64_t i = 0; i < node->attribute_count; i++) {
+        if (!is_attribute(c, &of->attributes[node->attributes + i])) {
+            return fail(c, "attribute %" PRIu64 " of node \"%s\" (%s) is not valid", i, name, operator_name);
+        }
+    }
+    if (row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS) && !(node->flags & PLAN_NODE_DYNAMIC))
+        return fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name, operator_name);
+    if (owns && node->flags & PLAN_NODE_VIEW)
+        return fail(c, "node \"%s\" (%s) is a view", name, operator_name);
+    const char *kernel = text_of(c, node->kernel);
+    bool runs = !owns && !(node->flags & PLAN_NODE_VIEW);
+    if (!runs && kernel[0]) return fail(c, "node \"%s\" (%s) does not run a kernel", name, operator_name);
+    if (runs && !kernel[0] && !(node->flags & PLAN_NODE_DYNAMIC)) {
+        return fail(c, "node \"%s\" (%s) has no kernel", name, operator_name);
+    }
+    if (kernel[0] && c->kernels && !has_kernel(code, kernel)) {
+        return fail(c, "node \"%s\" (%s) runs kernel \"%s\", which this library does not have", name,
+                    operator_name, kernel);
+    }
+    return check_scratch(c, node);
+}
+
+/* ---- scopes and definitions ---------------------------------------------------------------------------- */
+
+/* The value of the slot is there for step `node` of `graph` (past the last: for its results): a constant, a
+ * parameter of the graph or an enclosing one, or the output of a node that comes before the step, or before
+ * the control node that holds it. */
+static bool check_use(checker *c, uint32_t slot, uint32_t graph, uint64_t node) {
+    const plan *of = c->of;
+    uint32_t home = of->tensors[slot].graph;
+    while (graph > home) {
+        node = of->graphs[graph].owner;
+        graph = of->nodes[node].graph;
+    }
+    const char *name = text_of(c, of->tensors[slot].name);
+    if (graph != home) return fail(c, "tensor \"%s\" is used outside of its graph", name);
+    if (!c->defined[slot] && of->tensors[slot].address.place != PLAN_PLACE_CONSTANT) {
+        return fail(c, "tensor \"%s\" is used but never made", name);
+    }
+    return c->defined[slot] < 2 || c->defined[slot] - 2 < node ||
+           fail(c, "tensor \"%s\" is used before it is made", name);
+}
+
+static bool check_scopes(checker *c) {
+    const plan *of = c->of;
+    uint64_t next = 0;
+    for (uint32_t g = 0; g < of->header->graphs.count; g++) {
+        const plan_graph *graph = &of->graphs[g];
+        const char *name = text_of(c, graph->name);
+        if (graph->nodes != next)
+            return fail(c, "the nodes of graph \"%s\" do not follow those before", name);
+        next += graph->node_count;
+        for (uint64_t n = graph->nodes; n < next; n++) {
+            const plan_node *node = &of->nodes[n];
+            if (node->graph != g) return fail(c, "node %" PRIu64 " is not in its graph", n);
+            for (uint64_t i = 0; i < node->output_count; i++) {
+                uint32_t slot = of->slots[node->outputs + i];
+                if (slot == PLAN_ABSENT) continue;
+                if (of->tensors[slot].graph != g || c->defined[slot]) {
+                    return fail(c, "tensor \"%s\" is defined twice", text_of(c, of->tensors[slot].name));
+                }
+                c->defined[slot] = n + 2;
+            }
+        }
+    }
+    if (next != of->header->nodes.count) return fail(c, "it has nodes outside of its graphs");
+    for (uint32_t g = 0; g < of->header->graphs.count; g++) {
+        const plan_graph *graph = &of->graphs[g];
+        for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
+            const plan_node *node = &of->nodes[n];
+            for (uint64_t i = 0; i < node->input_count; i++) {
+                uint32_t slot = of->slots[node->inputs + i];
+                if (slot != PLAN_ABSENT && !check_use(c, slot, g, n)) return false;
+            }
+        }
+        for (uint64_t i = 0; i < graph->result_count; i++) {
+            if (!check_use(c, of->slots[graph->results + i], g, graph->nodes + graph->node_count))
+                return false;
+        }
+    }
+    for (uint32_t slot = 0; slot < of->header->tensors.count; slot++) {
+        bool constant = of->tensors[slot].address.place == PLAN_PLACE_CONSTANT;
+        if (!c->defined[slot] && constant && of->tensors[slot].graph != 0) {
+            return fail(c, "constant \"%s\" belongs to a graph", text_of(c, of->tensors[slot].name));
+        }
+    }
+    return true;
+}
+
+static bool check_interfaces(checker *c) {
+    const plan *of = c->of;
+    const plan_graph *graph = &of->graphs[0];
+    if (graph->parameter_count != of->header->inputs.count ||
+        graph->result_count != of->header->outputs.count) {
+        return fail(c, "its main graph does not have its inputs and outputs");
+    }
+    for (uint32_t i = 0; i < graph->parameter_count; i++) {
+        uint32_t slot = of->slots[graph->parameters + i];
+        const plan_address *address = &of->tensors[slot].address;
+        if (of->inputs[i].slot != slot || address->place != PLAN_PLACE_INPUT || address->index != i ||
+            address->offset) {
+            return fail(c, "input \"%s\" does not lie in the caller's buffer",
+                        text_of(c, of->inputs[i].name));
+        }
+    }
+    for (uint32_t i = 0; i < graph->result_count; i++) {
+        uint32_t slot = of->slots[graph->results + i];
+        const plan_address *address = &of->tensors[slot].address;
+        bool bound = address->place == PLAN_PLACE_OUTPUT && address->index == i && !address->offset;
+        if (of->outputs[i].slot != slot || !(bound || address->place == PLAN_PLACE_DYNAMIC)) {
+            return fail(c, "output \"%s\" does not lie in the caller's buffer",
+                        text_of(c, of->outputs[i].name));
+        }
+    }
+    return true;
+}
+
+/* ---- types --------------------------------------------------------------------------------------------- */
+
+static bool is_static(const checker *c, uint32_t slot) {
+    op_type type;
+    size_t bytes;
+    plan_tensor_type(c->of, slot, &type);
+    return op_type_bytes(&type, &bytes) && c->of->tensors[slot].address.place != PLAN_PLACE_DYNAMIC;
+}
+
+/* A value can be handed from one slot to the other: equal types where both are known. */
+static bool can_move(const checker *c, uint32_t from, uint32_t to) {
+    op_type a, b;
+    plan_tensor_type(c->of, from, &a);
+    plan_tensor_type(c->of, to, &b);
+    if (a.kind != b.kind || a.element != b.element || a.dtype != b.dtype) return false;
+    if (!is_static(c, from) || !is_static(c, to)) return true;
+    return a.layout == b.layout && a.layout != OP_LAYOUT_PACKED && op_shape_equal(&a.shape, &b.shape);
+}
+
+static bool is_scalar(const checker *c, uint32_t slot, op_dtype dtype) {
+    const plan_tensor *tensor = &c->of->tensors[slot];
+    if (tensor->kind != OP_KIND_TENSOR || tensor->dtype != dtype) return false;
+    return !is_static(c, slot) || tensor->bytes == op_dtype_bytes(dtype);
+}
+
+static bool check_if(checker *c, const plan_node *node) {
+    const plan *of = c->of;
+    uint32_t condition = of->slots[node->inputs];
+    if (condition == PLAN_ABSENT || !is_scalar(c, condition, OP_BOOL))
+        return fail(c, "its condition is no bool");
+    for (uint32_t g = 0; g < 2; g++) {
+        const plan_graph *branch = &of->graphs[node->first_graph + g];
+        if (branch->parameter_count || branch->result_count != node->output_count) {
+            return fail(c, "its branches do not have its outputs");
+        }
+        for (uint64_t i = 0; i < node->output_count; i++) {
+            uint32_t output = of->slots[node->outputs + i];
+            if (output != PLAN_ABSENT && !can_move(c, of->slots[branch->results + i], output)) {
+                return fail(c, "output %" PRIu64 " is of another type in a branch", i);
+            }
+        }
+    }
+    return true;
+}
+
+/* A slice along `axis` of the whole. */
+static bool can_slice(const checker *c, uint32_t whole, uint32_t slice, int64_t axis) {
+    op_type a, b;
+    plan_tensor_type(c->of, whole, &a);
+    plan_tensor_type(c->of, slice, &b);
+    if (a.kind != OP_KIND_TENSOR || b.kind != OP_KIND_TENSOR || a.dtype != b.dtype) return false;
+    if (!is_static(c, whole) || !is_static(c, slice)) return true;
+    int32_t normal;
+    if (a.layout != OP_LAYOUT_PLAIN || b.layout != OP_LAYOUT_PLAIN || b.shape.rank != a.shape.rank - 1 ||
+        !op_axis(axis, a.shape.rank, &normal)) {
+        return false;
+    }
+    for (int32_t d = 0; d < b.shape.rank; d++) {
+        if (b.shape.dims[d] != a.shape.dims[d < normal ? d : d + 1]) return false;
+    }
+    return true;
+}
+
+static bool check_loop(checker *c, const plan_node *node) {
+    const plan *of = c->of;
+    plan_loop_form form;
+    if (!plan_loop_form_read(of, node, &form)) return fail(c, "its inputs, outputs and body do not fit");
+    if ((form.trip_count != PLAN_ABSENT && !is_scalar(c, form.trip_count, OP_INT64)) ||
+        (form.condition != PLAN_ABSENT && !is_scalar(c, form.condition, OP_BOOL)) ||
+        !is_scalar(c, form.parameters[0], OP_INT64) || !is_scalar(c, form.parameters[1], OP_BOOL) ||
+        !is_scalar(c, form.results[0], OP_BOOL)) {
+        return fail(c, "its trip count or condition has a wrong type");
+    }
+    for (uint32_t i = 0; i < form.carried; i++) {
+        uint32_t parameter = form.parameters[2 + i], output = form.outputs[i];
+        if (form.initial[i] == PLAN_ABSENT || !can_move(c, form.initial[i], parameter) ||
+            !can_move(c, form.results[1 + i], parameter) ||
+            (output != PLAN_ABSENT && !can_move(c, parameter, output))) {
+            return fail(c, "carried parameter %u changes its type", i);
+        }
+    }
+    for (uint32_t i = 0; i < form.scan_inputs; i++) {
+        uint32_t whole = form.initial[form.carried + i];
+        if (whole == PLAN_ABSENT ||
+            !can_slice(c, whole, form.parameters[2 + form.carried + i], plan_loop_axis(&form, false, i))) {
+            return fail(c, "scanned input %u does not have its slice's type", i);
+        }
+    }
+    for (uint32_t i = 0; i < form.scan_outputs; i++) {
+        uint32_t whole = form.outputs[form.carried + i];
+        if (whole == PLAN_ABSENT) continue;
+        if (!can_slice(c, whole, form.results[1 + form.carried + i], plan_loop_axis(&form, true, i))) {
+            return fail(c, "stacked output %u does not have its slice's type", i);
+        }
+    }
+    return true;
+}
+
+/* Output types follow from the inputs' as the operator says, as far as it can without running. */
+static bool check_inference(checker *c, const plan_node *node, op_code code) {
+    const plan *of = c->of;
+    op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, (size_t)node->input_count);
+    op_tensor *outputs = BASE_ARRAY(&c->arena, op_tensor, (size_t)node->output_count);
+    op_call call = {.code = code,
+                    .input_count = (uint32_t)node->input_count,
+                    .output_count = (uint32_t)node->output_count,
+                    .inputs = inputs,
+                    .outputs = outputs,
+                    .arena = &c->arena};
+    if (!inputs || !outputs || !plan_node_attributes(of, node, &c->arena, &call.attributes)) {
+        base_fail_memory(c->report);
+        return false;
+    }
+    for (uint32_t i = 0; i < call.input_count; i++) {
+        uint32_t slot = of->slots[node->inputs + i];
+        if (slot == PLAN_ABSENT) continue;
+        const plan_tensor *tensor = &of->tensors[slot];
+        plan_tensor_type(of, slot, &inputs[i].type);
+        inputs[i].bytes = (size_t)tensor->bytes;
+        if (tensor->address.place == PLAN_PLACE_CONSTANT && tensor->dtype != OP_STRING) {
+            inputs[i].data = (void *)(uintptr_t)(of->constants + tensor->address.offset);
+        }
+    }
+    if (op_infer(&call, c->report) != BASE_OK) return false;
+    for (uint32_t i = 0; i < call.output_count; i++) {
+        uint32_t slot = of->slots[node->outputs + i];
+        if (slot == PLAN_ABSENT) continue;
+        op_type declared;
+        const op_type *inferred = &outputs[i].type;
+        plan_tensor_type(of, slot, &declared);
+        bool equal = declared.kind == inferred->kind && declared.element == inferred->element &&
+                     declared.dtype == inferred->dtype &&
+                     (inferred->shape.rank < 0 || declared.shape.rank < 0 ||
+                      declared.shape.rank == inferred->shape.rank);
+        for (int32_t d = 0; equal && inferred->shape.rank >= 0 && d < declared.shape.rank; d++) {
+            int64_t a = declared.shape.dims[d], b = inferred->shape.dims[d];
+            equal = a < 0 || b < 0 || a == b;
+        }
+        if (!equal) {
+            char declares[256], infers[256];
+            return fail(c, "output %u is %s, the operator gives %s", i,
+                        op_type_print(&declared, declares, sizeof declares),
+                        op_type_print(inferred, infers, sizeof infers));
+        }
+    }
+    return true;
+}
+
+static bool check_types(checker *c) {
+    const plan *of = c->of;
+    base_arena kept = c->arena;
+    for (uint64_t n = 0; n < of->header->nodes.count; n++) {
+        const plan_node *node = &of->nodes[n];
+        op_code code = plan_node_code(of, node);
+        plan_node_context(of, node, c->file[0] ? c->file : NULL, c->report);
+        bool valid;
+        base_arena_init(&c->arena, kept.allocator);
+        if (code == OP_IF) valid = check_if(c, node);
+        else if (code == OP_LOOP) valid = check_loop(c, node);
+        else valid = check_inference(c, node, code);
+        base_arena_free(&c->arena);
+        c->arena = kept;
+        if (!valid) return false;
+        /* A static node knows everything. */
+        for (uint64_t i = 0; i < node->input_count + node->output_count && !(node->flags & PLAN_NODE_DYNAMIC);
+             i++) {
+            uint32_t slot = i < node->input_count ? of->slots[node->inputs + i]
+                                                  : of->slots[node->outputs + i - node->input_count];
+            if (slot == PLAN_ABSENT || is_static(c, slot)) continue;
+            return fail(c, "tensor \"%s\" is not known before the run", text_of(c, of->tensors[slot].name));
+        }
+    }
+    return true;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
+    const plan_node *node = &c->of->nodes[loop];
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        if (c->of->slots[node->outputs + i] == slot) return true;
+    }
+    return false;
+}
+
+/* Loop `first` runs, and has ended, before loop `then` begins: in the same graph, or in one that encloses it. */
+static bool ends_before(const checker *c, uint32_t first, uint32_t then) {
+    const plan *of = c->of;
+    while (of->nodes[then].graph != of->nodes[first].graph) {
+        if (!of->nodes[then].graph) return false;
+        then = of->graphs[of->nodes[then].graph].owner;
+    }
+    return first < then;
+}
+
+/* The tensor may lie where the loop leaves what it carries: it is its output, or in its body, or belongs to a loop that
+ * runs later. */
+static bool may_lie_behind(const checker *c, uint32_t loop, uint32_t slot) {
+    const plan *of = c->of;
+    uint32_t graph = of->tensors[slot].graph;
+    if (plan_is_within(of, loop, graph) || is_output_of(c, loop, slot)) return true;
+    if (graph && ends_before(c, loop, of->graphs[graph].owner)) return true;
+    for (uint32_t n = loop + 1; n < of->header->nodes.count; n++) {
+        if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, slot))
+            return ends_before(c, loop, n);
+    }
+    return false;
+}
+
+/* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries
+ * that are views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their places
+ * is found when the plan is replayed. */
+static bool check_view_loops(checker *c) {
+    const plan *of = c->of;
+    for (uint64_t v = 0; v < of->header->views.count; v++) {
+        const plan_view *view = &of->views[v];
+        if (view->loop >= of->header->nodes.count || plan_node_code(of, &of->nodes[view->loop]) != OP_LOOP ||
+            (view->stride && view->period != 1) ||
+            (view->group && (view->period != 1 || view->prologue_count || view->stride)) ||
+            (view->group == 0) != (view->bytes == 0) || view->prologue_count > MOST_ENTRIES ||
+            view->period > MOST_ENTRIES) {
+            return fail(c, "view %" PRIu64 " belongs to no loop", v);
+        }
+        for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++) {
+            const plan_address *entry = &of->addresses[view->first + i];
+            if (entry->place != PLAN_PLACE_VIEW) continue;
+            if (of->views[entry->index].group && of->views[entry->index].loop == view->loop && !view->group)
+                continue; /* an exchanged buffer of the loop itself lies in the arena */
+            if (of->views[entry->index].loop >= of->header->nodes.count ||
+                (!plan_is_within(of, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
+                 !ends_before(c, of->views[entry->index].loop, view->loop))) {
+                return fail(c, "view %" PRIu64 " refers to a view of no enclosing or earlier loop", v);
+            }
+        }
+    }
+    for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
+        const plan_tensor *tensor = &of->tensors[slot];
+        if (tensor->address.place == PLAN_PLACE_VIEW &&
+            !may_lie_behind(c, of->views[tensor->address.index].loop, (uint32_t)slot)) {
+            return fail(c, "tensor \"%s\" lies in a view outside of its loop", text_of(c, tensor->name));
+        }
+    }
+    return true;
+}
+
+static bool check_all(checker *c) {
+    const plan_header *header = c->of->header;
+    if (!header->graphs.count) return fail(c, "it has no graph");
+    c->depth = BASE_ARRAY(&c->arena, uint32_t, (size_t)header->graphs.count);
+    c->defined = BASE_ARRAY(&c->arena, uint64_t, (size_t)header->tensors.count);
+    if (!c->depth || !c->defined) {
+        base_fail_memory(c->report);
+        return false;
+    }
+    if (!check_basics(c) || !check_tensors(c)) return false;
+    for (uint32_t n = 0; n < header->nodes.count; n++) {
+        if (!check_node(c, n)) return false;
+    }
+    for (uint32_t g = 0; g < header->graphs.count; g++) {
+        if (!check_graph(c, g)) return false;
+    }
+    return check_scopes(c) && check_view_loops(c) && check_interfaces(c) && check_types(c);
+}
+
+base_status plan_check_structure(const plan *checked, bool kernels, base_report *report) {
+    base_report own = {0};
+    checker c = {.of = checked, .report = report ? report : &own, .kernels = kernels};
+    base_arena_init(&c.arena, NULL);
+    memcpy(c.file, c.report->context, sizeof c.file);
+    bool valid = check_all(&c);
+    base_arena_free(&c.arena);
+    memcpy(c.report->context, c.file, sizeof c.file);
+    return valid ? BASE_OK : c.report->status;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# run_models.sh OURO OURO_MODELS FOLDER [small]: real models through the command, as a user would.
+#   - the example models of models/: compiled, verified, run with --check
+#   - ONNX's own cases (libonnx-testdata: node, simple, pytorch), planned by every allocator, and with every tensor in
+#     memory of its own beside them: all pass but those of tests/unmatched_cases.txt, whose outputs do not follow from
+#     their models, and none is skipped
+#   - ../shared/models where it is there: stored outputs of ONNX Runtime, and the memory of each plan; `small`, for builds
+#     that are slow on purpose, leaves out the networks with weights of hundreds of megabytes
+# Ends with "N passed, N failed".
+set -uo pipefail
+ouro=$1
+models=$2
+work=$3
+small=${4:-}
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
+shared=$root/../shared
+testdata=/usr/lib/python3/dist-packages/onnx/backend/test/data
+passed=0
+failed=0
+mkdir -p "$work"
+
+check() { # check LABEL COMMAND...: passes when the command does
+    local label=$1
+    shift
+    if "$@" >"$work/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $label: $*"
+        tail -n 5 "$work/log"
+    fi
+}
+
+cases() { # cases LABEL FOLDER: all test data of a model passes, none is skipped
+    if "$ouro" test "$2" >"$work/cases" 2>&1 && tail -n 1 "$work/cases" | grep -q ', 0 failed, 0 skipped'; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED $1: $ouro test $2"
+        tail -n 5 "$work/cases"
+    fi
+}
+
+unmatched() { # unmatched NAMES: all are listed in unmatched_cases.txt, which tells why
+    local name status=0
+    while read -r name; do
+        grep -q "^$name " "$root/tests/unmatched_cases.txt" || { echo "$name fails"; status=1; }
+    done <"$1"
+    return $status
+}
+
+field() { # field REPORT KEY: a number of the report
+    sed -n 's/.*"'"$2"'": *\([0-9.eE+-]*\).*/\1/p' "$1" | head -n 1
+}
+
+# memory LABEL MODEL PERCENT: the arena that nnc plans is at most so many percent of the lower bound.
+memory() {
+    check "$1: compile" "$ouro" compile "$2" --allocator nnc --report "$work/$1.json" -q
+    local arena bound
+    arena=$(field "$work/$1.json" arena_bytes)
+    bound=$(field "$work/$1.json" lower_bound_bytes)
+    check "$1: arena ${arena:-?} within $3 % of the bound ${bound:-?}" \
+        test "$((${arena:-0} * 100))" -le "$((${bound:-0} * $3))" -a "${bound:-0}" -gt 0
+}
+
+"$models" "$work" || exit 1
+for model in "$work"/*.onnx; do
+    name=$(basename "$model" .onnx)
+    check "$name: compile" "$ouro" compile "$model" -o "$work/$name.plan" -q
+    check "$name: verify" "$ouro" verify "$work/$name.plan"
+    check "$name: run" "$ouro" run "$work/$name.plan" --random 7 --check
+done
+
+suite() { # suite LABEL OPTIONS...: all of ONNX's cases, with these options of `ouro test`
+    local label=$1
+    shift
+    "$ouro" test "$testdata"/{node,simple,pytorch-converted,pytorch-operator} --atol 1e-7 "$@" >"$work/suite.log" 2>&1
+    echo "ONNX's cases, $label: $(tail -n 1 "$work/suite.log")"
+    sed -n 's/^failed *\([^:]*\):.*/\1/p' "$work/suite.log" >"$work/suite.failed"
+    check "$label: none fails but those of unmatched_cases.txt" unmatched "$work/suite.failed"
+    check "$label: none is skipped" grep -q ' failed, 0 skipped$' "$work/suite.log"
+    check "$label: a thousand pass" grep -Eq '^1[0-9]{3} passed' "$work/suite.log"
+}
+
+if [ -d "$testdata/node" ]; then
+    for allocator in auto nnc greedy-by-size chunk-simulation bfc pool exact; do
+        suite "$allocator" --allocator "$allocator"
+    done
+    suite "checked" --check
+fi
+
+if [ -d "$shared/models" ]; then
+    for folder in mnist squeezenet shufflenet version-RFB-320 magika silero_vad silero_vad_16k_op15; do
+        cases "real/$folder" "$shared/models/real/$folder"
+    done
+    for name in resnet50 inception_v1 densenet121; do
+        mkdir -p "$work/weighted/$name"
+        cp -r "$shared/models/weighted/$name/." "$work/weighted/$name/"
+        check "weights of $name" /usr/bin/python3 "$shared/tools/light_weights.py" \
+            "$shared/models/light/light_$name.onnx" "$work/weighted/$name/model.onnx"
+        cases "weighted/$name" "$work/weighted/$name"
+    done
+    for model in "$shared"/models/light/*.onnx; do
+        name=$(basename "$model" .onnx)
+        case $small$name in small*vgg19 | small*alexnet | small*zfnet512) continue ;; esac
+        # The input is arange(n) / n, the output stands beside the model.
+        folder=$work/light/$name
+        mkdir -p "$folder/test_data_set_0"
+        ln -sf "$model" "$folder/model.onnx"
+        cp "$shared/models/light/${name}_output_0.pb" "$folder/test_data_set_0/output_0.pb"
+        /usr/bin/python3 -c "
+import numpy, onnx.numpy_helper, sys
+x = (numpy.arange(150528) / 150528).astype(numpy.float32).reshape(1, 3, 224, 224)
+open(sys.argv[1], 'wb').write(onnx.numpy_helper.from_array(x).SerializeToString())" \
+            "$folder/test_data_set_0/input_0.pb"
+        cases "light/$name" "$folder"
+        case $name in
+        *resnet50 | *squeezenet | *vgg19 | *alexnet) memory "$name" "$model" 100 ;;
+        *) memory "$name" "$model" 110 ;;
+        esac
+    done
+    for folder in mnist squeezenet shufflenet version-RFB-320; do
+        memory "real_$folder" "$shared/models/real/$folder/model.onnx" 110
+    done
+    rm -rf "$work/weighted" "$work/light"
+else
+    echo "the shared models are not here: tested on the example models and libonnx-testdata alone"
+fi
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,253 @@
+/* test_import_convert.c: what import makes of each operator whose form has changed over the opsets: text in
+ * (a line of the table below), text out (tests/golden/import/convert.ir). */
+#include "compiler/onnx/import.h"
+#include "tests/support/support.h"
+#include "tests/support/onnx.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+/* inputs: "NAME:DTYPE:SHAPE;..." or "NAME=NUMBERS" (int64 initializer), DTYPE as in ONNX, SHAPE "-" for none;
+ * attributes: "NAME KIND VALUE;..." with i, f, s or I for the kind. */
+typedef struct conversion {
+    const char *op;
+    int64_t opset;
+    const char *inputs, *outputs, *attributes;
+} conversion;
+
+static const conversion conversions[] = {
+    /* the same form in all versions */
+    {"Relu", 13, "x:1:2,3", "y", ""},
+    {"Relu", 1, "x:1:2,3", "y", "consumed_inputs I 0"},
+    {"Conv", 1, "x:1:N,3,8,8;w:1:4,3,3,3", "y", "pads I 1,1,1,1"},
+    {"Transpose", 1, "x:1:2,3", "y", "perm I 1,0"},
+    {"Shape", 9, "x:1:N,3", "y", ""},
+    {"MaxPool", 8, "x:1:1,1,4,4", "y,indices", "kernel_shape I 2,2;strides I 2,2"},
+    /* broadcasting as an attribute */
+    {"Add", 6, "a:1:2,3,4,5;b:1:2,3,4,5", "y", ""},
+    {"Add", 6, "a:1:2,3,4,5;b:1:4,5", "y", "broadcast i 1"},
+    {"Mul", 6, "a:1:2,3,4,5;b:1:3", "y", "broadcast i 1;axis i 1"},
+    {"Sub", 1, "a:1:2,3,4,5;b:1:3,4", "y", "broadcast i 1;axis i -3"},
+    {"Less", 6, "a:1:2,3,4,5;b:1:", "y", "broadcast i 1;axis i 0"},
+    {"And", 1, "a:9:2,3;b:9:2", "y", "broadcast i 1;axis i 0"},
+    {"PRelu", 6, "x:1:N,3,4,4;slope:1:3", "y", ""},
+    {"PRelu", 6, "x:1:N,3,4,4;slope:1:1", "y", ""},
+    /* any number of inputs */
+    {"Sum", 8, "a:1:2", "y", ""},
+    {"Sum", 8, "a:1:2;b:1:2", "y", ""},
+    {"Max", 12, "a:1:2;b:1:2;c:1:2", "y", ""},
+    {"Mean", 13, "a:11:2;b:11:2;c:11:2", "y", ""},
+    /* attributes that became inputs */
+    {"Clip", 6, "x:1:2", "y", "min f -1;max f 6"},
+    {"Clip", 6, "x:10:2", "y", "max f 6"},
+    {"Clip", 6, "x:1:2", "y", ""},
+    {"Cast", 5, "x:1:2", "y", "to s INT64"},
+    {"Squeeze", 11, "x:1:1,3,1", "y", "axes I 0,2"},
+    {"Squeeze", 11, "x:1:1,3,1", "y", ""},
+    {"Unsqueeze", 11, "x:1:3", "y", "axes I 0,2"},
+    {"ReduceSum", 11, "x:1:2,3", "y", "axes I 1;keepdims i 0"},
+    {"ReduceSum", 13, "x:1:2,3;axes=1", "y", "keepdims i 0"},
+    {"ReduceMean", 13, "x:1:2,3", "y", "axes I -1"},
+    {"ReduceMax", 12, "x:1:2,3", "y", ""},
+    {"Slice", 9, "x:1:4,4", "y", "starts I 1,0;ends I 3,2;axes I 0,1"},
+    {"Slice", 1, "x:1:4,4", "y", "starts I 1;ends I 3"},
+    {"Split", 11, "x:1:6", "a,b", "split I 2,4"},
+    {"Split", 2, "x:1:6,4", "a,b", "axis i 1"},
+    {"Split", 1, "x:1:6;extents=2,4", "a,b", ""},
+    {"Pad", 2, "x:1:2,3", "y", "pads I 1,1,1,1;value f 2.5;mode s constant"},
+    {"Pad", 1, "x:1:2,3", "y", "paddings I 1,1,1,1;mode s edge"},
+    {"Reshape", 1, "x:1:2,3", "y", "shape I 3,2"},
+    {"Concat", 1, "a:1:2,3;b:1:2,3", "y", ""},
+    {"Concat", 4, "a:1:2,3;b:1:2,3", "y", "axis i 0"},
+    {"Tile", 1, "x:7:2,3;tiles=2;axis=1", "y", ""},
+    {"Gemm", 6, "a:1:2,3;b:1:3,4;c:1:4", "y", "broadcast i 1;alpha f 0.5"},
+    {"BatchNormalization", 6, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y",
+     "is_test i 1;spatial i 1;epsilon f 0.001"},
+    {"BatchNormalization", 9, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y", ""},
+    {"BatchNormalization", 9, "x:1:1,2,3;s:1:2;b:1:2;m:1:2;v:1:2", "y,mean,var,saved_mean,saved_var", ""},
+    {"BatchNormalization", 7, "x:1:4,2,3;s:1:2,3;b:1:2,3;m:1:2,3;v:1:2,3", "y,mean", "spatial i 0"},
+    /* softmax over a matrix */
+    {"Softmax", 11, "x:1:2,3", "y", ""},
+    {"Softmax", 11, "x:1:2,3,1,1", "y", "axis i 1"},
+    {"Softmax", 11, "x:1:2,3,4", "y", "axis i -1"},
+    {"Softmax", 11, "x:1:2,3,4", "y", ""},
+    {"LogSoftmax", 1, "x:1:-", "y", "axis i 2"},
+    {"Softmax", 11, "x:1:2,0,4", "y", ""},
+    {"Hardmax", 11, "x:1:2,3,0,4", "y", ""},
+    {"Softmax", 13, "x:1:2,3,4", "y", ""},
+    {"GRU", 3, "x:1:5,1,2;w:1:1,9,2;r:1:1,9,3", ",last", "hidden_size i 3;output_sequence i 0"},
+    /* what does nothing when a model runs */
+    {"Dropout", 6, "x:1:2", "y", "ratio f 0.5"},
+    {"Dropout", 7, "x:1:2", "y,mask", ""},
+    {"Dropout", 12, "x:1:2", "y,mask", "seed i 3"},
+    {"Dropout", 13, "x:1:2;ratio:1:;training=0", "y,mask", ""},
+    /* random numbers: a stream of their own where there is no seed */
+    {"Dropout", 13, "x:1:2;ratio:1:;training:9:", "y,mask", "seed i 3"},
+    {"Dropout", 13, "x:1:2;ratio:1:;training:9:", "y", ""},
+    {"RandomNormal", 1, "", "y", "shape I 2,3;dtype i 11"},
+    {"RandomUniformLike", 1, "x:7:4", "y", "dtype i 1;high f 2"},
+    {"Bernoulli", 15, "x:1:4", "y", "seed f 2"},
+    {"Multinomial", 7, "x:1:4,5", "y", "sample_size i 7"},
+};
+
+static void add_input(onnx *o, char *spec) {
+    char *equals = strchr(spec, '='), *colon = strchr(spec, ':');
+    if (equals) {
+        int64_t numbers[8];
+        int count = 0;
+        *equals = '\0';
+        for (char *at = equals + 1; *at; at += *at == ',') numbers[count++] = strtoll(at, &at, 10);
+        onnx_integers(o, o->graph, spec, count, numbers);
+        return;
+    }
+    char *shape = strchr(colon + 1, ':');
+    *colon = *shape++ = '\0';
+    onnx_input(o, o->graph, spec, atoi(colon + 1), strcmp(shape, "-") == 0 ? NULL : shape);
+}
+
+static void add_attribute(onnx *o, Onnx__NodeProto *node, char *spec) {
+    char *kind = strchr(spec, ' '), *value = kind + 3;
+    *kind++ = '\0';
+    if (*kind == 'i') onnx_set_integer(o, node, spec, atoll(value));
+    else if (*kind == 'f') onnx_set_real(o, node, spec, strtof(value, NULL));
+    else if (*kind == 's') onnx_set_text(o, node, spec, value);
+    else onnx_set_integers(o, node, spec, value);
+}
+
+/* Imports model.onnx, checks it and prints it behind a title. */
+static void import_to(FILE *file, onnx *o, const char *title) {
+    static base_report report;
+    ir_module *module;
+    base_report_clear(&report);
+    onnx_write(o, "model.onnx");
+    if (import_model("model.onnx", NULL, 0, NULL, &module, &report) != BASE_OK)
+        fail_msg("%s: %s", title, report.text);
+    if (ir_verify(module, "imported", &report) != BASE_OK) fail_msg("%s: %s", title, report.text);
+    char *text = support_print(module, false);
+    fprintf(file, "# %s\n%s\n", title, text);
+    free(text);
+    ir_module_free(module);
+    unlink("model.onnx");
+    onnx_free(o);
+}
+
+static void convert_to(FILE *file, const conversion *c) {
+    onnx *o = onnx_new(c->opset);
+    char names[200] = "", *saved;
+    char *inputs = onnx_text(o, c->inputs), *outputs = onnx_text(o, c->outputs),
+         *attributes = onnx_text(o, c->attributes);
+    for (char *spec = strtok_r(inputs, ";", &saved); spec; spec = strtok_r(NULL, ";", &saved)) {
+        add_input(o, spec);
+        if (*names) strcat(names, ",");
+        strcat(names, spec);
+    }
+    Onnx__NodeProto *node = onnx_node(o, o->graph, c->op, "node", names, c->outputs);
+    for (char *name = strtok_r(outputs, ",", &saved); name; name = strtok_r(NULL, ",", &saved)) {
+        onnx_output(o, o->graph, name);
+    }
+    for (char *spec = strtok_r(attributes, ";", &saved); spec; spec = strtok_r(NULL, ";", &saved)) {
+        add_attribute(o, node, spec);
+    }
+    char title[300];
+    snprintf(title, sizeof title, "%s-%lld(%s) %s", c->op, (long long)c->opset, c->inputs, c->attributes);
+    import_to(file, o, title);
+}
+
+static void test_conversions(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) convert_to(file, &conversions[i]);
+    fclose(file);
+    support_expect_golden("import/convert.ir", text);
+    free(text);
+}
+
+/* ---- nodes that own graphs ----------------------------------------------------------------------------- */
+
+static onnx *make_if(void) {
+    onnx *o = onnx_new(13);
+    onnx_input(o, o->graph, "c", 9, "");
+    onnx_input(o, o->graph, "x", 1, "2");
+    Onnx__GraphProto *then_graph = onnx_graph(o, "then"), *else_graph = onnx_graph(o, "else");
+    onnx_node(o, then_graph, "Neg", "negate", "x", "r"); /* captures x */
+    onnx_output(o, then_graph, "r");
+    onnx_floats(o, else_graph, "r", 2,
+                (float[]){1, 2}); /* the same name in the sibling; an initializer as result */
+    onnx_output(o, else_graph, "r");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "If", "choose", "c", "y");
+    onnx_set_graph(o, node, "then_branch", then_graph);
+    onnx_set_graph(o, node, "else_branch", else_graph);
+    onnx_output(o, o->graph, "y");
+    return o;
+}
+
+static onnx *make_loop(int64_t opset) {
+    onnx *o = onnx_new(opset);
+    onnx_input(o, o->graph, "x", 1, "2");
+    onnx_integers(o, o->graph, "trips", -1, (int64_t[]){5});
+    Onnx__GraphProto *body = onnx_graph(o, "body");
+    onnx_input(o, body, "i", 7, "1"); /* files differ in this shape */
+    onnx_input(o, body, "go", 9, NULL);
+    onnx_input(o, body, "s", 0, NULL); /* its type follows from the initial value */
+    onnx_node(o, body, "Identity", "", "go", "go_on");
+    onnx_node(o, body, "Add", "step", "s,x", "next");
+    onnx_output(o, body, "go_on");
+    onnx_output(o, body, "next");
+    onnx_output(o, body, "next");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "Loop", "repeat", "trips,,x", "last,all");
+    onnx_set_graph(o, node, "body", body);
+    onnx_output(o, o->graph, "last");
+    onnx_output(o, o->graph, "all");
+    return o;
+}
+
+static onnx *make_scan(void) {
+    onnx *o = onnx_new(11);
+    onnx_input(o, o->graph, "start", 1, "2");
+    onnx_input(o, o->graph, "xs", 1, "2,N");
+    Onnx__GraphProto *body = onnx_graph(o, "body");
+    onnx_input(o, body, "s", 1, "2");
+    onnx_input(o, body, "x", 1, NULL);
+    onnx_node(o, body, "Add", "", "s,x", "t");
+    onnx_node(o, body, "Identity", "", "t", "copy");
+    onnx_output(o, body, "t");
+    onnx_output(o, body, "copy");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "Scan", "scan", "start,xs", "last,sums");
+    onnx_set_graph(o, node, "body", body);
+    onnx_set_integer(o, node, "num_scan_inputs", 1);
+    onnx_set_integers(o, node, "scan_input_axes", "-1");
+    onnx_set_integers(o, node, "scan_input_directions", "1");
+    onnx_output(o, o->graph, "last");
+    onnx_output(o, o->graph, "sums");
+    return o;
+}
+
+static void test_control(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    import_to(file, make_if(), "If-13, a branch captures x");
+    import_to(file, make_loop(1), "Loop-1");
+    import_to(file, make_loop(16), "Loop-16");
+    import_to(file, make_scan(), "Scan-11 over the last axis, backwards");
+    fclose(file);
+    support_expect_golden("import/control.ir", text);
+    free(text);
+}
+
+int main(int count, char **arguments) {
+    support_arguments(count, arguments);
+    char folder[] = "/tmp/ouro_import_XXXXXX";
+    if (!mkdtemp(folder) || chdir(folder) != 0) return 1; /* messages and modules then have no path in them */
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions), cmocka_unit_test(test_control)};
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return chdir("/") != 0 || rmdir(folder) != 0 ? 1 : failed;
+}

@@ -1,0 +1,307 @@
+/* test_operators_products.c: shape functions and portable kernels of matrix products, against plain references
+ * that share nothing with them.
+ */
+#include "tests/support/application.h"
+#include "tests/support/operators.h"
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* The element of a tensor that broadcasts to the shape, at flat index `index` of the shape. */
+static double broadcast_element(const op_tensor *tensor, const int64_t *dims, int32_t rank, int64_t index) {
+    int64_t offset = 0, stride = 1;
+    const op_shape *own = &tensor->type.shape;
+    for (int32_t i = rank - 1, k = own->rank - 1; k >= 0; i--, k--) {
+        if (own->dims[k] != 1) offset += index % dims[i] * stride;
+        stride *= own->dims[k];
+        index /= dims[i];
+    }
+    return application_element(tensor, offset);
+}
+
+static void test_matmul(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT,   OP_FLOAT, OP_FLOAT, OP_FLOAT,  OP_DOUBLE,
+                                      OP_FLOAT16, OP_INT32, OP_INT64, OP_UINT32, OP_UINT64};
+    for (uint64_t round = 1; round <= 150; round++) {
+        uint64_t seed = round * 104729;
+        const op_dtype dtype = dtypes[round % 10];
+        const int64_t rows = random_range(&seed, 1, round % 3 ? 3 : 40),
+                      depth = random_range(&seed, 1, 70) * 5;
+        const int64_t columns = random_range(&seed, 1, 150);
+        const bool row = round % 11 == 0, column = round % 13 == 0;
+        int64_t a[OP_MAX_RANK], b[OP_MAX_RANK], y[OP_MAX_RANK];
+        int32_t ranks[2] = {0, 0}, rank = row || column ? 0 : (int32_t)random_range(&seed, 0, 2);
+        /* Stacks that broadcast: a dimension may be 1 on either side, or missing in front. */
+        const bool shared = round % 4 == 0;
+        for (int32_t i = 0; i < rank; i++) {
+            y[i] = random_range(&seed, 1, 3);
+            a[ranks[0]++] = !shared && random_range(&seed, 0, 3) == 0 ? 1 : y[i];
+            if (!shared && (i > 0 || round % 2)) b[ranks[1]++] = random_range(&seed, 0, 3) == 0 ? 1 : y[i];
+            else if (a[i] == 1) y[i] = 1;
+            if (ranks[1] == i + 1 && a[i] == 1 && b[i] == 1) y[i] = 1;
+        }
+        const int32_t batch_a = ranks[0], batch_b = ranks[1];
+        if (!row) a[ranks[0]++] = rows;
+        a[ranks[0]++] = depth;
+        b[ranks[1]++] = depth;
+        if (!column) b[ranks[1]++] = columns;
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, dtype, ranks[0], a, &seed);
+        application_random(&app, dtype, ranks[1], b, &seed);
+        if (application_infer(&app) != BASE_OK) fail_msg("seed %d: %s", (int)round, app.report.text);
+        const op_shape shape = app.outputs[0].type.shape;
+        const bool bias = dtype != OP_FLOAT16 && round % 3 == 0 && shape.rank > 0;
+        if (bias) {
+            int64_t dims[OP_MAX_RANK];
+            const int32_t from = (int32_t)random_range(&seed, 0, shape.rank);
+            for (int32_t i = from; i < shape.rank; i++) {
+                dims[i - from] = random_range(&seed, 0, 2) ? shape.dims[i] : 1;
+            }
+            application_random(&app, dtype, shape.rank - from, dims, &seed);
+        }
+        const bool relu = round % 10 < 5 && round % 2;
+        if (relu) application_text(&app, "ouro.activation", "Relu");
+        application_run(&app, "portable.matmul", 1 + (int)(round % 2));
+        int64_t count;
+        assert_true(op_shape_elements(&shape, &count));
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t m = row ? 1 : rows, n = column ? 1 : columns;
+            const int64_t in_row = i / n % m, in_column = i % n;
+            int64_t outer = i / n / m, from_a = 0, from_b = 0, stride_a = 1, stride_b = 1;
+            for (int32_t d = rank - 1; d >= 0; d--) {
+                const int32_t at_a = d - (rank - batch_a), at_b = d - (rank - batch_b);
+                if (at_a >= 0 && a[at_a] != 1) from_a += outer % shape.dims[d] * stride_a;
+                if (at_b >= 0 && b[at_b] != 1) from_b += outer % shape.dims[d] * stride_b;
+                if (at_a >= 0) stride_a *= a[at_a];
+                if (at_b >= 0) stride_b *= b[at_b];
+                outer /= shape.dims[d];
+            }
+            double want = 0;
+            for (int64_t k = 0; k < depth; k++) {
+                want += application_element(&app.inputs[0], (from_a * m + in_row) * depth + k) *
+                        application_element(&app.inputs[1], (from_b * depth + k) * n + in_column);
+            }
+            if (bias) want += broadcast_element(&app.inputs[2], shape.dims, shape.rank, i);
+            if (relu) want = fmax(want, 0);
+            if (dtype == OP_UINT32) want = fmod(want, 4294967296.0);
+            application_check_near(application_element(&app.outputs[0], i), want,
+                                   application_tolerance(dtype) * 10, round, i);
+        }
+        application_free(&app);
+    }
+}
+
+/* Sums are added from the front to the back, one after the other, whatever the instruction set and the number
+ * of threads: the same bits as this loop. */
+static void test_products_order(void **state) {
+    (void)state;
+    for (int64_t rows = 4; rows <= 23; rows++) {
+        for (int threads = 1; threads <= 3; threads++) {
+            uint64_t seed = (uint64_t)rows;
+            const int64_t depth = 300, columns = 150 + rows;
+            application app;
+            application_init(&app, OP_MATMUL);
+            const float *a = application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
+            const float *b = application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
+            application_run(&app, "portable.matmul", threads);
+            const float *y = app.outputs[0].data;
+            for (int64_t i = 0; i < rows * columns; i++) {
+                float sum = 0;
+                for (int64_t k = 0; k < depth; k++)
+                    sum += a[i / columns * depth + k] * b[k * columns + i % columns];
+                if (memcmp(&sum, &y[i], sizeof sum) != 0) fail_msg("rows %d, element %d", (int)rows, (int)i);
+            }
+            application_free(&app);
+        }
+    }
+}
+
+/* Operands whose axes are read in another order: as if a Transpose stood before. */
+static void test_matmul_orders(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 7907;
+        const int32_t rank = (int32_t)random_range(&seed, 2, 4);
+        const int64_t rows = random_range(&seed, 1, round % 2 ? 3 : 20), depth = random_range(&seed, 1, 40);
+        const int64_t columns = random_range(&seed, 1, 40);
+        application turned, plain;
+        application_init(&turned, OP_MATMUL);
+        application_init(&plain, OP_MATMUL);
+        int64_t stack[2] = {random_range(&seed, 1, 3), random_range(&seed, 1, 3)};
+        for (int operand = 0; operand < 2; operand++) {
+            int64_t seen[4], own[4], order[4], strides[4], elements = 1;
+            for (int32_t i = 0; i < rank; i++) seen[i] = i < rank - 2 ? stack[i] : 0;
+            seen[rank - 2] = operand ? depth : rows;
+            seen[rank - 1] = operand ? columns : depth;
+            for (int32_t i = 0; i < rank; i++) order[i] = i;
+            for (int32_t i = rank - 1; i > 0; i--) {
+                const int64_t k = random_range(&seed, 0, i), kept = order[i];
+                order[i] = order[k];
+                order[k] = kept;
+            }
+            for (int32_t i = 0; i < rank; i++) own[order[i]] = seen[i];
+            float *x = application_random(&turned, OP_FLOAT, rank, own, &seed);
+            float *z = application_input(&plain, OP_FLOAT, rank, seen);
+            for (int32_t i = rank - 1; i >= 0; i--) {
+                strides[i] = elements;
+                elements *= own[i];
+            }
+            for (int64_t e = 0; e < elements; e++) {
+                int64_t rest = e, from = 0;
+                for (int32_t i = rank - 1; i >= 0; i--) {
+                    from += rest % seen[i] * strides[order[i]];
+                    rest /= seen[i];
+                }
+                z[e] = x[from];
+            }
+            application_integers(&turned, operand ? "ouro.right" : "ouro.left", (size_t)rank, order);
+        }
+        const int threads = 1 + (int)(round % 3);
+        application_run(&turned, "portable.matmul", threads);
+        application_run(&plain, "portable.matmul", threads);
+        assert_true(op_shape_equal(&turned.outputs[0].type.shape, &plain.outputs[0].type.shape));
+        for (size_t i = 0; i < turned.outputs[0].bytes / sizeof(float); i++) {
+            application_check_near(application_element(&turned.outputs[0], (int64_t)i),
+                                   application_element(&plain.outputs[0], (int64_t)i), 1e-4, round,
+                                   (int64_t)i);
+        }
+        application_free(&turned);
+        application_free(&plain);
+    }
+    /* What is no order is refused. */
+    static const int64_t wrong[][3] = {{0, 0, 1}, {0, 1, 3}, {-1, 0, 1}};
+    for (size_t i = 0; i < 4; i++) {
+        uint64_t seed = 3;
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
+        application_random(&app, OP_FLOAT, 3, DIMS(2, 2, 2), &seed);
+        application_integers(&app, i % 2 ? "ouro.right" : "ouro.left", i < 3 ? 3 : 2, wrong[i % 3]);
+        assert_int_equal(application_infer(&app), BASE_INVALID);
+        application_free(&app);
+    }
+}
+
+static void test_gemm(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_INT32, OP_BFLOAT16};
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 65537;
+        const op_dtype dtype = dtypes[round % 5];
+        const bool whole = dtype == OP_INT32, turn_a = round % 2, turn_b = round % 4 < 2;
+        const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 50), k = random_range(&seed, 1, 400);
+        const int64_t n = random_range(&seed, 1, 200), form = random_range(&seed, 0, 5);
+        const float alpha = whole ? 2 : random_float(&seed), beta = whole ? 3 : random_float(&seed);
+        application app;
+        application_gemm(&app, dtype, m, k, n, turn_a, turn_b, form, &seed);
+        application_real(&app, "alpha", alpha);
+        application_real(&app, "beta", beta);
+        application_run(&app, "portable.gemm", 1 + (int)(round % 2));
+        for (int64_t i = 0; i < m * n; i++) {
+            double sum = 0;
+            for (int64_t d = 0; d < k; d++) {
+                sum += application_element(&app.inputs[0], turn_a ? d * m + i / n : i / n * k + d) *
+                       application_element(&app.inputs[1], turn_b ? i % n * k + d : d * n + i % n);
+            }
+            sum *= (double)alpha;
+            if (form) sum += (double)beta * broadcast_element(&app.inputs[2], DIMS(m, n), 2, i);
+            application_check_near(application_element(&app.outputs[0], i), sum,
+                                   application_tolerance(dtype) * 10, round, i);
+        }
+        application_free(&app);
+    }
+}
+
+/* A matrix, or a stack of them, times one column, as it lies and turned round; the same bits for every number of
+ * threads. */
+static void test_one_column(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 7919;
+        const bool gemm = round % 2, turned = gemm && round % 4 == 1;
+        const int64_t rows = random_range(&seed, 1, round % 5 ? 40 : 400),
+                      depth = random_range(&seed, 1, round % 3 ? 40 : 600);
+        const int64_t stack = gemm ? 1 : random_range(&seed, 1, 3), form = random_range(&seed, 0, 3);
+        const float alpha = gemm ? 0.75f : 1, beta = gemm ? -1.5f : 1;
+        float first[1200];
+        for (int threads = 1; threads <= 3; threads++) {
+            uint64_t same = seed;
+            application app;
+            application_init(&app, gemm ? OP_GEMM : OP_MATMUL);
+            if (gemm)
+                application_random(&app, OP_FLOAT, 2, turned ? DIMS(depth, rows) : DIMS(rows, depth), &same);
+            else application_random(&app, OP_FLOAT, 3, DIMS(stack, rows, depth), &same);
+            application_random(&app, OP_FLOAT, 2, DIMS(depth, 1), &same);
+            if (form == 1) application_random(&app, OP_FLOAT, 1, DIMS(1), &same);
+            if (form == 2) application_random(&app, OP_FLOAT, 2, DIMS(rows, 1), &same);
+            if (gemm) application_integer(&app, "transA", turned);
+            if (gemm) application_real(&app, "alpha", alpha);
+            if (gemm) application_real(&app, "beta", beta);
+            if (round % 7 == 0) application_text(&app, "ouro.activation", "Relu");
+            application_run(&app, gemm ? "portable.gemm" : "portable.matmul", threads);
+            for (int64_t i = 0; i < stack * rows; i++) {
+                double sum = 0;
+                for (int64_t k = 0; k < depth; k++) {
+                    sum += application_element(&app.inputs[0], turned ? k * rows + i : i * depth + k) *
+                           application_element(&app.inputs[1], k);
+                }
+                sum *= (double)alpha;
+                if (form == 1 || form == 2)
+                    sum += (double)beta * application_element(&app.inputs[2], form == 1 ? 0 : i % rows);
+                if (round % 7 == 0) sum = fmax(sum, 0);
+                application_check_near(application_element(&app.outputs[0], i), sum, 1e-4, round, i);
+            }
+            const size_t bytes = (size_t)(stack * rows) * sizeof *first;
+            if (threads == 1) memcpy(first, app.outputs[0].data, bytes);
+            else assert_memory_equal(first, app.outputs[0].data, bytes);
+            application_free(&app);
+        }
+    }
+}
+
+static void test_matrix_shapes(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_MATMUL);
+    application_input(&app, OP_FLOAT, 3, DIMS(-1, 5, 4));
+    application_input(&app, OP_FLOAT, 2, DIMS(4, -2));
+    application_expect_shape(&app, 3, DIMS(-1, 5, -2));
+
+    application_init(&app, OP_MATMUL);
+    application_input(&app, OP_FLOAT, 1, DIMS(4));
+    application_input(&app, OP_FLOAT, 1, DIMS(4));
+    application_expect_shape(&app, 0, NULL);
+
+    application_init(&app, OP_MATMUL);
+    application_input(&app, OP_FLOAT, 2, DIMS(3, 4));
+    application_input(&app, OP_FLOAT, 2, DIMS(5, 6));
+    application_expect_failure(&app, "input 1 has 5 rows, expected 4, the columns of input 0");
+
+    application_init(&app, OP_MATMUL);
+    application_input(&app, OP_FLOAT, 3, DIMS(2, 3, 4));
+    application_input(&app, OP_FLOAT, 3, DIMS(3, 4, 6));
+    application_expect_failure(&app, "the stacks of matrices [2] and [3] do not fit");
+
+    application_init(&app, OP_GEMM);
+    application_input(&app, OP_FLOAT, 2, DIMS(-1, 4));
+    application_input(&app, OP_FLOAT, 2, DIMS(7, 4));
+    application_integer(&app, "transB", 1);
+    application_expect_shape(&app, 2, DIMS(-1, 7));
+
+    application_init(&app, OP_GEMM);
+    application_input(&app, OP_FLOAT, 2, DIMS(3, 4));
+    application_input(&app, OP_FLOAT, 2, DIMS(4, 7));
+    application_input(&app, OP_FLOAT, 1, DIMS(3));
+    application_expect_failure(&app, "input 2 has shape [3], expected one that broadcasts to [3,7]");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_matmul),        cmocka_unit_test(test_products_order),
+        cmocka_unit_test(test_matmul_orders), cmocka_unit_test(test_gemm),
+        cmocka_unit_test(test_one_column),    cmocka_unit_test(test_matrix_shapes)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

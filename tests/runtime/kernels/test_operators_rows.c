@@ -1,0 +1,84 @@
+/* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize in
+ * float against the same in double, which goes element by element; CumSum against plain loops. */
+#include "tests/support/application.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+static void resize(application *app, op_dtype dtype, const int64_t *from, const int64_t *to, const char *mode,
+                   const char *coordinates, int form, uint64_t seed) {
+    application_init(app, OP_RESIZE);
+    application_random(app, dtype, 3, from, &seed);
+    application_absent(app);
+    application_absent(app);
+    int64_t *sizes = application_input(app, OP_INT64, 1, (const int64_t[]){3});
+    for (int i = 0; i < 3; i++) sizes[i] = to[i];
+    application_text(app, "mode", mode);
+    application_text(app, "coordinate_transformation_mode", coordinates);
+    application_text(app, "nearest_mode", form % 2 ? "floor" : "round_prefer_ceil");
+    application_integer(app, "exclude_outside", form % 3 == 0);
+    application_run(app, "portable.resize", 1 + form % 2);
+}
+
+static void floats_are_resized_as_doubles(void **state) {
+    (void)state;
+    static const char *const modes[] = {"nearest", "linear", "cubic"};
+    static const char *const coordinates[] = {"half_pixel", "pytorch_half_pixel", "align_corners",
+                                              "asymmetric"};
+    for (uint64_t round = 1; round <= 120; round++) {
+        uint64_t seed = round * 7919;
+        int64_t from[3], to[3];
+        for (int i = 0; i < 3; i++) {
+            from[i] = random_range(&seed, 1, i == 2 ? 50 : 5);
+            to[i] = i == 0 ? from[0] : random_range(&seed, 1, i == 2 ? 90 : 8);
+        }
+        application single, twice;
+        const char *mode = modes[round % 3], *how = coordinates[round / 3 % 4];
+        resize(&single, OP_FLOAT, from, to, mode, how, (int)round, seed);
+        resize(&twice, OP_DOUBLE, from, to, mode, how, (int)round, seed);
+        for (int64_t i = 0; i < to[0] * to[1] * to[2]; i++) {
+            const double want = application_element(&twice.outputs[0], i);
+            application_check_near(application_element(&single.outputs[0], i), want, 1e-5, round, i);
+        }
+        application_free(&single);
+        application_free(&twice);
+    }
+}
+
+static void sums_along_every_axis(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 60; round++) {
+        uint64_t seed = round * 104729;
+        const int64_t dims[3] = {random_range(&seed, 1, 4), random_range(&seed, 1, 5),
+                                 random_range(&seed, 1, 200)};
+        const int axis = (int)(round % 3);
+        const bool exclusive = round / 3 % 2, reverse = round / 6 % 2;
+        application app;
+        application_init(&app, OP_CUM_SUM);
+        application_random(&app, OP_FLOAT, 3, dims, &seed);
+        *(int64_t *)application_input(&app, OP_INT64, 0, NULL) = axis;
+        application_integer(&app, "exclusive", exclusive);
+        application_integer(&app, "reverse", reverse);
+        application_run(&app, "portable.cum_sum", 1);
+        const int64_t inner = axis == 2 ? 1 : axis == 1 ? dims[2] : dims[1] * dims[2];
+        for (int64_t i = 0; i < dims[0] * dims[1] * dims[2]; i++) {
+            const int64_t at = i / inner % dims[axis], begin = i - at * inner;
+            double sum = 0;
+            for (int64_t k = 0; k < dims[axis]; k++) {
+                if (reverse ? k > at : k < at) sum += application_element(&app.inputs[0], begin + k * inner);
+            }
+            if (!exclusive) sum += application_element(&app.inputs[0], i);
+            application_check_near(application_element(&app.outputs[0], i), sum, 1e-5, round, i);
+        }
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
+                                       cmocka_unit_test(sums_along_every_axis)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,322 @@
+/* test_plan_views.c: plans of loops that are wrong on purpose: tables of views with another period, without
+ * an entry, with entries moved or exchanged, other strides, other loops; tensors put over bytes that a later
+ * iteration still reads. The verifier refuses each of them, or it computes the same for every number of
+ * iterations. */
+#include "tests/support/plan.h"
+#include "tests/support/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { TRIPS = 8, ELEMENTS = 16, MOST_BYTES = 1024 };
+
+#define T "float32[4,4]"
+
+/* Every program takes %n: int64[] and two matrices; MatMul cannot run in place, Relu can. */
+#define PROGRAM(body)                                                                                        \
+    "module \"views\" { constant %m: " T " = {0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0} constant "     \
+    "%row: int64[3] = {1, 2, 3} constant %limit: float32[] = {90}\n"                                         \
+    " graph main(%n: int64[], %a: " T ", %b: " T ") {\n %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n" body    \
+    " } }\n"
+
+typedef struct view_case {
+    const char *name, *text;
+} view_case;
+
+static const view_case cases[] = {
+    {"two buffers in turn",
+     PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
+             " = MatMul(%x, %m) yield %k, %y } } %r: " T " = Neg(%p) yield %r")},
+    {"the initial value stays",
+     PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
+             " = MatMul(%x, %m) yield %k, %y } } %r: " T " = Sub(%p, %a0) yield %r")},
+    {"a delay",
+     PROGRAM("%p: " T ", %q: " T " = Loop(%n, _, %a0, %b0) { graph body(%i: int64[], %k: bool[], %u: " T
+             ", %v: " T ") { %y: " T " = MatMul(%u, %v) yield %k, %v, %y } } %r: " T
+             " = Sub(%p, %q) yield %r")},
+    {"a swap",
+     PROGRAM("%p: " T ", %q: " T " = Loop(%n, _, %a0, %b0) { graph body(%i: int64[], %k: bool[], %u: " T
+             ", %v: " T ") { yield %k, %v, %u } } %r: " T " = Sub(%p, %q) yield %r")},
+    {"nested", PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T
+                       ") { %q: " T " = Loop(%n, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T
+                       ") { %w: " T " = MatMul(%s, %m) yield %l, %w } } %z: " T
+                       " = Add(%x, %q) yield %k, %z } } %r: " T " = Neg(%p) yield %r")},
+    {"one loop after another",
+     PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
+             " = MatMul(%x, %m) yield %k, %y } }\n %q: " T ", %s: " T
+             " = Loop(%n, _, %p, %p) { graph next(%j: int64[], %l: bool[], %u: " T ", %v: " T ") { %w: " T
+             " = MatMul(%u, %m) yield %l, %w, %v } } %t: " T " = Add(%p, %s) %r: " T
+             " = Sub(%q, %t) yield %r")},
+    {"exchanged", PROGRAM("%three: int64[] = Size(%row) %p: " T
+                          " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T
+                          ") { %t: int64[] = Mod(%i, %three) %z: " T
+                          " = Loop(%t, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %w: " T
+                          " = MatMul(%s, %m) yield %l, %w } } %u: " T
+                          " = Neg(%z) %f: float32[] = ReduceMax(%u) {keepdims = 0}\n"
+                          " %e1: bool[] = Less(%f, %limit) yield %e1, %z } } %r: " T " = Neg(%p) yield %r")},
+    {"exchanged, the old state is read meanwhile, another goes round",
+     PROGRAM("%three: int64[] = Size(%row) %p: " T ", %q: " T ", %g: " T
+             " = Loop(%n, _, %a0, %b0, %b) { graph body(%i: int64[], %k: bool[], %x: " T ", %y: " T ", %v: " T
+             ") { %t: int64[] = Mod(%i, %three) %z: " T
+             " = Loop(%t, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %w: " T
+             " = MatMul(%s, %x) %o: " T " = Relu(%w) yield %l, %o } }\n %h: " T ", %d: " T
+             " = Loop(%t, _, %y, %v) { graph swap(%j2: int64[], %l2: bool[], %c: " T ", %e: " T
+             ") { yield %l2, %e, %c } } yield %k, %z, %h, %d } } %u: " T " = Sub(%p, %q) %r: " T
+             " = Sub(%u, %g) yield %r")},
+    {"exchanged in a branch",
+     PROGRAM("%three: int64[] = Size(%row) %p: " T
+             " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T
+             ") { %t: int64[] = Mod(%i, %three) %c: bool[] = Less(%t, %i) %s: " T " = Relu(%x) %y: " T
+             " = If(%c) { graph yes() { %u: " T " = MatMul(%x, %s) yield %u } graph no() { yield %x } } "
+             "yield %k, %y } } %r: " T " = Neg(%p) yield %r")},
+    {"slices and stacks",
+     "module \"slices\" { constant %four: int64[] = {4}\n graph main(%n: int64[], %a: " T ", %b: " T
+     ") { %a0: " T " = Neg(%a)\n %s: " T
+     " = Loop(%four, _, %a0, %b) {ouro.scan_inputs = 2, ouro.scan_outputs = 1, ouro.scan_input_axes = [0, 0],"
+     " ouro.scan_input_directions = [0, 1], ouro.scan_output_axes = [0], ouro.scan_output_directions = [0]} "
+     "{\n"
+     " graph body(%i: int64[], %k: bool[], %u: float32[4], %v: float32[4]) { %w: float32[4] = Sub(%u, %v) "
+     "yield"
+     " %k, %w } }\n %r: " T " = Neg(%s) yield %r } }\n"},
+    {"room to grow",
+     "module \"room\" { constant %eight: int64[] = {8} constant %one: int64[] = {1} constant %m: " T
+     " = {0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0} constant %row: int64[1] = {0}\n"
+     " graph main(%n: int64[], %a: " T ", %b: " T ") { %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n"
+     " %p: float32[?,4], %q: " T
+     ", %s: float32[?,4,4] = Loop(%eight, _, %a0, %b0) {ouro.scan_outputs = 1} {\n"
+     "  graph body(%i: int64[], %k: bool[], %c: float32[?,4], %x: " T ") { %j: int64[] = Add(%i, %one)\n"
+     "   %go: bool[] = Less(%j, %n) %y: " T " = MatMul(%x, %m) %z: " T " = Relu(%x)\n"
+     "   %d: float32[?,4] = Concat(%c, %z) {axis = 0} yield %go, %d, %y, %y } }\n"
+     " %t: float32[4,?] = Transpose(%p) {perm = [1, 0]} %v: float32[4,4] = MatMul(%t, %p)\n"
+     " %w: " T " = ReduceSum(%s, %row) {keepdims = 0} %f: " T " = MatMul(%v, %w) %r: " T
+     " = Add(%f, %q) yield %r } }\n"}};
+enum { CASES = sizeof cases / sizeof *cases };
+
+typedef struct outcome {
+    bool ran;
+    float data[TRIPS][ELEMENTS];
+} outcome;
+
+typedef struct mutation {
+    unsigned char *good, *bytes;
+    size_t size;
+    outcome expected;
+    size_t refused, harmless;
+    const char *name;
+    plan_header *header;
+    plan_view *views;
+    plan_address *addresses;
+    plan_tensor *tensors;
+} mutation;
+
+static void execute(const unsigned char *bytes, size_t size, outcome *made) {
+    ouro_plan *opened;
+    ouro_session *session = NULL;
+    float a[ELEMENTS], b[ELEMENTS];
+    *made = (outcome){.ran = true};
+    for (int e = 0; e < ELEMENTS; e++) {
+        a[e] = (float)(e % 5) - 2;
+        b[e] = (float)(e * 3 % 7) - 3;
+    }
+    if (ouro_plan_open(bytes, size, &opened, NULL) != OURO_OK) {
+        made->ran = false;
+        return;
+    }
+    assert_int_equal(ouro_session_new(opened, NULL, &session, NULL), OURO_OK);
+    for (int64_t n = 0; n < TRIPS && made->ran; n++) {
+        const void *output;
+        ouro_tensor_info info;
+        made->ran = ouro_session_bind_input(session, 0, &n, sizeof n, NULL, NULL) == OURO_OK &&
+                    ouro_session_bind_input(session, 1, a, sizeof a, NULL, NULL) == OURO_OK &&
+                    ouro_session_bind_input(session, 2, b, sizeof b, NULL, NULL) == OURO_OK &&
+                    ouro_session_run(session, NULL) == OURO_OK;
+        if (!made->ran) break;
+        assert_int_equal(ouro_session_output(session, 0, &info, &output, NULL), OURO_OK);
+        memcpy(made->data[n], output, sizeof made->data[n]);
+    }
+    ouro_session_free(session);
+    ouro_plan_free(opened);
+}
+
+/* The changed plan is refused, or computes the same; then it is restored. True where it was refused. */
+static bool try_mutation(mutation *m, const char *what, size_t index, int64_t by) {
+    outcome is;
+    if (memcmp(m->bytes, m->good, m->size) == 0) return false; /* it changed nothing */
+    support_plan_seal(m->bytes, m->size);
+    execute(m->bytes, m->size, &is);
+    if (is.ran && memcmp(is.data, m->expected.data, sizeof is.data) != 0) {
+        fail_msg("%s: %s %zu by %lld: accepted, and computes something else", m->name, what, index,
+                 (long long)by);
+    }
+    m->refused += !is.ran;
+    m->harmless += is.ran;
+    memcpy(m->bytes, m->good, m->size);
+    return !is.ran;
+}
+
+static void begin(mutation *m, const view_case *of) {
+    *m = (mutation){.name = of->name};
+    m->good = support_plan(of->text, true, &m->size);
+    m->bytes = aligned_alloc(64, (m->size + 63) / 64 * 64); /* as plans must lie */
+    assert_non_null(m->bytes);
+    memcpy(m->bytes, m->good, m->size);
+    m->header = (plan_header *)(void *)m->bytes;
+    m->views = (plan_view *)(void *)(m->bytes + m->header->views.offset);
+    m->addresses = (plan_address *)(void *)(m->bytes + m->header->addresses.offset);
+    m->tensors = (plan_tensor *)(void *)(m->bytes + m->header->tensors.offset);
+    execute(m->bytes, m->size, &m->expected);
+    if (!m->expected.ran) fail_msg("%s: the plan does not run", m->name);
+    assert_true(m->header->views.count > 0);
+}
+
+static void mutate_periods(mutation *m) {
+    for (size_t v = 0; v < m->header->views.count; v++) {
+        plan_view *view = &m->views[v];
+        for (int64_t by = -3; by <= 3; by++) {
+            view->period = (uint32_t)((int64_t)view->period + by);
+            (void)try_mutation(m, "the period of view", v, by);
+            view->prologue_count = (uint32_t)((int64_t)view->prologue_count + by);
+            (void)try_mutation(m, "the prologue of view", v, by);
+        }
+        if (view->prologue_count) { /* the initial value is read where it is not */
+            view->prologue_count--;
+            view->first++;
+            if (!try_mutation(m, "an entry dropped of view", v, -1) && view->period > 1)
+                fail_msg("%s: a type II entry can be dropped", m->name);
+        }
+        if (view->period > 1) { /* a live range is cut: fewer buffers than instances that are live together */
+            view->period--;
+            assert_true(try_mutation(m, "a buffer less for view", v, -1));
+        }
+    }
+}
+
+static void mutate_entries(mutation *m) {
+    size_t count = (size_t)m->header->addresses.count;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t steps[] = {64, -64, 16, -16, 4, -4, 128, 1 << 20};
+        for (size_t k = 0; k < sizeof steps / sizeof *steps; k++) {
+            m->addresses[i].offset += (uint64_t)steps[k];
+            (void)try_mutation(m, "the entry", i, steps[k]);
+        }
+        for (size_t j = 0; j < count; j++) {
+            plan_address kept = m->addresses[i];
+            m->addresses[i] = m->addresses[j];
+            (void)try_mutation(m, "entries made equal", i, (int64_t)j);
+            m->addresses[i] = m->addresses[j];
+            m->addresses[j] = kept;
+            (void)try_mutation(m, "entries exchanged", i, (int64_t)j);
+        }
+        for (uint32_t place = 0; place <= PLAN_PLACE_VIEW; place++) {
+            m->addresses[i].place = place;
+            m->addresses[i].index = 0;
+            (void)try_mutation(m, "the place of entry", i, place);
+        }
+    }
+}
+
+static void mutate_strides(mutation *m) {
+    for (size_t v = 0; v < m->header->views.count; v++) {
+        int64_t stride = m->views[v].stride;
+        const int64_t strides[] = {0,  -stride, stride + 4, stride - 16, 2 * stride,
+                                   64, -64,     INT64_MAX,  INT64_MIN};
+        for (size_t k = 0; k < sizeof strides / sizeof *strides; k++) {
+            m->views[v].stride = strides[k];
+            (void)try_mutation(m, "the stride of view", v, strides[k]);
+        }
+        for (uint32_t n = 0; n < m->header->nodes.count; n++) {
+            m->views[v].loop = n;
+            (void)try_mutation(m, "the loop of view", v, n);
+        }
+    }
+}
+
+/* Tensors are put over what a view may be, and views where another one is. */
+static void mutate_tensors(mutation *m) {
+    for (size_t i = 0; i < m->header->tensors.count; i++) {
+        plan_address at = m->tensors[i].address;
+        for (size_t k = 0; k < m->header->addresses.count && at.place != PLAN_PLACE_CONSTANT; k++) {
+            m->tensors[i].address = m->addresses[k];
+            (void)try_mutation(m, "put where an entry is: tensor", i, (int64_t)k);
+        }
+        for (uint32_t v = 0; v < m->header->views.count; v++) {
+            m->tensors[i].address = (plan_address){.place = PLAN_PLACE_VIEW, .index = v};
+            (void)try_mutation(m, "put where a view is: tensor", i, v);
+        }
+        if (at.place != PLAN_PLACE_VIEW) continue;
+        for (int64_t by = -128; by <= 128; by += 16) {
+            m->tensors[i].address.offset += (uint64_t)by;
+            (void)try_mutation(m, "moved within its view: tensor", i, by);
+        }
+    }
+}
+
+/* Room for what grows is moved, or made smaller; other tensors are put into it. */
+static void mutate_rooms(mutation *m) {
+    for (size_t i = 0; i < m->header->tensors.count; i++) {
+        if (m->tensors[i].address.place != PLAN_PLACE_DYNAMIC || !m->tensors[i].bytes) continue;
+        const plan_tensor room = m->tensors[i];
+        for (int64_t by = -512; by <= 512; by += 64) {
+            m->tensors[i].address.offset += (uint64_t)by;
+            (void)try_mutation(m, "moved room", i, by);
+        }
+        for (uint64_t bytes = 0; bytes < room.bytes; bytes += 64) {
+            m->tensors[i].bytes = bytes;
+            (void)try_mutation(m, "smaller room", i, (int64_t)bytes);
+        }
+        for (size_t k = 0; k < m->header->tensors.count; k++) {
+            if (m->tensors[k].address.place != PLAN_PLACE_ARENA) continue;
+            m->tensors[k].address.offset = room.address.offset + 64;
+            (void)try_mutation(m, "put into a room: tensor", k, (int64_t)i);
+        }
+    }
+}
+
+/* Buffers leave their group, or join another; they are said to be larger or smaller. */
+static void mutate_groups(mutation *m) {
+    for (size_t v = 0; v < m->header->views.count; v++) {
+        for (uint32_t group = 0; group < 4; group++) {
+            const uint64_t is = m->views[v].bytes;
+            m->views[v].group = group;
+            (void)try_mutation(m, "the group of view", v, group);
+            m->views[v].group = group;
+            m->views[v].bytes = is ? 0 : 64;
+            (void)try_mutation(m, "the group and bytes of view", v, group);
+        }
+        for (uint64_t bytes = 0; bytes <= 256; bytes += 16) {
+            m->views[v].bytes = bytes;
+            (void)try_mutation(m, "the bytes of view", v, (int64_t)bytes);
+        }
+    }
+}
+
+static void broken_views_are_refused(void **state) {
+    (void)state;
+    static void (*const kinds[])(mutation *) = {mutate_periods, mutate_entries, mutate_strides,
+                                                mutate_tensors, mutate_rooms,   mutate_groups};
+    for (int c = 0; c < CASES; c++) {
+        mutation m;
+        begin(&m, &cases[c]);
+        for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+            size_t before = m.refused;
+            kinds[k](&m);
+            bool has_room = strcmp(m.name, "room to grow") == 0;
+            bool exchanges = strncmp(m.name, "exchanged", 9) == 0;
+            assert_true(m.refused > before || (kinds[k] == mutate_rooms && !has_room) ||
+                        (kinds[k] == mutate_groups && !exchanges));
+        }
+        print_message("%s: %zu refused, %zu harmless\n", m.name, m.refused, m.harmless);
+        assert_true(m.refused > 4 * m.harmless);
+        free(m.good);
+        free(m.bytes);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(broken_views_are_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,487 @@
+/* test_shapes.c: extents that are open until a run: tensors get planned places for the shapes that are bound, anew where
+ * these change; what comes out is the same as with memory of its own for every tensor. */
+#include "runtime/executor.h"
+#include "tests/support/support.h"
+#include "tests/support/allocations.h"
+#include "tests/support/plan.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { MOST = 4096 };
+
+static void bind(const support_session *on, size_t index, const void *data, size_t bytes, int rank, ...) {
+    int64_t dims[OURO_MAX_RANK];
+    ouro_error error;
+    va_list list;
+    va_start(list, rank);
+    for (int d = 0; d < rank; d++) dims[d] = va_arg(list, int);
+    va_end(list);
+    if (ouro_session_bind_input(on->session, index, data, bytes, dims, &error) != OURO_OK)
+        fail_msg("%s", error.message);
+}
+
+static const float *output(const support_session *on, size_t index, size_t count) {
+    ouro_tensor_info info;
+    const void *data;
+    ouro_error error;
+    if (ouro_session_output(on->session, index, &info, &data, &error) != OURO_OK)
+        fail_msg("%s", error.message);
+    assert_int_equal(info.bytes, count * sizeof(float));
+    return data;
+}
+
+static const char *const network = "module \"network\" {\n"
+                                   "  symbol N\n"
+                                   "  constant %w: float32[16,8] = {WEIGHTS}\n"
+                                   "  constant %zero: int64[] = {0}\n"
+                                   "  constant %axis: int64[1] = {0}\n"
+                                   "  constant %pair: int64[1] = {4}\n"
+                                   "  graph main(%x: float32[N,16]) {\n"
+                                   "    %a: float32[N,16] = Neg(%x)\n"
+                                   "    %b: float32[N,16] = Exp(%a)\n"
+                                   "    %c: float32[N,16] = Add(%b, %x)\n"
+                                   "    %d: float32[N,8] = MatMul(%c, %w)\n"
+                                   "    %s: int64[2] = Shape(%d)\n"
+                                   "    %n: int64[] = Gather(%s, %zero)\n"
+                                   "    %m: int64[1] = Unsqueeze(%n, %axis)\n"
+                                   "    %h: int64[1] = Add(%m, %m)\n"
+                                   "    %t: int64[2] = Concat(%h, %pair) {axis = 0}\n"
+                                   "    %e: float32[?,4] = Reshape(%d, %t)\n"
+                                   "    %f: float32[?,4] = Sigmoid(%e)\n"
+                                   "    %g: float32[4,?] = Transpose(%f) {perm = [1, 0]}\n"
+                                   "    yield %g\n"
+                                   "  }\n"
+                                   "}\n";
+
+static char *network_text(void) {
+    static char text[8192];
+    const char *cut = strstr(network, "WEIGHTS");
+    size_t used = (size_t)snprintf(text, sizeof text, "%.*s", (int)(cut - network), network);
+    for (int i = 0; i < 128; i++)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%.2f", i ? ", " : "", 0.01 * (i % 31));
+    snprintf(text + used, sizeof text - used, "%s", cut + strlen("WEIGHTS"));
+    return text;
+}
+
+static void tensors_share_what_the_shapes_allow(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST];
+    for (int i = 0; i < MOST; i++) x[i] = 0.001f * (float)(i % 700);
+    support_session_open(&on, network_text(), 1);
+    for (int round = 0; round < 3; round++) {
+        for (int n = 1; n <= 64; n *= 4) {
+            bind(&on, 0, x, (size_t)n * 64, 2, n, 16);
+            support_run(&on); /* also compares with memory of its own for all */
+            output(&on, 0, (size_t)n * 8);
+            /* Neg, Exp and Add are live in pairs, as are Add and MatMul: two of [N,16]. */
+            size_t large = ((size_t)n * 64 + 63) / 64 * 64;
+            assert_int_equal(rt_shapes_bytes(on.session), 2 * large);
+        }
+    }
+    support_session_close(&on);
+}
+
+static void known_shapes_allocate_nothing(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST];
+    if (!allocations_are_counted()) return;
+    support_session_open(&on, network_text(), 1);
+    for (int round = 0; round < 4; round++) {
+        size_t before = allocations_count();
+        for (int n = 3; n < 8; n++) {
+            bind(&on, 0, x, (size_t)n * 64, 2, n, 16);
+            before = allocations_count();
+            assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+            bind(&on, 0, x, (size_t)n * 64, 2, n, 16);
+            before = allocations_count();
+            assert_int_equal(ouro_session_run(on.session, NULL), OURO_OK);
+            assert_int_equal(allocations_count() - before, 0);
+        }
+    }
+    support_session_close(&on);
+}
+
+/* More shapes than plans are kept, and back again. */
+static void many_shapes_come_and_go(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST];
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 13) - 6;
+    support_session_open(&on, network_text(), 1);
+    for (int i = 0; i < 60; i++) {
+        int n = (i * 7) % 23; /* none, too */
+        bind(&on, 0, x, (size_t)n * 64, 2, n, 16);
+        support_run(&on);
+        output(&on, 0, (size_t)n * 8);
+    }
+    support_session_close(&on);
+}
+
+/* What goes into loops and branches, or comes out, is handed on by reference, and lives as long as it must. */
+static void loops_and_branches_keep_what_they_need(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST];
+    for (int i = 0; i < MOST; i++) x[i] = (float)(i % 11);
+    support_session_open(&on,
+                         "module \"control\" {\n"
+                         "  symbol N\n"
+                         "  graph main(%x: float32[N], %trips: int64[], %c: bool[]) {\n"
+                         "    %a: float32[N] = Neg(%x)\n"
+                         "    %b: float32[N] = Abs(%a)\n"
+                         "    %p: float32[N], %q: float32[N] = Loop(%trips, _, %a, %b) {\n"
+                         "      graph body(%i: int64[], %k: bool[], %u: float32[N], %v: float32[N]) {\n"
+                         "        %w: float32[N] = Add(%u, %x)\n"
+                         "        yield %k, %v, %w\n"
+                         "      }\n"
+                         "    }\n"
+                         "    %r: float32[N] = If(%c) {\n"
+                         "      graph then() {\n"
+                         "        yield %p\n"
+                         "      }\n"
+                         "      graph else() {\n"
+                         "        %t: float32[N] = Mul(%q, %b)\n"
+                         "        yield %t\n"
+                         "      }\n"
+                         "    }\n"
+                         "    %d: float32[N] = Sub(%r, %x)\n"
+                         "    %e: float32[N] = Exp(%d)\n"
+                         "    yield %d, %r, %q\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    int64_t trips;
+    unsigned char condition;
+    support_bind(&on, 1, &trips, sizeof trips);
+    support_bind(&on, 2, &condition, sizeof condition);
+    for (int i = 0; i < 24; i++) {
+        int n = 1 + (i * 5) % 17;
+        trips = i % 4;
+        condition = i % 3 == 0;
+        bind(&on, 0, x, (size_t)n * 4, 1, n);
+        support_run(&on);
+        const float *q = output(&on, 2, (size_t)n);
+        for (int k = 0; k < n; k++) {
+            float u = -x[k], v = x[k];
+            for (int64_t t = 0; t < trips; t++) {
+                float w = u + x[k];
+                u = v;
+                v = w;
+            }
+            assert_true(q[k] == v);
+        }
+    }
+    support_session_close(&on);
+}
+
+static uint64_t allocations_of_run(support_session *on) {
+    ouro_memory before, after;
+    ouro_session_memory(on->session, &before);
+    support_run(on);
+    ouro_session_memory(on->session, &after);
+    assert_int_equal(after.run_time_bytes, 0); /* the output is the caller's */
+    return after.run_time_allocations - before.run_time_allocations;
+}
+
+/* Nodes of a body find types and memory as the iteration before left them; but not where a shape is made of data. */
+static void iterations_take_what_was_left(void **state) {
+    (void)state;
+    support_session on;
+    static float x[MOST], y[MOST];
+    support_session_open(&on,
+                         "module \"left\" {\n"
+                         "  symbol N\n"
+                         "  constant %one: float32[1] = {1.0}\n"
+                         "  constant %next: int64[] = {1}\n"
+                         "  constant %list: int64[1] = {1}\n"
+                         "  graph main(%x: float32[N], %trips: int64[]) {\n"
+                         "    %y: float32[N] = Loop(%trips, _, %x) {\n"
+                         "      graph body(%i: int64[], %k: bool[], %u: float32[N]) {\n"
+                         "        %a: float32[N] = Neg(%u)\n"
+                         "        %b: float32[N] = Abs(%a)\n"
+                         "        %t: int64[] = Add(%i, %next)\n"
+                         "        %s: int64[1] = Reshape(%t, %list)\n"
+                         "        %e: float32[?] = Expand(%one, %s)\n"
+                         "        %m: float32[1] = ReduceSum(%e)\n"
+                         "        %v: float32[N] = Add(%b, %m)\n"
+                         "        yield %k, %v\n"
+                         "      }\n"
+                         "    }\n"
+                         "    yield %y\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    int64_t trips;
+    ouro_error error;
+    support_bind(&on, 1, &trips, sizeof trips);
+    if (ouro_session_bind_output(on.session, 0, y, sizeof y, &error) != OURO_OK)
+        fail_msg("%s", error.message);
+    for (int n = 1; n <= 1000; n *= 10) {
+        for (int i = 0; i < n; i++) x[i] = (float)(i % 7);
+        bind(&on, 0, x, (size_t)n * 4, 1, n);
+        trips = 90;
+        const uint64_t made = allocations_of_run(&on);
+        for (int i = 0; i < n; i++) assert_true(y[i] == x[i] + 90 * 91 / 2);
+        trips = 10;
+        const uint64_t fewer = allocations_of_run(&on);
+        if (made > fewer + 4) /* %e grows */
+            fail_msg("%d: %d allocations in 90 iterations, %d in 10", n, (int)made, (int)fewer);
+        for (int i = 0; i < n; i++) assert_true(y[i] == x[i] + 10 * 11 / 2);
+    }
+    support_session_close(&on);
+}
+
+/* ---- open images --------------------------------------------------------------------------------------- */
+
+enum { CHANNELS = 32, EXTENT = 9, MOST_EXTENT = 21, IMAGE = CHANNELS * EXTENT * EXTENT };
+
+static size_t append(char *text, size_t used, size_t capacity, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int length = vsnprintf(text + used, capacity - used, format, list);
+    va_end(list);
+    assert_true(length >= 0 && (size_t)length < capacity - used);
+    return used + (size_t)length;
+}
+
+static size_t append_constant(char *text, size_t used, size_t capacity, const char *name, const char *dims,
+                              int count, int step) {
+    used = append(text, used, capacity, "  constant %%%s: float32[%s] = {", name, dims);
+    for (int i = 0; i < count; i++)
+        used = append(text, used, capacity, "%s%.3f", i ? ", " : "", 0.01 * ((i * step) % 19 - 9));
+    return append(text, used, capacity, "}\n");
+}
+
+/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants plain tensors, on `n` images
+ * of these extents: numbers, or symbols that are declared. Height and width are odd, at least 3. */
+static char *images_text(const char *symbols, const char *n, const char *height, const char *width) {
+    enum { CAPACITY = 300000 };
+    static char text[CAPACITY];
+    size_t used = append(text, 0, CAPACITY, "module \"images\" {\n%s", symbols);
+    used = append_constant(text, used, CAPACITY, "w", "32,32,3,3", CHANNELS * CHANNELS * 9, 7);
+    used = append_constant(text, used, CAPACITY, "v", "32,32,1,1", CHANNELS * CHANNELS, 5);
+    used = append_constant(text, used, CAPACITY, "k", "32,32,2,2", CHANNELS * CHANNELS * 4, 17);
+    used = append_constant(text, used, CAPACITY, "b", "32", CHANNELS, 3);
+    used = append_constant(text, used, CAPACITY, "s", "64", 64, 11);
+    used = append_constant(text, used, CAPACITY, "one", "1,32,1,1", CHANNELS, 13);
+    used = append(text, used, CAPACITY, "  constant %%var: float32[64] = {");
+    for (int i = 0; i < 64; i++)
+        used = append(text, used, CAPACITY, "%s%.1f", i ? ", " : "", 1 + 0.1 * (i % 5));
+    append(text, used, CAPACITY,
+           "}\n  graph main(%%x: float32[%s,32,%s,%s]) {\n"
+           "    %%a: float32[?,32,?,?] = Conv(%%x, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+           "    %%c: float32[?,32,?,?] = Relu(%%a)\n"
+           "    %%d: float32[?,32,?,?] = Conv(%%c, %%w, %%b) {pads = [1, 1, 1, 1]}\n"
+           "    %%e: float32[?,32,?,?] = Add(%%d, %%c)\n"
+           "    %%f: float32[?,32,?,?] = Mul(%%e, %%one)\n"
+           "    %%g: float32[?,32,?,?] = Conv(%%f, %%v)\n"
+           "    %%h: float32[?,32,?,?] = Add(%%g, %%x)\n"
+           "    %%p: float32[?,32,?,?] = MaxPool(%%h) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+           "    %%q: float32[?,32,?,?] = AveragePool(%%e) {kernel_shape = [3, 3], strides = [2, 2]}\n"
+           "    %%r: float32[?,64,?,?] = Concat(%%p, %%q) {axis = 1}\n"
+           "    %%t: float32[?,64,?,?] = BatchNormalization(%%r, %%s, %%s, %%s, %%var)\n"
+           "    %%u: float32[?,64,?,?] = Softmax(%%t) {axis = 3}\n"
+           "    %%y: float32[?,64,?,?] = GlobalAveragePool(%%t)\n"
+           "    %%z: float32[?,32,?,?] = ConvTranspose(%%h, %%k, %%b)\n"
+           "    yield %%u, %%y, %%h, %%z\n  }\n}\n",
+           n, height, width);
+    return text;
+}
+
+/* What the plan with open extents gives is what one gives that knows them. */
+static void expect_as_known(support_session *open, const float *x, int n, int height, int width) {
+    char texts[3][12];
+    const int extents[] = {n, height, width}, rows = (height - 1) / 2, columns = (width - 1) / 2;
+    const size_t sizes[] = {64 * (size_t)(rows * columns), 64, CHANNELS * (size_t)(height * width),
+                            CHANNELS * (size_t)((height + 1) * (width + 1))}; /* of each output */
+    const size_t bytes = (size_t)n * sizes[2] * sizeof *x;
+    support_session known;
+    for (int i = 0; i < 3; i++) snprintf(texts[i], sizeof texts[i], "%d", extents[i]);
+    support_session_open(&known, images_text("", texts[0], texts[1], texts[2]), 1);
+    bind(open, 0, x, bytes, 4, n, CHANNELS, height, width);
+    support_bind(&known, 0, x, bytes);
+    support_run(open);
+    support_run(&known);
+    for (size_t o = 0; o < 4; o++) {
+        const float *got = output(open, o, (size_t)n * sizes[o]),
+                    *want = output(&known, o, (size_t)n * sizes[o]);
+        for (size_t i = 0; i < (size_t)n * sizes[o]; i++) {
+            if (!(fabsf(got[i] - want[i]) <= 1e-4f * (1 + fabsf(want[i]))))
+                fail_msg("%d images, %d x %d: element %zu of output %zu is %g, expected %g", n, height, width,
+                         i, o, (double)got[i], (double)want[i]);
+        }
+    }
+    support_session_close(&known);
+}
+
+static void expect_no_allocations(support_session *open) {
+    if (!allocations_are_counted()) return;
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    const size_t before = allocations_count();
+    assert_int_equal(ouro_session_run(open->session, NULL), OURO_OK);
+    assert_int_equal(allocations_count() - before, 0);
+}
+
+static const char *const number_open = "  symbol N\n", *const extents_open = "  symbol H\n  symbol W\n",
+                         *const all_open = "  symbol N\n  symbol H\n  symbol W\n";
+
+/* Convolutions in blocks, as with extents that are known: the plan has one module for all of them. */
+static void images_may_be_any_number(void **state) {
+    (void)state;
+    static float x[5 * IMAGE];
+    for (int i = 0; i < 5 * IMAGE; i++) x[i] = 0.1f * (float)((i * 31) % 41 - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session open;
+        support_session_open_on(&open, images_text(number_open, "N", "9", "9"), form % 2, 1 + form / 2);
+        for (int round = 0; round < 8; round++) /* none, too */
+            expect_as_known(&open, x, (round * 3 + 1) % 6, EXTENT, EXTENT);
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
+static void images_may_have_any_extents(void **state) {
+    (void)state;
+    static float x[3 * CHANNELS * MOST_EXTENT * MOST_EXTENT];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 0.1f * (float)((int)(i * 31 % 41) - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session open;
+        const bool number = form % 2;
+        support_session_open_on(&open,
+                                images_text(number ? all_open : extents_open, number ? "N" : "2", "H", "W"),
+                                form == 3, 1 + form / 2);
+        for (int round = 0; round < 12; round++) {
+            const int height = 3 + 2 * (round * 7 % 10), width = 3 + 2 * (round * 3 % 10);
+            expect_as_known(&open, x, number ? round % 4 : 2, height, width);
+        }
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
+/* How many convolutions give blocks, and how many inputs are packed. */
+static int count_blocked(const char *text) {
+    size_t size;
+    plan of;
+    base_report report = {0};
+    unsigned char *bytes = support_plan(text, false, &size);
+    if (plan_open(bytes, size, "images", true, NULL, NULL, &of, &report) != BASE_OK)
+        fail_msg("%s", report.text);
+    int blocked = 0;
+    for (uint64_t n = 0; n < of.header->nodes.count; n++) {
+        const plan_node *node = &of.nodes[n];
+        const op_code code = plan_node_code(&of, node);
+        if (code == OP_CONV || code == OP_CONV_TRANSPOSE)
+            blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_PLAIN;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const uint32_t slot = of.slots[node->inputs + i];
+            blocked += slot != PLAN_ABSENT && of.tensors[slot].layout == OP_LAYOUT_PACKED;
+        }
+    }
+    plan_close(&of);
+    free(bytes);
+    return blocked;
+}
+
+/* As many as for images of which everything is known. */
+static void images_lie_in_blocks(void **state) {
+    (void)state;
+    const int known = count_blocked(images_text("", "3", "9", "9"));
+    assert_int_equal(count_blocked(images_text(number_open, "N", "9", "9")), known);
+    assert_int_equal(count_blocked(images_text(extents_open, "3", "H", "W")), known);
+    assert_int_equal(count_blocked(images_text(all_open, "N", "H", "W")), known);
+}
+
+/* ---- open numbers of rows ------------------------------------------------------------------------------- */
+
+enum { DEPTH = 48, COLUMNS = 40, MOST_ROWS = 150 };
+
+/* [n, s, 48] by [48, 40], and [m, 48] by the transposed [40, 48], with a bias each. */
+static char *rows_text(const char *n, const char *s, const char *m) {
+    enum { CAPACITY = 60000 };
+    static char text[CAPACITY];
+    size_t used = append(text, 0, CAPACITY, "module \"rows\" {\n%s",
+                         *n == 'N' ? "  symbol N\n  symbol S\n  symbol M\n" : "");
+    used = append_constant(text, used, CAPACITY, "w", "48,40", DEPTH * COLUMNS, 7);
+    used = append_constant(text, used, CAPACITY, "v", "40,48", DEPTH * COLUMNS, 5);
+    used = append_constant(text, used, CAPACITY, "b", "40", COLUMNS, 3);
+    append(text, used, CAPACITY,
+           "  graph main(%%x: float32[%s,%s,48], %%z: float32[%s,48]) {\n"
+           "    %%p: float32[%s,%s,40] = MatMul(%%x, %%w)\n    %%y: float32[%s,%s,40] = Add(%%p, %%b)\n"
+           "    %%g: float32[%s,40] = Gemm(%%z, %%v, %%b) {alpha = 0.5, transB = 1}\n    yield %%y, %%g\n  "
+           "}\n}\n",
+           n, s, m, n, s, n, s, m);
+    return text;
+}
+
+static void expect_rows(const float *got, const float *x, int rows, bool turned, float alpha) {
+    for (int r = 0; r < rows; r++) {
+        for (int c = 0; c < COLUMNS; c++) {
+            double sum = 0;
+            for (int k = 0; k < DEPTH; k++) {
+                const int at = turned ? c * DEPTH + k : k * COLUMNS + c;
+                sum += (double)x[r * DEPTH + k] * 0.01 * ((at * (turned ? 5 : 7)) % 19 - 9);
+            }
+            sum = (double)alpha * sum + 0.01 * ((c * 3) % 19 - 9);
+            if (!(fabs((double)got[r * COLUMNS + c] - sum) <= 1e-4 * (1 + fabs(sum))))
+                fail_msg("row %d of %d, column %d: %g, expected %g", r, rows, c, (double)got[r * COLUMNS + c],
+                         sum);
+        }
+    }
+}
+
+static void expect_products(const support_session *on, const float *x, int m) {
+    const int n = m % 4, s = m / 4;
+    bind(on, 0, x, (size_t)(n * s * DEPTH) * 4, 3, n, s, DEPTH);
+    bind(on, 1, x, (size_t)(m * DEPTH) * 4, 2, m, DEPTH);
+    support_run(on);
+    if (allocations_are_counted()) {
+        const size_t before = allocations_count();
+        assert_int_equal(ouro_session_run(on->session, NULL), OURO_OK);
+        assert_int_equal(allocations_count() - before, 0);
+    }
+    expect_rows(output(on, 0, (size_t)(n * s * COLUMNS)), x, n * s, false, 1);
+    expect_rows(output(on, 1, (size_t)(m * COLUMNS)), x, m, true, 0.5f);
+}
+
+static void rows_may_be_any_number(void **state) {
+    (void)state;
+    static float x[MOST_ROWS * DEPTH];
+    for (int i = 0; i < MOST_ROWS * DEPTH; i++) x[i] = 0.1f * (float)((i * 31) % 41 - 20);
+    for (int form = 0; form < 4; form++) {
+        support_session on;
+        support_session_open_on(&on, rows_text("N", "S", "M"), form % 2, 1 + form / 2);
+        for (int m = 0; m <= MOST_ROWS; m += 1 + m / 20) expect_products(&on, x, m);
+        for (int m = MOST_ROWS; m > 0; m -= 1 + m / 8) expect_products(&on, x, m);
+        support_session_close(&on);
+    }
+}
+
+static void weights_of_rows_are_packed(void **state) {
+    (void)state;
+    const int known = count_blocked(rows_text("2", "50", "64"));
+    assert_int_equal(count_blocked(rows_text("N", "S", "M")), known);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_share_what_the_shapes_allow),
+        cmocka_unit_test(known_shapes_allocate_nothing),
+        cmocka_unit_test(many_shapes_come_and_go),
+        cmocka_unit_test(loops_and_branches_keep_what_they_need),
+        cmocka_unit_test(iterations_take_what_was_left),
+        cmocka_unit_test(images_may_be_any_number),
+        cmocka_unit_test(images_may_have_any_extents),
+        cmocka_unit_test(images_lie_in_blocks),
+        cmocka_unit_test(rows_may_be_any_number),
+        cmocka_unit_test(weights_of_rows_are_packed),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

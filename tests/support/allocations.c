@@ -1,0 +1,71 @@
+/* support_allocations.c: see support_allocations.h. A program's definition of malloc takes the place of the C
+ * library's for all shared libraries too; the C library keeps its own under another name. */
+#include "tests/support/allocations.h"
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+static atomic_size_t count;
+static atomic_size_t fail_at; /* the count from which on allocations fail; 0: never */
+
+size_t allocations_count(void) {
+    return atomic_load(&count);
+}
+
+void allocations_fail_at(size_t number) {
+    atomic_store(&fail_at, number ? atomic_load(&count) + number : 0);
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+
+void *__libc_malloc(size_t bytes);
+void *__libc_calloc(size_t number, size_t bytes);
+void *__libc_realloc(void *memory, size_t bytes);
+void *__libc_memalign(size_t alignment, size_t bytes);
+void *memalign(size_t alignment, size_t bytes);
+
+bool allocations_are_counted(void) {
+    return true;
+}
+
+/* Counts one; false where it must fail. */
+static bool count_one(void) {
+    size_t number = atomic_fetch_add(&count, 1) + 1, limit = atomic_load(&fail_at);
+    return !limit || number < limit;
+}
+
+void *malloc(size_t bytes) {
+    return count_one() ? __libc_malloc(bytes) : NULL;
+}
+
+void *calloc(size_t number, size_t bytes) {
+    return count_one() ? __libc_calloc(number, bytes) : NULL;
+}
+
+void *realloc(void *memory, size_t bytes) {
+    return count_one() ? __libc_realloc(memory, bytes) : NULL;
+}
+
+void *memalign(size_t alignment, size_t bytes) {
+    return count_one() ? __libc_memalign(alignment, bytes) : NULL;
+}
+
+void *aligned_alloc(size_t alignment, size_t bytes) {
+    return memalign(alignment, bytes);
+}
+
+int posix_memalign(void **memory, size_t alignment, size_t bytes) {
+    void *block = memalign(alignment, bytes);
+    if (!block) return ENOMEM;
+    *memory = block;
+    return 0;
+}
+
+#else
+
+bool allocations_are_counted(void) {
+    return false;
+}
+
+#endif

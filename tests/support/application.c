@@ -1,0 +1,216 @@
+/* support_application.c: see support_application.h. */
+#include "tests/support/application.h"
+#include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+uint64_t random_next(uint64_t *seed) {
+    *seed ^= *seed >> 12;
+    *seed ^= *seed << 25;
+    *seed ^= *seed >> 27;
+    return *seed * 0x2545f4914f6cdd1du;
+}
+
+int64_t random_range(uint64_t *seed, int64_t low, int64_t high) {
+    return low + (int64_t)(random_next(seed) >> 33) % (high - low + 1);
+}
+
+float random_float(uint64_t *seed) {
+    return (float)((double)(random_next(seed) >> 40) / (double)(1 << 23) - 1.0);
+}
+
+void application_init(application *app, op_code code) {
+    memset(app, 0, sizeof *app);
+    base_arena_init(&app->arena, NULL);
+    app->call = (op_call){.code = code,
+                          .attributes = {.items = app->attributes},
+                          .output_count = 1,
+                          .inputs = app->inputs,
+                          .outputs = app->outputs,
+                          .arena = &app->arena};
+}
+
+void application_free(application *app) {
+    base_arena_free(&app->arena);
+}
+
+void *application_memory(application *app, size_t bytes) {
+    void *memory = rt_arena_aligned(&app->arena, bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+void *application_input(application *app, op_dtype dtype, int32_t rank, const int64_t *dims) {
+    op_tensor *tensor = &app->inputs[app->call.input_count++];
+    assert_true(app->call.input_count <= APPLICATION_INPUTS);
+    *tensor = (op_tensor){.type = {.dtype = dtype, .shape = {.rank = rank}}};
+    for (int32_t i = 0; i < rank; i++) tensor->type.shape.dims[i] = dims[i];
+    if (!op_type_bytes(&tensor->type, &tensor->bytes)) return NULL; /* symbolic */
+    return tensor->data = application_memory(app, tensor->bytes);
+}
+
+void *application_random(application *app, op_dtype dtype, int32_t rank, const int64_t *dims,
+                         uint64_t *seed) {
+    void *data = application_input(app, dtype, rank, dims);
+    int64_t count;
+    assert_true(op_shape_elements(&app->inputs[app->call.input_count - 1].type.shape, &count));
+    for (int64_t i = 0; i < count; i++) {
+        switch (dtype) {
+        case OP_INT32:
+            ((int32_t *)data)[i] = (int32_t)random_range(seed, -9, 9);
+            break;
+        case OP_INT64:
+            ((int64_t *)data)[i] = random_range(seed, -9, 9);
+            break;
+        case OP_UINT32:
+            ((uint32_t *)data)[i] = (uint32_t)random_range(seed, 0, 9);
+            break;
+        case OP_UINT64:
+            ((uint64_t *)data)[i] = (uint64_t)random_range(seed, 0, 9);
+            break;
+        case OP_INT8:
+            ((int8_t *)data)[i] = (int8_t)random_range(seed, -128, 127);
+            break;
+        case OP_UINT8:
+            ((uint8_t *)data)[i] = (uint8_t)random_range(seed, 0, 255);
+            break;
+        default:
+            rt_element_store(dtype, data, i, (double)random_float(seed));
+        }
+    }
+    return data;
+}
+
+void application_absent(application *app) {
+    app->inputs[app->call.input_count++] = (op_tensor){.type = {.dtype = OP_NONE}};
+}
+
+static op_attribute *add_attribute(application *app, const char *name, op_attribute_kind kind) {
+    size_t count = app->call.attributes.count++;
+    assert_true(count < APPLICATION_ATTRIBUTES);
+    app->attributes[count] = (op_attribute){.name = name, .kind = kind, .count = 1};
+    return &app->attributes[count];
+}
+
+void application_integer(application *app, const char *name, int64_t value) {
+    add_attribute(app, name, OP_ATTRIBUTE_INT)->as.integer = value;
+}
+
+void application_real(application *app, const char *name, float value) {
+    add_attribute(app, name, OP_ATTRIBUTE_FLOAT)->as.real = value;
+}
+
+void application_text(application *app, const char *name, const char *value) {
+    add_attribute(app, name, OP_ATTRIBUTE_STRING)->as.text = (op_string){value, strlen(value)};
+}
+
+void application_integers(application *app, const char *name, size_t count, const int64_t *values) {
+    int64_t *copy = BASE_ARRAY(&app->arena, int64_t, count);
+    assert_non_null(copy);
+    memcpy(copy, values, count * sizeof *values);
+    op_attribute *attribute = add_attribute(app, name, OP_ATTRIBUTE_INTS);
+    attribute->count = count;
+    attribute->as.integers = copy;
+}
+
+void application_gemm(application *app, op_dtype dtype, int64_t m, int64_t k, int64_t n, bool turn_a,
+                      bool turn_b, int64_t form, uint64_t *seed) {
+    application_init(app, OP_GEMM);
+    application_random(app, dtype, 2, turn_a ? DIMS(k, m) : DIMS(m, k), seed);
+    application_random(app, dtype, 2, turn_b ? DIMS(n, k) : DIMS(k, n), seed);
+    if (form == 1) application_random(app, dtype, 0, NULL, seed);
+    if (form == 2) application_random(app, dtype, 1, DIMS(n), seed);
+    if (form == 3) application_random(app, dtype, 2, DIMS(m, 1), seed);
+    if (form == 4) application_random(app, dtype, 2, DIMS(m, n), seed);
+    if (form == 5) application_random(app, dtype, 2, DIMS(1, n), seed);
+    application_integer(app, "transA", turn_a);
+    application_integer(app, "transB", turn_b);
+}
+
+base_status application_infer(application *app) {
+    base_report_clear(&app->report);
+    return op_infer(&app->call, &app->report);
+}
+
+void application_run(application *app, const char *kernel, int threads) {
+    rt_environment environment = {.threads = threads};
+    if (app->outputs[0].type.dtype == OP_NONE && application_infer(app) != BASE_OK)
+        fail_msg("%s", app->report.text);
+    const rt_kernel *found = rt_kernel_find(kernel);
+    if (!found) fail_msg("there is no kernel %s", kernel);
+    if (!found->accepts(&app->call, &environment)) fail_msg("%s does not accept", kernel);
+    for (uint32_t i = 0; i < app->call.output_count; i++) {
+        op_tensor *output = &app->outputs[i];
+        if (output->data || output->type.dtype == OP_NONE) continue;
+        assert_true(op_type_bytes(&output->type, &output->bytes));
+        output->data = application_memory(app, output->bytes);
+        memset(output->data, 0xff, output->bytes); /* a NaN in every float that is not written */
+    }
+    rt_prepared prepared;
+    if (rt_kernel_prepare(found, &app->call, &environment, &app->arena, &prepared, &app->report) != BASE_OK) {
+        fail_msg("%s: %s", kernel, app->report.text);
+    }
+    void *scratch = prepared.scratch_bytes ? application_memory(app, prepared.scratch_bytes) : NULL;
+    if (prepared.run(&prepared, app->inputs, app->outputs, scratch, &app->report) != BASE_OK) {
+        fail_msg("%s: %s", kernel, app->report.text);
+    }
+    rt_kernel_release(&prepared);
+}
+
+double application_element(const op_tensor *tensor, int64_t index) {
+    switch (tensor->type.dtype) {
+    case OP_INT32:
+        return ((const int32_t *)tensor->data)[index];
+    case OP_INT64:
+        return (double)((const int64_t *)tensor->data)[index];
+    case OP_UINT32:
+        return ((const uint32_t *)tensor->data)[index];
+    case OP_UINT64:
+        return (double)((const uint64_t *)tensor->data)[index];
+    default:
+        return rt_element_load(tensor->type.dtype, tensor->data, index);
+    }
+}
+
+double application_tolerance(op_dtype dtype) {
+    return dtype == OP_DOUBLE ? 1e-12 : dtype == OP_FLOAT ? 1e-5 : dtype == OP_FLOAT16 ? 2e-3 : 1.6e-2;
+}
+
+void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index) {
+    if (got == want || fabs(got - want) <= relative * (1 + fabs(want))) return;
+    fail_msg("seed %" PRIu64 ": element %" PRId64 " is %.9g, expected %.9g", seed, index, got, want);
+}
+
+void application_expect_failure(application *app, const char *message) {
+    assert_int_equal(application_infer(app), BASE_INVALID);
+    if (!strstr(app->report.text, message))
+        fail_msg("message \"%s\" lacks \"%s\"", app->report.text, message);
+    application_free(app);
+}
+
+void application_expect_shape(application *app, int32_t rank, const int64_t *dims) {
+    if (application_infer(app) != BASE_OK) fail_msg("%s", app->report.text);
+    const op_shape *shape = &app->outputs[0].type.shape;
+    assert_int_equal(shape->rank, rank);
+    for (int32_t i = 0; i < rank; i++) assert_int_equal(shape->dims[i], dims[i]);
+    application_free(app);
+}
+
+op_tensor application_reordered(application *app, const op_tensor *from, op_layout layout) {
+    if (from->type.layout == layout) return *from;
+    application change;
+    application_init(&change, OP_REORDER);
+    change.inputs[0] = *from;
+    change.call.input_count = 1;
+    application_integer(&change, "ouro.layout", (int64_t)layout);
+    application_run(&change, "portable.reorder", 1);
+    op_tensor to = change.outputs[0];
+    to.data = application_memory(app, to.bytes);
+    memcpy(to.data, change.outputs[0].data, to.bytes);
+    application_free(&change);
+    return to;
+}

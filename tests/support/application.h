@@ -1,0 +1,74 @@
+/* support_application.h: one application of an operator, made, run and freed by a test.
+ *
+ *     application app;
+ *     application_init(&app, OP_CONV);
+ *     application_random(&app, OP_FLOAT, 4, (int64_t[]){1, 3, 8, 8}, &seed);
+ *     application_random(&app, OP_FLOAT, 4, (int64_t[]){4, 3, 3, 3}, &seed);
+ *     application_integers(&app, "pads", 4, (int64_t[]){1, 1, 1, 1});
+ *     assert_int_equal(application_infer(&app), BASE_OK);
+ *     application_run(&app, "portable.convolution", 1);
+ *     const float *y = app.call.outputs[0].data;
+ *     application_free(&app);
+ */
+#ifndef SUPPORT_APPLICATION_H
+#define SUPPORT_APPLICATION_H
+
+#include "runtime/kernels/kernel.h"
+
+/* A list of extents: DIMS(1, 3, 8, 8). */
+#define DIMS(...)                                                                                            \
+    (int64_t[]) {                                                                                            \
+        __VA_ARGS__                                                                                          \
+    }
+
+enum { APPLICATION_INPUTS = 8, APPLICATION_OUTPUTS = 3, APPLICATION_ATTRIBUTES = 16 };
+
+typedef struct application {
+    op_call call;
+    op_tensor inputs[APPLICATION_INPUTS], outputs[APPLICATION_OUTPUTS];
+    op_attribute attributes[APPLICATION_ATTRIBUTES];
+    base_arena arena;
+    base_report report;
+} application;
+
+/* Numbers that are the same everywhere: xorshift64*. */
+uint64_t random_next(uint64_t *seed);
+int64_t random_range(uint64_t *seed, int64_t low, int64_t high); /* both included */
+float random_float(uint64_t *seed);                              /* [-1, 1) */
+
+void application_init(application *app, op_code code);
+void application_free(application *app);
+/* Adds an input of zeros, of random numbers, or an absent one; returns its data. */
+void *application_input(application *app, op_dtype dtype, int32_t rank, const int64_t *dims);
+void *application_random(application *app, op_dtype dtype, int32_t rank, const int64_t *dims, uint64_t *seed);
+void application_absent(application *app);
+void application_integer(application *app, const char *name, int64_t value);
+void application_real(application *app, const char *name, float value);
+void application_text(application *app, const char *name, const char *value);
+void application_integers(application *app, const char *name, size_t count, const int64_t *values);
+/* Begins a Gemm of m x k times k x n with random operands, turned round where that is said. What is added has by
+ * `form` the shape [], [n], [m, 1], [m, n] or [1, n] (1 to 5), or is absent (0). */
+void application_gemm(application *app, op_dtype dtype, int64_t m, int64_t k, int64_t n, bool turn_a,
+                      bool turn_b, int64_t form, uint64_t *seed);
+/* Infers the outputs' types; messages are in app->report. */
+base_status application_infer(application *app);
+/* Memory of `bytes`, aligned as the executor's, that lives as long as the application. */
+void *application_memory(application *app, size_t bytes);
+/* The tensor in another layout, through the portable kernel: itself, or in memory of the application. */
+op_tensor application_reordered(application *app, const op_tensor *from, op_layout layout);
+/* Infers where that has not been done, allocates outputs that have no data, runs the kernel of this name
+ * (failing the test if it does not accept). */
+void application_run(application *app, const char *kernel, int threads);
+/* The element as a number, whatever its dtype (plain tensors). */
+double application_element(const op_tensor *tensor, int64_t index);
+
+/* How far from the exact value a sum of products may be, relative to it. */
+double application_tolerance(op_dtype dtype);
+/* Fails the test unless the two are as near as `relative` of 1 + |want|; seed and index are for the message. */
+void application_check_near(double got, double want, double relative, uint64_t seed, int64_t index);
+/* Inferring is refused with a message that has this in it; gives this shape to the first output. Both free the
+ * application. */
+void application_expect_failure(application *app, const char *message);
+void application_expect_shape(application *app, int32_t rank, const int64_t *dims);
+
+#endif

@@ -1,0 +1,290 @@
+/* support_operators.c: see support_operators.h. */
+#include "tests/support/operators.h"
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <math.h>
+
+uint64_t test_random_next(test_random *random) {
+    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    return z ^ z >> 31;
+}
+
+int64_t test_random_below(test_random *random, int64_t end) {
+    return (int64_t)(test_random_next(random) % (uint64_t)end);
+}
+
+static void *aligned(base_arena *arena, size_t bytes) {
+    void *memory = rt_arena_aligned(arena, bytes);
+    assert_non_null(memory);
+    return memory;
+}
+
+op_tensor test_tensor(base_arena *arena, op_dtype dtype, const op_shape *shape) {
+    op_tensor tensor = {.type = {.dtype = dtype, .shape = *shape}};
+    assert_true(op_type_bytes(&tensor.type, &tensor.bytes));
+    tensor.data = aligned(arena, tensor.bytes);
+    return tensor;
+}
+
+op_tensor test_vector(base_arena *arena, const int64_t *values, int64_t count) {
+    op_shape shape = {.rank = 1, .dims = {count}};
+    op_tensor tensor = test_tensor(arena, OP_INT64, &shape);
+    if (count) memcpy(tensor.data, values, (size_t)count * sizeof *values);
+    return tensor;
+}
+
+op_shape test_shape(int32_t rank, ...) {
+    op_shape shape = {.rank = rank};
+    va_list dims;
+    va_start(dims, rank);
+    for (int32_t i = 0; i < rank; i++) shape.dims[i] = va_arg(dims, int);
+    va_end(dims);
+    return shape;
+}
+
+int64_t test_elements(const op_tensor *tensor) {
+    int64_t elements = 0;
+    assert_true(op_shape_elements(&tensor->type.shape, &elements));
+    return elements;
+}
+
+bool test_is_real(op_dtype dtype) {
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
+}
+
+/* Written from the definition of the formats, not from the code under test. */
+static double small_float(unsigned bits, int exponent_bits, int fraction_bits) {
+    int bias = (1 << (exponent_bits - 1)) - 1, top = (1 << exponent_bits) - 1;
+    int exponent = (int)(bits >> fraction_bits) & top;
+    double fraction = (double)(bits & ((1u << fraction_bits) - 1)) / (double)(1 << fraction_bits);
+    double value = exponent == top ? (fraction != 0 ? (double)NAN : (double)INFINITY)
+                   : exponent == 0 ? ldexp(fraction, 1 - bias)
+                                   : ldexp(1 + fraction, exponent - bias);
+    return bits >> (exponent_bits + fraction_bits) ? -value : value;
+}
+
+/* The nearest of all 65536, ties to the even one; slow and obvious. */
+static unsigned nearest_small_float(double value, int exponent_bits, int fraction_bits) {
+    if (isnan(value)) return 0x7fffu;
+    unsigned sign = signbit(value) ? 0x8000u : 0, infinity = ((1u << exponent_bits) - 1) << fraction_bits;
+    double magnitude = fabs(value);
+    unsigned low = 0, high = infinity; /* the largest not above; infinity counts as the next power of two */
+    while (low < high) {
+        unsigned middle = (low + high + 1) / 2;
+        if (middle < infinity && small_float(middle, exponent_bits, fraction_bits) <= magnitude) low = middle;
+        else high = middle - 1;
+    }
+    double below = small_float(low, exponent_bits, fraction_bits);
+    double above = low + 1 == infinity ? ldexp(1, 1 << (exponent_bits - 1))
+                                       : small_float(low + 1, exponent_bits, fraction_bits);
+    if (isinf(magnitude)) return sign | infinity;
+    if (magnitude - below > above - magnitude || (magnitude - below == above - magnitude && (low & 1))) low++;
+    return sign | low;
+}
+
+double test_real(const op_tensor *tensor, int64_t index) {
+    switch (tensor->type.dtype) {
+    case OP_FLOAT:
+        return (double)((const float *)tensor->data)[index];
+    case OP_DOUBLE:
+        return ((const double *)tensor->data)[index];
+    case OP_FLOAT16:
+        return small_float(((const uint16_t *)tensor->data)[index], 5, 10);
+    case OP_BFLOAT16:
+        return small_float(((const uint16_t *)tensor->data)[index], 8, 7);
+    case OP_UINT64:
+        return (double)((const uint64_t *)tensor->data)[index];
+    default:
+        return (double)test_integer(tensor, index);
+    }
+}
+
+int64_t test_integer(const op_tensor *tensor, int64_t index) {
+    switch (tensor->type.dtype) {
+    case OP_BOOL:
+    case OP_UINT8:
+        return ((const uint8_t *)tensor->data)[index];
+    case OP_INT8:
+        return ((const int8_t *)tensor->data)[index];
+    case OP_UINT16:
+        return ((const uint16_t *)tensor->data)[index];
+    case OP_INT16:
+        return ((const int16_t *)tensor->data)[index];
+    case OP_UINT32:
+        return ((const uint32_t *)tensor->data)[index];
+    case OP_INT32:
+        return ((const int32_t *)tensor->data)[index];
+    case OP_INT64:
+    case OP_UINT64:
+        return ((const int64_t *)tensor->data)[index];
+    default:
+        return (int64_t)test_real(tensor, index);
+    }
+}
+
+void test_set(op_tensor *tensor, int64_t index, double value) {
+    static const char *const words[] = {"", "a", "bc", "def"};
+    switch (tensor->type.dtype) {
+    case OP_FLOAT:
+        ((float *)tensor->data)[index] = (float)value;
+        break;
+    case OP_DOUBLE:
+        ((double *)tensor->data)[index] = value;
+        break;
+    case OP_FLOAT16:
+        ((uint16_t *)tensor->data)[index] = (uint16_t)nearest_small_float(value, 5, 10);
+        break;
+    case OP_BFLOAT16:
+        ((uint16_t *)tensor->data)[index] = (uint16_t)nearest_small_float(value, 8, 7);
+        break;
+    case OP_BOOL:
+        ((uint8_t *)tensor->data)[index] = (int64_t)value & 1;
+        break;
+    case OP_UINT8:
+    case OP_INT8:
+        ((uint8_t *)tensor->data)[index] = (uint8_t)(int64_t)value;
+        break;
+    case OP_UINT16:
+    case OP_INT16:
+        ((uint16_t *)tensor->data)[index] = (uint16_t)(int64_t)value;
+        break;
+    case OP_UINT32:
+    case OP_INT32:
+        ((uint32_t *)tensor->data)[index] = (uint32_t)(int64_t)value;
+        break;
+    case OP_UINT64:
+    case OP_INT64:
+        ((int64_t *)tensor->data)[index] = (int64_t)value;
+        break;
+    case OP_COMPLEX64:
+        ((float *)tensor->data)[2 * index] = (float)value;
+        break;
+    case OP_COMPLEX128:
+        ((double *)tensor->data)[2 * index] = value;
+        break;
+    case OP_STRING: {
+        const char *word = words[(uint64_t)(int64_t)value % 4];
+        ((op_string *)tensor->data)[index] = (op_string){word, strlen(word)};
+        break;
+    }
+    default:
+        break;
+    }
+}
+
+void test_fill(op_tensor *tensor, test_random *random) {
+    bool is_signed = test_is_real(tensor->type.dtype) || tensor->type.dtype == OP_INT8 ||
+                     tensor->type.dtype == OP_INT16 || tensor->type.dtype == OP_INT32 ||
+                     tensor->type.dtype == OP_INT64;
+    /* The 25 values are converted once; the conversions here are slow. */
+    enum { VALUES = 25 };
+    size_t size = op_dtype_bytes(tensor->type.dtype);
+    _Alignas(16) char palette[VALUES * 16] = {0};
+    op_tensor values = {.type = tensor->type, .data = palette};
+    for (int64_t i = 0; i < VALUES; i++) {
+        double value = (double)(is_signed ? i - VALUES / 2 : i);
+        test_set(&values, i, test_is_real(tensor->type.dtype) ? value / 4 : value);
+    }
+    for (int64_t i = 0, count = test_elements(tensor); i < count; i++) {
+        memcpy((char *)tensor->data + (size_t)i * size,
+               palette + (size_t)test_random_below(random, VALUES) * size, size);
+    }
+}
+
+/* Runs the application with a portable kernel into fresh memory; over input `over` where that is not -1. */
+static base_status run_again(const op_call *call, int threads, bool hide, int over, base_arena *arena,
+                             op_tensor *outputs, base_report *report) {
+    rt_environment environment = {.threads = threads, .portable_only = true};
+    op_tensor inputs[16], known[16];
+    assert_true(call->input_count <= 16);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        inputs[i] = known[i] = call->inputs[i];
+        if (hide) known[i].data = NULL;
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        outputs[i] = call->outputs[i];
+        outputs[i].data = aligned(arena, outputs[i].bytes);
+    }
+    if (over >= 0) {
+        if (outputs[0].bytes) memcpy(outputs[0].data, inputs[over].data, outputs[0].bytes);
+        inputs[over].data = outputs[0].data;
+    }
+    op_call again = *call;
+    again.inputs = known;
+    again.outputs = outputs;
+    const rt_kernel *kernel = rt_kernel_select(&again, &environment);
+    assert_non_null(kernel);
+    rt_prepared prepared;
+    base_status status = rt_kernel_prepare(kernel, &again, &environment, arena, &prepared, report);
+    if (status == BASE_OK) {
+        void *scratch = prepared.scratch_bytes ? aligned(arena, prepared.scratch_bytes) : NULL;
+        status = prepared.run(&prepared, inputs, outputs, scratch, report);
+    }
+    rt_kernel_release(&prepared);
+    return status;
+}
+
+/* Strings are compared as text: those made by Cast lie elsewhere each time. */
+static void assert_same(const op_tensor *a, const op_tensor *b) {
+    if (a->type.dtype != OP_STRING) {
+        if (a->bytes) assert_memory_equal(a->data, b->data, a->bytes);
+        return;
+    }
+    const op_string *x = a->data, *y = b->data;
+    for (int64_t i = 0, count = test_elements(a); i < count; i++) {
+        assert_int_equal(x[i].length, y[i].length);
+        if (x[i].length) assert_memory_equal(x[i].data, y[i].data, x[i].length);
+    }
+}
+
+base_status test_apply(op_call *call, base_arena *arena, unsigned *in_place, base_report *report) {
+    call->arena = arena;
+    for (uint32_t i = 0; i < call->output_count; i++) call->outputs[i] = (op_tensor){0};
+    base_status status = op_infer(call, report);
+    if (status != BASE_OK) return status;
+
+    op_tensor hidden[16], outputs[16] = {0};
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        hidden[i] = call->inputs[i];
+        hidden[i].data = NULL;
+    }
+    op_call blind = *call;
+    blind.inputs = hidden;
+    blind.outputs = outputs;
+    assert_int_equal(op_infer(&blind, report), BASE_OK);
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        const op_shape *less = &outputs[i].type.shape, *more = &call->outputs[i].type.shape;
+        assert_int_equal(outputs[i].type.dtype, call->outputs[i].type.dtype);
+        assert_true(op_shape_known(more));
+        assert_true(less->rank == -1 || less->rank == more->rank);
+        for (int32_t k = 0; k < less->rank; k++)
+            assert_true(less->dims[k] < 0 || less->dims[k] == more->dims[k]);
+    }
+
+    const rt_environment environment = {.threads = 1, .portable_only = true};
+    status = rt_kernel_evaluate(call, &environment, arena, report);
+    if (status != BASE_OK) return status;
+    for (int form = 0; form < 2; form++) {
+        assert_int_equal(run_again(call, 2, form == 1, -1, arena, outputs, report), BASE_OK);
+        for (uint32_t i = 0; i < call->output_count; i++) assert_same(&outputs[i], &call->outputs[i]);
+    }
+    const op_schema *row = op_schema_of(call->code);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_tensor *input = &call->inputs[i];
+        if (!(row->in_place & OP_IN_PLACE(i)) || input->bytes != call->outputs[0].bytes ||
+            test_elements(input) != test_elements(&call->outputs[0])) {
+            continue;
+        }
+        for (int threads = 1; threads <= 2; threads++) {
+            assert_int_equal(run_again(call, threads, false, (int)i, arena, outputs, report), BASE_OK);
+            assert_same(&outputs[0], &call->outputs[0]);
+        }
+        if (in_place && input->bytes) *in_place |= OP_IN_PLACE(i);
+    }
+    return BASE_OK;
+}

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# test_structure.sh BUILD: the structure of the code, read from the object files of a build.
+#   - a folder uses only the folders that CMakeLists.txt says it depends on (BUILD/structure.txt), directly or through these:
+#     by what its objects call and by what its files include
+#   - the files of a folder form no circle: where one file calls another, that one does not lead back to it
+# The functions of the C library that a program may replace (malloc and the like) count as nobody's.
+# Prints what breaks these rules, and ends with "N folders, N files, N circles, N forbidden uses".
+set -euo pipefail
+build=$(cd "$1" && pwd)
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+
+# A line a file: its object. Then a line a symbol: the file that defines it, or that wants it.
+while read -r target folder _; do
+    find "$build/CMakeFiles/$target.dir/$folder" -maxdepth 1 -name '*.c.o' -printf "$folder/%f %p\n" 2>/dev/null | sed 's/\.c\.o / /'
+done <"$build/structure.txt" | sort >"$work/objects"
+while read -r file object; do
+    nm -g "$object" | awk -v file="$file" '$NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign)$/ {next}
+        $(NF-1) == "U" {print "U", $NF, file; next} {print "D", $NF, file}'
+done <"$work/objects" >"$work/symbols"
+awk '$1 == "D" {defined[$2] = $3; next} {wanted[++n] = $2; by[n] = $3}
+     END {for (i = 1; i <= n; i++) if (wanted[i] in defined && defined[wanted[i]] != by[i]) print by[i], defined[wanted[i]], wanted[i]}' \
+    "$work/symbols" | sort -u >"$work/calls"
+
+# What each folder may use: what it depends on, and what these do.
+awk '{folder[$1] = $2; direct[$2] = ""; for (i = 3; i <= NF; i++) direct[$2] = direct[$2] " " $i}
+     function walk(from, at,   list, n, i) {
+         if ((from, at) in seen) return
+         seen[from, at] = 1
+         print from, at
+         n = split(direct[at], list, " ")
+         for (i = 1; i <= n; i++) walk(from, list[i])
+     }
+     END {for (f in direct) walk(f, f)}' "$build/structure.txt" >"$work/allowed"
+
+# Uses across folders: by calls, and by includes.
+{
+    awk '{print $1, $2, "calls " $3}' "$work/calls"
+    while read -r _ folder _; do
+        grep -Hno '^#include "[a-z_]*/[^"]*"' "$folder"/*.c "$folder"/*.h "$folder"/*.def 2>/dev/null || true
+    done <"$build/structure.txt" | sed 's/^\([^:]*\):[0-9]*:#include "\(.*\)"/\1 \2 includes/'
+} | awk 'function folder(path) {sub("/[^/]*$", "", path); return path}
+         NR == FNR {allowed[$1, $2] = 1; known[$1] = 1; next}
+         folder($2) in known && !((folder($1), folder($2)) in allowed) {print "forbidden:", $1, "uses", $2, "(" $3 " " $4 ")"}' \
+    "$work/allowed" - | sort -u >"$work/forbidden"
+
+# Files that call each other in a circle, within their folder. tsort names the members of each.
+awk 'function folder(path) {sub("/[^/]*$", "", path); return path} folder($1) == folder($2) {print $1, $2}' "$work/calls" |
+    sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input contains a loop:/circle:/' >"$work/circles" || true
+
+cat "$work/forbidden" "$work/circles"
+circles=$(grep -c '^circle' "$work/circles" || true)
+echo "$(wc -l <"$build/structure.txt") folders, $(wc -l <"$work/objects") files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses"
+[ "$circles" = 0 ] && [ ! -s "$work/forbidden" ]
