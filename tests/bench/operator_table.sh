@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# operator_table.sh [OURO]: the README's table of operators, made from `ouro ops`: by what runs them, each with the opset
+# operator_table.sh [OURO]: the table of docs/OPERATOR_TABLE.md, made from `ouro ops`: by what runs them, each with the opset
 # version whose meaning it has.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
