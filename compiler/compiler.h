@@ -5,6 +5,7 @@
 #include "compiler/files/files.h"
 #include "compiler/ouro_compiler.h"
 #include "passes/passes.h"
+#include "passes/planner.h"
 #include "runtime/plan/plan.h"
 
 /* ---- plan writing (plan_write.c) ----------------------------------------------------------------------- */

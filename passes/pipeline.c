@@ -1,5 +1,9 @@
 /* pipeline.c: the table of passes, in order, and the runner. Read the table and you know the compiler. */
 #include "passes/passes.h"
+#include "passes/graph/graph.h"
+#include "passes/layout/layout.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 #include <string.h>
 
 /* What passes need, keep and make. A pass that does not keep something makes it stale; the runner checks that

@@ -7,7 +7,7 @@
  * Needs: nothing. Keeps: types. Guarantees: every output of a node that remains has a use, or is one of
  * several, or the node has an effect; every constant has a use.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 
 static bool is_dead(const ir_node *node) {
     if (op_schema_of(node->code)->flags & OP_FLAG_EFFECT) return false;

@@ -12,7 +12,7 @@
  * Needs: types. Makes: fewer nodes, more constants; types of what depends on them may become better known
  * (infer-shapes again).
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 #include <string.h>
 
 static const size_t largest_result = (size_t)1 << 31;

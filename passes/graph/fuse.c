@@ -18,7 +18,7 @@
  *
  * Needs: types. Keeps: types. Guarantees: nothing more than that values stay what they were, up to rounding.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>

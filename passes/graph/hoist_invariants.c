@@ -11,7 +11,7 @@
  * Needs: types. Keeps: types. Guarantees: no node of a loop's body, but for those named, reads only values from
  * outside.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 
 static bool is_static(const ir_value *value) {
     size_t bytes;

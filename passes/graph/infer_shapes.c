@@ -12,7 +12,7 @@
  * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become
  * better known. Reports every node that is wrong, not only the first.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 #include <string.h>
 
 static base_status infer_graph(pass_context *context, ir_graph *graph);

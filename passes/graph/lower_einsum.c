@@ -11,7 +11,7 @@
  * Needs: types. Keeps: types.
  */
 #include "ir/operators/einsum.h"
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 
 typedef struct lowering {
     pass_context *context;

@@ -16,7 +16,7 @@
  *
  * Needs: types. Types of what is made are inferred afterwards.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
 #include <string.h>
 
 /* ---- making nodes -------------------------------------------------------------------------------------- */

@@ -9,7 +9,8 @@
  *
  * Needs: types, layouts. Keeps both: they are those of the values that take part.
  */
-#include "passes/passes.h"
+#include "passes/layout/layout.h"
+#include "passes/loops/loops.h"
 
 static op_layout target_of(const ir_node *reorder) {
     return (op_layout)op_attribute_integer(&reorder->attributes, "ouro.layout", OP_LAYOUT_PLAIN);

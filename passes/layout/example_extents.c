@@ -4,7 +4,7 @@
  * how high and wide they are; but oneDNN answers for numbers only. So it is asked about some. What broadcasts must be
  * seen to: extents that need not be equal get different numbers, which no tensor of the application has already.
  */
-#include "passes/passes.h"
+#include "passes/layout/layout.h"
 #include <string.h>
 
 enum {

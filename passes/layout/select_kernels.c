@@ -8,7 +8,7 @@
  * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
  * nodes and those on sequences and optionals has a kernel.
  */
-#include "passes/passes.h"
+#include "passes/layout/layout.h"
 #include <string.h>
 
 static bool shapes_known(const op_call *call) {

@@ -23,7 +23,7 @@
  *
  * Needs: types. Makes: layouts of all values. Keeps: shapes.
  */
-#include "passes/passes.h"
+#include "passes/layout/layout.h"
 #include <string.h>
 
 typedef struct layouter {

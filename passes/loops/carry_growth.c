@@ -10,7 +10,8 @@
  *
  * Needs: types. Keeps: types.
  */
-#include "passes/passes.h"
+#include "passes/graph/graph.h"
+#include "passes/loops/loops.h"
 
 typedef struct growth {
     ir_node *loop, *concat;

@@ -12,7 +12,7 @@
  * Needs: types, kernels. Keeps: everything else. Guarantees: no chain of carried parameters of static size is
  * longer than the limit less one (for a limit of 1: than 1), and no cycle longer than the limit.
  */
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
 #include <string.h>
 
 enum { NONE = UINT32_MAX };

@@ -5,7 +5,7 @@
 #ifndef OURO_LOOP_PERIODS_H
 #define OURO_LOOP_PERIODS_H
 
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
 
 enum { LOOP_NONE = UINT32_MAX };
 

@@ -15,7 +15,7 @@
  *
  * Needs: views. Makes: room, which is a storage in the arena for a value whose type has no size.
  */
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
 
 static const size_t MOST_ROOM = (size_t)1 << 28;
 

@@ -10,7 +10,7 @@
  *
  * Needs: types. Keeps: types, which infer-shapes then knows better.
  */
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
 #include <string.h>
 
 enum { MOST_STEPS = 16 }; /* nodes between a counter and a slice */

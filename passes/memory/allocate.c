@@ -7,7 +7,8 @@
  *
  * Needs: analyse-liveness. Makes: offsets of all storages, frames, and the sums that reports tell.
  */
-#include "passes/passes.h"
+#include "passes/memory/memory.h"
+#include "passes/planner.h"
 #include <string.h>
 
 static const char *planner_name(const pass_options *options) {

@@ -10,7 +10,7 @@
  *
  * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
  */
-#include "passes/passes.h"
+#include "passes/memory/memory.h"
 
 /* Step `step` of the storage's graph uses it. */
 static void touch(pass_storage *storage, int64_t step) {

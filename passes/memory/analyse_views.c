@@ -23,7 +23,7 @@
  * Needs: prepare-results, layouts and kernels chosen. Makes: context->memory with storages, locations and
  * executions.
  */
-#include "passes/passes.h"
+#include "passes/memory/memory.h"
 #include <string.h>
 
 /* ---- ranges -------------------------------------------------------------------------------------------- */

@@ -16,7 +16,8 @@
  *
  * Needs: analyse-views; the schedule is final. Makes: fewer storages.
  */
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 #include <string.h>
 
 enum { LONGEST_CHAIN = 5 };

@@ -15,7 +15,8 @@
  * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
  * replacements of loops, are made by nodes of their own graph, each only once; but for these.
  */
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 
 /* A result that may stay as it is; see the head. */
 static bool is_free(const ir_graph *graph, uint32_t index) {

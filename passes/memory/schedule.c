@@ -17,7 +17,8 @@
  * Needs: analyse-views. Keeps: everything but the order. Makes: file_order_peak_bytes of the memory plan.
  */
 #include "passes/memory/order.h"
-#include "passes/passes.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,4 +1,8 @@
 /* test_passes.c: single passes, before and after, as textual IR. */
+#include "passes/graph/graph.h"
+#include "passes/layout/layout.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 #include "passes/passes.h"
 #include "tests/support/support.h"
 #include <setjmp.h>

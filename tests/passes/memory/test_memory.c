@@ -1,6 +1,8 @@
 /* test_memory.c: the memory passes on random programs, judged by the plan's verifier, which shares no code
  * with them; and the search for orders against all orders of small problems. */
 #include "compiler/compiler.h"
+#include "passes/loops/loops.h"
+#include "passes/memory/memory.h"
 #include "passes/memory/order.h"
 #include "tests/support/support.h"
 #include <setjmp.h>

@@ -1,6 +1,6 @@
-/* memory.c: the memory plan that the memory passes fill: storages, their joining, and questions about them.
+/* storage.c: the memory plan that the memory passes fill: storages, their joining, and questions about them.
  */
-#include "passes/passes.h"
+#include "passes/base/storage.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,38 +138,6 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
     }
 }
 
-/* ---- steps --------------------------------------------------------------------------------------------- */
-
-int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
-    int64_t *numbers = BASE_ARRAY(scratch, int64_t, module->node_count);
-    if (!numbers) return NULL;
-    for (size_t g = 1; g < module->graph_count; g++) {
-        if (!module->graphs[g]) continue;
-        int64_t number = 0;
-        for (const ir_node *node = module->graphs[g]->first; node; node = node->next)
-            numbers[node->id.index] = number++;
-    }
-    return numbers;
-}
-
-int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers) {
-    while (node->graph != graph) node = node->graph->owner;
-    return numbers[node->id.index];
-}
-
-ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count) {
-    ir_graph **graphs = BASE_ARRAY(scratch, ir_graph *, module->graph_count);
-    if (!graphs) return NULL;
-    graphs[0] = module->main;
-    *count = 1;
-    for (size_t i = 0; i < *count; i++) {
-        for (const ir_node *node = graphs[i]->first; node; node = node->next) {
-            for (uint32_t g = 0; g < node->graph_count; g++) graphs[(*count)++] = node->graphs[g];
-        }
-    }
-    return graphs;
-}
-
 /* ---- questions ----------------------------------------------------------------------------------------- */
 
 /* Where the frame of a graph begins in the arena. */
@@ -186,41 +154,6 @@ size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
     location = pass_memory_resolve(memory, location);
     const pass_storage *storage = &memory->storages[location.storage.index];
     return frame_offset(memory, storage->graph) + storage->offset + location.offset;
-}
-
-bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
-                             base_arena *scratch, size_t *peaks) {
-    /* The steps of all graphs stand behind each other; each graph has one more for what lives to the end. */
-    size_t *starts = BASE_ARRAY(scratch, size_t, memory->graph_count), steps = 0;
-    if (!starts) return false;
-    for (size_t g = 0; g < graph_count; g++) {
-        starts[graphs[g]->id.index] = steps;
-        steps += (size_t)graphs[g]->node_count + 3;
-    }
-    size_t *begin = BASE_ARRAY(scratch, size_t, steps), *end = BASE_ARRAY(scratch, size_t, steps);
-    if (!begin || !end) return false;
-    for (size_t i = 1; i < memory->storage_count; i++) {
-        const pass_storage *storage = &memory->storages[i];
-        if (storage->part_of.index || storage->place != PASS_PLACE_ARENA || storage->buffer_of) continue;
-        begin[starts[storage->graph->id.index] + (size_t)storage->first] += storage->bytes;
-        end[starts[storage->graph->id.index] + (size_t)storage->last] += storage->bytes;
-    }
-    for (size_t g = graph_count; g-- > 0;) {
-        size_t at = starts[graphs[g]->id.index], live = 0, peak = 0;
-        const ir_node *node = graphs[g]->first;
-        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2;
-             step++, node = node ? node->next : NULL) {
-            size_t inner = 0;
-            live = live - end[at + step] + begin[at + step];
-            for (uint32_t k = 0; node && k < node->graph_count; k++) {
-                size_t frame = peaks[node->graphs[k]->id.index];
-                if (frame > inner) inner = frame;
-            }
-            if (live + inner > peak) peak = live + inner;
-        }
-        peaks[graphs[g]->id.index] = peak;
-    }
-    return true;
 }
 
 static const char *const place_names[] = {"nowhere", "arena",   "constants", "input",

@@ -1,0 +1,56 @@
+/* pass.h: what every pass stands on: what it is given, and walks over the graphs of a module. */
+#ifndef OURO_PASS_H
+#define OURO_PASS_H
+
+#include "ir/ir.h"
+#include "passes/base/storage.h"
+#include "runtime/kernels/kernel.h"
+
+/* ---- options of a compile ------------------------------------------------------------------------------ */
+
+/* What becomes of RNN, GRU and LSTM where they can be loops (lower_recurrent.c). */
+typedef enum pass_recurrent {
+    PASS_RECURRENT_BEST = 0,
+    PASS_RECURRENT_LOOPS,
+    PASS_RECURRENT_KERNELS
+} pass_recurrent;
+
+typedef struct pass_options {
+    const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
+    double seconds;        /* for searching planners */
+    int max_unroll;        /* the longest period of a view (limit_unrolling.c); 0: 16 */
+    pass_recurrent recurrent;
+    rt_environment environment; /* threads; portable_only */
+    const char *dump_after;     /* name of a pass, "all", or NULL */
+    FILE *dump_file;            /* where to; NULL: stderr */
+} pass_options;
+
+static inline uint32_t pass_unroll_limit(const pass_options *options) {
+    return options->max_unroll > 0 ? (uint32_t)options->max_unroll : 16;
+}
+
+/* ---- the context of a pass ----------------------------------------------------------------------------- */
+
+/* Everything that a pass sees. `scratch` is reset after each pass. */
+typedef struct pass_context {
+    ir_module *module;
+    const pass_options *options;
+    base_arena *scratch;
+    base_arena *memory_arena; /* of the memory plan */
+    pass_memory *memory;      /* NULL before analyse-views */
+    base_report *report;
+} pass_context;
+
+typedef base_status pass_function(pass_context *context);
+
+/* ---- walks (walk.c) ------------------------------------------------------------------------------------ */
+
+/* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it.
+ */
+int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers);
+/* Numbers the nodes of all graphs: by node id, the place in its graph's list. NULL when memory runs out. */
+int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch);
+/* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
+ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
+
+#endif

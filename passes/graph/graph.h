@@ -1,0 +1,21 @@
+/* graph.h: passes on what does not depend on memory: shapes, folding, lowering, fusion, dead code. */
+#ifndef OURO_PASSES_GRAPH_H
+#define OURO_PASSES_GRAPH_H
+
+#include "passes/base/pass.h"
+
+base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
+base_status pass_fold_constants(pass_context *context);      /* fold_constants.c */
+base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
+base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
+base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_code.c */
+base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
+base_status pass_fuse(pass_context *context);                /* fuse.c */
+
+/* The axes of its input in the order in which a Transpose puts them; false where they are not so many. (fuse.c) */
+bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
+/* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left
+ * one, and an axis of the matrix of the right one. (fuse.c) */
+bool pass_is_walkable(const int64_t *order, int32_t rank, uint32_t operand);
+
+#endif
