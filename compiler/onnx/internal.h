@@ -255,7 +255,8 @@ base_status import_memory(const import_node *node); /* reports that it ran out *
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row);
 
 /* Converters, by family. */
-base_status import_convert_plain(import_node *node);    /* compiler/onnx/convert/convert.c: the form is canonical already */
+base_status
+import_convert_plain(import_node *node); /* compiler/onnx/convert/convert.c: the form is canonical already */
 base_status import_convert_constant(import_node *node); /* compiler/onnx/convert/generate.c */
 base_status import_convert_dropout(import_node *node);
 base_status import_convert_random(import_node *node);
@@ -278,7 +279,7 @@ base_status import_convert_if(import_node *node); /* compiler/onnx/convert/contr
 base_status import_convert_loop(import_node *node);
 base_status import_convert_scan(import_node *node);
 base_status import_convert_scan_batched(import_node *node);
-base_status import_convert_gradient(import_node *node); /* compiler/onnx/convert/gradient.c */
+base_status import_convert_gradient(import_node *node);     /* compiler/onnx/convert/gradient.c */
 base_status import_convert_sequence_map(import_node *node); /* compiler/onnx/convert/sequence.c */
 base_status import_convert_resize(import_node *node);
 base_status import_convert_roi_align(import_node *node);
@@ -298,5 +299,9 @@ base_status import_convert_hardmax_flat(import_node *node);
 base_status import_convert_likelihood_loss(import_node *node);
 base_status import_convert_cross_entropy_loss(import_node *node);
 base_status import_convert_window(import_node *node);
+base_status import_convert_dft(import_node *node);
+base_status import_convert_grid_sample(import_node *node);
+base_status import_convert_optional_has_element(import_node *node); /* compiler/onnx/convert/sequence.c */
+base_status import_convert_optional_get_element(import_node *node);
 
 #endif

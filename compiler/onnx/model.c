@@ -305,7 +305,7 @@ static base_status import_main(import_state *importer) {
 
 /* ---- the file ------------------------------------------------------------------------------------------ */
 
-enum { NEWEST_OPSET = 17 };
+enum { NEWEST_OPSET = 27 };
 
 static base_status check_model(import_state *importer) {
     Onnx__ModelProto *model = importer->model;

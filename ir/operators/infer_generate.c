@@ -82,6 +82,22 @@ base_status op_infer_constant_of_shape(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
+/* What the bits of a float16 and of a bfloat16 mean. */
+static double half_value(uint16_t bits) {
+    const int exponent = bits >> 10 & 31, mantissa = bits & 1023;
+    const double magnitude = exponent == 31  ? (mantissa ? (double)NAN : (double)INFINITY)
+                             : exponent == 0 ? ldexp(mantissa, -24)
+                                             : ldexp(mantissa + 1024, exponent - 25);
+    return bits & 0x8000 ? -magnitude : magnitude;
+}
+
+static double brain_value(uint16_t bits) {
+    const uint32_t wide = (uint32_t)bits << 16;
+    float value;
+    memcpy(&value, &wide, sizeof value);
+    return (double)value;
+}
+
 /* The scalar at input `input` as a double, or as an integer where it is one; false where it is not known. */
 static bool scalar_value(const op_call *call, uint32_t input, double *real, int64_t *integer) {
     const op_tensor *tensor = &call->inputs[input];
@@ -97,6 +113,10 @@ static bool scalar_value(const op_call *call, uint32_t input, double *real, int6
         memcpy(&value, tensor->data, sizeof value);
         *integer = value;
         *real = value;
+    } else if (tensor->type.dtype == OP_FLOAT16 || tensor->type.dtype == OP_BFLOAT16) {
+        uint16_t half;
+        memcpy(&half, tensor->data, sizeof half);
+        *real = tensor->type.dtype == OP_FLOAT16 ? half_value(half) : brain_value(half);
     } else if (tensor->type.dtype == OP_FLOAT) {
         float value;
         memcpy(&value, tensor->data, sizeof value);
@@ -122,7 +142,7 @@ static bool integer_count(int64_t start, int64_t limit, int64_t delta, int64_t *
 }
 
 base_status op_infer_range(op_call *call, base_report *report) {
-    const unsigned expected = OP_SET(OP_FLOAT) | OP_SET(OP_DOUBLE) | OP_SET(OP_INT16) | OP_SET_INDICES;
+    const unsigned expected = OP_SET_FLOATS | OP_SET(OP_INT16) | OP_SET_INDICES;
     base_status status = op_check_input(call, 0, expected, report);
     double reals[3];
     int64_t integers[3];
@@ -138,7 +158,7 @@ base_status op_infer_range(op_call *call, base_report *report) {
         known = known && scalar_value(call, i, &reals[i], &integers[i]);
     }
     op_dtype dtype = call->inputs[0].type.dtype;
-    bool real = dtype == OP_FLOAT || dtype == OP_DOUBLE;
+    const bool real = (OP_SET(dtype) & OP_SET_FLOATS) != 0;
     op_shape shape = {.rank = 1, .dims = {OP_DIM_UNKNOWN}};
     if (known) {
         if (reals[2] == 0.0)

@@ -52,9 +52,12 @@ base_status op_infer_gather_elements(op_call *call, base_report *report) {
 static base_status check_reduction(const op_call *call, base_report *report) {
     const op_attributes *all = &call->attributes;
     if (op_attribute_is(all, "reduction", "none", "none")) return BASE_OK;
-    if (op_attribute_is(all, "reduction", "add", "none") || op_attribute_is(all, "reduction", "mul", "none"))
+    if (op_attribute_is(all, "reduction", "add", "none") ||
+        op_attribute_is(all, "reduction", "mul", "none") ||
+        op_attribute_is(all, "reduction", "max", "none") || op_attribute_is(all, "reduction", "min", "none"))
         return op_check_input(call, 0, OP_SET_NUMBERS, report);
-    return base_fail(report, BASE_INVALID, "attribute \"reduction\" is something else than none, add or mul");
+    return base_fail(report, BASE_INVALID,
+                     "attribute \"reduction\" is something else than none, add, mul, max or min");
 }
 
 base_status op_infer_scatter_elements(op_call *call, base_report *report) {

@@ -408,6 +408,16 @@ static base_status find_axis(const op_call *call, int64_t otherwise, int32_t ran
                      value, -rank, rank);
 }
 
+/* Part `index` of an extent in as many parts as there are outputs, all but the last of one size. */
+static int64_t counted_part(const op_call *call, int64_t extent, uint32_t index) {
+    const int64_t count = (int64_t)call->output_count;
+    if (count == 1 || extent == OP_DIM_UNKNOWN) return extent;
+    const int64_t part = op_dim_compute(call, '^', extent, count);
+    if (extent < 0) return index == 0 ? part : OP_DIM_UNKNOWN;
+    const int64_t left = extent - part * (int64_t)index;
+    return left < 0 ? 0 : left < part ? left : part;
+}
+
 base_status op_infer_split(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     bool given = op_input_present(call, 1);
@@ -424,12 +434,23 @@ base_status op_infer_split(op_call *call, base_report *report) {
     if (status != BASE_OK) return status;
     int64_t extent = type->shape.dims[axis], sum = 0;
     bool known = true;
+    /* With num_outputs the parts are as large as the extent over their number, rounded up; what is left is the last one. */
+    const bool counted = op_attribute_find(&call->attributes, "num_outputs") != NULL;
+    if (given && counted) {
+        return base_fail(report, BASE_INVALID, "input 1 and attribute \"num_outputs\" exclude each other");
+    }
     if (given) {
         const op_shape *vector = &call->inputs[1].type.shape;
         if (vector->rank == 1 && vector->dims[0] >= 0 && vector->dims[0] != (int64_t)call->output_count) {
             return base_fail(report, BASE_INVALID,
                              "input 1 has %" PRId64 " elements, expected %u, the number of outputs",
                              vector->dims[0], call->output_count);
+        }
+    } else if (counted) {
+        if (op_attribute_integer(&call->attributes, "num_outputs", 0) != (int64_t)call->output_count) {
+            return base_fail(report, BASE_INVALID,
+                             "attribute \"num_outputs\" is %" PRId64 ", expected %u, the number of outputs",
+                             op_attribute_integer(&call->attributes, "num_outputs", 0), call->output_count);
         }
     } else if (extent >= 0 && extent % call->output_count != 0) {
         return base_fail(report, BASE_INVALID,
@@ -439,7 +460,9 @@ base_status op_infer_split(op_call *call, base_report *report) {
     for (uint32_t i = 0; i < call->output_count; i++) {
         op_shape shape = type->shape;
         int64_t value;
-        if (!given) {
+        if (counted) {
+            shape.dims[axis] = counted_part(call, extent, i);
+        } else if (!given) {
             shape.dims[axis] = call->output_count == 1 ? extent
                                : extent == OP_DIM_UNKNOWN
                                    ? extent
@@ -640,17 +663,63 @@ base_status op_infer_tile(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-base_status op_infer_pad(op_call *call, base_report *report) {
+/* What is known of the pads of axis `axis`: false where nothing is. */
+static bool pads_of(const op_call *call, int32_t axis, int32_t rank, int64_t *before, int64_t *after) {
+    int64_t count = rank, at = axis;
+    if (op_input_present(call, 3)) {
+        count = op_input_count(call, 3);
+        at = -1;
+        if (count < 0) return false;
+        for (int64_t k = 0; k < count; k++) {
+            int64_t value;
+            int32_t named;
+            if (!op_input_integer(call, 3, k, &value) || !op_axis(value, rank, &named)) return false;
+            if (named == axis) at = k;
+        }
+        if (at < 0) { /* an axis that is not named stays as it is */
+            *before = *after = 0;
+            return true;
+        }
+    }
+    return op_input_integer(call, 1, at, before) && op_input_integer(call, 1, at + count, after);
+}
+
+static base_status check_pad(const op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
     if (status == BASE_OK) status = op_check_vector(call, 1, false, report);
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK && op_input_present(call, 3)) {
+        status = op_check_input(call, 3, OP_SET_INDICES, report);
+        if (status == BASE_OK) status = op_check_vector(call, 3, false, report);
+    }
+    if (status != BASE_OK) return status;
+    const int32_t rank = call->inputs[0].type.shape.rank;
+    const op_shape *vector = &call->inputs[1].type.shape;
+    int64_t count = rank;
+    if (op_input_present(call, 3)) {
+        bool marks[OP_MAX_RANK], known;
+        if (rank >= 0) status = op_input_axes(call, 3, rank, marks, &known, report);
+        if (status != BASE_OK) return status;
+        const op_shape *axes = &call->inputs[3].type.shape;
+        count = axes->rank == 1 ? axes->dims[0] : -1;
+    }
+    if (rank < 0 || count < 0 || vector->rank != 1 || vector->dims[0] < 0 || vector->dims[0] == 2 * count)
+        return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "input 1 has %" PRId64 " elements, expected %" PRId64 ", twice the %s", vector->dims[0],
+                     2 * count, op_input_present(call, 3) ? "number of axes" : "rank of input 0");
+}
+
+base_status op_infer_pad(op_call *call, base_report *report) {
+    base_status status = check_pad(call, report);
     if (status != BASE_OK) return status;
     bool constant = op_attribute_is(&call->attributes, "mode", "constant", "constant");
     bool reflect = op_attribute_is(&call->attributes, "mode", "reflect", "constant");
     bool edge = op_attribute_is(&call->attributes, "mode", "edge", "constant");
-    if (!constant && !reflect && !edge) {
-        return base_fail(report, BASE_INVALID, "attribute \"mode\" is not constant, reflect or edge");
+    bool wrap = op_attribute_is(&call->attributes, "mode", "wrap", "constant");
+    if (!constant && !reflect && !edge && !wrap) {
+        return base_fail(report, BASE_INVALID, "attribute \"mode\" is not constant, reflect, edge or wrap");
     }
     int64_t elements;
     if (op_input_present(call, 2) && op_shape_elements(&call->inputs[2].type.shape, &elements) &&
@@ -659,18 +728,11 @@ base_status op_infer_pad(op_call *call, base_report *report) {
                          elements);
     }
     const op_type *type = &call->inputs[0].type;
-    const op_shape *vector = &call->inputs[1].type.shape;
     op_shape shape = type->shape;
     if (shape.rank >= 0) {
-        if (vector->rank == 1 && vector->dims[0] >= 0 && vector->dims[0] != 2 * shape.rank) {
-            return base_fail(report, BASE_INVALID,
-                             "input 1 has %" PRId64 " elements, expected %d, twice the rank of input 0",
-                             vector->dims[0], 2 * shape.rank);
-        }
         for (int32_t i = 0; i < shape.rank; i++) {
             int64_t before, after, dim = shape.dims[i];
-            if (!op_input_integer(call, 1, i, &before) ||
-                !op_input_integer(call, 1, i + shape.rank, &after)) {
+            if (!pads_of(call, i, shape.rank, &before, &after)) {
                 shape.dims[i] = OP_DIM_UNKNOWN;
                 continue;
             }
@@ -696,7 +758,7 @@ base_status op_infer_pad(op_call *call, base_report *report) {
              * and an edge needs an element to repeat. */
             int64_t left = dim + (before < 0 ? before : 0) + (after < 0 ? after : 0);
             bool beyond = reflect && ((before > 0 && before >= left) || (after > 0 && after >= left));
-            beyond = beyond || (edge && left <= 0 && (before > 0 || after > 0));
+            beyond = beyond || ((edge || wrap) && left <= 0 && (before > 0 || after > 0));
             if (left < 0 || beyond) {
                 return base_fail(report, BASE_INVALID,
                                  "pads %" PRId64 " and %" PRId64 " of axis %d do not fit its extent %" PRId64,

@@ -4,7 +4,7 @@
 
 static unsigned accepted(op_code code) {
     bool extremum = code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
-    return extremum ? OP_SET_WIDE | OP_SET(OP_INT8) | OP_SET(OP_UINT8) : OP_SET_WIDE;
+    return extremum ? OP_SET_WIDE | OP_SET(OP_INT8) | OP_SET(OP_UINT8) | OP_SET_BOOL : OP_SET_WIDE;
 }
 
 /* The sum or the product of the elements of a vector of known values: the number of elements of a shape, say.

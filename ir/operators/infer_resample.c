@@ -18,6 +18,43 @@ static bool constant_real(const op_call *call, uint32_t input, int64_t index, do
     return true;
 }
 
+/* Which entry of scales, sizes and regions each axis of Resize has; -1: it is not resized. */
+static base_status resized_axes(const op_call *call, int32_t rank, int32_t entries[OP_MAX_RANK],
+                                int32_t *named, base_report *report) {
+    size_t count;
+    const int64_t *axes = op_attribute_integers(&call->attributes, "axes", &count);
+    *named = axes ? (int32_t)(count > OP_MAX_RANK ? OP_MAX_RANK : count) : rank;
+    for (int32_t i = 0; i < rank; i++) entries[i] = axes ? -1 : i;
+    for (size_t i = 0; i < count; i++) {
+        int32_t axis;
+        if (!op_axis(axes[i], rank, &axis) || entries[axis] >= 0)
+            return base_fail(report, BASE_INVALID,
+                             "attribute \"axes\" has %" PRId64 ", expected different numbers in [%d, %d)",
+                             axes[i], -rank, rank);
+        entries[axis] = (int32_t)i;
+    }
+    return BASE_OK;
+}
+
+/* The scale at which no extent is larger (or smaller) than the size given for it; false where one is not known. */
+static bool proportion(const op_call *call, const int32_t entries[OP_MAX_RANK], double *common) {
+    const op_shape *from = &call->inputs[0].type.shape;
+    const bool larger =
+        op_attribute_is(&call->attributes, "keep_aspect_ratio_policy", "not_smaller", "stretch");
+    bool any = false;
+    for (int32_t i = 0; i < from->rank; i++) {
+        int64_t size;
+        if (entries[i] < 0) continue;
+        if (from->dims[i] <= 0 || !op_input_integer(call, 3, entries[i], &size) || size < 0 ||
+            size > (int64_t)1 << 40)
+            return false;
+        const double scale = (double)size / (double)from->dims[i];
+        if (!any || (larger ? scale > *common : scale < *common)) *common = scale;
+        any = true;
+    }
+    return any;
+}
+
 base_status op_infer_resize(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     bool scaled = op_input_present(call, 2), sized = op_input_present(call, 3);
@@ -38,23 +75,32 @@ base_status op_infer_resize(op_call *call, base_report *report) {
         op_output_set(call, 0, type->dtype, NULL);
         return BASE_OK;
     }
-    if (given->rank >= 0 &&
-        (given->rank != 1 || (given->dims[0] >= 0 && given->dims[0] != type->shape.rank))) {
+    int32_t entries[OP_MAX_RANK], named;
+    status = resized_axes(call, type->shape.rank, entries, &named, report);
+    if (status != BASE_OK) return status;
+    if (given->rank >= 0 && (given->rank != 1 || (given->dims[0] >= 0 && given->dims[0] != named))) {
         char text[200];
         return base_fail(report, BASE_INVALID, "%s are %s, expected %d numbers, one a dimension",
-                         sized ? "sizes" : "scales", op_shape_text(given, text, sizeof text),
-                         type->shape.rank);
+                         sized ? "sizes" : "scales", op_shape_text(given, text, sizeof text), named);
     }
     op_shape shape = op_shape_of_rank(type->shape.rank);
-    bool crops = op_attribute_is(&call->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
-                                 "half_pixel");
+    const bool crops = op_attribute_is(&call->attributes, "coordinate_transformation_mode",
+                                       "tf_crop_and_resize", "half_pixel");
+    const bool stretch = op_attribute_is(&call->attributes, "keep_aspect_ratio_policy", "stretch", "stretch");
+    double common = 0;
+    const bool kept = sized && !stretch && proportion(call, entries, &common);
     for (int32_t i = 0; i < shape.rank; i++) {
+        const int32_t entry = entries[i];
         double scale, begin = 0, end = 1;
-        if (sized) {
-            shape.dims[i] = op_input_dim(call, 3, i);
-        } else if (constant_real(call, 2, i, &scale) && type->shape.dims[i] >= 0 &&
+        if (entry < 0) {
+            shape.dims[i] = type->shape.dims[i];
+        } else if (sized && stretch) {
+            shape.dims[i] = op_input_dim(call, 3, entry);
+        } else if (sized) {
+            if (kept) shape.dims[i] = (int64_t)floor(common * (double)type->shape.dims[i] + 0.5);
+        } else if (constant_real(call, 2, entry, &scale) && type->shape.dims[i] >= 0 &&
                    (!crops ||
-                    (constant_real(call, 1, i, &begin) && constant_real(call, 1, i + shape.rank, &end)))) {
+                    (constant_real(call, 1, entry, &begin) && constant_real(call, 1, entry + named, &end)))) {
             double extent = floor((double)type->shape.dims[i] * (end - begin) * scale);
             if (!(scale > 0) || extent > 9e15)
                 return base_fail(report, BASE_INVALID, "scale %g of axis %d is not possible", scale, i);
@@ -70,24 +116,24 @@ base_status op_infer_grid_sample(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_FLOATS, report);
     if (status != BASE_OK) return status;
     const op_shape *image = &call->inputs[0].type.shape, *grid = &call->inputs[1].type.shape;
-    bool batches = image->rank < 1 || grid->rank < 1 || image->dims[0] < 0 || grid->dims[0] < 0 ||
-                   image->dims[0] == grid->dims[0];
-    if (!batches || (image->rank >= 0 && image->rank != 4) ||
-        (grid->rank >= 0 && (grid->rank != 4 || (grid->dims[3] >= 0 && grid->dims[3] != 2)))) {
+    const int32_t rank = image->rank >= 0 ? image->rank : grid->rank;
+    const int64_t coordinates = grid->rank >= 3 ? grid->dims[grid->rank - 1] : -1;
+    if ((rank >= 0 && rank < 3) || (image->rank >= 0 && grid->rank >= 0 && image->rank != grid->rank) ||
+        (coordinates >= 0 && coordinates != rank - 2) ||
+        (image->rank >= 0 && grid->rank >= 0 && image->dims[0] >= 0 && grid->dims[0] >= 0 &&
+         image->dims[0] != grid->dims[0])) {
         char a[200], b[200];
         return base_fail(report, BASE_INVALID,
-                         "the image is %s and the grid %s, expected [N,C,H,W] and [N,h,w,2]",
+                         "the image is %s and the grid %s, expected [N,C,D1,...,Dr] and [N,d1,...,dr,r]",
                          op_shape_text(image, a, sizeof a), op_shape_text(grid, b, sizeof b));
     }
-    op_shape shape = op_shape_of_rank(4);
-    if (image->rank == 4) {
+    op_shape shape = rank >= 0 ? op_shape_of_rank(rank) : (op_shape){.rank = -1};
+    if (image->rank >= 0) {
         shape.dims[0] = image->dims[0];
         shape.dims[1] = image->dims[1];
     }
-    if (grid->rank == 4) {
-        shape.dims[2] = grid->dims[1];
-        shape.dims[3] = grid->dims[2];
-    }
+    if (grid->rank >= 0)
+        for (int32_t d = 2; d < rank; d++) shape.dims[d] = grid->dims[d - 1];
     op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
     return BASE_OK;
 }

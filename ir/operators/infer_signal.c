@@ -143,22 +143,39 @@ base_status op_infer_einsum(op_call *call, base_report *report) {
 
 /* ---- DFT, STFT ----------------------------------------------------------------------------------------- */
 
+/* What of the result follows from the length, which may be given, and from the signal's extent. */
+static int64_t dft_extent(const op_call *call, int64_t extent, bool onesided, bool inverse) {
+    const bool given = op_input_present(call, 1);
+    if (given) extent = op_input_dim(call, 1, 0);
+    if (!onesided) return extent;
+    if (inverse)
+        return given || extent < 0 ? (given ? extent : OP_DIM_UNKNOWN) : extent > 0 ? 2 * (extent - 1) : 0;
+    return extent >= 0 ? extent / 2 + 1 : OP_DIM_UNKNOWN;
+}
+
 base_status op_infer_dft(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
     if (status == BASE_OK && op_input_present(call, 1))
         status = op_check_input(call, 1, OP_SET_INDICES, report);
     if (status == BASE_OK) status = op_check_elements(call, 1, 1, report);
+    if (status == BASE_OK && op_input_present(call, 2))
+        status = op_check_input(call, 2, OP_SET_INDICES, report);
+    if (status == BASE_OK) status = op_check_elements(call, 2, 1, report);
     if (status != BASE_OK) return status;
+    const bool onesided = op_attribute_integer(&call->attributes, "onesided", 0) != 0;
+    const bool inverse = op_attribute_integer(&call->attributes, "inverse", 0) != 0;
+    const op_dtype dtype = call->inputs[0].type.dtype;
     op_shape shape = call->inputs[0].type.shape;
-    int32_t axis;
-    int64_t along = op_attribute_integer(&call->attributes, "axis", 1);
     if (shape.rank < 0) {
-        op_output_set(call, 0, call->inputs[0].type.dtype, NULL);
+        op_output_set(call, 0, dtype, NULL);
         return BASE_OK;
     }
-    if (shape.rank < 2 || !op_axis(along, shape.rank, &axis) || axis == shape.rank - 1 ||
-        (shape.dims[shape.rank - 1] >= 0 && shape.dims[shape.rank - 1] != 1 &&
-         shape.dims[shape.rank - 1] != 2)) {
+    int64_t along = -2;
+    int32_t axis = 0;
+    const bool known = !op_input_present(call, 2) || op_input_integer(call, 2, 0, &along);
+    const int64_t parts = shape.rank ? shape.dims[shape.rank - 1] : 0;
+    if (shape.rank < 2 || (known && (!op_axis(along, shape.rank, &axis) || axis == shape.rank - 1)) ||
+        (parts >= 0 && parts != 1 && parts != 2)) {
         char text[200];
         return base_fail(report, BASE_INVALID,
                          "input 0 is %s and axis is %" PRId64
@@ -166,13 +183,12 @@ base_status op_infer_dft(op_call *call, base_report *report) {
                          "an axis before it",
                          op_shape_text(&shape, text, sizeof text), along);
     }
-    bool onesided = op_attribute_integer(&call->attributes, "onesided", 0) != 0;
-    if (onesided && op_attribute_integer(&call->attributes, "inverse", 0))
-        return base_fail(report, BASE_INVALID, "onesided and inverse exclude each other");
-    if (op_input_present(call, 1)) shape.dims[axis] = op_input_dim(call, 1, 0);
-    if (onesided) shape.dims[axis] = shape.dims[axis] >= 0 ? shape.dims[axis] / 2 + 1 : OP_DIM_UNKNOWN;
-    shape.dims[shape.rank - 1] = 2;
-    op_output_set(call, 0, call->inputs[0].type.dtype, &shape);
+    for (int32_t d = 0; d < shape.rank - 1; d++) {
+        if (!known) shape.dims[d] = OP_DIM_UNKNOWN; /* any of them may be the one that changes */
+        else if (d == axis) shape.dims[d] = dft_extent(call, shape.dims[d], onesided, inverse);
+    }
+    shape.dims[shape.rank - 1] = onesided && inverse ? 1 : 2;
+    op_output_set(call, 0, dtype, &shape);
     return BASE_OK;
 }
 

@@ -70,39 +70,66 @@ static base_status need_dtype(const import_node *n, const ir_value *x) {
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
+/* What a reduction of the file is over: an attribute, or from opset 18 on an input. Without any it is over all axes, or with
+ * `none` over none of them. */
+typedef struct span {
+    size_t count;
+    const int64_t *axes;
+    ir_value *input;
+    bool none;
+} span;
+
+static ir_value *reduce_over(const import_node *n, op_code code, ir_value *x, const span *over, bool keep) {
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {x, over->input};
+    if (!over->input && !over->none) return reduce(n, code, x, over->count, over->axes, keep);
+    if (!x || !import_attributes_add_integer(n, &attributes, "keepdims", keep) ||
+        (over->none && !import_attributes_add_integer(n, &attributes, "noop_with_empty_axes", 1)))
+        return NULL;
+    return import_make(n, code, attributes, over->input ? 2 : 1, inputs);
+}
+
+/* The logarithm of the sum of exponentials: less the largest, so that nothing overflows; but not less infinity. */
+static ir_value *log_sum_exp(const import_node *n, ir_value *x, const span *over, bool keep) {
+    ir_value *largest = reduce_over(n, OP_REDUCE_MAX, x, over, true);
+    largest = select(n, binary(n, OP_EQUAL, unary(n, OP_ABS, largest), number(n, x, INFINITY)),
+                     number(n, x, 0), largest);
+    ir_value *sum =
+        reduce_over(n, OP_REDUCE_SUM, unary(n, OP_EXP, binary(n, OP_SUB, x, largest)), over, keep);
+    ir_value *back = largest;
+    if (!keep && over->input) /* perhaps an empty list, which means something else to Squeeze */
+        back = reduce_over(n, OP_REDUCE_MAX, largest, over, false);
+    else if (!keep && over->count)
+        back = binary(n, OP_SQUEEZE, back, import_constant_integers(n, over->count, over->axes));
+    else if (!keep && !over->none) back = unary(n, OP_SQUEEZE, back);
+    return binary(n, OP_ADD, unary(n, OP_LOG, sum), back);
+}
+
 base_status import_convert_reduce_composed(import_node *n) {
     const char *name = n->proto->op_type;
-    size_t count;
-    const int64_t *axes = import_integers(n, "axes", &count);
+    span over = {.none = import_integer(n, "noop_with_empty_axes", 0) != 0};
+    over.axes = import_integers(n, "axes", &over.count);
+    if (n->input_count > 1) over.input = n->inputs[1];
     bool keep = import_integer(n, "keepdims", 1) != 0;
     ir_value *x = n->inputs[0];
     if (strcmp(name, "ReduceL1") == 0)
-        return finish(n, reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), count, axes, keep));
+        return finish(n, reduce_over(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), &over, keep));
     if (strcmp(name, "ReduceSumSquare") == 0)
-        return finish(n, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+        return finish(n, reduce_over(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), &over, keep));
     /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
     const op_dtype dtype = import_dtype_of(x);
     const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
                       dtype == OP_BFLOAT16;
     if (!real) x = cast(n, x, OP_DOUBLE);
     if (strcmp(name, "ReduceLogSum") == 0) {
-        ir_value *sum = unary(n, OP_LOG, reduce(n, OP_REDUCE_SUM, x, count, axes, keep));
+        ir_value *sum = unary(n, OP_LOG, reduce_over(n, OP_REDUCE_SUM, x, &over, keep));
         return finish(n, real ? sum : cast(n, sum, dtype));
     }
     if (strcmp(name, "ReduceLogSumExp") == 0) {
-        /* Less the largest, so that nothing overflows; but not less infinity. */
-        ir_value *largest = reduce(n, OP_REDUCE_MAX, x, count, axes, true);
-        largest = select(n, binary(n, OP_EQUAL, unary(n, OP_ABS, largest), number(n, x, INFINITY)),
-                         number(n, x, 0), largest);
-        ir_value *sum =
-            reduce(n, OP_REDUCE_SUM, unary(n, OP_EXP, binary(n, OP_SUB, x, largest)), count, axes, keep);
-        ir_value *back = largest;
-        if (!keep && count) back = binary(n, OP_SQUEEZE, back, import_constant_integers(n, count, axes));
-        else if (!keep) back = unary(n, OP_SQUEEZE, back);
-        sum = binary(n, OP_ADD, unary(n, OP_LOG, sum), back);
+        ir_value *sum = log_sum_exp(n, x, &over, keep);
         return finish(n, real ? sum : cast(n, sum, dtype));
     }
-    ir_value *root = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), count, axes, keep));
+    ir_value *root = unary(n, OP_SQRT, reduce_over(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), &over, keep));
     return finish(n, real ? root : cast(n, root, dtype));
 }
 
@@ -153,12 +180,16 @@ base_status import_convert_mean_variance(import_node *n) {
 base_status import_convert_lp_normalization(import_node *n) {
     int64_t axis = import_integer(n, "axis", -1), p = import_integer(n, "p", 2);
     ir_value *x = n->inputs[0], *sum;
+    base_status status = need_dtype(n, x);
+    if (status != BASE_OK) return status;
     if (p != 1 && p != 2)
         return base_fail(n->importer->report, BASE_INVALID, "attribute \"p\" is %lld, expected 1 or 2",
                          (long long)p);
     if (p == 1) sum = reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), 1, &axis, true);
     else sum = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), 1, &axis, true));
-    return finish(n, binary(n, OP_DIV, x, sum));
+    /* Nothing but zeros stays so. */
+    ir_value *zero = binary(n, OP_EQUAL, sum, number(n, x, 0));
+    return finish(n, binary(n, OP_DIV, x, select(n, zero, number(n, x, 1), sum)));
 }
 
 base_status import_convert_instance_normalization(import_node *n) {
@@ -338,7 +369,7 @@ base_status import_convert_window(import_node *n) {
 
 /* ---- older and composed forms of what reads images ------------------------------------------------------ */
 
-/* Upsample and Resize-10: positions are divided by the scale and rounded down. */
+/* Upsample and Resize-10: positions are divided by the scale and rounded down; up where an axis shrinks. */
 base_status import_convert_resize(import_node *n) {
     const Onnx__AttributeProto *mode = import_attribute(n, "mode"), *scales = import_attribute(n, "scales");
     bool linear = mode && mode->s.len >= 6 && memcmp(mode->s.data + mode->s.len - 6, "linear", 6) == 0;
@@ -347,7 +378,7 @@ base_status import_convert_resize(import_node *n) {
                           scales ? import_constant_reals(n, scales->n_floats, scales->floats) : n->inputs[1]};
     if (!inputs[2] || !import_attributes_add_text(n, &attributes, "mode", linear ? "linear" : "nearest") ||
         !import_attributes_add_text(n, &attributes, "coordinate_transformation_mode", "asymmetric") ||
-        !import_attributes_add_text(n, &attributes, "nearest_mode", "floor"))
+        !import_attributes_add_text(n, &attributes, "nearest_mode", "ouro.by_scale"))
         return import_memory(n);
     return import_finish(n, OP_RESIZE, attributes, 3, inputs);
 }
@@ -365,12 +396,11 @@ static ir_value *power(const import_node *n, ir_value *x, double exponent) {
     return exponent == 1 ? x : binary(n, OP_POW, x, number(n, x, exponent));
 }
 
-/* Averages of powers, padding included, times the size of the window; then the root. */
+/* Sums of powers over windows, then the root. */
 base_status import_convert_lp_pool(import_node *n) {
     size_t count;
-    const int64_t *kernel = import_integers(n, "kernel_shape", &count);
+    import_integers(n, "kernel_shape", &count);
     int64_t p = import_integer(n, "p", 2);
-    double size = 1;
     ir_value *x = n->inputs[0];
     op_attributes attributes;
     base_status status = need_dtype(n, x);
@@ -379,11 +409,9 @@ base_status import_convert_lp_pool(import_node *n) {
                            (long long)p);
     if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
     if (status != BASE_OK) return status;
-    for (size_t i = 0; i < count; i++) size *= (double)kernel[i];
-    if (!import_attributes_add_integer(n, &attributes, "count_include_pad", 1)) return import_memory(n);
+    if (!import_attributes_add_integer(n, &attributes, "ouro.sum", 1)) return import_memory(n);
     ir_value *powers = power(n, unary(n, OP_ABS, x), (double)p);
-    ir_value *mean = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
-    ir_value *sum = binary(n, OP_MUL, mean, number(n, x, size));
+    ir_value *sum = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
     return finish(n, power(n, sum, 1 / (double)p));
 }
 
@@ -399,4 +427,31 @@ base_status import_convert_global_lp_pool(import_node *n) {
     ir_value *sum = reduce(n, OP_REDUCE_SUM, power(n, unary(n, OP_ABS, n->inputs[0]), (double)p),
                            (size_t)rank - 2, axes, true);
     return finish(n, power(n, sum, 1 / (double)p));
+}
+
+/* ---- older forms of signals and samples ------------------------------------------------------------------ */
+
+/* DFT-17: the axis is an attribute, 1 where it is absent. Together, onesided and inverse meant nothing before opset 20, and are
+ * taken as what they mean since. */
+base_status import_convert_dft(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    if (status != BASE_OK) return status;
+    ir_value *inputs[] = {n->inputs[0], n->input_count > 1 ? n->inputs[1] : NULL,
+                          import_constant_integer(n, import_integer(n, "axis", 1))};
+    return inputs[2] ? import_finish(n, OP_DFT, attributes, 3, inputs) : import_memory(n);
+}
+
+/* GridSample-16: linear and cubic were named after images of two dimensions. */
+base_status import_convert_grid_sample(import_node *n) {
+    const Onnx__AttributeProto *mode = import_attribute(n, "mode");
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    if (status != BASE_OK) return status;
+    if (mode && mode->s.len > 2 && memcmp(mode->s.data, "bi", 2) == 0) {
+        const bool cubic = mode->s.len == 7 && memcmp(mode->s.data, "bicubic", 7) == 0;
+        if (!import_attributes_add_text(n, &attributes, "mode", cubic ? "cubic" : "linear"))
+            return import_memory(n);
+    }
+    return import_finish(n, n->code, attributes, 2, n->inputs);
 }

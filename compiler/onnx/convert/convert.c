@@ -9,10 +9,11 @@
 
 #include <string.h>
 
-enum { ANY = -1, LAST = 17 };
+enum { ANY = -1, LAST = 27 };
 
 #define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i dilations:I kernel_shape:I! pads:I storage_order:i strides:I"
 #define AVERAGE_ATTRIBUTES "auto_pad:s ceil_mode:i count_include_pad:i kernel_shape:I! pads:I strides:I"
+#define LP_POOL_ATTRIBUTES "auto_pad:s kernel_shape:I pads:I p:i strides:I"
 #define RNN_ATTRIBUTES "activation_alpha:F activation_beta:F activations:S clip:f direction:s hidden_size:i"
 #define CONSTANT_ATTRIBUTES                                                                                  \
     "sparse_value:z value:t value_float:f value_floats:F value_int:i value_ints:I value_string:s "           \
@@ -45,7 +46,9 @@ static const import_row rows[] = {
     /* elementwise */
     {"", "Clip", 1, 10, "max:f min:f", 1, 1, 1, import_convert_clip},
     {"", "Cast", 1, 5, "to:s!", 1, 1, 1, import_convert_cast},
-    {"", "Cast", 6, LAST, "to:i!", 1, 1, 1, import_convert_plain},
+    {"", "Cast", 6, 18, "to:i!", 1, 1, 1, import_convert_plain},
+    {"", "Cast", 19, 23, "saturate:i to:i!", 1, 1, 1, import_convert_plain},
+    {"", "Cast", 24, LAST, "round_mode:s saturate:i to:i!", 1, 1, 1, import_convert_plain},
     {"", "Dropout", 1, 6, "is_test:i ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 7, 11, "ratio:f", 1, 1, 2, import_convert_dropout},
     {"", "Dropout", 12, LAST, "seed:i", 1, 3, 2, import_convert_dropout},
@@ -60,10 +63,10 @@ static const import_row rows[] = {
     {"", "Squeeze", 1, 12, "axes:I", 1, 1, 1, import_convert_axes},
     {"", "Unsqueeze", 1, 12, "axes:I!", 1, 1, 1, import_convert_axes},
     {"", "ReduceSum", 1, 12, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
-    {"", "ReduceMean", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
-    {"", "ReduceMax", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
-    {"", "ReduceMin", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
-    {"", "ReduceProd", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMean", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMax", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceMin", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
+    {"", "ReduceProd", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_axes},
     {"", "Softmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
     {"", "LogSoftmax", 1, 12, "axis:i", 1, 1, 1, import_convert_softmax},
     /* before opset 7, whether all steps are given out was an attribute too; the named outputs say it as well
@@ -77,7 +80,8 @@ static const import_row rows[] = {
     {"", "MatMul", 1, LAST, NULL, 2, 2, 1, import_convert_plain},
     {"", "Gemm", 1, 6, "alpha:f beta:f broadcast:i transA:i transB:i", 3, 3, 1, import_convert_plain},
     {"", "MaxPool", 1, LAST, POOL_ATTRIBUTES, 1, 1, 2, import_convert_plain},
-    {"", "AveragePool", 1, LAST, AVERAGE_ATTRIBUTES, 1, 1, 1, import_convert_plain},
+    {"", "AveragePool", 1, 18, AVERAGE_ATTRIBUTES, 1, 1, 1, import_convert_plain},
+    {"", "AveragePool", 19, LAST, AVERAGE_ATTRIBUTES " dilations:I", 1, 1, 1, import_convert_plain},
     {"", "LRN", 1, LAST, "alpha:f beta:f bias:f size:i!", 1, 1, 1, import_convert_plain},
     {"", "BatchNormalization", 1, 6, "epsilon:f is_test:i momentum:f spatial:i", 5, 5, 5,
      import_convert_batch_normalization},
@@ -91,16 +95,26 @@ static const import_row rows[] = {
     {"", "Upsample", 9, LAST, "mode:s", 2, 2, 1, import_convert_resize},
     {"", "RoiAlign", 10, 15, "mode:s output_height:i output_width:i sampling_ratio:i spatial_scale:f", 3, 3,
      1, import_convert_roi_align},
-    {"", "LpPool", 1, LAST, "auto_pad:s kernel_shape:I pads:I p:i strides:I", 1, 1, 1,
-     import_convert_lp_pool},
+    {"", "LpPool", 1, 17, LP_POOL_ATTRIBUTES, 1, 1, 1, import_convert_lp_pool},
+    {"", "LpPool", 18, LAST, LP_POOL_ATTRIBUTES " ceil_mode:i dilations:I", 1, 1, 1, import_convert_lp_pool},
     {"", "GlobalLpPool", 1, LAST, "p:i", 1, 1, 1, import_convert_global_lp_pool},
     /* operators that are made of others (compiler/onnx/convert/compose.c) */
-    {"", "ReduceL1", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
-    {"", "ReduceL2", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
-    {"", "ReduceLogSum", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
-    {"", "ReduceLogSumExp", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
-    {"", "ReduceSumSquare", 1, LAST, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
-    {"", "CastLike", 15, LAST, "", 2, 2, 1, import_convert_cast_like},
+    {"", "ReduceL1", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
+    {"", "ReduceL1", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1, import_convert_reduce_composed},
+    {"", "ReduceL2", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
+    {"", "ReduceL2", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1, import_convert_reduce_composed},
+    {"", "ReduceLogSum", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
+    {"", "ReduceLogSum", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1,
+     import_convert_reduce_composed},
+    {"", "ReduceLogSumExp", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
+    {"", "ReduceLogSumExp", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1,
+     import_convert_reduce_composed},
+    {"", "ReduceSumSquare", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
+    {"", "ReduceSumSquare", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1,
+     import_convert_reduce_composed},
+    {"", "CastLike", 15, 18, "", 2, 2, 1, import_convert_cast_like},
+    {"", "CastLike", 19, 23, "saturate:i", 2, 2, 1, import_convert_cast_like},
+    {"", "CastLike", 24, LAST, "round_mode:s saturate:i", 2, 2, 1, import_convert_cast_like},
     {"", "Shrink", 9, LAST, "bias:f lambd:f", 1, 1, 1, import_convert_shrink},
     {"", "MeanVarianceNormalization", 9, LAST, "axes:I", 1, 1, 1, import_convert_mean_variance},
     {"", "LpNormalization", 1, LAST, "axis:i p:i", 1, 1, 1, import_convert_lp_normalization},
@@ -117,6 +131,8 @@ static const import_row rows[] = {
     {"", "HannWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
     {"", "HammingWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
     {"", "BlackmanWindow", 17, LAST, "output_datatype:i periodic:i", 1, 1, 1, import_convert_window},
+    {"", "DFT", 17, 19, "axis:i inverse:i onesided:i", 1, 2, 1, import_convert_dft},
+    {"", "GridSample", 16, 19, "align_corners:i mode:s padding_mode:s", 2, 2, 1, import_convert_grid_sample},
     /* steps of training */
     {"ai.onnx.preview.training", "Momentum", 1, LAST, "alpha:f! beta:f! mode:s! norm_coefficient:f!", 5, ANY,
      ANY, import_convert_plain},
@@ -135,6 +151,8 @@ static const import_row rows[] = {
     {"ai.onnx.preview.training", "Gradient", 1, LAST, "xs:S! y:s! zs:S", 1, ANY, ANY,
      import_convert_gradient},
     {"", "SequenceMap", 17, LAST, "body:g!", 1, ANY, ANY, import_convert_sequence_map},
+    {"", "OptionalHasElement", 15, LAST, "", 0, 1, 1, import_convert_optional_has_element},
+    {"", "OptionalGetElement", 15, LAST, "", 1, 1, 1, import_convert_optional_get_element},
     {"", "If", 1, LAST, "else_branch:g! then_branch:g!", 1, 1, ANY, import_convert_if},
     {"", "Loop", 1, LAST, "body:g!", 0, ANY, ANY, import_convert_loop},
     {"", "Scan", 8, 8, "body:g! directions:I num_scan_inputs:i!", 0, ANY, ANY, import_convert_scan_batched},

@@ -122,3 +122,19 @@ base_status import_convert_sequence_map(import_node *n) {
     if (status == BASE_OK) status = append_results(n, &m);
     return status == BASE_OK ? make_loop(n, &m) : status;
 }
+
+/* From opset 18 on, what is no optional is one that has an element: itself. What is absent has none. */
+base_status import_convert_optional_has_element(import_node *n) {
+    const ir_value *x = n->input_count ? n->inputs[0] : NULL;
+    const op_type scalar = {.dtype = OP_BOOL};
+    const uint8_t has = x != NULL;
+    if (x && x->type.kind == OP_KIND_OPTIONAL) return import_convert_plain(n);
+    ir_value *value = ir_constant_copy(n->importer->module, n->proto->output[0], &scalar, &has, sizeof has);
+    return value ? import_define(n, 0, value) : import_memory(n);
+}
+
+base_status import_convert_optional_get_element(import_node *n) {
+    const op_attributes none = {0};
+    if (n->inputs[0]->type.kind == OP_KIND_OPTIONAL) return import_convert_plain(n);
+    return import_finish(n, OP_IDENTITY, none, 1, n->inputs);
+}

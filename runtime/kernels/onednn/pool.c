@@ -19,6 +19,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     const bool include = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0;
     rt_window_dims dims = {0};
     if (call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE) return false;
+    if (op_attribute_integer(&call->attributes, "ouro.sum", 0) != 0) return false;
     if (call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL) {
         if (x->shape.rank < 3 || x->shape.rank > 5) return false;
         for (int32_t i = 2; i < x->shape.rank; i++) {

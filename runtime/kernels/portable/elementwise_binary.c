@@ -125,6 +125,11 @@ BINARY(and_bool, RT_CLONES, uint8_t, uint8_t, (a != 0) & (b != 0))
 BINARY(or_bool, RT_CLONES, uint8_t, uint8_t, (a | b) != 0)
 BINARY(xor_bool, RT_CLONES, uint8_t, uint8_t, (a != 0) != (b != 0))
 BINARY(equal_bool, RT_CLONES, uint8_t, uint8_t, (a != 0) == (b != 0))
+BINARY_INTEGERS(bitwise_and, WRAP(&), WRAP(&))
+BINARY_INTEGERS(bitwise_or, WRAP(|), WRAP(|))
+BINARY_INTEGERS(bitwise_xor, WRAP(^), WRAP(^))
+BINARY(equal_string, , op_string, uint8_t,
+       a.length == b.length && (a.length == 0 || memcmp(a.data, b.data, a.length) == 0))
 BINARY_COMPARE(equal, a == b)
 BINARY_COMPARE(less, a < b)
 BINARY_COMPARE(greater, a > b)
@@ -167,7 +172,10 @@ static const binary_row rows[OP_CODE_COUNT] = {
     [OP_AND] = {true, {ENTRY(OP_BOOL, and_bool)}},
     [OP_OR] = {true, {ENTRY(OP_BOOL, or_bool)}},
     [OP_XOR] = {true, {ENTRY(OP_BOOL, xor_bool)}},
-    [OP_EQUAL] = {false, {ROW_NUMBERS(equal), ENTRY(OP_BOOL, equal_bool)}},
+    [OP_BITWISE_AND] = {true, {ROW_SIGNED(bitwise_and), ROW_UNSIGNED(bitwise_and)}},
+    [OP_BITWISE_OR] = {true, {ROW_SIGNED(bitwise_or), ROW_UNSIGNED(bitwise_or)}},
+    [OP_BITWISE_XOR] = {true, {ROW_SIGNED(bitwise_xor), ROW_UNSIGNED(bitwise_xor)}},
+    [OP_EQUAL] = {false, {ROW_NUMBERS(equal), ENTRY(OP_BOOL, equal_bool), ENTRY(OP_STRING, equal_string)}},
     [OP_LESS] = {true, {ROW_NUMBERS(less)}},
     [OP_GREATER] = {true, {ROW_NUMBERS(greater)}},
     [OP_LESS_OR_EQUAL] = {false, {ROW_NUMBERS(less_or_equal)}},

@@ -114,6 +114,18 @@ UNARY_REAL(softsign, a / (1.0f + rt_absolute(a)), a / (1.0 + fabs(a)))
 UNARY_LIBRARY(tan, tanf(a), tan(a))
 UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
 
+/* x times the probability that a normal number is below x, and its two usual approximations; x tanh(log(1 + e^x)), where e^x
+ * is all of it from 20 on. */
+#define MISH(a, e) ((a) * ((e) * ((e) + 2)) / ((e) * ((e) + 2) + 2))
+UNARY_LONG(gelu, 0.5f * a * (1.0f + rt_erf(a * 0.70710678f)),
+           0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
+UNARY_LONG(gelu_tanh, a *rt_sigmoid(1.5957691216f * (a + 0.044715f * a * a * a)),
+           a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
+UNARY_LONG(swish, a *rt_sigmoid(p.alpha *a), a / (1.0 + exp(-ALPHA * a)))
+UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 40.0 ? a : MISH(a, exp(a))))
+UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
+UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
+
 static void same(void *to, const void *from, int64_t count, size_t size) {
     if (to != from && count > 0) memcpy(to, from, (size_t)count * size);
 }
@@ -178,10 +190,20 @@ static const unary_row rows[OP_CODE_COUNT] = {
     [OP_SOFTSIGN] = {true, 0.0f, 0.0f, {ROW_REAL(softsign)}},
     [OP_TAN] = {true, 0.0f, 0.0f, {ROW_REAL(tan)}},
     [OP_THRESHOLDED_RELU] = {true, 1.0f, 0.0f, {ROW_REAL(thresholded_relu)}},
+    [OP_GELU] = {true, 0.0f, 0.0f, {ROW_REAL(gelu)}},
+    [OP_MISH] = {true, 0.0f, 0.0f, {ROW_REAL(mish)}},
+    [OP_SWISH] = {true, 1.0f, 0.0f, {ROW_REAL(swish)}},
+    [OP_BITWISE_NOT] = {false, 0.0f, 0.0f, {ROW_SIGNED(bitwise_not), ROW_UNSIGNED(bitwise_not)}},
 };
 
-static unary_function *find(op_code code, op_dtype dtype) {
-    return rows[code].functions[rt_is_half(dtype) ? OP_FLOAT : dtype];
+static const unary_row gelu_by_tanh = {true, 0.0f, 0.0f, {ROW_REAL(gelu_tanh)}};
+
+static unary_function *find(const op_call *call) {
+    const op_dtype dtype = call->inputs[0].type.dtype;
+    const bool tanh =
+        call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
+    const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
+    return row->functions[rt_is_half(dtype) ? OP_FLOAT : dtype];
 }
 
 typedef struct unary_state {
@@ -369,6 +391,9 @@ static int64_t work_of(op_code code) {
     case OP_TANH:
     case OP_SIGMOID:
     case OP_ERF:
+    case OP_GELU:
+    case OP_MISH:
+    case OP_SWISH:
         return 8;
     default:
         return 1;
@@ -378,7 +403,7 @@ static int64_t work_of(op_code code) {
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     bool zero_stays = call->code == OP_CLIP ? limits_enclose_zero(call) : rows[call->code].zero_stays;
-    return find(call->code, call->inputs[0].type.dtype) && rt_accepts_layouts(call, 1, zero_stays);
+    return find(call) && rt_accepts_layouts(call, 1, zero_stays);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -387,7 +412,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     unary_state *state = BASE_NEW(arena, unary_state);
     if (!state) return base_fail_memory(report);
     state->dtype = call->inputs[0].type.dtype;
-    state->function = find(call->code, state->dtype);
+    state->function = find(call);
     state->size = op_dtype_bytes(state->dtype);
     state->count = rt_stored_elements(&call->outputs[0].type);
     state->work = work_of(call->code);

@@ -1,14 +1,20 @@
 /* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
  * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
  * range is reported before anything is written. What is put to one place several times is put in order, or added
- * up, or multiplied, as `reduction` says.
+ * up, or multiplied, or the largest or smallest stays, as `reduction` says.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
 #include <string.h>
 
-typedef enum reduction { REDUCTION_NONE, REDUCTION_ADD, REDUCTION_MULTIPLY } reduction;
+typedef enum reduction {
+    REDUCTION_NONE,
+    REDUCTION_ADD,
+    REDUCTION_MULTIPLY,
+    REDUCTION_MAXIMUM,
+    REDUCTION_MINIMUM
+} reduction;
 
 typedef struct places {
     bool wide; /* indices of 64 bits */
@@ -34,12 +40,16 @@ static base_status fail_index(base_report *report, int64_t index, int64_t extent
                      index, -extent, extent);
 }
 
+/* The one of two that is kept as the largest (or the smallest); a NaN is. */
+#define KEPT(a, b) ((a) != (a) || (of->reduction == REDUCTION_MAXIMUM ? (a) > (b) : (a) < (b)) ? (a) : (b))
+
 #define ACCUMULATE(type, wide)                                                                               \
     for (int64_t i = 0; i < count; i++) {                                                                    \
         type *place = (type *)to + i;                                                                        \
         const type value = ((const type *)from)[i];                                                          \
-        *place = of->reduction == REDUCTION_ADD ? (type)((wide)*place + (wide)value)                         \
-                                                : (type)((wide)*place * (wide)value);                        \
+        *place = of->reduction == REDUCTION_ADD        ? (type)((wide)*place + (wide)value)                  \
+                 : of->reduction == REDUCTION_MULTIPLY ? (type)((wide)*place * (wide)value)                  \
+                                                       : KEPT(value, *place);                                \
     }                                                                                                        \
     break
 
@@ -73,7 +83,10 @@ static void put(const places *of, char *to, const char *from, int64_t count) {
     default: /* float16 and bfloat16 */
         for (int64_t i = 0; i < count; i++) {
             double a = rt_element_load(of->dtype, to, i), b = rt_element_load(of->dtype, from, i);
-            rt_element_store(of->dtype, to, i, of->reduction == REDUCTION_ADD ? a + b : a * b);
+            rt_element_store(of->dtype, to, i,
+                             of->reduction == REDUCTION_ADD        ? a + b
+                             : of->reduction == REDUCTION_MULTIPLY ? a * b
+                                                                   : KEPT(b, a));
         }
     }
 }
@@ -86,6 +99,8 @@ static places *begin(const op_call *call, bool scatter, base_arena *arena) {
     of->scatter = scatter;
     of->reduction = op_attribute_is(&call->attributes, "reduction", "add", "none")   ? REDUCTION_ADD
                     : op_attribute_is(&call->attributes, "reduction", "mul", "none") ? REDUCTION_MULTIPLY
+                    : op_attribute_is(&call->attributes, "reduction", "max", "none") ? REDUCTION_MAXIMUM
+                    : op_attribute_is(&call->attributes, "reduction", "min", "none") ? REDUCTION_MINIMUM
                                                                                      : REDUCTION_NONE;
     of->dtype = call->inputs[0].type.dtype;
     of->element = op_dtype_bytes(of->dtype);

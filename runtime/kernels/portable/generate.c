@@ -1,5 +1,6 @@
 /* generate.c: Shape, Size, ConstantOfShape and Range: values made from shapes and scalars. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
 #include <string.h>
 
 /* ---- Shape and Size: known once the shapes are --------------------------------------------------------- */
@@ -117,6 +118,13 @@ static base_status run_range(const rt_prepared *prepared, const op_tensor *input
     case OP_DOUBLE: {
         double first = *(const double *)start, step = *(const double *)delta;
         for (int64_t i = 0; i < count; i++) ((double *)to)[i] = first + (double)i * step;
+        break;
+    }
+    case OP_FLOAT16:
+    case OP_BFLOAT16: {
+        const op_dtype dtype = outputs[0].type.dtype;
+        const double first = rt_element_load(dtype, start, 0), step = rt_element_load(dtype, delta, 0);
+        for (int64_t i = 0; i < count; i++) rt_element_store(dtype, to, i, first + (double)i * step);
         break;
     }
     case OP_INT16: {

@@ -1,9 +1,9 @@
-/* pad.c: a tensor with a margin: of a constant, of its own elements reflected, or of its edges repeated.
- * Negative pads cut first, on all sides, and what is left is then padded. */
+/* pad.c: a tensor with a margin: of a constant, of its own elements reflected, its edges repeated, or
+ * itself repeated. Negative pads cut first, on all sides, and what is left is then padded. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>
 
-typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE } pad_mode;
+typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
 
 typedef struct pad_plan {
     int32_t rank;
@@ -16,6 +16,7 @@ typedef struct pad_plan {
 
 typedef struct pad_state {
     bool known; /* plan is prepared; otherwise the pads are read when it runs */
+    bool axes;  /* input 3 names them */
     pad_mode mode;
     size_t size;
     pad_plan plan;
@@ -29,11 +30,34 @@ typedef struct pad_context {
     const char *from;
 } pad_context;
 
-static base_status make_plan(const op_tensor *inputs, pad_mode mode, const op_shape *to, pad_plan *plan,
+/* The pads of all axes: before each, then behind each. `axes` NULL: all are given, in order. */
+static base_status read_pads(const op_tensor *inputs, const op_tensor *axes, int64_t pads[2 * OP_MAX_RANK],
                              base_report *report) {
+    const int64_t *given = inputs[1].data;
+    const int32_t rank = inputs[0].type.shape.rank;
+    int64_t count = rank;
+    for (int32_t i = 0; i < 2 * rank; i++) pads[i] = axes ? 0 : given[i];
+    if (!axes) return BASE_OK;
+    op_shape_elements(&axes->type.shape, &count);
+    for (int64_t k = 0; k < count; k++) {
+        const int64_t value = rt_integer_load(axes->type.dtype, axes->data, k);
+        int32_t axis;
+        if (!op_axis(value, rank, &axis))
+            return base_fail(report, BASE_INVALID, "axis %lld is outside of [%d, %d)", (long long)value,
+                             -rank, rank);
+        pads[axis] = given[k];
+        pads[axis + rank] = given[k + count];
+    }
+    return BASE_OK;
+}
+
+static base_status make_plan(const op_tensor *inputs, const op_tensor *axes, pad_mode mode,
+                             const op_shape *to, pad_plan *plan, base_report *report) {
     const op_shape *from = &inputs[0].type.shape;
-    const int64_t *pads = inputs[1].data;
+    int64_t pads[2 * OP_MAX_RANK];
     int32_t rank = from->rank;
+    base_status status = read_pads(inputs, axes, pads, report);
+    if (status != BASE_OK) return status;
     plan->rank = rank ? rank : 1; /* a scalar as a vector of one */
     plan->to[0] = plan->from[0] = plan->left[0] = plan->stride[0] = 1;
     plan->before[0] = plan->first[0] = 0;
@@ -48,7 +72,7 @@ static base_status make_plan(const op_tensor *inputs, pad_mode mode, const op_sh
         fits = fits && left >= 0;
         if (mode == PAD_REFLECT)
             fits = fits && (before <= 0 || before < left) && (after <= 0 || after < left);
-        if (mode == PAD_EDGE) fits = fits && (left > 0 || (before <= 0 && after <= 0));
+        if (mode == PAD_EDGE || mode == PAD_WRAP) fits = fits && (left > 0 || (before <= 0 && after <= 0));
         if (!fits) {
             return base_fail(report, BASE_INVALID, "pads %lld and %lld of axis %d do not fit its extent %lld",
                              (long long)before, (long long)after, i, (long long)extent);
@@ -71,6 +95,7 @@ static int64_t source(const pad_plan *plan, pad_mode mode, int32_t axis, int64_t
     int64_t at = index - plan->before[axis], left = plan->left[axis];
     if (at >= 0 && at < left) return plan->first[axis] + at;
     if (mode == PAD_CONSTANT) return -1;
+    if (mode == PAD_WRAP) return plan->first[axis] + (at % left + left) % left;
     if (mode == PAD_EDGE) return plan->first[axis] + (at < 0 ? 0 : left - 1);
     return plan->first[axis] + (at < 0 ? -at : 2 * (left - 1) - at);
 }
@@ -125,7 +150,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     pad_plan fresh;
     const pad_plan *plan = &state->plan;
     if (!state->known) {
-        base_status status = make_plan(inputs, state->mode, &outputs[0].type.shape, &fresh, report);
+        base_status status = make_plan(inputs, state->axes ? &inputs[3] : NULL, state->mode,
+                                       &outputs[0].type.shape, &fresh, report);
         if (status != BASE_OK) return status;
         plan = &fresh;
     }
@@ -149,13 +175,17 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!state) return base_fail_memory(report);
     state->mode = op_attribute_is(&call->attributes, "mode", "reflect", "constant") ? PAD_REFLECT
                   : op_attribute_is(&call->attributes, "mode", "edge", "constant")  ? PAD_EDGE
+                  : op_attribute_is(&call->attributes, "mode", "wrap", "constant")  ? PAD_WRAP
                                                                                     : PAD_CONSTANT;
+    state->axes = op_input_present(call, 3);
     state->size = op_dtype_bytes(call->inputs[0].type.dtype);
-    state->known = call->inputs[1].data || call->inputs[0].type.shape.rank == 0;
+    state->known = (call->inputs[1].data && (!state->axes || call->inputs[3].data)) ||
+                   call->inputs[0].type.shape.rank == 0;
     prepared->state = state;
     prepared->run = run;
     if (!state->known) return BASE_OK;
-    return make_plan(call->inputs, state->mode, &call->outputs[0].type.shape, &state->plan, report);
+    return make_plan(call->inputs, state->axes ? &call->inputs[3] : NULL, state->mode,
+                     &call->outputs[0].type.shape, &state->plan, report);
 }
 
 const rt_kernel rt_kernel_pad = {.name = "portable.pad", .accepts = accepts, .prepare = prepare};

@@ -12,7 +12,7 @@ enum { FEW_OUTPUTS = 4 }; /* of a row */
 
 typedef struct pool {
     op_dtype dtype;
-    bool maximum, global, include_padding, column_major, indices;
+    bool maximum, global, sums, include_padding, column_major, indices;
     int64_t maps; /* batch times channels */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3], after[3];
@@ -77,7 +77,7 @@ static void find_window(const pool *shape, int64_t position, pool_window *window
         window->start[i] = at[i] * shape->stride[i] - shape->before[i];
         window->count *= taps_counted(shape, i, at[i]);
     }
-    if (window->count == 0) window->count = 1;
+    if (window->count == 0 || shape->sums) window->count = 1;
 }
 
 /* A loop over the input elements of a window in order; `index` is the element within its map. */
@@ -250,7 +250,7 @@ static void pool_map_float(const pool_job *job, int64_t map) {
         for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
             if (few) pool_windows(job, map, z, y);
             else pool_row(job, map, z, y);
-            if (!shape->maximum) divide_row(shape, planes * taps_counted(shape, 1, y), to);
+            if (!shape->maximum && !shape->sums) divide_row(shape, planes * taps_counted(shape, 1, y), to);
         }
     }
 }
@@ -336,6 +336,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     *shape = (pool){.dtype = call->inputs[0].type.dtype,
                     .maximum = call->code == OP_MAX_POOL || call->code == OP_GLOBAL_MAX_POOL,
                     .global = call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL,
+                    .sums = op_attribute_integer(&call->attributes, "ouro.sum", 0) != 0,
                     .include_padding = op_attribute_integer(&call->attributes, "count_include_pad", 0) != 0,
                     .column_major = op_attribute_integer(&call->attributes, "storage_order", 0) != 0,
                     .indices = call->output_count > 1 && call->outputs[1].type.dtype != OP_NONE,

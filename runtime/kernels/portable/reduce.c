@@ -174,6 +174,7 @@ REDUCE_INTEGER(uint32, uint32_t, uint64_t, 0, UINT32_MAX)
 REDUCE_INTEGER(uint64, uint64_t, uint64_t, 0, UINT64_MAX)
 REDUCE_EXTREMA(int8, int8_t, INT8_MIN, INT8_MAX)
 REDUCE_EXTREMA(uint8, uint8_t, 0, UINT8_MAX)
+REDUCE_EXTREMA(bool, uint8_t, 0, 1)
 
 #define ROW(name)                                                                                            \
     [OP_FLOAT] = name##_float, [OP_DOUBLE] = name##_double, [OP_INT32] = name##_int32,                       \
@@ -183,8 +184,10 @@ static reduce_function *const rows[OP_CODE_COUNT][OP_DTYPE_COUNT] = {
     [OP_REDUCE_SUM] = {ROW(sum)},
     [OP_REDUCE_MEAN] = {ROW(mean)},
     [OP_REDUCE_PROD] = {ROW(product)},
-    [OP_REDUCE_MAX] = {ROW(maximum), [OP_INT8] = maximum_int8, [OP_UINT8] = maximum_uint8},
-    [OP_REDUCE_MIN] = {ROW(minimum), [OP_INT8] = minimum_int8, [OP_UINT8] = minimum_uint8},
+    [OP_REDUCE_MAX] =
+        {ROW(maximum), [OP_INT8] = maximum_int8, [OP_UINT8] = maximum_uint8, [OP_BOOL] = maximum_bool},
+    [OP_REDUCE_MIN] =
+        {ROW(minimum), [OP_INT8] = minimum_int8, [OP_UINT8] = minimum_uint8, [OP_BOOL] = minimum_bool},
 };
 
 static reduce_function *find(op_code code, op_dtype dtype) {

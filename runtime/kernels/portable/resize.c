@@ -1,7 +1,7 @@
 /* resize.c: Resize: nearest, linear and cubic interpolation along any axes.
  *
- * Each axis has a table: for every output position the source positions that take part, up to four, and their
- * weights. The tables of all axes but the last are multiplied out for each row of the output, then the row is
+ * Each axis has a table: for every output position the source positions that take part and their weights: up to four, or,
+ * where the filter is stretched against aliasing, as many as it covers. The tables of all axes but the last are multiplied out for each row of the output, then the row is
  * computed. An axis that does not change has one source for each position, with weight 1.
  */
 #include "runtime/kernels/portable/kernels.h"
@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TAPS = 4, MOST_TERMS = 4096 };
+enum { TAPS = 4, MOST_TAPS = 1024, MOST_TERMS = 4096 };
 
 typedef enum coordinates {
     HALF_PIXEL,
@@ -18,9 +18,12 @@ typedef enum coordinates {
     ALIGN_CORNERS,
     ASYMMETRIC,
     NN_HALF_PIXEL,
-    CROP
+    CROP,
+    HALF_PIXEL_SYMMETRIC
 } coordinates;
-typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL } rounding;
+/* BY_SCALE is what Resize 10 means: up where the axis shrinks, else down. */
+typedef enum rounding { PREFER_FLOOR, PREFER_CEIL, FLOOR, CEIL, BY_SCALE } rounding;
+typedef enum aspect { STRETCH, NOT_LARGER, NOT_SMALLER } aspect;
 
 typedef struct tap {
     int64_t index;
@@ -30,19 +33,24 @@ typedef struct tap {
 typedef struct resize_state {
     op_dtype dtype;
     size_t element;
-    int32_t rank, taps; /* taps: 1, 2 or 4 */
+    int32_t rank, taps; /* taps: 1, 2 or 4, or of stretched filters as many as the widest has */
     int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
     size_t all_taps;            /* of all axes; behind them in the scratch, of the last axis again: */
     bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
     coordinates coordinates;
     rounding rounding;
-    bool exclude_outside, sized;
+    bool exclude_outside, sized, nearest, linear, stretched;
+    aspect aspect;
+    int32_t named,
+        entries[OP_MAX_RANK]; /* which entry of scales, sizes and regions an axis has; -1: none, it stays */
     double cubic, extrapolation;
 } resize_state;
 
-static double round_coordinate(rounding how, double x) {
+static double round_coordinate(rounding how, double x, double scale) {
     switch (how) {
+    case BY_SCALE:
+        return scale < 1 ? ceil(x) : floor(x);
     case PREFER_CEIL:
         return floor(x + 0.5);
     case FLOOR:
@@ -59,7 +67,8 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
                         double end) {
     /* The definitions mean the extent before it is rounded down. */
     const double from = (double)state->from[axis], at = (double)x;
-    const double to = state->sized ? (double)state->to[axis] : from * scale * (end - begin);
+    const double to =
+        state->sized && state->aspect == STRETCH ? (double)state->to[axis] : from * scale * (end - begin);
     switch (state->coordinates) {
     case PYTORCH_HALF_PIXEL:
         return state->to[axis] > 1 ? (at + 0.5) / scale - 0.5 : 0;
@@ -67,6 +76,8 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
         return to != 1 ? at * (from - 1) / (to - 1) : 0;
     case ASYMMETRIC:
         return at / scale;
+    case HALF_PIXEL_SYMMETRIC: /* the middle of the image stays the middle */
+        return from / 2 * (1 - (double)state->to[axis] / (from * scale)) + (at + 0.5) / scale - 0.5;
     case NN_HALF_PIXEL:
         return (at + 0.5) / scale;
     case CROP:
@@ -81,12 +92,44 @@ static int64_t clamp(double x, int64_t extent) {
     return x <= 0 || !(x == x) ? 0 : x >= (double)(extent - 1) ? extent - 1 : (int64_t)x;
 }
 
+/* How much of a cubic filter there is at a distance. */
+static double cubic_weight(double a, double x) {
+    x = fabs(x);
+    return x <= 1  ? ((a + 2) * x - (a + 3)) * x * x + 1
+           : x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+                   : 0;
+}
+
+/* Where a filter begins that is stretched so far that the pixels of a shrunken image cover all of it, from the pixel before;
+ * it ends as far behind. */
+static int64_t filter_begin(bool linear, double scale) {
+    return (int64_t)floor((linear ? -1 : -2) / (scale < 1 ? scale : 1)) + 1;
+}
+
+/* The sources under a stretched filter. Those outside show the edge. */
+static void fill_stretched(const resize_state *state, int32_t axis, double x, double scale, tap *taps) {
+    const double narrow = scale < 1 ? scale : 1, before = ceil(x) - 1, rest = x - before;
+    const int64_t begin = filter_begin(state->linear, scale), count = 2 - 2 * begin,
+                  extent = state->from[axis];
+    double sum = 0;
+    for (int64_t k = 0; k < state->taps; k++) {
+        const double at = before + (double)(begin + k), away = narrow * ((double)(begin + k) - rest);
+        double weight = state->linear ? fmax(1 - fabs(away), 0) : cubic_weight(state->cubic, away);
+        if (k >= count || (state->exclude_outside && (at < 0 || at > (double)(extent - 1)))) weight = 0;
+        taps[k] = (tap){clamp(at, extent), weight};
+        sum += weight;
+    }
+    for (int64_t k = 0; k < state->taps && sum != 0; k++) taps[k].weight /= sum;
+}
+
 /* The sources of one output position; index -1 in the first: it lies outside of the cropped image. */
-static void fill_taps(const resize_state *state, int32_t axis, double x, tap *taps) {
+static void fill_taps(const resize_state *state, int32_t axis, double x, double scale, tap *taps) {
     const int64_t extent = state->from[axis];
-    if (state->taps == 1) {
-        taps[0] = (tap){clamp(round_coordinate(state->rounding, x), extent), 1};
-    } else if (state->taps == 2) {
+    if (state->nearest) {
+        taps[0] = (tap){clamp(round_coordinate(state->rounding, x, scale), extent), 1};
+    } else if (state->stretched) {
+        fill_stretched(state, axis, x, scale, taps);
+    } else if (state->linear) {
         double low = floor(x);
         taps[0] = (tap){clamp(low, extent), 1 - (x - low)};
         taps[1] = (tap){clamp(low + 1, extent), x - low};
@@ -113,22 +156,37 @@ static double real_of(const op_tensor *tensor, int64_t i) {
     return rt_element_load(tensor->type.dtype, tensor->data, i);
 }
 
+/* The scale of all axes that sizes are given for, where the image keeps its proportions. */
+static double common_scale(const resize_state *state, const op_tensor *sizes) {
+    double common = 0;
+    for (int32_t axis = 0, seen = 0; axis < state->rank; axis++) {
+        if (state->entries[axis] < 0) continue;
+        const int64_t size = ((const int64_t *)sizes->data)[state->entries[axis]];
+        const double scale = (double)size / (double)state->from[axis];
+        if (!seen++ || (state->aspect == NOT_LARGER ? scale < common : scale > common)) common = scale;
+    }
+    return common;
+}
+
 static void fill_tables(const resize_state *state, const op_tensor *inputs, uint32_t input_count,
                         tap *tables) {
     for (int32_t axis = 0; axis < state->rank; axis++) {
-        double scale =
-            state->sized ? (double)state->to[axis] / (double)state->from[axis] : real_of(&inputs[2], axis);
+        const int32_t entry = state->entries[axis];
+        const bool sized = entry < 0 || (state->sized && state->aspect == STRETCH);
+        double scale = sized          ? (double)state->to[axis] / (double)state->from[axis]
+                       : state->sized ? common_scale(state, &inputs[3])
+                                      : real_of(&inputs[2], entry);
         double begin = 0, end = 1;
-        if (state->coordinates == CROP && input_count > 1 && inputs[1].type.dtype != OP_NONE) {
-            begin = real_of(&inputs[1], axis);
-            end = real_of(&inputs[1], axis + state->rank);
+        if (entry >= 0 && state->coordinates == CROP && input_count > 1 && inputs[1].type.dtype != OP_NONE) {
+            begin = real_of(&inputs[1], entry);
+            end = real_of(&inputs[1], entry + state->named);
         }
-        bool same = state->from[axis] == state->to[axis] && scale == 1 && begin == 0 && end == 1 &&
-                    state->coordinates != NN_HALF_PIXEL;
+        const bool same = entry < 0 || (state->from[axis] == state->to[axis] && scale == 1 && begin == 0 &&
+                                        end == 1 && state->coordinates != NN_HALF_PIXEL);
         for (int64_t x = 0; x < state->to[axis]; x++) {
             tap *taps = tables + state->tables[axis] + x * state->taps;
             for (int k = 0; k < state->taps; k++) taps[k] = (tap){x, k == 0};
-            if (!same) fill_taps(state, axis, source_of(state, axis, x, scale, begin, end), taps);
+            if (!same) fill_taps(state, axis, source_of(state, axis, x, scale, begin, end), scale, taps);
         }
     }
 }
@@ -229,6 +287,11 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
         }
         return;
     }
+    if (taps != TAPS) {
+        for (int k = 0; k < taps; k++, i += width, w += width)
+            RT_VECTOR for (int64_t x = 0; x < width; x++) to[x] += weight * w[x] * from[i[x]];
+        return;
+    }
     RT_VECTOR for (int64_t x = 0; x < width; x++) {
         const float line = 0 + w[x] * from[i[x]] + w[width + x] * from[i[width + x]] +
                            w[2 * width + x] * from[i[2 * width + x]] +
@@ -241,7 +304,7 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
 static void run_row(const resize_context *context, const term *terms, int count, void *to) {
     const resize_state *state = context->state;
     const int64_t width = state->to[state->rank - 1];
-    if (state->taps == 1) {
+    if (state->nearest) {
         nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
                     context->across.indices, width, to);
         return;
@@ -269,7 +332,7 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
         for (int64_t x = 0; x < width; x++, to += state->element) {
             const tap *taps = table + x * state->taps;
             bool outside = count < 0 || taps[0].index < 0;
-            if (state->taps == 1 && !outside) {
+            if (state->nearest && !outside) {
                 memcpy(to,
                        (const char *)context->from +
                            (size_t)(terms[0].offset + taps[0].index) * state->element,
@@ -340,29 +403,62 @@ static int choice(const op_call *call, const char *name, const char *const *name
     return -1;
 }
 
+/* Which axes the other inputs speak of, and in which order. */
+static bool find_entries(const op_call *call, resize_state *state) {
+    size_t count;
+    const int64_t *axes = op_attribute_integers(&call->attributes, "axes", &count);
+    state->named = axes ? (int32_t)count : state->rank;
+    for (int32_t axis = 0; axis < state->rank; axis++) state->entries[axis] = axes ? -1 : axis;
+    for (size_t i = 0; i < count; i++) {
+        int32_t axis;
+        if (!op_axis(axes[i], state->rank, &axis)) return false;
+        state->entries[axis] = (int32_t)i;
+    }
+    return true;
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     static const char *const modes[] = {"nearest", "linear", "cubic"};
-    static const char *const transformations[] = {"half_pixel", "pytorch_half_pixel",   "align_corners",
-                                                  "asymmetric", "tf_half_pixel_for_nn", "tf_crop_and_resize"};
-    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil"};
+    static const char *const transformations[] = {
+        "half_pixel",           "pytorch_half_pixel", "align_corners",       "asymmetric",
+        "tf_half_pixel_for_nn", "tf_crop_and_resize", "half_pixel_symmetric"};
+    static const char *const policies[] = {"stretch", "not_larger", "not_smaller"};
+    static const char *const roundings[] = {"round_prefer_floor", "round_prefer_ceil", "floor", "ceil",
+                                            "ouro.by_scale"};
     resize_state *state = BASE_NEW(arena, resize_state);
     if (!state) return base_fail_memory(report);
     const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
     int mode = choice(call, "mode", modes, 3),
-        transformation = choice(call, "coordinate_transformation_mode", transformations, 6),
-        rounds = choice(call, "nearest_mode", roundings, 4);
-    if (mode < 0 || transformation < 0 || rounds < 0)
+        transformation = choice(call, "coordinate_transformation_mode", transformations, 7),
+        rounds = choice(call, "nearest_mode", roundings, 5),
+        policy = choice(call, "keep_aspect_ratio_policy", policies, 3);
+    if (mode < 0 || transformation < 0 || rounds < 0 || policy < 0)
         return base_fail(report, BASE_INVALID, "attribute \"%s\" has a value that is not known",
                          mode < 0             ? "mode"
                          : transformation < 0 ? "coordinate_transformation_mode"
-                                              : "nearest_mode");
+                         : rounds < 0         ? "nearest_mode"
+                                              : "keep_aspect_ratio_policy");
     if (from->rank < 1) return base_fail(report, BASE_INVALID, "a scalar cannot be resized");
     state->dtype = call->inputs[0].type.dtype;
     state->element = op_dtype_bytes(state->dtype);
     state->rank = from->rank;
-    state->taps = mode == 0 ? 1 : mode == 1 ? 2 : 4;
+    state->nearest = mode == 0;
+    state->linear = mode == 1;
+    state->taps = mode == 0 ? 1 : mode == 1 ? 2 : TAPS;
+    state->aspect = (aspect)policy;
+    if (!find_entries(call, state)) return base_fail(report, BASE_INVALID, "attribute \"axes\" is not valid");
+    state->stretched = mode != 0 && op_attribute_integer(&call->attributes, "antialias", 0) != 0;
+    for (int32_t axis = 0; axis < state->rank && state->stretched; axis++) {
+        /* A filter is as wide as the scale says, which is at least that of half an element less. */
+        const double least = ((double)to->dims[axis] - 0.5) / (double)from->dims[axis];
+        if (state->entries[axis] < 0 || !(least > 0)) continue;
+        const int64_t count = least * MOST_TAPS > 5 ? 2 - 2 * filter_begin(state->linear, least) : MOST_TAPS;
+        if (count >= MOST_TAPS || transformation == CROP)
+            return base_fail_unsupported(report, "a filter this wide against aliasing is not supported");
+        state->taps = count > state->taps ? (int32_t)count : state->taps;
+    }
     state->coordinates = (coordinates)transformation;
     state->rounding = (rounding)rounds;
     state->exclude_outside = op_attribute_integer(&call->attributes, "exclude_outside", 0) != 0;
@@ -382,13 +478,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         if (axis < from->rank - 1 && from->dims[axis] != to->dims[axis]) changing *= state->taps;
         if (from->dims[axis] == 0 && to->dims[axis] != 0)
             return base_fail(report, BASE_INVALID, "axis %d is empty, nothing can be made of it", axis);
-        if (changing > MOST_TERMS / TAPS)
+        if (changing > MOST_TERMS / (state->stretched ? 1 : TAPS))
             return base_fail_unsupported(report, "interpolation along so many axes is not supported");
     }
     const int32_t last = from->rank - 1;
     state->all_taps = taps;
     state->by_rows = state->coordinates != CROP && from->dims[last] <= INT32_MAX &&
-                     (state->taps == 1 || state->dtype == OP_FLOAT);
+                     (state->nearest || state->dtype == OP_FLOAT);
     prepared->scratch_bytes =
         taps * sizeof(tap) + (size_t)to->dims[last] * (size_t)state->taps * (sizeof(int32_t) + sizeof(float));
     prepared->state = state;

@@ -39,20 +39,12 @@ static double limit(const grid_state *state, double x, int64_t extent) {
 }
 
 /* The pixels that a point is made of, within one channel, and how much of each; what lies outside is left out. */
+enum { MOST_TAPS = 64, MOST_SPATIAL = 6 };
 typedef struct taps {
     int count;
-    int64_t at[16];
-    double weights[16];
+    int64_t at[MOST_TAPS];
+    double weights[MOST_TAPS];
 } taps;
-
-static void add_tap(const grid_state *state, int64_t height, int64_t width, double y, double x, double weight,
-                    taps *made) {
-    y = limit(state, y, height);
-    x = limit(state, x, width);
-    if (!(y >= 0 && y <= (double)(height - 1) && x >= 0 && x <= (double)(width - 1))) return;
-    made->at[made->count] = (int64_t)y * width + (int64_t)x;
-    made->weights[made->count++] = weight;
-}
 
 static void cubic_weights(double t, double weights[4]) {
     const double a = -0.75;
@@ -62,26 +54,36 @@ static void cubic_weights(double t, double weights[4]) {
     weights[3] = ((a * (2 - t) - 5 * a) * (2 - t) + 8 * a) * (2 - t) - 4 * a;
 }
 
-static void find_taps(const grid_state *state, int64_t height, int64_t width, double y, double x,
-                      taps *made) {
-    made->count = 0;
-    if (state->nearest) {
-        add_tap(state, height, width, rint(y), rint(x), 1, made);
-        return;
+/* Along one dimension of `extent`, into which all taps so far go: each becomes one for every position around x. */
+static void spread_taps(const grid_state *state, int64_t extent, double x, taps *made) {
+    double first = state->nearest ? rint(x) : floor(x), weights[4] = {1};
+    int count = state->nearest ? 1 : 2, before = made->count;
+    int64_t at[4];
+    if (!state->nearest) {
+        weights[0] = 1 - (x - first);
+        weights[1] = x - first;
     }
-    double top = floor(y), left = floor(x), down[4] = {1 - (y - top), y - top},
-           across[4] = {1 - (x - left), x - left};
-    int count = 2;
     if (state->cubic) {
-        cubic_weights(y - top, down);
-        cubic_weights(x - left, across);
+        cubic_weights(x - first, weights);
         count = 4;
-        top -= 1;
-        left -= 1;
+        first -= 1;
     }
-    for (int r = 0; r < count; r++)
-        for (int c = 0; c < count; c++)
-            add_tap(state, height, width, top + r, left + c, down[r] * across[c], made);
+    int inside = 0;
+    for (int k = 0; k < count; k++) {
+        const double position = limit(state, first + k, extent);
+        if (!(position >= 0 && position <= (double)(extent - 1))) continue;
+        at[inside] = (int64_t)position;
+        weights[inside++] = weights[k];
+    }
+    made->count = before * inside;
+    for (int i = before; i-- > 0;) {
+        const int64_t base = made->at[i] * extent;
+        const double weight = made->weights[i];
+        for (int k = inside; k-- > 0;) {
+            made->at[i * inside + k] = base + at[k];
+            made->weights[i * inside + k] = weight * weights[k];
+        }
+    }
 }
 
 typedef struct grid_context {
@@ -115,20 +117,23 @@ static void run_points(void *user, int64_t begin, int64_t end) {
     const grid_context *context = user;
     const grid_state *state = context->state;
     const int64_t *image = context->image->type.shape.dims, *out = context->out->type.shape.dims;
-    const int64_t points = out[2] * out[3], size = image[2] * image[3];
+    const int32_t rank = context->image->type.shape.rank - 2;
+    int64_t points = 1, size = 1;
+    for (int32_t d = 0; d < rank; d++) {
+        points *= out[2 + d];
+        size *= image[2 + d];
+    }
     for (int64_t i = begin; i < end; i++) {
         const int64_t n = i / points, p = i % points;
-        double x = at(context->grid, i * 2), y = at(context->grid, i * 2 + 1);
-        double w = (double)image[3], h = (double)image[2];
-        x = state->align ? (x + 1) / 2 * (w - 1) : ((x + 1) * w - 1) / 2;
-        y = state->align ? (y + 1) / 2 * (h - 1) : ((y + 1) * h - 1) / 2;
-        /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
-        if ((state->border || state->reflection) && !state->cubic) {
-            x = limit(state, x, image[3]);
-            y = limit(state, y, image[2]);
+        taps from = {.count = size > 0, .weights = {1}};
+        for (int32_t d = 0; d < rank && from.count; d++) {
+            /* Coordinates come from the innermost dimension outward. */
+            const double along = at(context->grid, i * rank + rank - 1 - d), extent = (double)image[2 + d];
+            double x = state->align ? (along + 1) / 2 * (extent - 1) : ((along + 1) * extent - 1) / 2;
+            /* Where pixels far away are reflected or clamped anyway, points are so before they are blended. */
+            if ((state->border || state->reflection) && !state->cubic) x = limit(state, x, image[2 + d]);
+            spread_taps(state, image[2 + d], x, &from);
         }
-        taps from = {.count = 0};
-        if (size) find_taps(state, image[2], image[3], y, x, &from);
         sample_channels(context->image, n * out[1] * size, size, &from, context->out, n * out[1] * points + p,
                         points, out[1]);
     }
@@ -138,9 +143,11 @@ static base_status run_grid(const rt_prepared *prepared, const op_tensor *inputs
                             void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
-    const int64_t *out = outputs[0].type.shape.dims;
+    const op_shape *out = &outputs[0].type.shape;
     grid_context context = {prepared->state, &inputs[0], &inputs[1], &outputs[0]};
-    rt_parallel(prepared->threads, out[0] * out[2] * out[3], 64 + 8 * out[1], run_points, &context);
+    int64_t points = out->dims[0];
+    for (int32_t d = 2; d < out->rank; d++) points *= out->dims[d];
+    rt_parallel(prepared->threads, points, 64 + 8 * out->dims[1], run_points, &context);
     return BASE_OK;
 }
 
@@ -149,14 +156,17 @@ static base_status prepare_grid(const op_call *call, const rt_environment *envir
     (void)environment;
     grid_state *state = BASE_NEW(arena, grid_state);
     if (!state) return base_fail_memory(report);
-    state->nearest = op_attribute_is(&call->attributes, "mode", "nearest", "bilinear");
-    state->cubic = op_attribute_is(&call->attributes, "mode", "bicubic", "bilinear");
+    state->nearest = op_attribute_is(&call->attributes, "mode", "nearest", "linear");
+    state->cubic = op_attribute_is(&call->attributes, "mode", "cubic", "linear");
     state->border = op_attribute_is(&call->attributes, "padding_mode", "border", "zeros");
     state->reflection = op_attribute_is(&call->attributes, "padding_mode", "reflection", "zeros");
     state->align = op_attribute_integer(&call->attributes, "align_corners", 0) != 0;
-    if (!state->nearest && !state->cubic &&
-        !op_attribute_is(&call->attributes, "mode", "bilinear", "bilinear"))
-        return base_fail(report, BASE_INVALID, "attribute \"mode\" is none of bilinear, nearest and bicubic");
+    if (!state->nearest && !state->cubic && !op_attribute_is(&call->attributes, "mode", "linear", "linear"))
+        return base_fail(report, BASE_INVALID, "attribute \"mode\" is none of linear, nearest and cubic");
+    const int32_t spatial = call->inputs[0].type.shape.rank - 2;
+    if (spatial > (state->cubic ? MOST_SPATIAL / 2 : MOST_SPATIAL))
+        return base_fail_unsupported(report, "%d spatial dimensions, supported are at most %d, of cubic %d",
+                                     spatial, MOST_SPATIAL, MOST_SPATIAL / 2);
     prepared->state = state;
     prepared->run = run_grid;
     return BASE_OK;

@@ -126,8 +126,7 @@ static base_status prepare_einsum(const op_call *call, const rt_environment *env
 
 typedef struct dft_state {
     int64_t outer, extent, inner, bins, parts; /* parts: 1 real, 2 complex */
-    int64_t length;                            /* -1: input 1 holds it */
-    bool inverse;
+    bool inverse, onesided;
 } dft_state;
 
 /* bins[k] = sum over t of line[t] * window[t] * exp(-+ 2 pi i k t / length); `step` elements from t to t + 1. */
@@ -160,28 +159,75 @@ static int64_t scalar_at(const op_tensor *tensor) {
     return tensor->type.dtype == OP_INT64 ? *(const int64_t *)tensor->data : *(const int32_t *)tensor->data;
 }
 
+/* Element `at` of the whole spectrum of a real signal, of which the first half (and the middle) is stored. */
+static double restore(const op_tensor *tensor, const dft_state *s, int64_t first, int64_t length, int64_t t) {
+    double sum = 0;
+    const double turn = 6.283185307179586476925286766559 / (double)length;
+    for (int64_t k = 0; k < length; k++) {
+        const bool mirrored = k > length / 2;
+        const int64_t from = mirrored ? length - k : k;
+        if (from >= s->extent) continue;
+        const int64_t at = (first + from * s->inner) * s->parts;
+        const double x = rt_element_load(tensor->type.dtype, tensor->data, at);
+        const double y = s->parts == 2 ? rt_element_load(tensor->type.dtype, tensor->data, at + 1) : 0;
+        const double angle = turn * (double)((int64_t)((uint64_t)k * (uint64_t)t % (uint64_t)length));
+        sum += x * cos(angle) - (mirrored ? -y : y) * sin(angle);
+    }
+    return sum / (double)length;
+}
+
+/* The extents around the axis that input 2 names; the last signal axis where it is absent. */
+static base_status find_dft_axis(const op_tensor *inputs, uint32_t count, const op_shape *to, dft_state *s,
+                                 base_report *report) {
+    const op_shape *from = &inputs[0].type.shape;
+    int32_t axis = from->rank - 2;
+    if (count > 2 && inputs[2].type.dtype != OP_NONE &&
+        (!op_axis(scalar_at(&inputs[2]), from->rank, &axis) || axis == from->rank - 1)) {
+        return base_fail(report, BASE_INVALID, "input 2 names axis %" PRId64 ", expected one before the last",
+                         scalar_at(&inputs[2]));
+    }
+    s->outer = s->inner = 1;
+    for (int32_t d = 0; d < axis; d++) s->outer *= from->dims[d];
+    for (int32_t d = axis + 1; d < from->rank - 1; d++) s->inner *= from->dims[d];
+    s->extent = from->dims[axis];
+    s->bins = to->dims[axis];
+    for (int32_t d = 0; d < from->rank - 1; d++) {
+        if (d != axis && from->dims[d] != to->dims[d])
+            return base_fail(report, BASE_INVALID, "input 2 names another axis than the result was made for");
+    }
+    return BASE_OK;
+}
+
 static base_status run_dft(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                            void *scratch, base_report *report) {
     (void)scratch;
-    const dft_state *s = prepared->state;
-    int64_t length = s->length;
-    if (length < 0) { /* a onesided transform whose length is computed: the shape told the bins alone */
-        length = scalar_at(&inputs[1]);
-        if (length < 1 || length / 2 + 1 != s->bins) {
-            return base_fail(report, BASE_INVALID,
-                             "a transform of length %" PRId64 " does not have %" PRId64 " bins", length,
-                             s->bins);
-        }
+    dft_state found = *(const dft_state *)prepared->state;
+    const dft_state *s = &found;
+    base_status status = find_dft_axis(inputs, prepared->input_count, &outputs[0].type.shape, &found, report);
+    if (status != BASE_OK) return status;
+    /* Both lengths 2 b - 2 and 2 b - 1 have b bins: the signal's, or the one that is given, says which. */
+    int64_t length = s->onesided && s->inverse ? 2 * (s->extent - 1) : s->extent;
+    if (prepared->input_count > 1 && inputs[1].type.dtype != OP_NONE) length = scalar_at(&inputs[1]);
+    if (length < (s->extent > 0 ? 1 : 0) ||
+        (s->onesided && !s->inverse ? length / 2 + 1 : length) != s->bins) {
+        return base_fail(report, BASE_INVALID,
+                         "a transform of length %" PRId64 " does not have %" PRId64 " bins", length, s->bins);
     }
     for (int64_t o = 0; o < s->outer; o++) {
         for (int64_t i = 0; i < s->inner; i++) {
+            const int64_t first = o * s->extent * s->inner + i;
             for (int64_t k = 0; k < s->bins; k++) {
                 double real, imaginary;
-                int64_t to = ((o * s->bins + k) * s->inner + i) * 2;
-                transform(inputs[0].type.dtype, inputs[0].data, o * s->extent * s->inner + i, s->inner,
-                          s->parts, s->extent, NULL, length, s->inverse, k, &real, &imaginary);
-                rt_element_store(outputs[0].type.dtype, outputs[0].data, to, real);
-                rt_element_store(outputs[0].type.dtype, outputs[0].data, to + 1, imaginary);
+                const int64_t to = (o * s->bins + k) * s->inner + i;
+                if (s->onesided && s->inverse) {
+                    rt_element_store(outputs[0].type.dtype, outputs[0].data, to,
+                                     restore(&inputs[0], s, first, length, k));
+                    continue;
+                }
+                transform(inputs[0].type.dtype, inputs[0].data, first, s->inner, s->parts, s->extent, NULL,
+                          length, s->inverse, k, &real, &imaginary);
+                rt_element_store(outputs[0].type.dtype, outputs[0].data, 2 * to, real);
+                rt_element_store(outputs[0].type.dtype, outputs[0].data, 2 * to + 1, imaginary);
             }
         }
     }
@@ -193,22 +239,10 @@ static base_status prepare_dft(const op_call *call, const rt_environment *enviro
     (void)environment;
     dft_state *s = BASE_NEW(arena, dft_state);
     if (!s) return base_fail_memory(report);
-    const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
-    int32_t axis = 0;
-    op_axis(op_attribute_integer(&call->attributes, "axis", 1), from->rank, &axis);
+    const op_shape *from = &call->inputs[0].type.shape;
     s->inverse = op_attribute_integer(&call->attributes, "inverse", 0) != 0;
+    s->onesided = op_attribute_integer(&call->attributes, "onesided", 0) != 0;
     s->parts = from->dims[from->rank - 1];
-    s->outer = s->inner = 1;
-    for (int32_t d = 0; d < axis; d++) s->outer *= from->dims[d];
-    for (int32_t d = axis + 1; d < from->rank - 1; d++) s->inner *= from->dims[d];
-    s->extent = from->dims[axis];
-    s->bins = to->dims[axis];
-    s->length = s->bins;
-    if (op_attribute_integer(&call->attributes, "onesided", 0)) {
-        /* Both lengths 2 b - 2 and 2 b - 1 have b bins: the signal's, or the one that is given, says which. */
-        s->length = s->extent;
-        if (op_input_present(call, 1) && !op_input_integer(call, 1, 0, &s->length)) s->length = -1;
-    }
     prepared->state = s;
     prepared->run = run_dft;
     return BASE_OK;
