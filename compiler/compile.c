@@ -175,7 +175,7 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
 }
 
 bool compile_storage_placed(const pass_storage *storage) {
-    return storage->place == PASS_PLACE_ARENA && !storage->part_of.index && storage->bytes &&
+    return storage->space == MEMORY_ARENA && !storage->part_of.index && storage->bytes &&
            storage->last > storage->first;
 }
 

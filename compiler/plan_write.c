@@ -184,59 +184,55 @@ static bool place_address(plan_writer *w, pass_location location, plan_address *
 
 /* Where the value lies at run time. */
 static bool address_of(plan_writer *w, const ir_value *value, plan_address *address) {
-    *address = (plan_address){.place = PLAN_PLACE_NONE};
+    *address = (plan_address){.place = MEMORY_NONE};
     if (value->kind == IR_CONSTANT) {
-        address->place = PLAN_PLACE_CONSTANT;
+        address->place = MEMORY_CONSTANT;
         return write_constant_tensor(w, value->name, &value->constant->tensor, &address->offset);
     }
     if (value->kind == IR_PARAMETER && value->graph == w->module->main) {
-        *address = (plan_address){PLAN_PLACE_INPUT, value->index, 0};
+        *address = (plan_address){MEMORY_INPUT, value->index, 0};
         return true;
     }
     return place_address(w, pass_memory_location(w->memory, value), address);
 }
 
 static bool place_address(plan_writer *w, pass_location location, plan_address *address) {
-    *address = (plan_address){.place = PLAN_PLACE_NONE};
+    *address = (plan_address){.place = MEMORY_NONE};
     location = pass_memory_resolve(w->memory, location);
     if (!location.storage.index) return true;
     const pass_storage *storage = pass_memory_storage(w->memory, location.storage);
-    switch (storage->place) {
-    case PASS_PLACE_NONE:
+    address->place = storage->space;
+    switch (storage->space) {
+    case MEMORY_NONE:
+    case MEMORY_DYNAMIC:
         break;
-    case PASS_PLACE_ARENA:
-        *address = (plan_address){PLAN_PLACE_ARENA, 0, pass_memory_offset(w->memory, location)};
+    case MEMORY_ARENA:
+        address->offset = pass_memory_offset(w->memory, location);
         break;
-    case PASS_PLACE_CONSTANT:
+    case MEMORY_CONSTANT:
         if (!storage->value || !address_of(w, storage->value, address)) return false;
         address->offset += location.offset;
         break;
-    case PASS_PLACE_INPUT:
-        *address = (plan_address){PLAN_PLACE_INPUT, storage->index, location.offset};
-        break;
-    case PASS_PLACE_OUTPUT:
-        *address = (plan_address){PLAN_PLACE_OUTPUT, storage->index, location.offset};
-        break;
-    case PASS_PLACE_DYNAMIC:
-        address->place = PLAN_PLACE_DYNAMIC;
-        break;
-    case PASS_PLACE_VIEW:
-        *address = (plan_address){PLAN_PLACE_VIEW, storage->index - 1, location.offset};
+    case MEMORY_INPUT:
+    case MEMORY_OUTPUT:
+    case MEMORY_MULTIVIEW:
+        address->index = storage->space == MEMORY_MULTIVIEW ? storage->index - 1 : storage->index;
+        address->offset = location.offset;
         break;
     }
     return true;
 }
 
 static bool write_views(plan_writer *w) {
-    for (size_t v = 1; v < w->memory->view_count; v++) {
-        const pass_view *from = &w->memory->views[v];
+    for (size_t v = 1; v < w->memory->multiview_count; v++) {
+        const pass_multiview *from = &w->memory->multiviews[v];
         plan_view *to = append(w, &w->views, 1);
-        uint32_t count = from->prologue + from->period;
+        uint32_t count = from->prologue + from->repeat;
         if (!to) return false;
         *to =
             (plan_view){.first = w->addresses.count,
                         .prologue_count = from->prologue,
-                        .period = from->period,
+                        .period = from->repeat,
                         .stride = from->stride,
                         .loop = w->node_number[from->loop->id.index],
                         .group = from->group,
@@ -260,8 +256,8 @@ static bool write_tensors(plan_writer *w) {
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
         size_t bytes;
         if (!address_of(w, value, &address)) return false;
-        bool room = address.place == PLAN_PLACE_ARENA && !op_type_bytes(&value->type, &bytes);
-        if (room) address.place = PLAN_PLACE_DYNAMIC;
+        bool room = address.place == MEMORY_ARENA && !op_type_bytes(&value->type, &bytes);
+        if (room) address.place = MEMORY_DYNAMIC;
         if (!write_tensor(w, value->name, &value->type, graph, address, &w->slot_of[i])) return false;
         if (room) {
             pass_location at = pass_memory_location(w->memory, value);
@@ -333,7 +329,7 @@ static bool write_attribute(plan_writer *w, const op_attribute *from, plan_attri
     }
     case OP_ATTRIBUTE_TENSOR: {
         const op_tensor *tensor = from->as.tensor;
-        plan_address address = {.place = PLAN_PLACE_CONSTANT};
+        plan_address address = {.place = MEMORY_CONSTANT};
         uint32_t slot;
         if (!write_constant_tensor(w, from->name, tensor, &address.offset) ||
             !write_tensor(w, from->name, &tensor->type, 0, address, &slot)) {
@@ -358,7 +354,7 @@ static uint32_t slot_of(const plan_writer *w, const ir_value *value) {
 static int64_t *exchange_marks(plan_writer *w, const ir_node *node) {
     int64_t *marks = BASE_ARRAY(&w->arena, int64_t, node->output_count);
     for (uint32_t i = 0; marks && i < node->output_count; i++)
-        marks[i] = node->outputs[i] && w->memory->exchanged[node->outputs[i]->id.index];
+        marks[i] = node->outputs[i] && w->memory->swapped[node->outputs[i]->id.index];
     return marks;
 }
 
@@ -367,14 +363,14 @@ static bool is_dynamic(const plan_writer *w, const ir_value *value) {
     size_t bytes;
     if (!value) return false;
     const plan_tensor *tensor = (const plan_tensor *)w->tensors.items + slot_of(w, value);
-    return tensor->address.place == PLAN_PLACE_DYNAMIC || value->type.kind != OP_KIND_TENSOR ||
+    return tensor->address.place == MEMORY_DYNAMIC || value->type.kind != OP_KIND_TENSOR ||
            !op_type_bytes(&value->type, &bytes);
 }
 
 static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     const op_schema *row = op_schema_of(node->code);
     const pass_memory *memory = w->memory;
-    bool view = memory->executions[node->id.index] == PASS_VIEW,
+    bool view = memory->executions[node->id.index] == PASS_ALIAS,
          dynamic = row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS);
     to->graph = w->graph_number[node->graph->id.index];
     to->graph_count = node->graph_count;
@@ -407,7 +403,7 @@ static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     pass_storage_id scratch = memory->scratch[node->id.index];
     if (runs && node->scratch_bytes && scratch.index) {
         to->scratch =
-            (plan_address){PLAN_PLACE_ARENA, 0, pass_memory_offset(memory, (pass_location){scratch, 0})};
+            (plan_address){MEMORY_ARENA, 0, pass_memory_offset(memory, (pass_location){scratch, 0})};
         to->scratch_bytes = node->scratch_bytes;
     }
     int64_t *marks = exchange_marks(w, node);
@@ -467,8 +463,8 @@ static bool write_graph(plan_writer *w, uint32_t number, uint64_t *node) {
     to->result_count = graph->result_count;
     to->nodes = *node;
     to->node_count = graph->node_count;
-    to->frame_bytes = w->memory->buffer_bytes[graph->id.index];
-    to->frame_bound = w->memory->buffer_bound[graph->id.index];
+    to->frame_bytes = w->memory->region_bytes[graph->id.index];
+    to->frame_bound = w->memory->region_bound[graph->id.index];
     if (graph->owner) {
         pass_storage_id buffer = w->memory->buffers[graph->owner->id.index];
         if (buffer.index && to->frame_bytes) {

@@ -45,7 +45,7 @@ static const struct pass {
     {"select-kernels", pass_select_kernels, TYPES | LAYOUTS, ALL, KERNELS},
     {"limit-unrolling", pass_limit_unrolling, TYPES | KERNELS, TYPES | LAYOUTS | KERNELS, 0},
     {"prepare-results", pass_prepare_results, TYPES | KERNELS, TYPES | LAYOUTS | KERNELS, RESULTS},
-    {"analyse-views", pass_analyse_views, KERNELS | RESULTS, TYPES | LAYOUTS | KERNELS | RESULTS, VIEWS},
+    {"join-aliases", pass_join_aliases, KERNELS | RESULTS, TYPES | LAYOUTS | KERNELS | RESULTS, VIEWS},
     {"reserve-growth", pass_reserve_growth, TYPES | VIEWS, ALL, 0},
     {"schedule", pass_schedule, VIEWS, TYPES | LAYOUTS | KERNELS | RESULTS | VIEWS, ORDER},
     {"choose-in-place", pass_choose_in_place, VIEWS | ORDER, ALL, IN_PLACE},

@@ -142,21 +142,21 @@ static bool add_note(const pass_memory *memory, map_notes *notes, pass_location 
     location = pass_memory_resolve(memory, location);
     uint32_t index = location.storage.index;
     const pass_storage *storage = &memory->storages[index];
-    if (storage->place == PASS_PLACE_VIEW && depth < MOST_NESTED_VIEWS) {
-        const pass_view *view = &memory->views[storage->index];
-        for (uint32_t k = 0; k < view->prologue + view->period; k++) {
+    if (storage->space == MEMORY_MULTIVIEW && depth < MOST_NESTED_VIEWS) {
+        const pass_multiview *view = &memory->multiviews[storage->index];
+        for (uint32_t k = 0; k < view->prologue + view->repeat; k++) {
             const char *both =
                 view->group ? base_arena_format(arena, "%s, exchanged in \"%s\"", when, view->loop->name)
                 : k < view->prologue
                     ? base_arena_format(arena, "%s, iteration %u of \"%s\"", when, k, view->loop->name)
                     : base_arena_format(arena, "%s, iterations %u, %u, ... of \"%s\"", when, k,
-                                        k + view->period, view->loop->name);
+                                        k + view->repeat, view->loop->name);
             if (!both || !add_note(memory, notes, view->entries[k], name, both, label, depth + 1, arena))
                 return false;
         }
         return true;
     }
-    if (storage->place != PASS_PLACE_ARENA || ++notes->counts[index] > MOST_NOTES) return true;
+    if (storage->space != MEMORY_ARENA || ++notes->counts[index] > MOST_NOTES) return true;
     if (!notes->names[index]) notes->names[index] = label;
     notes->lines[index] = base_arena_format(arena, "%s\nholds %s in %s",
                                             notes->lines[index] ? notes->lines[index] : "", name, when);
@@ -173,19 +173,19 @@ static bool find_notes(const pass_memory *memory, const ir_module *module, map_n
         const ir_value *value = module->values[i];
         pass_location location = value ? pass_memory_location(memory, value) : (pass_location){0};
         const pass_storage *storage = &memory->storages[location.storage.index];
-        if (!location.storage.index || storage->place != PASS_PLACE_VIEW) continue;
-        const pass_view *view = &memory->views[storage->index];
+        if (!location.storage.index || storage->space != MEMORY_MULTIVIEW) continue;
+        const pass_multiview *view = &memory->multiviews[storage->index];
         if (view->stride) continue; /* a slice: the storage is what is scanned or stacked */
-        for (uint32_t k = 0; k < view->prologue + view->period; k++) {
+        for (uint32_t k = 0; k < view->prologue + view->repeat; k++) {
             const char *when = view->group ? base_arena_format(arena, "\"%s\", by exchange", view->loop->name)
                                : k < view->prologue
                                    ? base_arena_format(arena, "iteration %u of \"%s\"", k, view->loop->name)
                                    : base_arena_format(arena, "iterations %u, %u, ... of \"%s\"", k,
-                                                       k + view->period, view->loop->name);
+                                                       k + view->repeat, view->loop->name);
             const char *label = k < view->prologue || view->group
                                     ? value->name
                                     : base_arena_format(arena, "%s [%u of %u]", value->name,
-                                                        k - view->prologue, view->period);
+                                                        k - view->prologue, view->repeat);
             if (!when || !label ||
                 !add_note(memory, notes, view->entries[k], value->name, when, label, 0, arena))
                 return false;

@@ -37,7 +37,7 @@ typedef struct pass_context {
     const pass_options *options;
     base_arena *scratch;
     base_arena *memory_arena; /* of the memory plan */
-    pass_memory *memory;      /* NULL before analyse-views */
+    pass_memory *memory;      /* NULL before join-aliases */
     base_report *report;
 } pass_context;
 

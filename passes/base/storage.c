@@ -19,21 +19,21 @@ pass_storage_id pass_memory_add(pass_memory *memory, const pass_storage *storage
     return (pass_storage_id){(uint32_t)memory->storage_count++};
 }
 
-uint32_t pass_memory_add_view(pass_memory *memory, const pass_view *view) {
-    size_t needed = memory->view_count ? memory->view_count + 1 : 2;
-    pass_view *grown =
-        base_arena_grow(memory->arena, memory->views, &memory->view_capacity, needed, sizeof *grown);
-    if (memory->view_capacity < needed || (!grown && memory->view_capacity == 0)) return 0;
-    if (grown) memory->views = grown;
-    if (!memory->view_count) memory->view_count = 1;
-    memory->views[memory->view_count] = *view;
-    return (uint32_t)memory->view_count++;
+uint32_t pass_memory_add_multiview(pass_memory *memory, const pass_multiview *multiview) {
+    size_t needed = memory->multiview_count ? memory->multiview_count + 1 : 2;
+    pass_multiview *grown = base_arena_grow(memory->arena, memory->multiviews, &memory->multiview_capacity,
+                                            needed, sizeof *grown);
+    if (memory->multiview_capacity < needed || (!grown && memory->multiview_capacity == 0)) return 0;
+    if (grown) memory->multiviews = grown;
+    if (!memory->multiview_count) memory->multiview_count = 1;
+    memory->multiviews[memory->multiview_count] = *multiview;
+    return (uint32_t)memory->multiview_count++;
 }
 
-const pass_view *pass_memory_exchanged(const pass_memory *memory, pass_storage_id id) {
+const pass_multiview *pass_memory_swapped(const pass_memory *memory, pass_storage_id id) {
     const pass_storage *storage = &memory->storages[id.index];
-    const pass_view *view =
-        storage->place == PASS_PLACE_VIEW && storage->index ? &memory->views[storage->index] : NULL;
+    const pass_multiview *view =
+        storage->space == MEMORY_MULTIVIEW && storage->index ? &memory->multiviews[storage->index] : NULL;
     return view && view->group ? view : NULL;
 }
 
@@ -48,9 +48,9 @@ static bool extend_table(base_arena *arena, void *table, size_t from, size_t to,
 
 static bool add_value(pass_memory *memory, const ir_value *value) {
     pass_storage storage = {
-        .place = PASS_PLACE_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
-    if (value->kind == IR_CONSTANT) storage.place = PASS_PLACE_CONSTANT;
-    else if (!op_type_bytes(&value->type, &storage.bytes)) storage.place = PASS_PLACE_DYNAMIC;
+        .space = MEMORY_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
+    if (value->kind == IR_CONSTANT) storage.space = MEMORY_CONSTANT;
+    else if (!op_type_bytes(&value->type, &storage.bytes)) storage.space = MEMORY_DYNAMIC;
     if (value->kind == IR_CONSTANT && !op_type_bytes(&value->type, &storage.bytes)) return false;
     pass_storage_id id = pass_memory_add(memory, &storage);
     memory->locations[value->id.index] = (pass_location){.storage = id};
@@ -91,11 +91,11 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
     if (!memory) return NULL;
     memory->arena = arena;
     memory->graph_count = module->graph_count;
-    memory->buffer_bytes = BASE_ARRAY(arena, size_t, module->graph_count);
-    memory->buffer_bound = BASE_ARRAY(arena, size_t, module->graph_count);
+    memory->region_bytes = BASE_ARRAY(arena, size_t, module->graph_count);
+    memory->region_bound = BASE_ARRAY(arena, size_t, module->graph_count);
     memory->storages = base_arena_grow(arena, NULL, &memory->storage_capacity, module->value_count + 1,
                                        sizeof(pass_storage));
-    if (!memory->buffer_bytes || !memory->buffer_bound || !memory->storages) return NULL;
+    if (!memory->region_bytes || !memory->region_bound || !memory->storages) return NULL;
     memory->storage_count = 1;
     return pass_memory_extend(memory, module) ? memory : NULL;
 }
@@ -140,8 +140,8 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
 
 /* ---- questions ----------------------------------------------------------------------------------------- */
 
-/* Where the frame of a graph begins in the arena. */
-static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {
+/* Where the region of a graph begins in the arena. */
+static size_t region_offset(const pass_memory *memory, const ir_graph *graph) {
     size_t offset = 0;
     for (; graph->owner; graph = graph->owner->graph) {
         pass_storage_id buffer = memory->buffers[graph->owner->id.index];
@@ -153,20 +153,20 @@ static size_t frame_offset(const pass_memory *memory, const ir_graph *graph) {
 size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
     location = pass_memory_resolve(memory, location);
     const pass_storage *storage = &memory->storages[location.storage.index];
-    return frame_offset(memory, storage->graph) + storage->offset + location.offset;
+    return region_offset(memory, storage->graph) + storage->offset + location.offset;
 }
 
-static const char *const place_names[] = {"nowhere", "arena",   "constants", "input",
-                                          "output",  "dynamic", "view"};
+static const char *const space_names[] = {"nowhere", "arena",      "constants", "input",
+                                          "output",  "multi-view", "dynamic"};
 
 void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file) {
     fprintf(file, "memory of %zu bytes, at least %zu, without reuse %zu\n", memory->arena_bytes,
             memory->lower_bound_bytes, memory->sum_bytes);
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
-        if (storage->part_of.index || storage->place == PASS_PLACE_CONSTANT) continue;
-        fprintf(file, "  storage %zu in %s", i, place_names[storage->place]);
-        if (storage->place == PASS_PLACE_ARENA) {
+        if (storage->part_of.index || storage->space == MEMORY_CONSTANT) continue;
+        fprintf(file, "  storage %zu in %s", i, space_names[storage->space]);
+        if (storage->space == MEMORY_ARENA) {
             fprintf(file, " of %s: %zu bytes at %zu, live [%" PRId64 ", %" PRId64 ")", storage->graph->name,
                     storage->bytes, storage->offset, storage->first, storage->last);
         }

@@ -40,7 +40,7 @@
  * Buffers of a class are storages of the graph around the loop: live while it runs, from before it for
  * initial values made there, until after it for outputs.
  *
- * Needs: choose-in-place; the schedule is final. Makes: views; carried storages in PASS_PLACE_VIEW, or joined
+ * Needs: choose-in-place; the schedule is final. Makes: views; carried storages in MEMORY_MULTIVIEW, or joined
  * with their buffer where there is but one address. Loops go innermost first, so that an inner loop's buffers
  * are storages of the outer body.
  */
@@ -74,7 +74,7 @@ static bool make_buffers(loop_analysis *a) {
                 if (!class->buffers[i].index) return false;
                 continue;
             }
-            pass_storage buffer = {.place = PASS_PLACE_ARENA,
+            pass_storage buffer = {.space = MEMORY_ARENA,
                                    .graph = a->loop->graph,
                                    .value = value,
                                    .bytes = bytes,
@@ -99,7 +99,7 @@ static bool may_take_over(const loop_analysis *a, const ir_value *value) {
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     const ir_graph *graph = a->loop->graph;
     int64_t now = a->numbers[a->loop->id.index];
-    if (at.offset || storage->place != PASS_PLACE_ARENA || storage->graph != graph ||
+    if (at.offset || storage->space != MEMORY_ARENA || storage->graph != graph ||
         storage->bytes != loop_bytes_of(value))
         return false;
     if (storage->buffer_of || storage->scratch_of) return false;
@@ -124,14 +124,14 @@ static bool may_take_over(const loop_analysis *a, const ir_value *value) {
 
 /* The storage with the bytes of an exchanged buffer of this loop, as it is when the loop begins; storage zero for others. */
 static pass_storage_id first_exchanged(const loop_analysis *a, pass_storage_id id) {
-    const pass_view *view = pass_memory_exchanged(a->memory, id);
+    const pass_multiview *view = pass_memory_swapped(a->memory, id);
     return view && view->loop == a->loop ? view->entries[0].storage : (pass_storage_id){0};
 }
 
 /* A value that was made in such bytes before the loop began is found through the buffer's view from then on. */
 static pass_location named_exchanged(const loop_analysis *a, pass_location at) {
-    for (size_t v = 1; v < a->memory->view_count; v++) {
-        const pass_view *view = &a->memory->views[v];
+    for (size_t v = 1; v < a->memory->multiview_count; v++) {
+        const pass_multiview *view = &a->memory->multiviews[v];
         if (view->group && view->loop == a->loop && view->entries[0].storage.index == at.storage.index)
             return (pass_location){view->buffer, at.offset};
     }
@@ -206,7 +206,7 @@ static pass_location parameter_at(loop_analysis *a, uint32_t index, uint64_t t) 
 
 /* The table of a parameter, as short as it can be: a prologue that only repeats what the cycle says is
  * dropped. */
-static bool table_of(loop_analysis *a, uint32_t index, pass_view *view) {
+static bool table_of(loop_analysis *a, uint32_t index, pass_multiview *view) {
     const loop_carried *c = &a->carried[index];
     int64_t shift;
     uint32_t prologue = c->depth, period = 1;
@@ -217,7 +217,7 @@ static bool table_of(loop_analysis *a, uint32_t index, pass_view *view) {
            loop_same_location(parameter_at(a, index, prologue - 1),
                               parameter_at(a, index, prologue - 1 + period)))
         prologue--;
-    *view = (pass_view){.loop = a->loop, .prologue = prologue, .period = period, .stride = c->stride};
+    *view = (pass_multiview){.loop = a->loop, .prologue = prologue, .repeat = period, .stride = c->stride};
     view->entries = BASE_ARRAY(a->memory->arena, pass_location, (size_t)prologue + period);
     for (uint32_t t = 0; view->entries && t < prologue + period; t++)
         view->entries[t] = parameter_at(a, index, t);
@@ -225,17 +225,17 @@ static bool table_of(loop_analysis *a, uint32_t index, pass_view *view) {
 }
 
 /* The storage lies where the view says; where that is one place, it becomes part of it. */
-static bool put_storage(loop_analysis *a, pass_storage_id id, const pass_view *view) {
-    if (view->prologue == 0 && view->period == 1 && view->stride == 0) {
+static bool put_storage(loop_analysis *a, pass_storage_id id, const pass_multiview *view) {
+    if (view->prologue == 0 && view->repeat == 1 && view->stride == 0) {
         const pass_storage *target = pass_memory_storage(a->memory, view->entries[0].storage);
-        if (view->entries[0].storage.index != id.index && target->place != PASS_PLACE_DYNAMIC) {
+        if (view->entries[0].storage.index != id.index && target->space != MEMORY_DYNAMIC) {
             pass_memory_join(a->memory, view->entries[0].storage, id, view->entries[0].offset);
             return true;
         }
     }
-    uint32_t index = pass_memory_add_view(a->memory, view);
+    uint32_t index = pass_memory_add_multiview(a->memory, view);
     pass_storage *storage = pass_memory_storage(a->memory, id);
-    storage->place = PASS_PLACE_VIEW;
+    storage->space = MEMORY_MULTIVIEW;
     storage->index = index;
     return index != 0;
 }
@@ -244,7 +244,7 @@ static bool place_members(loop_analysis *a) {
     for (uint32_t k = 0; k < a->member_count; k++) {
         int64_t shift;
         uint32_t period = a->members[loop_find_class(a, k, &shift)].period;
-        pass_view view = {.loop = a->loop, .period = period};
+        pass_multiview view = {.loop = a->loop, .repeat = period};
         view.entries = BASE_ARRAY(a->memory->arena, pass_location, period);
         if (!view.entries) return false;
         for (uint32_t t = 0; t < period; t++) view.entries[t] = (pass_location){loop_buffer_of(a, k, t), 0};
@@ -308,7 +308,7 @@ static bool is_read_anywhere(const loop_analysis *a, const ir_value *value) {
 static bool is_plainly_read(const loop_analysis *a, const ir_value *output) {
     pass_location at = pass_memory_location(a->memory, output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-    if (storage->place != PASS_PLACE_ARENA || at.offset || storage->carried_by) return false;
+    if (storage->space != MEMORY_ARENA || at.offset || storage->carried_by) return false;
     for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
         const ir_value *value = a->module->values[v.index];
         if (!value) continue;
@@ -322,15 +322,15 @@ static bool is_plainly_read(const loop_analysis *a, const ir_value *output) {
 /* Nothing is written over the places of this view behind the loop, as long as its readers keep them live:
  * constants, the caller's inputs, and storages that hold only what is made before the loop or by it. (What
  * runs in place has been decided already.) */
-static bool is_left_alone(const loop_analysis *a, const pass_view *view, size_t bytes) {
-    for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+static bool is_left_alone(const loop_analysis *a, const pass_multiview *view, size_t bytes) {
+    for (uint32_t i = 0; i < view->prologue + view->repeat; i++) {
         pass_location at = pass_memory_resolve(a->memory, view->entries[i]);
         const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-        const pass_view *exchanged = pass_memory_exchanged(a->memory, at.storage);
-        if (storage->place == PASS_PLACE_CONSTANT || storage->place == PASS_PLACE_INPUT) continue;
+        const pass_multiview *exchanged = pass_memory_swapped(a->memory, at.storage);
+        if (storage->space == MEMORY_CONSTANT || storage->space == MEMORY_INPUT) continue;
         if (exchanged && exchanged->loop == a->loop) continue; /* its group belongs to the loop alone */
-        if (storage->exchanged) return false;
-        bool planned = storage->place == PASS_PLACE_ARENA || storage->place == PASS_PLACE_OUTPUT;
+        if (storage->swapped) return false;
+        bool planned = storage->space == MEMORY_ARENA || storage->space == MEMORY_OUTPUT;
         if (!planned || storage->graph != a->loop->graph) return false;
         if (storage->carried_again || (storage->carried_by && storage->carried_by != a->loop))
             return false; /* another loop writes there */
@@ -397,14 +397,14 @@ static bool holds_initial(loop_analysis *a, uint32_t index) {
  * Only where its place is decided by others it is copied there once, when the loop is left. */
 static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool views) {
     const loop_carried *c = &a->carried[index];
-    pass_view view;
+    pass_multiview view;
     if (!c->output || !loop_is_static(c->output) || c->kind == LOOP_ORIGIN_COPY) return true;
     if (!table_of(a, index, &view)) return false;
     pass_location at = pass_memory_location(a->memory, c->output);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     /* What an inner loop exchanges for the sake of a loop further out is handed through. */
-    const pass_view *handed =
-        c->kind == LOOP_ORIGIN_OUTSIDE ? pass_memory_exchanged(a->memory, c->origin.storage) : NULL;
+    const pass_multiview *handed =
+        c->kind == LOOP_ORIGIN_OUTSIDE ? pass_memory_swapped(a->memory, c->origin.storage) : NULL;
     if (handed && handed->loop == a->loop) handed = NULL;
     if (c->target.index || handed) {
         pass_storage_id target = handed ? c->origin.storage : c->target;
@@ -419,17 +419,17 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
     bool certain = trips >= 0 && c->kind == LOOP_ORIGIN_BODY && !traded && is_in_buffer(a, index, trips);
     /* One buffer: with no iteration the initial value is copied there, if it lies elsewhere, and nothing else is
      * there then. */
-    bool one = view.period == 1 && c->kind == LOOP_ORIGIN_BODY && trips < 0 &&
+    bool one = view.repeat == 1 && c->kind == LOOP_ORIGIN_BODY && trips < 0 &&
                (view.prologue == 0 || !holds_initial(a, index));
     if (views) {
         if (trips >= 0) { /* it is a slice, or an initial value, or what another output is */
             view.entries[0] = parameter_at(a, index, (uint64_t)trips);
             view.prologue = 0;
-            view.period = 1;
+            view.repeat = 1;
             view.stride = 0;
         }
         bool resolved = !one && !certain && view.stride == 0 &&
-                        (trips >= 0 || view.prologue + view.period > 1 || c->kind != LOOP_ORIGIN_BODY) &&
+                        (trips >= 0 || view.prologue + view.repeat > 1 || c->kind != LOOP_ORIGIN_BODY) &&
                         is_plainly_read(a, c->output) && is_left_alone(a, &view, loop_bytes_of(c->output));
         return !resolved || put_storage(a, at.storage, &view);
     }
@@ -437,11 +437,11 @@ static bool place_output(loop_analysis *a, uint32_t index, int64_t trips, bool v
     pass_location last = parameter_at(a, index, one ? view.prologue : (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(a->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != a->loop->graph ||
-        target->place != PASS_PLACE_ARENA || !can_share(a, target, storage, certain))
+        target->space != MEMORY_ARENA || !can_share(a, target, storage, certain))
         return true;
-    if (storage->place == PASS_PLACE_ARENA) {
+    if (storage->space == MEMORY_ARENA) {
         pass_memory_join(a->memory, last.storage, at.storage, last.offset);
-    } else if ((storage->place == PASS_PLACE_OUTPUT || pass_memory_exchanged(a->memory, at.storage)) &&
+    } else if ((storage->space == MEMORY_OUTPUT || pass_memory_swapped(a->memory, at.storage)) &&
                last.offset == 0 && target->bytes == storage->bytes) {
         pass_memory_join(a->memory, at.storage, last.storage,
                          0); /* the caller's buffer, or one that later loops exchange, is one of the loop's */
@@ -455,7 +455,7 @@ static bool place_slices(loop_analysis *a) {
     for (uint32_t i = 0; i < a->scan_inputs + a->scan_outputs; i++) {
         bool input = i < a->scan_inputs;
         uint32_t index = input ? i : i - a->scan_inputs;
-        pass_view view = {.loop = a->loop, .period = 1};
+        pass_multiview view = {.loop = a->loop, .repeat = 1};
         view.entries = BASE_ARRAY(a->memory->arena, pass_location, 1);
         if (!view.entries) return false;
         if (!(input ? loop_slice_of(a, index, &view.entries[0], &view.stride)
@@ -495,7 +495,7 @@ static bool analyse_loop(loop_analysis *a) {
     for (uint32_t i = 0; i < 2 * a->carried_count; i++) {
         if (!place_output(a, i % a->carried_count, trips, i >= a->carried_count)) return false;
     }
-    pass_view *views = BASE_ARRAY(a->arena, pass_view, a->carried_count);
+    pass_multiview *views = BASE_ARRAY(a->arena, pass_multiview, a->carried_count);
     if (!views) return false;
     for (uint32_t i = 0; i < a->carried_count; i++) {
         if (a->carried[i].kind != LOOP_ORIGIN_COPY && !table_of(a, i, &views[i])) return false;
@@ -510,12 +510,12 @@ static bool analyse_loop(loop_analysis *a) {
 
 /* What outer loops have decided since can make a prologue say only what the cycle says. */
 static void shorten_views(pass_memory *memory) {
-    for (size_t v = 1; v < memory->view_count; v++) {
-        pass_view *view = &memory->views[v];
+    for (size_t v = 1; v < memory->multiview_count; v++) {
+        pass_multiview *view = &memory->multiviews[v];
         while (
             view->prologue > 0 && view->stride == 0 &&
             loop_same_location(pass_memory_resolve(memory, view->entries[view->prologue - 1]),
-                               pass_memory_resolve(memory, view->entries[view->prologue - 1 + view->period])))
+                               pass_memory_resolve(memory, view->entries[view->prologue - 1 + view->repeat])))
             view->prologue--;
     }
 }
@@ -525,8 +525,8 @@ base_status pass_analyse_loops(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
     int64_t *numbers = pass_number_nodes(context->module, context->scratch);
     base_arena arena;
-    context->memory->exchanged = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
-    if (!graphs || !numbers || !context->memory->exchanged) return base_fail_memory(context->report);
+    context->memory->swapped = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
+    if (!graphs || !numbers || !context->memory->swapped) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
     bool fine = true;
     for (size_t g = graph_count; g-- > 0 && fine;) {

@@ -52,8 +52,9 @@ static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_stor
 
 bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_storage_id made,
                             pass_storage_id over) {
-    for (size_t v = 1; v < a->memory->view_count; v++) { /* what loops in a branch leave may be these bytes */
-        const pass_view *view = &a->memory->views[v];
+    for (size_t v = 1; v < a->memory->multiview_count;
+         v++) { /* what loops in a branch leave may be these bytes */
+        const pass_multiview *view = &a->memory->multiviews[v];
         for (uint32_t g = 0; g < branch->graph_count; g++)
             if (ir_graph_encloses(branch->graphs[g], view->loop->graph) &&
                 loop_view_reaches(a->memory, view, over))

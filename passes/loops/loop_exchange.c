@@ -7,7 +7,7 @@
 static bool is_alone(const loop_analysis *a, const ir_value *value) {
     pass_location at = pass_memory_location(a->memory, value);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-    if (storage->place != PASS_PLACE_ARENA || storage->graph != value->graph || at.offset ||
+    if (storage->space != MEMORY_ARENA || storage->graph != value->graph || at.offset ||
         storage->carried_by || storage->bytes != loop_bytes_of(value))
         return false;
     for (ir_value_id v = storage->values; v.index; v = a->memory->siblings[v.index]) {
@@ -71,7 +71,7 @@ static ir_node *find_owner(const loop_analysis *a, ir_node *loop, uint32_t index
             !begins)
             return loop;
         if (decided)
-            pass_memory_storage(a->memory, pass_memory_location(a->memory, parameter).storage)->exchanged =
+            pass_memory_storage(a->memory, pass_memory_location(a->memory, parameter).storage)->swapped =
                 true;
         loop = output->graph->owner;
         index = next;
@@ -122,8 +122,8 @@ static bool can_trade(loop_analysis *a, uint32_t index, const ir_node *branch, c
                 return false;
         }
     }
-    for (size_t v = 1; v < a->memory->view_count; v++) {
-        const pass_view *view = &a->memory->views[v];
+    for (size_t v = 1; v < a->memory->multiview_count; v++) {
+        const pass_multiview *view = &a->memory->multiviews[v];
         if (ir_graph_encloses(copy->graph, view->loop->graph) && loop_view_reaches(a->memory, view, over))
             return false;
     }
@@ -151,7 +151,7 @@ static void find_trade(loop_analysis *a, const ir_node *branch, const ir_node *c
             continue;
         if (can_trade(a, i, branch, copy)) {
             a->members[class].traded = true;
-            a->memory->exchanged[copy->outputs[0]->id.index] = true;
+            a->memory->swapped[copy->outputs[0]->id.index] = true;
         }
     }
 }
@@ -214,8 +214,7 @@ static void mark(loop_analysis *a) {
         uint32_t class = class_of(a, i);
         if (!c->exchanged_in) continue;
         c->exchanged_in = find_owner(a, c->output->graph->owner, c->replaced->index - 2, true);
-        pass_memory_storage(a->memory, pass_memory_location(a->memory, c->replaced).storage)->exchanged =
-            true;
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, c->replaced).storage)->swapped = true;
         if (class == LOOP_NONE) continue;
         if (!a->members[class].group) a->members[class].group = ++a->memory->group_count;
         a->members[class].exchanged_in = c->exchanged_in;
@@ -258,21 +257,18 @@ void loop_find_exchanges(loop_analysis *a) {
 
 pass_storage_id loop_add_exchanged(loop_analysis *a, ir_node *owner, uint32_t group, size_t bytes,
                                    ir_value *value) {
-    pass_storage buffer = {.place = PASS_PLACE_ARENA,
-                           .graph = owner->graph,
-                           .value = value,
-                           .bytes = bytes,
-                           .carried_by = owner};
-    pass_view view = {.loop = owner, .period = 1, .group = group};
+    pass_storage buffer = {
+        .space = MEMORY_ARENA, .graph = owner->graph, .value = value, .bytes = bytes, .carried_by = owner};
+    pass_multiview view = {.loop = owner, .repeat = 1, .group = group};
     view.entries = BASE_ARRAY(a->memory->arena, pass_location, 1);
     if (!view.entries) return (pass_storage_id){0};
     view.entries[0].storage = pass_memory_add(a->memory, &buffer);
     if (!view.entries[0].storage.index) return (pass_storage_id){0};
-    buffer.place = PASS_PLACE_VIEW;
-    buffer.index = pass_memory_add_view(a->memory, &view);
+    buffer.space = MEMORY_MULTIVIEW;
+    buffer.index = pass_memory_add_multiview(a->memory, &view);
     if (!buffer.index) return (pass_storage_id){0};
     pass_storage_id made = pass_memory_add(a->memory, &buffer);
-    a->memory->views[buffer.index].buffer = made;
+    a->memory->multiviews[buffer.index].buffer = made;
     return made;
 }
 
@@ -291,7 +287,7 @@ static bool is_free(loop_analysis *a, pass_storage_id buffer) {
 /* The group of the initial values that go round with this one. */
 static uint32_t cycle_group(const loop_analysis *a, const loop_carried *c) {
     for (uint32_t k = c->next; &a->carried[k] != c; k = a->carried[k].next)
-        if (a->carried[k].target.index) return pass_memory_exchanged(a->memory, a->carried[k].target)->group;
+        if (a->carried[k].target.index) return pass_memory_swapped(a->memory, a->carried[k].target)->group;
     return ++a->memory->group_count;
 }
 
@@ -325,7 +321,7 @@ bool loop_choose_targets(loop_analysis *a) {
             loop_carried *c = &a->carried[i];
             if (!c->exchanged_in || c->begins != begins) continue;
             if (!choose_target(a, c)) return false;
-            a->memory->exchanged[c->output->id.index] = true;
+            a->memory->swapped[c->output->id.index] = true;
         }
     }
     return true;

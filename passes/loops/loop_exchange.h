@@ -4,7 +4,7 @@
  *
  * How often the inner loop ran decides in which of its buffers z is; x has to be in a certain place. So the two buffers
  * exchange their places: what was the buffer of x is now one of the loop's, and the other way round. A buffer that may be
- * exchanged is a view of its own (pass_view.group), whose address changes when that happens. All buffers of a group are
+ * exchanged is a view of its own (pass_multiview.group), whose address changes when that happens. All buffers of a group are
  * equally large and belong to the frame around the outer loop, for as long as that runs.
  *
  * And how a branch that only hands a state on does so: where the other branch makes the new state in another buffer, a Copy of

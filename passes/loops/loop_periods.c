@@ -32,13 +32,13 @@ static int64_t use_step(const loop_analysis *a, const ir_use *use) {
     return use->graph == a->body ? a->steps : pass_step_in(a->body, use->graph->owner, a->numbers);
 }
 
-bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id) {
-    for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pass_storage_id id) {
+    for (uint32_t i = 0; i < view->prologue + view->repeat; i++) {
         pass_storage_id at = pass_memory_resolve(memory, view->entries[i]).storage;
         const pass_storage *storage = &memory->storages[at.index];
         if (at.index == id.index) return true;
-        if (storage->place == PASS_PLACE_VIEW &&
-            loop_view_reaches(memory, &memory->views[storage->index], id))
+        if (storage->space == MEMORY_MULTIVIEW &&
+            loop_view_reaches(memory, &memory->multiviews[storage->index], id))
             return true;
     }
     return false;
@@ -49,15 +49,15 @@ bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_st
 static bool visit_left(const loop_analysis *a, pass_storage_id id,
                        bool (*visit)(const loop_analysis *a, const ir_value *value, void *user), void *user) {
     const pass_memory *memory = a->memory;
-    for (size_t v = 1; v < memory->view_count; v++) {
-        const pass_view *view = &memory->views[v];
+    for (size_t v = 1; v < memory->multiview_count; v++) {
+        const pass_multiview *view = &memory->multiviews[v];
         if (view->loop->graph != a->body || !loop_view_reaches(memory, view, id)) continue;
         for (uint32_t i = 0; i < view->loop->output_count; i++) {
             const ir_value *output = view->loop->outputs[i];
             if (!output) continue;
             const pass_storage *storage =
                 pass_memory_storage(memory, pass_memory_location(memory, output).storage);
-            if (storage->place != PASS_PLACE_VIEW || storage->index != v) continue;
+            if (storage->space != MEMORY_MULTIVIEW || storage->index != v) continue;
             for (ir_value_id s = storage->values; s.index; s = memory->siblings[s.index]) {
                 const ir_value *value = a->module->values[s.index];
                 if (value && !visit(a, value, user)) return false;
@@ -146,8 +146,8 @@ static void find_origin(loop_analysis *a, uint32_t index) {
     c->depth = hops + 1;
     c->origin = pass_memory_location(a->memory, a->carried[at].replacement);
     const pass_storage *storage = pass_memory_storage(a->memory, c->origin.storage);
-    c->kind = storage->graph == a->body && storage->place == PASS_PLACE_ARENA ? LOOP_ORIGIN_BODY
-                                                                              : LOOP_ORIGIN_OUTSIDE;
+    c->kind =
+        storage->graph == a->body && storage->space == MEMORY_ARENA ? LOOP_ORIGIN_BODY : LOOP_ORIGIN_OUTSIDE;
 }
 
 /* Slice 0 of a stacked output, and the way to the next; false where slices cannot be made in their place:
@@ -159,22 +159,21 @@ bool loop_stack_of(const loop_analysis *a, uint32_t index, pass_location *base, 
         op_attribute_entry(&a->loop->attributes, "ouro.scan_output_axes", index) != 0)
         return false;
     if (!loop_is_static(whole) &&
-        pass_memory_storage(a->memory, pass_memory_location(a->memory, whole).storage)->place !=
-            PASS_PLACE_ARENA)
+        pass_memory_storage(a->memory, pass_memory_location(a->memory, whole).storage)->space != MEMORY_ARENA)
         return false; /* it has no room either */
     pass_location at = pass_memory_location(a->memory, slice);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     int64_t bytes = (int64_t)loop_bytes_of(slice),
             count = loop_is_static(whole) ? whole->type.shape.dims[0] : INT64_MAX;
     bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_output_directions", index) == 1;
-    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset ||
+    if (storage->space != MEMORY_ARENA || storage->graph != a->body || at.offset ||
         storage->bytes != (size_t)bytes || slice->kind != IR_RESULT_OF_NODE ||
         whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0 ||
         (backwards && !loop_is_static(whole))) {
         return false;
     }
     *base = pass_memory_location(a->memory, whole);
-    if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
+    if (pass_memory_storage(a->memory, base->storage)->space == MEMORY_DYNAMIC) return false;
     if (backwards) base->offset += (size_t)(bytes * (count - 1));
     *stride = backwards ? -bytes : bytes;
     return true;
@@ -191,13 +190,13 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
     int64_t count = whole->type.shape.dims[0], bytes = (int64_t)loop_bytes_of(slice);
     pass_location at = pass_memory_location(a->memory, slice);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
-    if (storage->place != PASS_PLACE_ARENA || storage->graph != a->body || at.offset || count <= 0 ||
+    if (storage->space != MEMORY_ARENA || storage->graph != a->body || at.offset || count <= 0 ||
         whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) {
         return false;
     }
     bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_input_directions", index) == 1;
     *base = pass_memory_location(a->memory, whole);
-    if (pass_memory_storage(a->memory, base->storage)->place == PASS_PLACE_DYNAMIC) return false;
+    if (pass_memory_storage(a->memory, base->storage)->space == MEMORY_DYNAMIC) return false;
     if (backwards) base->offset += (size_t)(bytes * (count - 1));
     *stride = backwards ? -bytes : bytes;
     return true;

@@ -87,7 +87,7 @@ bool loop_leaves_anywhere(pass_context *context, const int64_t *numbers, base_ar
                           const ir_value *value, bool *anywhere);
 
 /* One of the places of the view is in this storage, through views of other loops, too. */
-bool loop_view_reaches(const pass_memory *memory, const pass_view *view, pass_storage_id id);
+bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pass_storage_id id);
 /* Both branches of the node make what lies in storage `made` when they have read storage `over`, or element by element over
  * it: the output can be made where the parameter is, which is there still if it is skipped. (loop_branch.c) */
 bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_storage_id made,

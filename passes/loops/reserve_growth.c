@@ -79,10 +79,10 @@ static void begin_there(pass_memory *memory, const ir_node *loop, uint32_t index
     size_t bytes;
     bool made = initial->kind == IR_RESULT_OF_NODE && initial->graph == loop->graph && initial->uses &&
                 !initial->uses->next;
-    bool alone = storage->place == PASS_PLACE_ARENA && storage->graph == loop->graph && !from.offset &&
+    bool alone = storage->space == MEMORY_ARENA && storage->graph == loop->graph && !from.offset &&
                  storage->values.index == initial->id.index && !memory->siblings[initial->id.index].index &&
                  op_type_bytes(&initial->type, &bytes) && storage->bytes == bytes;
-    bool planned = (place->place == PASS_PLACE_ARENA || place->place == PASS_PLACE_OUTPUT) &&
+    bool planned = (place->space == MEMORY_ARENA || place->space == MEMORY_OUTPUT) &&
                    place->graph == loop->graph && place->bytes >= to.offset + storage->bytes;
     if (made && alone && planned && from.storage.index != to.storage.index)
         pass_memory_join(memory, to.storage, from.storage, to.offset);
@@ -99,8 +99,8 @@ static void reserve(pass_memory *memory, const ir_node *loop) {
         pass_storage *storage = pass_memory_storage(memory, at.storage);
         bool known = i < carried ? grown_bytes(loop, i, trips, &bytes)
                                  : stacked_bytes(loop, i - carried, carried, trips, &bytes);
-        if (known && storage->place == PASS_PLACE_DYNAMIC && !at.offset && bytes && bytes <= MOST_ROOM) {
-            storage->place = PASS_PLACE_ARENA;
+        if (known && storage->space == MEMORY_DYNAMIC && !at.offset && bytes && bytes <= MOST_ROOM) {
+            storage->space = MEMORY_ARENA;
             storage->bytes = bytes;
         }
         if (known && i < carried) begin_there(memory, loop, i);

@@ -23,7 +23,7 @@ static uint32_t *frame_storages(const pass_memory *memory, const ir_graph *graph
     *count = 0;
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
-        if (storage->graph != graph || storage->place != PASS_PLACE_ARENA || storage->part_of.index) continue;
+        if (storage->graph != graph || storage->space != MEMORY_ARENA || storage->part_of.index) continue;
         if (storage->last > storage->first && storage->bytes) list[(*count)++] = (uint32_t)i;
     }
     return list;
@@ -54,8 +54,8 @@ static base_status plan_graph_frame(pass_context *context, const planner *planne
         planner_run(planner_asked, &problem, &options, context->scratch, &solution, context->report);
     if (status != BASE_OK) return status;
     for (size_t i = 0; i < count; i++) memory->storages[list[i]].offset = solution.offsets[i];
-    memory->buffer_bytes[graph->id.index] = solution.height;
-    memory->buffer_bound[graph->id.index] = solution.lower_bound;
+    memory->region_bytes[graph->id.index] = solution.height;
+    memory->region_bound[graph->id.index] = solution.lower_bound;
     *optimal &= solution.optimal;
     return BASE_OK;
 }
@@ -78,12 +78,12 @@ base_status pass_allocate(pass_context *context) {
         for (ir_node *node = graph->first; node; node = node->next) {
             size_t bytes = 0;
             for (uint32_t i = 0; i < node->graph_count; i++) {
-                size_t frame = memory->buffer_bytes[node->graphs[i]->id.index];
+                size_t frame = memory->region_bytes[node->graphs[i]->id.index];
                 if (frame > bytes) bytes = frame;
             }
             if (!bytes) continue;
             if (!base_size_align(bytes, RT_ALIGNMENT, &bytes)) return base_fail_memory(context->report);
-            pass_storage buffer = {.place = PASS_PLACE_ARENA,
+            pass_storage buffer = {.space = MEMORY_ARENA,
                                    .graph = node->graph,
                                    .buffer_of = node,
                                    .bytes = bytes,
@@ -95,13 +95,13 @@ base_status pass_allocate(pass_context *context) {
         base_status status = plan_graph_frame(context, asked, graph, &memory->optimal);
         if (status != BASE_OK) return status;
     }
-    memory->arena_bytes = memory->buffer_bytes[context->module->main->id.index];
-    memory->lower_bound_bytes = memory->buffer_bound[context->module->main->id.index];
+    memory->arena_bytes = memory->region_bytes[context->module->main->id.index];
+    memory->lower_bound_bytes = memory->region_bound[context->module->main->id.index];
     for (size_t v = 1; v < context->module->value_count; v++) {
         const ir_value *value = context->module->values[v];
         if (!value) continue;
         pass_location location = pass_memory_location(memory, value);
-        memory->dynamic_values += pass_memory_storage(memory, location.storage)->place == PASS_PLACE_DYNAMIC;
+        memory->dynamic_values += pass_memory_storage(memory, location.storage)->space == MEMORY_DYNAMIC;
     }
     return BASE_OK;
 }

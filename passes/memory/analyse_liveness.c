@@ -28,23 +28,24 @@ static void touch(pass_storage *storage, int64_t step) {
 static void touch_place(const pass_memory *memory, pass_location location, const ir_node *node,
                         const ir_graph *graph, bool begins, const int64_t *numbers) {
     pass_storage *storage = pass_memory_storage(memory, pass_memory_resolve(memory, location).storage);
-    if (storage->place == PASS_PLACE_VIEW) {
-        const pass_view *view = &memory->views[storage->index];
-        for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+    if (storage->space == MEMORY_MULTIVIEW) {
+        const pass_multiview *view = &memory->multiviews[storage->index];
+        for (uint32_t i = 0; i < view->prologue + view->repeat; i++) {
             touch_place(memory, view->entries[i], node, graph, begins, numbers);
         }
         /* Its places are in use while the loop runs, whoever reads it. */
-        for (uint32_t i = 0; i < view->prologue + view->period; i++) {
+        for (uint32_t i = 0; i < view->prologue + view->repeat; i++) {
             touch_place(memory, view->entries[i], view->loop, view->loop->graph, begins, numbers);
         }
         /* What lies in an exchanged buffer may be where any other of its group was. */
-        for (size_t v = 1; view->group && v < memory->view_count; v++) {
-            if (memory->views[v].group != view->group) continue;
-            touch_place(memory, memory->views[v].entries[0], node, graph, begins, numbers);
-            touch_place(memory, memory->views[v].entries[0], view->loop, view->loop->graph, begins, numbers);
+        for (size_t v = 1; view->group && v < memory->multiview_count; v++) {
+            if (memory->multiviews[v].group != view->group) continue;
+            touch_place(memory, memory->multiviews[v].entries[0], node, graph, begins, numbers);
+            touch_place(memory, memory->multiviews[v].entries[0], view->loop, view->loop->graph, begins,
+                        numbers);
         }
     }
-    if (storage->place != PASS_PLACE_ARENA) return;
+    if (storage->space != MEMORY_ARENA) return;
     const ir_graph *frame = storage->graph;
     int64_t end = frame->node_count ? (int64_t)frame->node_count - 1 : 0;
     if (node) touch(storage, pass_step_in(frame, node, numbers));
@@ -78,7 +79,7 @@ base_status pass_analyse_liveness(pass_context *context) {
         ir_node *node = module->nodes[n];
         if (!node || node->scratch_bytes == 0 || memory->executions[n] != PASS_RUN) continue;
         if (!memory->scratch[n].index) {
-            pass_storage scratch = {.place = PASS_PLACE_ARENA,
+            pass_storage scratch = {.space = MEMORY_ARENA,
                                     .graph = node->graph,
                                     .scratch_of = node,
                                     .bytes = node->scratch_bytes};
@@ -89,7 +90,7 @@ base_status pass_analyse_liveness(pass_context *context) {
     }
     for (size_t i = 1; i < memory->storage_count; i++) {
         pass_storage *storage = &memory->storages[i];
-        if (storage->place == PASS_PLACE_ARENA &&
+        if (storage->space == MEMORY_ARENA &&
             !base_size_align(storage->bytes, RT_ALIGNMENT, &storage->bytes)) {
             return base_fail(context->report, BASE_INVALID, "a tensor of %zu bytes is too large",
                              storage->bytes);

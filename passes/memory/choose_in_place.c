@@ -14,7 +14,7 @@
  * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
  * here only), the residual before others because it saves a copy as well.
  *
- * Needs: analyse-views; the schedule is final. Makes: fewer storages.
+ * Needs: join-aliases; the schedule is final. Makes: fewer storages.
  */
 #include "passes/loops/loops.h"
 #include "passes/memory/memory.h"
@@ -170,15 +170,15 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
     const pass_storage *place = pass_memory_storage(c->memory, from.storage);
     const pass_storage *target = pass_memory_storage(c->memory, to.storage);
-    if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
+    if (place->space != MEMORY_ARENA && place->space != MEMORY_OUTPUT) return false;
     if (from.storage.index == to.storage.index) return false;
     size_t bytes;
     if (!op_type_bytes(&output->type, &bytes)) return false;
     /* One of the two must be free to move into the other. */
     bool output_free =
-        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
-    bool input_free = place->place == PASS_PLACE_ARENA && place->graph == node->graph &&
-                      place->bytes == bytes && (target->bytes == bytes || target->place == PASS_PLACE_OUTPUT);
+        target->space == MEMORY_ARENA && target->graph == node->graph && target->bytes == bytes;
+    bool input_free = place->space == MEMORY_ARENA && place->graph == node->graph && place->bytes == bytes &&
+                      (target->bytes == bytes || target->space == MEMORY_OUTPUT);
     if (!output_free && !input_free) return false;
     return dies_here(c, input, node) && !may_be_left(c, from.storage, node);
 }
@@ -200,7 +200,7 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
     size_t bytes = 0;
     (void)op_type_bytes(&output->type, &bytes);
     bool output_free =
-        target->place == PASS_PLACE_ARENA && target->graph == node->graph && target->bytes == bytes;
+        target->space == MEMORY_ARENA && target->graph == node->graph && target->bytes == bytes;
     if (output_free) join(c, from.storage, to.storage, from.offset);
     else join(c, to.storage, from.storage, to.offset);
 }

@@ -5,7 +5,7 @@
 #include "passes/base/pass.h"
 
 base_status pass_prepare_results(pass_context *context);  /* prepare_results.c */
-base_status pass_analyse_views(pass_context *context);    /* analyse_views.c */
+base_status pass_join_aliases(pass_context *context);     /* join_aliases.c */
 base_status pass_schedule(pass_context *context);         /* schedule.c */
 base_status pass_choose_in_place(pass_context *context);  /* choose_in_place.c */
 base_status pass_analyse_liveness(pass_context *context); /* analyse_liveness.c */
@@ -16,7 +16,7 @@ base_status pass_allocate(pass_context *context);         /* allocate.c */
 /* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at
  * one step, after analyse-liveness. What sub-graphs have live counts in their control node's step. `graphs`
  * as made by pass_graphs_outermost_first. False when memory runs out. */
-bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
-                             base_arena *scratch, size_t *peaks);
+bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                       base_arena *scratch, size_t *peaks);
 
 #endif

@@ -1,8 +1,8 @@
 /* peaks.c: how many bytes the graphs have live at once, from live ranges. */
 #include "passes/memory/memory.h"
 
-bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
-                             base_arena *scratch, size_t *peaks) {
+bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                       base_arena *scratch, size_t *peaks) {
     /* The steps of all graphs stand behind each other; each graph has one more for what lives to the end. */
     size_t *starts = BASE_ARRAY(scratch, size_t, memory->graph_count), steps = 0;
     if (!starts) return false;
@@ -14,7 +14,7 @@ bool pass_memory_frame_peaks(const pass_memory *memory, ir_graph *const *graphs,
     if (!begin || !end) return false;
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
-        if (storage->part_of.index || storage->place != PASS_PLACE_ARENA || storage->buffer_of) continue;
+        if (storage->part_of.index || storage->space != MEMORY_ARENA || storage->buffer_of) continue;
         begin[starts[storage->graph->id.index] + (size_t)storage->first] += storage->bytes;
         end[starts[storage->graph->id.index] + (size_t)storage->last] += storage->bytes;
     }

@@ -6,7 +6,7 @@
  *     %s = ReduceMean(%b)               %r = ReduceMean(%a)
  *
  * Graphs are ordered one by one, the innermost first, because what a sub-graph needs is a need of its control
- * node. The problem that order.h solves is made of the storages that analyse-views has joined: a Concat whose
+ * node. The problem that order.h solves is made of the storages that join-aliases has joined: a Concat whose
  * parts are written in place is live from its first part on, views cost nothing. Where an operator may write
  * over an input, the search counts that, too. What the search knows is nearly, but not exactly what the later
  * passes do; therefore both orders are followed to the end, through choose-in-place, analyse-loops and
@@ -14,7 +14,7 @@
  *
  * Nodes with effects (random numbers) keep their order among themselves.
  *
- * Needs: analyse-views. Keeps: everything but the order. Makes: file_order_peak_bytes of the memory plan.
+ * Needs: join-aliases. Keeps: everything but the order. Makes: file_order_peak_bytes of the memory plan.
  */
 #include "passes/memory/order.h"
 #include "passes/loops/loops.h"
@@ -72,7 +72,7 @@ static bool storage_number(problem_maker *m, const ir_value *value, uint32_t *nu
     pass_location location = pass_memory_location(m->s->memory, value);
     if (!location.storage.index) return true;
     const pass_storage *storage = pass_memory_storage(m->s->memory, location.storage);
-    if (storage->place != PASS_PLACE_ARENA || storage->graph != m->graph) return true;
+    if (storage->space != MEMORY_ARENA || storage->graph != m->graph) return true;
     uint32_t *known = &m->s->storage_of[location.storage.index];
     if (*known == UINT32_MAX) {
         *known = (uint32_t)m->storages.count;
@@ -278,7 +278,7 @@ static base_status follow(scheduler *s, ir_graph **graphs, size_t graph_count, s
         status = pass_choose_in_place(&context);
         if (status == BASE_OK) status = pass_analyse_loops(&context);
         if (status == BASE_OK) status = pass_analyse_liveness(&context);
-        if (status == BASE_OK && !pass_memory_frame_peaks(&copy, graphs, graph_count, &arena, peaks)) {
+        if (status == BASE_OK && !pass_region_peaks(&copy, graphs, graph_count, &arena, peaks)) {
             status = base_fail_memory(s->context->report);
         }
     }

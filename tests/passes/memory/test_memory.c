@@ -435,7 +435,7 @@ static void expect_memory_plan(const char *golden, const char *text) {
                             .scratch = &scratch,
                             .memory_arena = &arena,
                             .report = &report};
-    static pass_function *const passes[] = {pass_prepare_results, pass_analyse_views, pass_schedule,
+    static pass_function *const passes[] = {pass_prepare_results, pass_join_aliases,  pass_schedule,
                                             pass_choose_in_place, pass_analyse_loops, pass_analyse_liveness,
                                             pass_allocate};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {

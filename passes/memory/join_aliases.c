@@ -1,4 +1,4 @@
-/* analyse_views.c: which values are bytes of one storage, so that nothing need be executed to make one from
+/* join_aliases.c: which values are bytes of one storage, so that nothing need be executed to make one from
  * the other.
  *
  *     %t = Reshape(%x, ...)            %t is the bytes of %x
@@ -149,7 +149,7 @@ static bool is_free(const analysis *a, const ir_value *value) {
     pass_location location = pass_memory_location(a->memory, value);
     const pass_storage *storage = pass_memory_storage(a->memory, location.storage);
     size_t bytes;
-    return location.offset == 0 && storage->place == PASS_PLACE_ARENA && storage->graph == value->graph &&
+    return location.offset == 0 && storage->space == MEMORY_ARENA && storage->graph == value->graph &&
            op_type_bytes(&value->type, &bytes) && bytes == storage->bytes && value->kind == IR_RESULT_OF_NODE;
 }
 
@@ -203,7 +203,7 @@ static bool view(const analysis *a, const ir_value *input, const ir_value *outpu
     /* The bound place must be one that the input's node may write: of the same graph or an enclosing one. */
     const pass_storage *place =
         pass_memory_storage(a->memory, pass_memory_location(a->memory, output).storage);
-    if (place->place != PASS_PLACE_ARENA && place->place != PASS_PLACE_OUTPUT) return false;
+    if (place->space != MEMORY_ARENA && place->space != MEMORY_OUTPUT) return false;
     return input->graph == output->graph && put_into(a, input, output, 0);
 }
 
@@ -215,8 +215,8 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 0; i < graph->parameter_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->parameters[i]);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
-            if (storage->place == PASS_PLACE_ARENA)
-                *storage = (pass_storage){.place = PASS_PLACE_INPUT,
+            if (storage->space == MEMORY_ARENA)
+                *storage = (pass_storage){.space = MEMORY_INPUT,
                                           .index = i,
                                           .graph = storage->graph,
                                           .value = storage->value,
@@ -226,8 +226,8 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 0; i < graph->result_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->results[i]->value);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
-            if (storage->place != PASS_PLACE_ARENA) continue;
-            storage->place = PASS_PLACE_OUTPUT;
+            if (storage->space != MEMORY_ARENA) continue;
+            storage->space = MEMORY_OUTPUT;
             storage->index = i;
         }
     } else if (owner->code == OP_IF) {
@@ -292,10 +292,10 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         copy->kernel = "portable.copy";
         (void)ir_node_set_input(node, i, copied); /* the slot exists */
         if (!put_into(a, copied, whole, part.offset)) {
-            return base_fail(context->report, BASE_INVALID, "analyse-views: a copy cannot be placed");
+            return base_fail(context->report, BASE_INVALID, "join-aliases: a copy cannot be placed");
         }
     }
-    a->memory->executions[node->id.index] = PASS_VIEW;
+    a->memory->executions[node->id.index] = PASS_ALIAS;
     return BASE_OK;
 }
 
@@ -335,10 +335,10 @@ static void join_views(const analysis *a, const ir_node *node) {
             if (!all) break;
         }
     }
-    if (all) a->memory->executions[node->id.index] = PASS_VIEW;
+    if (all) a->memory->executions[node->id.index] = PASS_ALIAS;
 }
 
-base_status pass_analyse_views(pass_context *context) {
+base_status pass_join_aliases(pass_context *context) {
     ir_module *module = context->module;
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(module, context->scratch, &graph_count);
