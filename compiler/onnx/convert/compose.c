@@ -1,72 +1,12 @@
 /* compose.c: operators that are said in terms of others, as their definitions do: they need no
  * kernel, and what they are made of is fused, folded and made in place like everything else.
- *
- * Functions that return values return NULL when memory runs out, and give NULL for NULL, so that expressions
- * nest.
  */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/expression.h"
 
 #include <math.h>
 #include <string.h>
 
 static const op_attributes NONE = {0};
-
-/* ---- expressions --------------------------------------------------------------------------------------- */
-
-static ir_value *unary(const import_node *n, op_code code, ir_value *x) {
-    return x ? import_make(n, code, NONE, 1, &x) : NULL;
-}
-
-static ir_value *binary(const import_node *n, op_code code, ir_value *x, ir_value *y) {
-    ir_value *inputs[] = {x, y};
-    return x && y ? import_make(n, code, NONE, 2, inputs) : NULL;
-}
-
-static ir_value *select(const import_node *n, ir_value *condition, ir_value *x, ir_value *y) {
-    ir_value *inputs[] = {condition, x, y};
-    return condition && x && y ? import_make(n, OP_WHERE, NONE, 3, inputs) : NULL;
-}
-
-static ir_value *with_integer(const import_node *n, op_code code, const char *name, int64_t value,
-                              uint32_t count, ir_value *const *inputs) {
-    op_attributes attributes = NONE;
-    for (uint32_t i = 0; i < count; i++)
-        if (!inputs[i]) return NULL;
-    if (!import_attributes_add_integer(n, &attributes, name, value)) return NULL;
-    return import_make(n, code, attributes, count, inputs);
-}
-
-/* A number of the same dtype as `like`. */
-static ir_value *number(const import_node *n, const ir_value *like, double value) {
-    return like ? import_constant_real(n, import_dtype_of(like), value) : NULL;
-}
-
-static ir_value *cast(const import_node *n, ir_value *x, op_dtype dtype) {
-    return x && import_dtype_of(x) != dtype ? with_integer(n, OP_CAST, "to", dtype, 1, &x) : x;
-}
-
-/* Over these axes; over all where there are none. */
-static ir_value *reduce(const import_node *n, op_code code, ir_value *x, size_t count, const int64_t *axes,
-                        bool keep) {
-    ir_value *inputs[] = {x, count ? import_constant_integers(n, count, axes) : NULL};
-    if (!x || (count && !inputs[1])) return NULL;
-    return with_integer(n, code, "keepdims", keep, count ? 2 : 1, inputs);
-}
-
-static ir_value *reshaped(const import_node *n, op_code code, ir_value *x, int64_t axis) {
-    return binary(n, code, x, import_constant_integers(n, 1, &axis));
-}
-
-/* The node's only output. */
-static base_status finish(import_node *n, ir_value *y) {
-    return y ? import_define(n, 0, y) : import_memory(n);
-}
-
-/* The dtype must be known where numbers of it are made. */
-static base_status need_dtype(const import_node *n, const ir_value *x) {
-    if (import_dtype_of(x) != OP_NONE) return BASE_OK;
-    return base_fail_unsupported(n->importer->report, "needs an input whose type is known");
-}
 
 /* ---- reductions ---------------------------------------------------------------------------------------- */
 
@@ -82,7 +22,7 @@ typedef struct span {
 static ir_value *reduce_over(const import_node *n, op_code code, ir_value *x, const span *over, bool keep) {
     op_attributes attributes = NONE;
     ir_value *inputs[] = {x, over->input};
-    if (!over->input && !over->none) return reduce(n, code, x, over->count, over->axes, keep);
+    if (!over->input && !over->none) return expr_reduce(n, code, x, over->count, over->axes, keep);
     if (!x || !import_attributes_add_integer(n, &attributes, "keepdims", keep) ||
         (over->none && !import_attributes_add_integer(n, &attributes, "noop_with_empty_axes", 1)))
         return NULL;
@@ -92,17 +32,18 @@ static ir_value *reduce_over(const import_node *n, op_code code, ir_value *x, co
 /* The logarithm of the sum of exponentials: less the largest, so that nothing overflows; but not less infinity. */
 static ir_value *log_sum_exp(const import_node *n, ir_value *x, const span *over, bool keep) {
     ir_value *largest = reduce_over(n, OP_REDUCE_MAX, x, over, true);
-    largest = select(n, binary(n, OP_EQUAL, unary(n, OP_ABS, largest), number(n, x, INFINITY)),
-                     number(n, x, 0), largest);
+    largest =
+        expr_select(n, expr_binary(n, OP_EQUAL, expr_unary(n, OP_ABS, largest), expr_number(n, x, INFINITY)),
+                    expr_number(n, x, 0), largest);
     ir_value *sum =
-        reduce_over(n, OP_REDUCE_SUM, unary(n, OP_EXP, binary(n, OP_SUB, x, largest)), over, keep);
+        reduce_over(n, OP_REDUCE_SUM, expr_unary(n, OP_EXP, expr_binary(n, OP_SUB, x, largest)), over, keep);
     ir_value *back = largest;
     if (!keep && over->input) /* perhaps an empty list, which means something else to Squeeze */
         back = reduce_over(n, OP_REDUCE_MAX, largest, over, false);
     else if (!keep && over->count)
-        back = binary(n, OP_SQUEEZE, back, import_constant_integers(n, over->count, over->axes));
-    else if (!keep && !over->none) back = unary(n, OP_SQUEEZE, back);
-    return binary(n, OP_ADD, unary(n, OP_LOG, sum), back);
+        back = expr_binary(n, OP_SQUEEZE, back, import_constant_integers(n, over->count, over->axes));
+    else if (!keep && !over->none) back = expr_unary(n, OP_SQUEEZE, back);
+    return expr_binary(n, OP_ADD, expr_unary(n, OP_LOG, sum), back);
 }
 
 base_status import_convert_reduce_composed(import_node *n) {
@@ -113,45 +54,48 @@ base_status import_convert_reduce_composed(import_node *n) {
     bool keep = import_integer(n, "keepdims", 1) != 0;
     ir_value *x = n->inputs[0];
     if (strcmp(name, "ReduceL1") == 0)
-        return finish(n, reduce_over(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), &over, keep));
+        return expr_finish(n, reduce_over(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), &over, keep));
     if (strcmp(name, "ReduceSumSquare") == 0)
-        return finish(n, reduce_over(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), &over, keep));
+        return expr_finish(n, reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
     /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
     const op_dtype dtype = import_dtype_of(x);
     const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
                       dtype == OP_BFLOAT16;
-    if (!real) x = cast(n, x, OP_DOUBLE);
+    if (!real) x = expr_cast(n, x, OP_DOUBLE);
     if (strcmp(name, "ReduceLogSum") == 0) {
-        ir_value *sum = unary(n, OP_LOG, reduce_over(n, OP_REDUCE_SUM, x, &over, keep));
-        return finish(n, real ? sum : cast(n, sum, dtype));
+        ir_value *sum = expr_unary(n, OP_LOG, reduce_over(n, OP_REDUCE_SUM, x, &over, keep));
+        return expr_finish(n, real ? sum : expr_cast(n, sum, dtype));
     }
     if (strcmp(name, "ReduceLogSumExp") == 0) {
         ir_value *sum = log_sum_exp(n, x, &over, keep);
-        return finish(n, real ? sum : cast(n, sum, dtype));
+        return expr_finish(n, real ? sum : expr_cast(n, sum, dtype));
     }
-    ir_value *root = unary(n, OP_SQRT, reduce_over(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), &over, keep));
-    return finish(n, real ? root : cast(n, root, dtype));
+    ir_value *root =
+        expr_unary(n, OP_SQRT, reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
+    return expr_finish(n, real ? root : expr_cast(n, root, dtype));
 }
 
 /* ---- elementwise --------------------------------------------------------------------------------------- */
 
 base_status import_convert_cast_like(import_node *n) {
     op_dtype dtype = import_dtype_of(n->inputs[1]);
-    base_status status = need_dtype(n, n->inputs[1]);
+    base_status status = expr_need_dtype(n, n->inputs[1]);
     if (status != BASE_OK) return status;
     ir_value *x = n->inputs[0];
-    return finish(n, import_dtype_of(x) == dtype ? unary(n, OP_IDENTITY, x) : cast(n, x, dtype));
+    return expr_finish(n,
+                       import_dtype_of(x) == dtype ? expr_unary(n, OP_IDENTITY, x) : expr_cast(n, x, dtype));
 }
 
 base_status import_convert_shrink(import_node *n) {
     ir_value *x = n->inputs[0];
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     double limit = (double)import_real(n, "lambd", 0.5f), bias = (double)import_real(n, "bias", 0);
-    ir_value *below = binary(n, OP_LESS, x, number(n, x, -limit)),
-             *above = binary(n, OP_GREATER, x, number(n, x, limit));
-    ir_value *high = select(n, above, binary(n, OP_SUB, x, number(n, x, bias)), number(n, x, 0));
-    return finish(n, select(n, below, binary(n, OP_ADD, x, number(n, x, bias)), high));
+    ir_value *below = expr_binary(n, OP_LESS, x, expr_number(n, x, -limit)),
+             *above = expr_binary(n, OP_GREATER, x, expr_number(n, x, limit));
+    ir_value *high =
+        expr_select(n, above, expr_binary(n, OP_SUB, x, expr_number(n, x, bias)), expr_number(n, x, 0));
+    return expr_finish(n, expr_select(n, below, expr_binary(n, OP_ADD, x, expr_number(n, x, bias)), high));
 }
 
 /* ---- normalisations ------------------------------------------------------------------------------------ */
@@ -159,9 +103,9 @@ base_status import_convert_shrink(import_node *n) {
 /* x less its mean, and the mean of the squares of that; the mean itself where wanted. */
 static void centre(const import_node *n, ir_value *x, size_t count, const int64_t *axes, ir_value **centred,
                    ir_value **variance, ir_value **mean) {
-    ir_value *average = reduce(n, OP_REDUCE_MEAN, x, count, axes, true);
-    *centred = binary(n, OP_SUB, x, average);
-    *variance = reduce(n, OP_REDUCE_MEAN, binary(n, OP_MUL, *centred, *centred), count, axes, true);
+    ir_value *average = expr_reduce(n, OP_REDUCE_MEAN, x, count, axes, true);
+    *centred = expr_binary(n, OP_SUB, x, average);
+    *variance = expr_reduce(n, OP_REDUCE_MEAN, expr_binary(n, OP_MUL, *centred, *centred), count, axes, true);
     if (mean) *mean = average;
 }
 
@@ -170,32 +114,34 @@ base_status import_convert_mean_variance(import_node *n) {
     size_t count;
     const int64_t *axes = import_integers(n, "axes", &count);
     ir_value *x = n->inputs[0], *centred, *variance;
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     centre(n, x, axes ? count : 3, axes ? axes : usual, &centred, &variance, NULL);
-    ir_value *deviation = binary(n, OP_ADD, unary(n, OP_SQRT, variance), number(n, x, 1e-9));
-    return finish(n, binary(n, OP_DIV, centred, deviation));
+    ir_value *deviation = expr_binary(n, OP_ADD, expr_unary(n, OP_SQRT, variance), expr_number(n, x, 1e-9));
+    return expr_finish(n, expr_binary(n, OP_DIV, centred, deviation));
 }
 
 base_status import_convert_lp_normalization(import_node *n) {
     int64_t axis = import_integer(n, "axis", -1), p = import_integer(n, "p", 2);
     ir_value *x = n->inputs[0], *sum;
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     if (p != 1 && p != 2)
         return base_fail(n->importer->report, BASE_INVALID, "attribute \"p\" is %lld, expected 1 or 2",
                          (long long)p);
-    if (p == 1) sum = reduce(n, OP_REDUCE_SUM, unary(n, OP_ABS, x), 1, &axis, true);
-    else sum = unary(n, OP_SQRT, reduce(n, OP_REDUCE_SUM, binary(n, OP_MUL, x, x), 1, &axis, true));
+    if (p == 1) sum = expr_reduce(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), 1, &axis, true);
+    else
+        sum = expr_unary(n, OP_SQRT,
+                         expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), 1, &axis, true));
     /* Nothing but zeros stays so. */
-    ir_value *zero = binary(n, OP_EQUAL, sum, number(n, x, 0));
-    return finish(n, binary(n, OP_DIV, x, select(n, zero, number(n, x, 1), sum)));
+    ir_value *zero = expr_binary(n, OP_EQUAL, sum, expr_number(n, x, 0));
+    return expr_finish(n, expr_binary(n, OP_DIV, x, expr_select(n, zero, expr_number(n, x, 1), sum)));
 }
 
 base_status import_convert_instance_normalization(import_node *n) {
     ir_value *x = n->inputs[0], *centred, *variance, *parameters[2];
     int32_t rank = import_rank_of(x);
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     if (rank < 3)
         return base_fail_unsupported(n->importer->report, "needs an input of known rank, at least 3");
@@ -205,21 +151,22 @@ base_status import_convert_instance_normalization(import_node *n) {
     int64_t behind[OP_MAX_RANK];
     for (int32_t k = 0; k < rank - 2; k++) behind[k] = 1 + k;
     for (uint32_t i = 0; i < 2; i++) {
-        parameters[i] =
-            binary(n, OP_UNSQUEEZE, n->inputs[1 + i], import_constant_integers(n, (size_t)rank - 2, behind));
+        parameters[i] = expr_binary(n, OP_UNSQUEEZE, n->inputs[1 + i],
+                                    import_constant_integers(n, (size_t)rank - 2, behind));
     }
     centre(n, x, (size_t)rank - 2, axes, &centred, &variance, NULL);
     double epsilon = (double)import_real(n, "epsilon", 1e-5f);
-    ir_value *deviation = unary(n, OP_SQRT, binary(n, OP_ADD, variance, number(n, x, epsilon)));
-    ir_value *scaled = binary(n, OP_MUL, binary(n, OP_DIV, centred, deviation), parameters[0]);
-    return finish(n, binary(n, OP_ADD, scaled, parameters[1]));
+    ir_value *deviation =
+        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, variance, expr_number(n, x, epsilon)));
+    ir_value *scaled = expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, centred, deviation), parameters[0]);
+    return expr_finish(n, expr_binary(n, OP_ADD, scaled, parameters[1]));
 }
 
 base_status import_convert_layer_normalization(import_node *n) {
     ir_value *x = n->inputs[0], *centred, *variance, *mean;
     int64_t axis = import_integer(n, "axis", -1), axes[OP_MAX_RANK];
     int32_t rank = import_rank_of(x), first;
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
     if (rank < 0) return base_fail_unsupported(n->importer->report, "needs an input of known rank");
     if (!op_axis(axis, rank, &first)) {
@@ -230,15 +177,16 @@ base_status import_convert_layer_normalization(import_node *n) {
     for (int32_t i = first; i < rank; i++) axes[i - first] = i;
     /* The statistics are taken in float, whatever the type. */
     op_dtype dtype = import_dtype_of(x), stash = dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT;
-    ir_value *wide = cast(n, x, stash);
+    ir_value *wide = expr_cast(n, x, stash);
     centre(n, wide, (size_t)(rank - first), axes, &centred, &variance, &mean);
     double epsilon = (double)import_real(n, "epsilon", 1e-5f);
-    ir_value *deviation = unary(n, OP_SQRT, binary(n, OP_ADD, variance, number(n, wide, epsilon)));
-    ir_value *inverse = unary(n, OP_RECIPROCAL, deviation);
-    ir_value *y = cast(n, binary(n, OP_MUL, centred, inverse), dtype);
-    y = binary(n, OP_MUL, y, n->inputs[1]);
-    if (n->input_count > 2 && n->inputs[2]) y = binary(n, OP_ADD, y, n->inputs[2]);
-    status = finish(n, y);
+    ir_value *deviation =
+        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, variance, expr_number(n, wide, epsilon)));
+    ir_value *inverse = expr_unary(n, OP_RECIPROCAL, deviation);
+    ir_value *y = expr_cast(n, expr_binary(n, OP_MUL, centred, inverse), dtype);
+    y = expr_binary(n, OP_MUL, y, n->inputs[1]);
+    if (n->input_count > 2 && n->inputs[2]) y = expr_binary(n, OP_ADD, y, n->inputs[2]);
+    status = expr_finish(n, y);
     if (status == BASE_OK && n->output_count > 1 && import_output_named(n, 1))
         status = mean ? import_define(n, 1, mean) : import_memory(n);
     if (status == BASE_OK && n->output_count > 2 && import_output_named(n, 2))
@@ -256,29 +204,29 @@ static ir_value *hardmax(const import_node *n, ir_value *x, int64_t axis) {
         return NULL;
     ir_value *largest = import_make(n, OP_ARG_MAX, attributes, 1, &x);
     ir_value *place = import_constant_integers(n, 1, &axis);
-    ir_value *extents = unary(n, OP_SHAPE, x);
-    ir_value *depth = binary(n, OP_GATHER, extents, place);
-    ir_value *pair[] = {number(n, x, 0), number(n, x, 1)};
-    for (int i = 0; i < 2; i++) pair[i] = reshaped(n, OP_UNSQUEEZE, pair[i], 0);
-    ir_value *values = with_integer(n, OP_CONCAT, "axis", 0, 2, pair);
+    ir_value *extents = expr_unary(n, OP_SHAPE, x);
+    ir_value *depth = expr_binary(n, OP_GATHER, extents, place);
+    ir_value *pair[] = {expr_number(n, x, 0), expr_number(n, x, 1)};
+    for (int i = 0; i < 2; i++) pair[i] = expr_axis(n, OP_UNSQUEEZE, pair[i], 0);
+    ir_value *values = expr_with_integer(n, OP_CONCAT, "axis", 0, 2, pair);
     ir_value *inputs[] = {largest, depth, values};
-    return with_integer(n, OP_ONE_HOT, "axis", axis, 3, inputs);
+    return expr_with_integer(n, OP_ONE_HOT, "axis", axis, 3, inputs);
 }
 
 base_status import_convert_hardmax(import_node *n) {
-    base_status status = need_dtype(n, n->inputs[0]);
+    base_status status = expr_need_dtype(n, n->inputs[0]);
     if (status != BASE_OK) return status;
-    return finish(n, hardmax(n, n->inputs[0], import_integer(n, "axis", -1)));
+    return expr_finish(n, hardmax(n, n->inputs[0], import_integer(n, "axis", -1)));
 }
 
 /* Before opset 13: of a matrix, whose columns are all dimensions from `axis` on. */
 base_status import_convert_hardmax_flat(import_node *n) {
     ir_value *x = n->inputs[0];
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
-    ir_value *flat = with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
-    ir_value *inputs[] = {hardmax(n, flat, 1), unary(n, OP_SHAPE, x)};
-    return finish(n, with_integer(n, OP_RESHAPE, "allowzero", 1, 2, inputs));
+    ir_value *flat = expr_with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
+    ir_value *inputs[] = {hardmax(n, flat, 1), expr_unary(n, OP_SHAPE, x)};
+    return expr_finish(n, expr_with_integer(n, OP_RESHAPE, "allowzero", 1, 2, inputs));
 }
 
 /* ---- losses -------------------------------------------------------------------------------------------- */
@@ -293,41 +241,42 @@ static ir_value *likelihood_loss(import_node *n, ir_value *x, ir_value *target, 
     bool none = length == 4 && memcmp(how, "none", 4) == 0;
     ir_value *ignored = NULL, *weights = NULL;
     if (ignores) {
-        ignored =
-            binary(n, OP_EQUAL, target, number(n, target, (double)import_integer(n, "ignore_index", 0)));
-        target = select(n, ignored, number(n, target, 0), target);
+        ignored = expr_binary(n, OP_EQUAL, target,
+                              expr_number(n, target, (double)import_integer(n, "ignore_index", 0)));
+        target = expr_select(n, ignored, expr_number(n, target, 0), target);
     }
-    ir_value *pair[] = {x, reshaped(n, OP_UNSQUEEZE, target, 1)};
-    ir_value *picked = with_integer(n, OP_GATHER_ELEMENTS, "axis", 1, 2, pair);
-    ir_value *loss = unary(n, OP_NEG, reshaped(n, OP_SQUEEZE, picked, 1));
-    if (weight) weights = binary(n, OP_GATHER, weight, target);
-    if (ignores) weights = select(n, ignored, number(n, x, 0), weight ? weights : number(n, x, 1));
-    if (weights) loss = binary(n, OP_MUL, loss, weights);
+    ir_value *pair[] = {x, expr_axis(n, OP_UNSQUEEZE, target, 1)};
+    ir_value *picked = expr_with_integer(n, OP_GATHER_ELEMENTS, "axis", 1, 2, pair);
+    ir_value *loss = expr_unary(n, OP_NEG, expr_axis(n, OP_SQUEEZE, picked, 1));
+    if (weight) weights = expr_binary(n, OP_GATHER, weight, target);
+    if (ignores)
+        weights = expr_select(n, ignored, expr_number(n, x, 0), weight ? weights : expr_number(n, x, 1));
+    if (weights) loss = expr_binary(n, OP_MUL, loss, weights);
     else if (weight || ignores) return NULL;
     if (none) return loss;
-    if (!mean) return reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false);
-    if (!weights) return reduce(n, OP_REDUCE_MEAN, loss, 0, NULL, false);
-    return binary(n, OP_DIV, reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false),
-                  reduce(n, OP_REDUCE_SUM, weights, 0, NULL, false));
+    if (!mean) return expr_reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false);
+    if (!weights) return expr_reduce(n, OP_REDUCE_MEAN, loss, 0, NULL, false);
+    return expr_binary(n, OP_DIV, expr_reduce(n, OP_REDUCE_SUM, loss, 0, NULL, false),
+                       expr_reduce(n, OP_REDUCE_SUM, weights, 0, NULL, false));
 }
 
 static base_status check_loss(const import_node *n) {
-    base_status status = need_dtype(n, n->inputs[0]);
-    return status == BASE_OK ? need_dtype(n, n->inputs[1]) : status;
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    return status == BASE_OK ? expr_need_dtype(n, n->inputs[1]) : status;
 }
 
 base_status import_convert_likelihood_loss(import_node *n) {
     base_status status = check_loss(n);
     if (status != BASE_OK) return status;
-    return finish(n,
-                  likelihood_loss(n, n->inputs[0], n->inputs[1], n->input_count > 2 ? n->inputs[2] : NULL));
+    return expr_finish(
+        n, likelihood_loss(n, n->inputs[0], n->inputs[1], n->input_count > 2 ? n->inputs[2] : NULL));
 }
 
 base_status import_convert_cross_entropy_loss(import_node *n) {
     base_status status = check_loss(n);
     if (status != BASE_OK) return status;
-    ir_value *logarithms = with_integer(n, OP_LOG_SOFTMAX, "axis", 1, 1, n->inputs);
-    status = finish(
+    ir_value *logarithms = expr_with_integer(n, OP_LOG_SOFTMAX, "axis", 1, 1, n->inputs);
+    status = expr_finish(
         n, logarithms ? likelihood_loss(n, logarithms, n->inputs[1], n->input_count > 2 ? n->inputs[2] : NULL)
                       : NULL);
     if (status == BASE_OK && n->output_count > 1 && import_output_named(n, 1))
@@ -349,22 +298,25 @@ base_status import_convert_window(import_node *n) {
         a0 = 0.42;
         a2 = 0.08;
     }
-    ir_value *size = cast(n, n->inputs[0], OP_INT64);
+    ir_value *size = expr_cast(n, n->inputs[0], OP_INT64);
     ir_value *range[] = {import_constant_integer(n, 0), size, import_constant_integer(n, 1)};
     if (!range[0] || !range[1] || !range[2]) return import_memory(n);
-    ir_value *steps = cast(n, import_make(n, OP_RANGE, NONE, 3, range), OP_DOUBLE),
-             *extent = cast(n, size, OP_DOUBLE);
+    ir_value *steps = expr_cast(n, import_make(n, OP_RANGE, NONE, 3, range), OP_DOUBLE),
+             *extent = expr_cast(n, size, OP_DOUBLE);
     if (!steps || !extent) return import_memory(n);
-    if (import_integer(n, "periodic", 1) == 0) extent = binary(n, OP_SUB, extent, number(n, extent, 1));
-    ir_value *angle = binary(n, OP_DIV, binary(n, OP_MUL, steps, number(n, steps, turn)), extent);
-    ir_value *y = binary(n, OP_SUB, number(n, angle, a0),
-                         binary(n, OP_MUL, unary(n, OP_COS, angle), number(n, angle, a1)));
+    if (import_integer(n, "periodic", 1) == 0)
+        extent = expr_binary(n, OP_SUB, extent, expr_number(n, extent, 1));
+    ir_value *angle =
+        expr_binary(n, OP_DIV, expr_binary(n, OP_MUL, steps, expr_number(n, steps, turn)), extent);
+    ir_value *y =
+        expr_binary(n, OP_SUB, expr_number(n, angle, a0),
+                    expr_binary(n, OP_MUL, expr_unary(n, OP_COS, angle), expr_number(n, angle, a1)));
     if (a2 != 0) {
-        ir_value *twice = unary(n, OP_COS, binary(n, OP_MUL, angle, number(n, angle, 2)));
-        y = binary(n, OP_ADD, y, binary(n, OP_MUL, twice, number(n, angle, a2)));
+        ir_value *twice = expr_unary(n, OP_COS, expr_binary(n, OP_MUL, angle, expr_number(n, angle, 2)));
+        y = expr_binary(n, OP_ADD, y, expr_binary(n, OP_MUL, twice, expr_number(n, angle, a2)));
     }
     int64_t dtype = import_integer(n, "output_datatype", OP_FLOAT);
-    return finish(n, y && dtype != OP_DOUBLE ? with_integer(n, OP_CAST, "to", dtype, 1, &y) : y);
+    return expr_finish(n, y && dtype != OP_DOUBLE ? expr_with_integer(n, OP_CAST, "to", dtype, 1, &y) : y);
 }
 
 /* ---- older and composed forms of what reads images ------------------------------------------------------ */
@@ -393,7 +345,7 @@ base_status import_convert_roi_align(import_node *n) {
 }
 
 static ir_value *power(const import_node *n, ir_value *x, double exponent) {
-    return exponent == 1 ? x : binary(n, OP_POW, x, number(n, x, exponent));
+    return exponent == 1 ? x : expr_binary(n, OP_POW, x, expr_number(n, x, exponent));
 }
 
 /* Sums of powers over windows, then the root. */
@@ -403,30 +355,30 @@ base_status import_convert_lp_pool(import_node *n) {
     int64_t p = import_integer(n, "p", 2);
     ir_value *x = n->inputs[0];
     op_attributes attributes;
-    base_status status = need_dtype(n, x);
+    base_status status = expr_need_dtype(n, x);
     if (status == BASE_OK && (!count || p < 1))
         status = base_fail(n->importer->report, BASE_INVALID, "kernel_shape is absent, or p is %lld",
                            (long long)p);
     if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
     if (status != BASE_OK) return status;
     if (!import_attributes_add_integer(n, &attributes, "ouro.sum", 1)) return import_memory(n);
-    ir_value *powers = power(n, unary(n, OP_ABS, x), (double)p);
+    ir_value *powers = power(n, expr_unary(n, OP_ABS, x), (double)p);
     ir_value *sum = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
-    return finish(n, power(n, sum, 1 / (double)p));
+    return expr_finish(n, power(n, sum, 1 / (double)p));
 }
 
 base_status import_convert_global_lp_pool(import_node *n) {
     int64_t p = import_integer(n, "p", 2), axes[OP_MAX_RANK];
     int32_t rank = import_rank_of(n->inputs[0]);
-    base_status status = need_dtype(n, n->inputs[0]);
+    base_status status = expr_need_dtype(n, n->inputs[0]);
     if (status != BASE_OK) return status;
     if (rank < 3 || p < 1)
         return base_fail_unsupported(n->importer->report,
                                      "needs an input of known rank, at least 3, and p above 0");
     for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
-    ir_value *sum = reduce(n, OP_REDUCE_SUM, power(n, unary(n, OP_ABS, n->inputs[0]), (double)p),
-                           (size_t)rank - 2, axes, true);
-    return finish(n, power(n, sum, 1 / (double)p));
+    ir_value *sum = expr_reduce(n, OP_REDUCE_SUM, power(n, expr_unary(n, OP_ABS, n->inputs[0]), (double)p),
+                                (size_t)rank - 2, axes, true);
+    return expr_finish(n, power(n, sum, 1 / (double)p));
 }
 
 /* ---- older forms of signals and samples ------------------------------------------------------------------ */

@@ -1,0 +1,74 @@
+/* expression.c: implements `expression.h`. */
+#include "compiler/onnx/convert/expression.h"
+
+static const op_attributes NONE = {0};
+
+ir_value *expr_unary(const import_node *n, op_code code, ir_value *x) {
+    return x ? import_make(n, code, NONE, 1, &x) : NULL;
+}
+
+ir_value *expr_binary(const import_node *n, op_code code, ir_value *x, ir_value *y) {
+    ir_value *inputs[] = {x, y};
+    return x && y ? import_make(n, code, NONE, 2, inputs) : NULL;
+}
+
+ir_value *expr_select(const import_node *n, ir_value *condition, ir_value *x, ir_value *y) {
+    ir_value *inputs[] = {condition, x, y};
+    return condition && x && y ? import_make(n, OP_WHERE, NONE, 3, inputs) : NULL;
+}
+
+ir_value *expr_with_integer(const import_node *n, op_code code, const char *name, int64_t value,
+                            uint32_t count, ir_value *const *inputs) {
+    op_attributes attributes = NONE;
+    for (uint32_t i = 0; i < count; i++)
+        if (!inputs[i]) return NULL;
+    if (!import_attributes_add_integer(n, &attributes, name, value)) return NULL;
+    return import_make(n, code, attributes, count, inputs);
+}
+
+ir_value *expr_number(const import_node *n, const ir_value *like, double value) {
+    return like ? import_constant_real(n, import_dtype_of(like), value) : NULL;
+}
+
+ir_value *expr_cast(const import_node *n, ir_value *x, op_dtype dtype) {
+    return x && import_dtype_of(x) != dtype ? expr_with_integer(n, OP_CAST, "to", dtype, 1, &x) : x;
+}
+
+ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t count, const int64_t *axes,
+                      bool keep) {
+    ir_value *inputs[] = {x, count ? import_constant_integers(n, count, axes) : NULL};
+    if (!x || (count && !inputs[1])) return NULL;
+    return expr_with_integer(n, code, "keepdims", keep, count ? 2 : 1, inputs);
+}
+
+ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis) {
+    return expr_binary(n, code, x, import_constant_integers(n, 1, &axis));
+}
+
+ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order) {
+    op_attributes attributes = NONE;
+    if (!x || !import_attributes_add_integers(n, &attributes, "perm", rank, order)) return NULL;
+    return import_make(n, OP_TRANSPOSE, attributes, 1, &x);
+}
+
+ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int64_t *extents) {
+    return expr_binary(n, OP_RESHAPE, x, import_constant_integers(n, rank, extents));
+}
+
+ir_value *expr_input(const import_node *n, uint32_t index) {
+    return index < n->input_count ? n->inputs[index] : NULL;
+}
+
+base_status expr_finish(import_node *n, ir_value *y) {
+    return y ? import_define(n, 0, y) : import_memory(n);
+}
+
+base_status expr_output(import_node *n, uint32_t index, ir_value *y) {
+    if (index >= n->output_count || !import_output_named(n, index)) return BASE_OK;
+    return y ? import_define(n, index, y) : import_memory(n);
+}
+
+base_status expr_need_dtype(const import_node *n, const ir_value *x) {
+    if (import_dtype_of(x) != OP_NONE) return BASE_OK;
+    return base_fail_unsupported(n->importer->report, "needs an input whose type is known");
+}

@@ -1,0 +1,37 @@
+/* expression.h: what converters say operators with that are made of others. Functions that return values return NULL when
+ * memory runs out, and give NULL for NULL, so that expressions nest. */
+#ifndef OURO_IMPORT_EXPRESSION_H
+#define OURO_IMPORT_EXPRESSION_H
+
+#include "compiler/onnx/internal.h"
+
+/* One node with these inputs and no attributes. */
+ir_value *expr_unary(const import_node *n, op_code code, ir_value *x);
+ir_value *expr_binary(const import_node *n, op_code code, ir_value *x, ir_value *y);
+ir_value *expr_select(const import_node *n, ir_value *condition, ir_value *x, ir_value *y);
+/* One node with an attribute that is an integer. */
+ir_value *expr_with_integer(const import_node *n, op_code code, const char *name, int64_t value,
+                            uint32_t count, ir_value *const *inputs);
+/* A number of the same dtype as `like`. */
+ir_value *expr_number(const import_node *n, const ir_value *like, double value);
+/* `x` as this dtype; `x` itself where it has it. */
+ir_value *expr_cast(const import_node *n, ir_value *x, op_dtype dtype);
+/* A reduction over these axes; over all where there are none. */
+ir_value *expr_reduce(const import_node *n, op_code code, ir_value *x, size_t count, const int64_t *axes,
+                      bool keep);
+/* Squeeze or Unsqueeze (`code`) of one axis. */
+ir_value *expr_axis(const import_node *n, op_code code, ir_value *x, int64_t axis);
+ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const int64_t *order);
+/* A Reshape to these extents: 0 keeps that of `x` at the same place, -1 is what is left. */
+ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int64_t *extents);
+
+/* Input `index`; NULL where it is absent. */
+ir_value *expr_input(const import_node *n, uint32_t index);
+/* Output 0 of the node is `y`. */
+base_status expr_finish(import_node *n, ir_value *y);
+/* The same of any output that the node names. */
+base_status expr_output(import_node *n, uint32_t index, ir_value *y);
+/* The dtype must be known where numbers of it are made. */
+base_status expr_need_dtype(const import_node *n, const ir_value *x);
+
+#endif
