@@ -48,9 +48,18 @@ typedef base_status pass_function(pass_context *context);
 /* The step of `graph` in which `node` runs: its own number there, or that of the control node that holds it.
  */
 int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers);
-/* Numbers the nodes of all graphs: by node id, the place in its graph's list. NULL when memory runs out. */
-int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch);
+/* The order in which the lists of the module have their nodes, in `arena`. False when memory runs out. */
+bool pass_order_read(const ir_module *module, base_arena *arena, pass_order *order);
 /* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
 ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
+
+/* ---- in place (in_place.c) ----------------------------------------------------------------------------- */
+
+/* A tensor of type `made` may be written over one of type `read`, element by element: shape, layout and size of elements
+ * are the same. */
+bool pass_same_form(const op_type *read, const op_type *made);
+/* The operator of this node may write output 0 over this input, as far as operator and types say; when the input dies, and
+ * who else shares its bytes, is another question. */
+bool pass_may_write_over(const ir_node *node, uint32_t input);
 
 #endif

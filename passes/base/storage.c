@@ -100,6 +100,61 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
     return pass_memory_extend(memory, module) ? memory : NULL;
 }
 
+/* A copy of `count` entries of a table; false when memory runs out. NULL stays NULL. */
+static bool copy_table(base_arena *arena, void *table, size_t count, size_t size) {
+    const void *from = *(void **)table;
+    if (!from) return true;
+    void *copy = base_arena_alloc(arena, count, size);
+    if (copy && count) memcpy(copy, from, count * size);
+    *(void **)table = copy;
+    return copy != NULL;
+}
+
+static bool copy_multiviews(pass_memory *memory) {
+    memory->multiview_capacity = memory->multiview_count;
+    if (!copy_table(memory->arena, &memory->multiviews, memory->multiview_count, sizeof(pass_multiview)))
+        return false;
+    for (size_t v = 1; v < memory->multiview_count; v++) {
+        pass_multiview *view = &memory->multiviews[v];
+        if (!copy_table(memory->arena, &view->entries, (size_t)view->prologue + view->repeat,
+                        sizeof(pass_location)))
+            return false;
+    }
+    return true;
+}
+
+static bool copy_order(pass_memory *memory) {
+    pass_order *order = &memory->order;
+    if (!copy_table(memory->arena, &order->nodes, memory->graph_count, sizeof(ir_node **)) ||
+        !copy_table(memory->arena, &order->numbers, memory->node_count, sizeof(int64_t)))
+        return false;
+    for (size_t g = 0; order->nodes && g < memory->graph_count; g++) {
+        size_t count = 0;
+        while (order->nodes[g] && order->nodes[g][count]) count++;
+        if (!copy_table(memory->arena, &order->nodes[g], count + 1, sizeof(ir_node *))) return false;
+    }
+    return true;
+}
+
+pass_memory *pass_memory_copy(const pass_memory *from, base_arena *arena) {
+    pass_memory *copy = BASE_NEW(arena, pass_memory);
+    if (!copy) return NULL;
+    *copy = *from;
+    copy->arena = arena;
+    copy->storage_capacity = from->storage_count;
+    bool fine = copy_table(arena, &copy->storages, from->storage_count, sizeof(pass_storage)) &&
+                copy_table(arena, &copy->locations, from->value_count, sizeof(pass_location)) &&
+                copy_table(arena, &copy->siblings, from->value_count, sizeof(ir_value_id)) &&
+                copy_table(arena, &copy->swapped, from->value_count, sizeof(bool)) &&
+                copy_table(arena, &copy->executions, from->node_count, sizeof(pass_execution)) &&
+                copy_table(arena, &copy->scratch, from->node_count, sizeof(pass_storage_id)) &&
+                copy_table(arena, &copy->buffers, from->node_count, sizeof(pass_storage_id)) &&
+                copy_table(arena, &copy->region_bytes, from->graph_count, sizeof(size_t)) &&
+                copy_table(arena, &copy->region_bound, from->graph_count, sizeof(size_t)) &&
+                copy_multiviews(copy) && copy_order(copy);
+    return fine ? copy : NULL;
+}
+
 /* ---- joining ------------------------------------------------------------------------------------------- */
 
 pass_location pass_memory_resolve(const pass_memory *memory, pass_location location) {

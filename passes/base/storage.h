@@ -75,9 +75,16 @@ typedef enum pass_execution {
     PASS_ALIAS    /* nothing to do: its outputs are bytes of its inputs (or the other way round, Concat) */
 } pass_execution;
 
+/* In which order the nodes of each graph run, apart from the lists of the module: what a memory plan is made for. */
+typedef struct pass_order {
+    ir_node ***nodes; /* by graph id: the nodes of the graph, then NULL; NULL for graphs that are gone */
+    int64_t *numbers; /* by node id: the step in which it runs */
+} pass_order;
+
 /* The memory plan of a module. Lives in `arena`. */
 typedef struct pass_memory {
     base_arena *arena;
+    pass_order order;       /* the order that it is made for; nothing before schedule */
     pass_storage *storages; /* [0] is unused */
     size_t storage_count, storage_capacity;
     pass_location *locations;   /* by value id; value_count entries; of the storage made for the value */
@@ -104,6 +111,8 @@ typedef struct pass_memory {
 
 /* A memory plan in which every value has a storage of its own, without an offset. NULL when memory runs out. */
 pass_memory *pass_memory_new(const ir_module *module, base_arena *arena);
+/* A copy that shares nothing with `from` but the module; its tables live in `arena`. NULL when memory runs out. */
+pass_memory *pass_memory_copy(const pass_memory *from, base_arena *arena);
 /* Adds values and nodes that the module got since; new values get storages of their own. False when memory runs out. */
 bool pass_memory_extend(pass_memory *memory, const ir_module *module);
 /* Adds a storage without a value: scratch memory, or a buffer. Zero when memory runs out. */

@@ -1,16 +1,22 @@
 /* walk.c: the graphs of a module in order, and the steps of their nodes. */
 #include "passes/base/pass.h"
 
-int64_t *pass_number_nodes(const ir_module *module, base_arena *scratch) {
-    int64_t *numbers = BASE_ARRAY(scratch, int64_t, module->node_count);
-    if (!numbers) return NULL;
+bool pass_order_read(const ir_module *module, base_arena *arena, pass_order *order) {
+    order->nodes = BASE_ARRAY(arena, ir_node **, module->graph_count);
+    order->numbers = BASE_ARRAY(arena, int64_t, module->node_count);
+    if (!order->nodes || !order->numbers) return false;
     for (size_t g = 1; g < module->graph_count; g++) {
-        if (!module->graphs[g]) continue;
+        const ir_graph *graph = module->graphs[g];
+        if (!graph) continue;
+        ir_node **nodes = order->nodes[g] = BASE_ARRAY(arena, ir_node *, (size_t)graph->node_count + 1);
+        if (!nodes) return false;
         int64_t number = 0;
-        for (const ir_node *node = module->graphs[g]->first; node; node = node->next)
-            numbers[node->id.index] = number++;
+        for (ir_node *node = graph->first; node; node = node->next) {
+            nodes[number] = node;
+            order->numbers[node->id.index] = number++;
+        }
     }
-    return numbers;
+    return true;
 }
 
 int64_t pass_step_in(const ir_graph *graph, const ir_node *node, const int64_t *numbers) {

@@ -523,10 +523,10 @@ static void shorten_views(pass_memory *memory) {
 base_status pass_analyse_loops(pass_context *context) {
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
-    int64_t *numbers = pass_number_nodes(context->module, context->scratch);
+    const int64_t *numbers = context->memory->order.numbers;
     base_arena arena;
     context->memory->swapped = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
-    if (!graphs || !numbers || !context->memory->swapped) return base_fail_memory(context->report);
+    if (!graphs || !context->memory->swapped) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
     bool fine = true;
     for (size_t g = graph_count; g-- > 0 && fine;) {

@@ -19,21 +19,21 @@ static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storag
 /* The node makes its output, all of storage `made`, over this input, element by element. */
 static bool makes_over(const loop_analysis *a, const ir_node *node, uint32_t input, pass_storage_id made) {
     const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
-    return to && from && lies_in(a->memory, to, made) && input < 32 &&
-           (node->code == OP_COPY || (op_schema_of(node->code)->in_place & OP_IN_PLACE(input))) &&
+    return to && from && lies_in(a->memory, to, made) &&
+           (node->code == OP_COPY ? pass_same_form(&from->type, &to->type)
+                                  : pass_may_write_over(node, input)) &&
            a->memory->executions[node->id.index] == PASS_RUN && !pass_memory_location(a->memory, to).offset &&
            !pass_memory_location(a->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to) &&
-           loop_bytes_of(to) == pass_memory_storage(a->memory, made)->bytes &&
-           op_shape_equal(&from->type.shape, &to->type.shape) && from->type.layout == to->type.layout &&
-           op_dtype_bytes(from->type.dtype) == op_dtype_bytes(to->type.dtype);
+           loop_bytes_of(to) == pass_memory_storage(a->memory, made)->bytes;
 }
 
 /* In this branch storage `made` is first written when nothing reads storage `over` any more, or by an operator that may
  * write over it. */
 static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_storage_id made,
                         pass_storage_id over) {
-    const ir_node *first = graph->first;
-    while (first && !makes_in(a->memory, first, made)) first = first->next;
+    ir_node **at = a->memory->order.nodes[graph->id.index];
+    while (*at && !makes_in(a->memory, *at, made)) at++;
+    const ir_node *first = *at;
     int64_t step = first ? a->numbers[first->id.index] : graph->node_count;
     for (ir_value_id v = pass_memory_storage(a->memory, over)->values; v.index;
          v = a->memory->siblings[v.index]) {

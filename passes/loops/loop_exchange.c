@@ -157,7 +157,8 @@ static void find_trade(loop_analysis *a, const ir_node *branch, const ir_node *c
 }
 
 void loop_find_trades(loop_analysis *a) {
-    for (const ir_node *branch = a->body->first; branch; branch = branch->next) {
+    for (ir_node **at = a->memory->order.nodes[a->body->id.index]; *at; at++) {
+        const ir_node *branch = *at;
         for (uint32_t g = 0; branch->code == OP_IF && g < branch->graph_count; g++) {
             const ir_graph *graph = branch->graphs[g];
             for (uint32_t i = 0; i < graph->result_count; i++) {

@@ -346,14 +346,9 @@ static void join_classes(loop_analysis *a, uint32_t of, uint32_t over, int64_t d
 /* In the node's step the value is read by it alone, where it may write over what it reads. */
 static bool reads_in_place(const loop_analysis *a, const ir_value *value, void *user) {
     const ir_node *node = user;
-    const op_type *made = &node->outputs[0]->type;
     for (const ir_use *use = value->uses; use; use = use->next) {
         if (use_step(a, use) != a->numbers[node->id.index]) continue;
-        if (use->node != node || use->index >= 32 ||
-            !(op_schema_of(node->code)->in_place & OP_IN_PLACE(use->index)) ||
-            !op_shape_equal(&value->type.shape, &made->shape) || value->type.layout != made->layout ||
-            op_dtype_bytes(value->type.dtype) != op_dtype_bytes(made->dtype))
-            return false;
+        if (use->node != node || !pass_may_write_over(node, use->index)) return false;
     }
     return true;
 }
@@ -418,10 +413,6 @@ static bool try_in_place(loop_analysis *a, uint32_t of, const ir_node *node, uin
     size_t bytes = loop_bytes_of(made);
     if (bytes != pass_memory_storage(a->memory, to.storage)->bytes || bytes != loop_bytes_of(read))
         return false;
-    if (!op_shape_equal(&read->type.shape, &made->type.shape) || read->type.layout != made->type.layout ||
-        op_dtype_bytes(read->type.dtype) != op_dtype_bytes(made->type.dtype)) {
-        return false;
-    }
     for (uint32_t i = 0; i < a->carried_count; i++) {
         const loop_carried *c = &a->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY ||
@@ -477,19 +468,20 @@ static bool try_branches(loop_analysis *a, const ir_node *branch, const ir_value
     return false;
 }
 
-static void choose_in_place(loop_analysis *a) {
-    for (const ir_node *node = a->body->first; node; node = node->next) {
-        unsigned allowed = op_schema_of(node->code)->in_place;
+/* Over all iterations: what is made over a parameter. (choose_in_place.c decides within one iteration.) */
+static void make_over_parameters(loop_analysis *a) {
+    for (ir_node **at = a->memory->order.nodes[a->body->id.index]; *at; at++) {
+        const ir_node *node = *at;
         for (uint32_t i = 0; node->code == OP_IF && i < node->output_count; i++)
             if (node->outputs[i]) (void)try_branches(a, node, node->outputs[i]);
-        if (!allowed || node->output_count == 0 || !node->outputs[0]) continue;
+        if (node->output_count == 0 || !node->outputs[0]) continue;
         if (a->memory->executions[node->id.index] != PASS_RUN) continue;
         uint32_t of = a->member_of[pass_memory_location(a->memory, node->outputs[0]).storage.index];
         if (of == LOOP_NONE || a->members[of].in_place ||
             a->members[of].first != 2 * a->numbers[node->id.index])
             continue;
         for (uint32_t i = node->input_count; i-- > 0;) {
-            if (i < 32 && (allowed & OP_IN_PLACE(i)) && try_in_place(a, of, node, i)) break;
+            if (pass_may_write_over(node, i) && try_in_place(a, of, node, i)) break;
         }
     }
 }
@@ -531,7 +523,7 @@ bool loop_find_periods(loop_analysis *a) {
             return false;
     }
     extend_lives(a);
-    choose_in_place(a);
+    make_over_parameters(a);
     for (uint32_t c = 0; c < a->member_count; c++) {
         if (a->members[c].class == c) a->members[c].period = (uint32_t)find_period(a, c);
     }

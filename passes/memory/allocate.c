@@ -69,8 +69,8 @@ base_status pass_allocate(pass_context *context) {
                          planner_name(context->options));
     }
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
-    int64_t *numbers = pass_number_nodes(context->module, context->scratch);
-    if (!graphs || !numbers) return base_fail_memory(context->report);
+    const int64_t *numbers = memory->order.numbers;
+    if (!graphs) return base_fail_memory(context->report);
     memory->optimal = true;
     memory->sum_bytes = 0;
     for (size_t g = graph_count; g-- > 0;) {

@@ -67,8 +67,7 @@ static void touch_value(const pass_memory *memory, const ir_value *value, const 
 base_status pass_analyse_liveness(pass_context *context) {
     const ir_module *module = context->module;
     pass_memory *memory = context->memory;
-    int64_t *numbers = pass_number_nodes(module, context->scratch);
-    if (!numbers) return base_fail_memory(context->report);
+    const int64_t *numbers = memory->order.numbers;
     for (size_t i = 1; i < memory->storage_count; i++)
         memory->storages[i].first = memory->storages[i].last = 0;
     for (size_t v = 1; v < module->value_count; v++) {

@@ -161,12 +161,8 @@ static bool may_be_left(const chooser *c, pass_storage_id storage, const ir_node
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
-    if (lies_anywhere(input)) return false;
-    if (input->type.dtype == OP_NONE || !op_shape_equal(&input->type.shape, &output->type.shape) ||
-        input->type.layout != output->type.layout || input->type.kind != OP_KIND_TENSOR ||
-        op_dtype_bytes(input->type.dtype) != op_dtype_bytes(output->type.dtype)) {
+    if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || lies_anywhere(input))
         return false;
-    }
     pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
     const pass_storage *place = pass_memory_storage(c->memory, from.storage);
     const pass_storage *target = pass_memory_storage(c->memory, to.storage);
@@ -207,15 +203,13 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
 
 /* The node may write its output over the very parameter that the output replaces: then the loop is better
  * served by that (analyse-loops decides) than by any other input. */
-static bool replaces_own_parameter(const ir_node *node, unsigned allowed) {
+static bool replaces_own_parameter(const ir_node *node) {
     const ir_value *output = node->outputs[0];
     for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
-        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count && i < 32;
-             i++) {
+        for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count; i++) {
             const ir_value *input = ir_input(node, i);
-            if (!input || !(allowed & OP_IN_PLACE(i)) || !is_carried(input) || input->graph != node->graph)
-                continue;
-            if (input->index == use->index + 1 && op_shape_equal(&input->type.shape, &output->type.shape))
+            if (pass_may_write_over(node, i) && is_carried(input) && input->graph == node->graph &&
+                input->index == use->index + 1)
                 return true;
         }
     }
@@ -224,10 +218,9 @@ static bool replaces_own_parameter(const ir_node *node, unsigned allowed) {
 
 static void choose(const chooser *c, const ir_node *node) {
     if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
-    unsigned allowed = op_schema_of(node->code)->in_place;
-    if (replaces_own_parameter(node, allowed)) return;
+    if (replaces_own_parameter(node)) return;
     for (uint32_t i = node->input_count; i-- > 0;) {
-        if (i >= 32 || !(allowed & OP_IN_PLACE(i))) continue;
+        if (!pass_may_write_over(node, i)) continue;
         if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;
         overwrite(c, node, ir_input(node, i), node->outputs[0]);
         return;
@@ -237,17 +230,16 @@ static void choose(const chooser *c, const ir_node *node) {
 base_status pass_choose_in_place(pass_context *context) {
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
-    int64_t *numbers = pass_number_nodes(context->module, context->scratch);
-    if (!graphs || !numbers) return base_fail_memory(context->report);
+    if (!graphs) return base_fail_memory(context->report);
     pass_memory *memory = context->memory;
-    chooser c = {.module = context->module, .memory = memory, .numbers = numbers};
+    chooser c = {.module = context->module, .memory = memory, .numbers = memory->order.numbers};
     c.heads = BASE_ARRAY(context->scratch, ir_value_id, memory->storage_count);
     c.next = BASE_ARRAY(context->scratch, ir_value_id, memory->value_count);
     if (!c.heads || !c.next) return base_fail_memory(context->report);
     for (size_t i = 1; i < memory->storage_count; i++) c.heads[i] = memory->storages[i].values;
     memcpy(c.next, memory->siblings, memory->value_count * sizeof *c.next);
     for (size_t g = 0; g < graph_count; g++) {
-        for (const ir_node *node = graphs[g]->first; node; node = node->next) choose(&c, node);
+        for (ir_node **at = memory->order.nodes[graphs[g]->id.index]; *at; at++) choose(&c, *at);
     }
     return BASE_OK;
 }

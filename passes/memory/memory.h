@@ -11,6 +11,15 @@ base_status pass_choose_in_place(pass_context *context);  /* choose_in_place.c *
 base_status pass_analyse_liveness(pass_context *context); /* analyse_liveness.c */
 base_status pass_allocate(pass_context *context);         /* allocate.c */
 
+/* ---- the plan for an order (memory_plan.c) --------------------------------------------------------------- */
+
+/* The memory plan for this order: what is made over what dies (choose-in-place), where carried values lie in each iteration
+ * (analyse-loops), when each storage is live (analyse-liveness). A function of context->memory, the storages and aliases
+ * that are there before an order is chosen, and the order: neither these nor the module change. *plan lives in `arena`; it
+ * has no offsets yet. Fails when memory runs out, or a tensor is too large to be rounded up. */
+base_status pass_memory_plan(const pass_context *context, const pass_order *order, base_arena *arena,
+                             pass_memory **plan);
+
 /* ---- peaks (peaks.c) ------------------------------------------------------------------------------------ */
 
 /* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at

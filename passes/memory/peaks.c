@@ -20,9 +20,9 @@ bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_
     }
     for (size_t g = graph_count; g-- > 0;) {
         size_t at = starts[graphs[g]->id.index], live = 0, peak = 0;
-        const ir_node *node = graphs[g]->first;
-        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2;
-             step++, node = node ? node->next : NULL) {
+        ir_node *const *nodes = memory->order.nodes[graphs[g]->id.index];
+        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2; step++) {
+            const ir_node *node = step < graphs[g]->node_count ? nodes[step] : NULL;
             size_t inner = 0;
             live = live - end[at + step] + begin[at + step];
             for (uint32_t k = 0; node && k < node->graph_count; k++) {

@@ -7,14 +7,16 @@
  *
  * Graphs are ordered one by one, the innermost first, because what a sub-graph needs is a need of its control
  * node. The problem that order.h solves is made of the storages that join-aliases has joined: a Concat whose
- * parts are written in place is live from its first part on, views cost nothing. Where an operator may write
- * over an input, the search counts that, too. What the search knows is nearly, but not exactly what the later
- * passes do; therefore both orders are followed to the end, through choose-in-place, analyse-loops and
- * analyse-liveness, and a graph keeps the file's order unless the new one is truly better.
+ * parts are written in place is live from its first part on, aliases cost nothing. Where an operator may write
+ * over an input, the search counts that, too. That is a model of a memory plan. What an order is worth is said by
+ * the plan itself: pass_memory_plan makes one for the file's order and one for the new one, and a graph keeps the
+ * file's order unless the new one is better.
  *
  * Nodes with effects (random numbers) keep their order among themselves.
  *
- * Needs: join-aliases. Keeps: everything but the order. Makes: file_order_peak_bytes of the memory plan.
+ * Needs: storages (join-aliases, reserve-growth); scratch sizes (select-kernels).
+ * Guarantees: the lists of the module and memory->order have the order for which the lowest peak was found;
+ * file_order_peak_bytes of the memory plan. No plan of the file's order has a lower peak.
  */
 #include "passes/memory/order.h"
 #include "passes/loops/loops.h"
@@ -27,11 +29,10 @@ typedef struct scheduler {
     ir_module *module;
     pass_memory *memory;
     base_arena *scratch;
-    uint32_t *step_of;    /* by node id: its number in its graph, in the file's order */
+    pass_order file;      /* as the module has the nodes */
     uint32_t *storage_of; /* by storage: its number in the problem at hand, or UINT32_MAX */
-    size_t *frame;        /* by graph id: the peak of its frame, as the search sees it */
-    ir_node ***order;     /* by graph id: the nodes in the new order; NULL: as they are */
-    ir_node ***file;      /* by graph id: the nodes in the file's order */
+    size_t *peak;         /* by graph id: the peak of its region, as the search sees it */
+    ir_node ***order;     /* by graph id: the nodes in the new order; NULL: as in the file */
 } scheduler;
 
 /* ---- one graph as a problem ---------------------------------------------------------------------------- */
@@ -90,7 +91,8 @@ static bool add_value(problem_maker *m, const ir_value *value, size_t touches_fr
     if (!storage_number(m, value, &number)) return false;
     if (number != UINT32_MAX && !append_once(m->arena, &m->touches, touches_from, number)) return false;
     if (reads && value->node && value->graph == m->graph) {
-        return append_once(m->arena, &m->before, before_from, m->s->step_of[value->node->id.index]);
+        return append_once(m->arena, &m->before, before_from,
+                           (uint32_t)m->s->file.numbers[value->node->id.index]);
     }
     return true;
 }
@@ -102,10 +104,7 @@ static bool add_in_place(problem_maker *m, const ir_node *node, uint32_t input, 
                    *to = output < node->output_count ? node->outputs[output] : NULL;
     uint32_t from_number, to_number;
     if (!from || !to || from->kind == IR_CONSTANT || from->graph != node->graph) return true;
-    if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->type.layout != to->type.layout ||
-        op_dtype_bytes(from->type.dtype) != op_dtype_bytes(to->type.dtype)) {
-        return true;
-    }
+    if (!pass_same_form(&from->type, &to->type)) return true;
     if (!storage_number(m, from, &from_number) || !storage_number(m, to, &to_number)) return false;
     if (from_number == UINT32_MAX || to_number == UINT32_MAX || from_number == to_number) return true;
     const pass_storage *storages = m->s->memory->storages;
@@ -131,7 +130,8 @@ static bool add_node(problem_maker *m, const ir_node *node, const ir_node **effe
         }
     }
     if (op_schema_of(node->code)->flags & OP_FLAG_EFFECT) {
-        if (*effect && !append_once(m->arena, &m->before, before_from, m->s->step_of[(*effect)->id.index]))
+        if (*effect && !append_once(m->arena, &m->before, before_from,
+                                    (uint32_t)m->s->file.numbers[(*effect)->id.index]))
             return false;
         *effect = node;
     }
@@ -149,14 +149,14 @@ static bool add_node(problem_maker *m, const ir_node *node, const ir_node **effe
 
 /* What a node needs beside the storages of its values. */
 static size_t need_of(const scheduler *s, const ir_node *node) {
-    size_t need = 0, frame = 0;
+    size_t need = 0, inner = 0;
     if (s->memory->executions[node->id.index] == PASS_RUN)
         (void)base_size_align(node->scratch_bytes, RT_ALIGNMENT, &need);
     for (uint32_t i = 0; i < node->graph_count; i++) {
-        size_t bytes = s->frame[node->graphs[i]->id.index];
-        if (bytes > frame) frame = bytes;
+        size_t bytes = s->peak[node->graphs[i]->id.index];
+        if (bytes > inner) inner = bytes;
     }
-    return need + frame;
+    return need + inner;
 }
 
 static bool make_problem(problem_maker *m, order_problem *problem) {
@@ -229,15 +229,16 @@ static base_status order_graph(scheduler *s, const ir_graph *graph) {
     problem_maker m = {.s = s, .graph = graph, .arena = &arena};
     order_problem problem;
     uint32_t *order = BASE_ARRAY(&arena, uint32_t, (size_t)graph->node_count + 1);
-    bool ok = order && make_problem(&m, &problem) &&
-              order_find(&problem, &arena, order, &s->frame[graph->id.index]);
+    bool ok =
+        order && make_problem(&m, &problem) && order_find(&problem, &arena, order, &s->peak[graph->id.index]);
     for (size_t i = 0; i < m.storages.count; i++) s->storage_of[m.storages.items[i]] = UINT32_MAX;
     bool changed = false;
     for (uint32_t i = 0; ok && i < graph->node_count; i++) changed |= order[i] != i;
     if (ok && changed) {
-        ir_node **nodes = BASE_ARRAY(s->scratch, ir_node *, graph->node_count);
+        ir_node **nodes = BASE_ARRAY(s->scratch, ir_node *, (size_t)graph->node_count + 1);
         ok = nodes != NULL;
-        for (uint32_t i = 0; ok && i < graph->node_count; i++) nodes[i] = s->file[graph->id.index][order[i]];
+        for (uint32_t i = 0; ok && i < graph->node_count; i++)
+            nodes[i] = s->file.nodes[graph->id.index][order[i]];
         s->order[graph->id.index] = nodes;
     }
     base_arena_free(&arena);
@@ -248,74 +249,73 @@ static base_status order_graph(scheduler *s, const ir_graph *graph) {
     return ok ? BASE_OK : base_fail_memory(s->context->report);
 }
 
-/* ---- what an order comes to in the end ----------------------------------------------------------------- */
+/* ---- which orders are kept ------------------------------------------------------------------------------ */
 
-static void set_order(const ir_graph *graph, ir_node *const *nodes) {
-    for (uint32_t i = 0; i < graph->node_count; i++) ir_node_move(nodes[i], NULL);
+/* The order with the new nodes of the graphs that have some, the file's nodes for the others. */
+static bool make_order(scheduler *s, ir_graph *const *graphs, size_t graph_count, pass_order *order) {
+    order->nodes = BASE_ARRAY(s->scratch, ir_node **, s->module->graph_count);
+    order->numbers = BASE_ARRAY(s->scratch, int64_t, s->module->node_count);
+    if (!order->nodes || !order->numbers) return false;
+    for (size_t g = 0; g < graph_count; g++) {
+        size_t id = graphs[g]->id.index;
+        order->nodes[id] = s->order[id] ? s->order[id] : s->file.nodes[id];
+        for (uint32_t i = 0; i < graphs[g]->node_count; i++)
+            order->numbers[order->nodes[id][i]->id.index] = i;
+    }
+    return true;
 }
 
-/* Runs the passes to come on a copy of the memory plan: by graph id, the peak of its frame. */
-static base_status follow(scheduler *s, ir_graph **graphs, size_t graph_count, size_t *peaks) {
-    pass_memory copy = *s->memory;
+/* By graph id, the peak of its region in the plan for this order. */
+static base_status measure(scheduler *s, ir_graph *const *graphs, size_t graph_count, const pass_order *order,
+                           size_t *peaks) {
     base_arena arena;
+    pass_memory *plan;
     base_arena_init(&arena, s->scratch->allocator);
-    copy.arena = &arena;
-    copy.storage_capacity = copy.storage_count;
-    copy.storages = BASE_ARRAY(&arena, pass_storage, copy.storage_count);
-    copy.locations = BASE_ARRAY(&arena, pass_location, copy.value_count);
-    copy.siblings = BASE_ARRAY(&arena, ir_value_id, copy.value_count);
-    copy.scratch = BASE_ARRAY(&arena, pass_storage_id, copy.node_count);
-    base_status status = BASE_OK;
-    if (!copy.storages || !copy.locations || !copy.siblings || !copy.scratch) {
+    base_status status = pass_memory_plan(s->context, order, &arena, &plan);
+    if (status == BASE_OK && !pass_region_peaks(plan, graphs, graph_count, &arena, peaks))
         status = base_fail_memory(s->context->report);
-    } else {
-        memcpy(copy.storages, s->memory->storages, copy.storage_count * sizeof *copy.storages);
-        memcpy(copy.locations, s->memory->locations, copy.value_count * sizeof *copy.locations);
-        memcpy(copy.siblings, s->memory->siblings, copy.value_count * sizeof *copy.siblings);
-        pass_context context = *s->context;
-        context.memory = &copy;
-        context.scratch = &arena;
-        status = pass_choose_in_place(&context);
-        if (status == BASE_OK) status = pass_analyse_loops(&context);
-        if (status == BASE_OK) status = pass_analyse_liveness(&context);
-        if (status == BASE_OK && !pass_region_peaks(&copy, graphs, graph_count, &arena, peaks)) {
-            status = base_fail_memory(s->context->report);
-        }
-    }
     base_arena_free(&arena);
     return status;
 }
 
-/* Puts the new orders in place, but not where they are no better than the file's. */
-static base_status decide(scheduler *s, ir_graph **graphs, size_t graph_count) {
+/* Chooses of each graph's two orders: *best has the new ones, but not where they are no better than the file's. */
+static base_status decide(scheduler *s, ir_graph *const *graphs, size_t graph_count, pass_order *best) {
     size_t count = s->module->graph_count, main = s->module->main->id.index;
     size_t *file = BASE_ARRAY(s->scratch, size_t, count), *peaks = BASE_ARRAY(s->scratch, size_t, count);
     if (!file || !peaks) return base_fail_memory(s->context->report);
-    base_status status = follow(s, graphs, graph_count, file);
+    base_status status = measure(s, graphs, graph_count, &s->file, file);
     if (status != BASE_OK) return status;
     s->memory->file_order_peak_bytes = file[main];
+    *best = s->file;
     bool changed = false;
-    for (size_t g = 0; g < graph_count; g++) {
-        ir_node **order = s->order[graphs[g]->id.index];
-        if (order) set_order(graphs[g], order);
-        changed |= order != NULL;
-    }
+    for (size_t g = 0; g < graph_count; g++) changed |= s->order[graphs[g]->id.index] != NULL;
     if (!changed) return BASE_OK;
+    if (!make_order(s, graphs, graph_count, best)) return base_fail_memory(s->context->report);
     /* A graph that goes back can only lose what its sub-graphs have not gained: the innermost come first. */
     for (int round = 0; round < 2; round++) {
         bool back = false;
-        status = follow(s, graphs, graph_count, peaks);
+        status = measure(s, graphs, graph_count, best, peaks);
         if (status != BASE_OK) return status;
         for (size_t g = graph_count; g-- > 0;) {
             size_t id = graphs[g]->id.index;
             if (!s->order[id] || (round == 0 ? peaks[id] < file[id] : peaks[main] <= file[main])) continue;
-            set_order(graphs[g], s->file[id]);
             s->order[id] = NULL;
             back = true;
         }
         if (!back) break;
+        if (!make_order(s, graphs, graph_count, best)) return base_fail_memory(s->context->report);
     }
     return BASE_OK;
+}
+
+/* The module and the memory plan have this order from now on. */
+static bool keep(scheduler *s, ir_graph *const *graphs, size_t graph_count, const pass_order *order) {
+    for (size_t g = 0; g < graph_count; g++) {
+        size_t id = graphs[g]->id.index;
+        if (!s->order[id]) continue;
+        for (ir_node **at = order->nodes[id]; *at; at++) ir_node_move(*at, NULL);
+    }
+    return pass_order_read(s->module, s->memory->arena, &s->memory->order);
 }
 
 base_status pass_schedule(pass_context *context) {
@@ -324,26 +324,19 @@ base_status pass_schedule(pass_context *context) {
     scheduler s = {.context = context, .module = module, .memory = context->memory, .scratch = scratch};
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(module, scratch, &graph_count);
-    s.step_of = BASE_ARRAY(scratch, uint32_t, module->node_count);
     s.storage_of = BASE_ARRAY(scratch, uint32_t, context->memory->storage_count);
-    s.frame = BASE_ARRAY(scratch, size_t, module->graph_count);
+    s.peak = BASE_ARRAY(scratch, size_t, module->graph_count);
     s.order = BASE_ARRAY(scratch, ir_node **, module->graph_count);
-    s.file = BASE_ARRAY(scratch, ir_node **, module->graph_count);
-    if (!graphs || !s.step_of || !s.storage_of || !s.frame || !s.order || !s.file)
+    if (!graphs || !s.storage_of || !s.peak || !s.order || !pass_order_read(module, scratch, &s.file))
         return base_fail_memory(context->report);
     memset(s.storage_of, 0xff, context->memory->storage_count * sizeof *s.storage_of);
     for (size_t g = graph_count; g-- > 0;) {
-        ir_graph *graph = graphs[g];
-        ir_node **nodes = s.file[graph->id.index] =
-            BASE_ARRAY(scratch, ir_node *, (size_t)graph->node_count + 1);
-        if (!nodes) return base_fail_memory(context->report);
-        uint32_t step = 0;
-        for (ir_node *node = graph->first; node; node = node->next) {
-            s.step_of[node->id.index] = step;
-            nodes[step++] = node;
-        }
-        base_status status = order_graph(&s, graph);
+        base_status status = order_graph(&s, graphs[g]);
         if (status != BASE_OK) return status;
     }
-    return decide(&s, graphs, graph_count);
+    pass_order best;
+    base_status status = decide(&s, graphs, graph_count, &best);
+    if (status == BASE_OK && !keep(&s, graphs, graph_count, &best))
+        status = base_fail_memory(context->report);
+    return status;
 }

@@ -1,6 +1,7 @@
 /* test_memory.c: the memory passes on random programs, judged by the plan's verifier, which shares no code
  * with them; and the search for orders against all orders of small problems. */
 #include "compiler/compiler.h"
+#include "passes/graph/graph.h"
 #include "passes/loops/loops.h"
 #include "passes/memory/memory.h"
 #include "passes/memory/order.h"
@@ -284,6 +285,76 @@ static void random_programs_have_valid_plans(void **unused) {
     assert_true(copies > 0); /* the hard cases do occur */
 }
 
+/* ---- the plan as a function ----------------------------------------------------------------------------- */
+
+static char *plan_text(const pass_memory *memory, const ir_module *module) {
+    char *text = NULL, *program = support_print(module, false);
+    size_t length = 0;
+    FILE *file = open_memstream(&text, &length);
+    assert_non_null(file);
+    fputs(program, file);
+    pass_memory_print(memory, module, file);
+    assert_int_equal(fclose(file), 0);
+    free(program);
+    return text;
+}
+
+static char *planned(const pass_context *context, const pass_order *order) {
+    base_arena arena;
+    pass_memory *made;
+    base_arena_init(&arena, NULL);
+    if (pass_memory_plan(context, order, &arena, &made) != BASE_OK) fail_msg("%s", context->report->text);
+    char *text = plan_text(made, context->module);
+    base_arena_free(&arena);
+    return text;
+}
+
+static void expect_same(uint64_t seed, char *a, char *b) {
+    if (strcmp(a, b) != 0) fail_msg("seed %" PRIu64 ":\n%s\nis not\n%s", seed, a, b);
+    free(a);
+    free(b);
+}
+
+/* Asking for the plan of an order changes nothing, gives the same answer each time, and what the passes decide once the
+ * order is chosen is what schedule was told. */
+static void plans_are_a_function_of_the_order(void **unused) {
+    (void)unused;
+    size_t reordered = 0;
+    for (uint64_t seed = 1; seed <= 200; seed++) {
+        ir_module *module = random_module(seed);
+        base_arena arena, scratch;
+        base_report report = {0};
+        base_arena_init(&arena, NULL);
+        base_arena_init(&scratch, NULL);
+        pass_options options = {.allocator = "nnc", .environment = {.threads = 1, .portable_only = true}};
+        pass_context context = {.module = module,
+                                .options = &options,
+                                .scratch = &scratch,
+                                .memory_arena = &arena,
+                                .report = &report};
+        static pass_function *const prepare[] = {pass_infer_shapes, pass_prepare_results, pass_join_aliases};
+        static pass_function *const decide[] = {pass_choose_in_place, pass_analyse_loops,
+                                                pass_analyse_liveness};
+        for (size_t i = 0; i < 3; i++)
+            if (prepare[i](&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
+        pass_order order;
+        assert_true(pass_order_read(module, &arena, &order));
+        char *before = plan_text(context.memory, module), *first = planned(&context, &order);
+        expect_same(seed, before, plan_text(context.memory, module));
+        if (pass_schedule(&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
+        char *chosen = planned(&context, &context.memory->order);
+        reordered += strcmp(chosen, first) != 0;
+        free(first);
+        for (size_t i = 0; i < 3; i++)
+            if (decide[i](&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
+        expect_same(seed, chosen, plan_text(context.memory, module));
+        base_arena_free(&scratch);
+        base_arena_free(&arena);
+        ir_module_free(module);
+    }
+    assert_true(reordered > 0);
+}
+
 /* ---- orders -------------------------------------------------------------------------------------------- */
 
 enum { STEPS = 7, STORAGES = 9 };
@@ -544,6 +615,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(in_place_where_it_is_right),
         cmocka_unit_test(schedules_lower_the_peak),
         cmocka_unit_test(random_programs_have_valid_plans),
+        cmocka_unit_test(plans_are_a_function_of_the_order),
         cmocka_unit_test(small_orders_are_the_best),
         cmocka_unit_test(wide_graphs_are_ordered_in_time),
     };
