@@ -5,7 +5,7 @@
 #include "compiler/files/files.h"
 #include "compiler/ouro_compiler.h"
 #include "passes/passes.h"
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 #include "runtime/plan/plan.h"
 
 /* ---- plan writing (plan_write.c) ----------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  * Needs: analyse-liveness. Makes: offsets of all storages, frames, and the sums that reports tell.
  */
 #include "passes/memory/memory.h"
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 #include <string.h>
 
 static const char *planner_name(const pass_options *options) {

@@ -21,7 +21,7 @@ static void give_back(address_pool *pool, void *array, unsigned logarithm) {
     *spare = array;
 }
 
-/* Room for one more item or run. */
+/* Makes the array long enough for one more item or run. */
 static bool grow(address_pool *pool, address_row *row, size_t size) {
     unsigned logarithm = row->logarithm ? row->logarithm : FIRST;
     while (((size_t)row->count + 1) * size > (size_t)1 << logarithm) logarithm++;
@@ -71,7 +71,7 @@ static inline uint32_t run_of(const address_run *runs, uint32_t count, uint32_t 
     return (uint32_t)(low - runs);
 }
 
-/* The union of some ranges and one more; there is room. */
+/* The union of some ranges and one more; the array is long enough. */
 static uint32_t add(address_range *items, uint32_t count, address_range range) {
     uint32_t at = range.low == 0 ? 0 : ends_above(items, count, range.low - 1), end = at;
     while (end < count && items[end].low <= range.high) end++;
@@ -112,7 +112,7 @@ static bool cut(address_pool *pool, address_row *row) {
     return true;
 }
 
-/* The ranges of the runs behind that the range reaches become part of it. */
+/* The ranges of the runs after that the range reaches become part of it. */
 static void swallow(address_pool *pool, address_row *row, uint32_t at, address_range *range) {
     uint32_t next = at + 1;
     address_run *runs = row->runs;
@@ -189,7 +189,7 @@ static inline void skip(address_walk *walk, uint32_t address) {
     if (walk->count == 0 && walk->runs > 0) enter(walk, 1);
 }
 
-/* Finds the longest gap of a run, and behind it. */
+/* Finds the longest gap of a run, and after it. */
 static void find_gap(address_run *run) {
     uint32_t gap = run[1].low - run->items[run->count - 1].high;
     for (uint32_t k = 1; k < run->count; k++) {

@@ -4,7 +4,7 @@
  *
  * A row is one array while it is short. A longer one is cut into runs of some dozen ranges, so that to take one range
  * more moves only a few, and to look for an address is to look for its run first. Of every run it is known how long a
- * free range in it, or directly behind it, can be at the most: runs in which nothing fits are passed over. (Addresses are
+ * free range in it, or directly after it, can be at the most: runs in which nothing fits are passed over. (Addresses are
  * never given back, so that free ranges only shrink. How long the longest one is, is found out when a run was looked
  * through in vain.)
  */
@@ -22,10 +22,10 @@ typedef struct address_range {
 
 /* Part of a row: ranges that do not touch, the lowest first. */
 typedef struct address_run {
-    address_range *items; /* room for ADDRESS_RUN */
+    address_range *items; /* ADDRESS_RUN of them, at the most */
     uint32_t count;       /* never 0 */
     uint32_t low;         /* of the first range */
-    uint32_t gap;         /* no free range in it, or behind it, is longer; UINT32_MAX for the last run */
+    uint32_t gap;         /* no free range in it, or after it, is longer; UINT32_MAX for the last run */
 } address_run;
 
 /* Ranges that do not touch, the lowest first. Zeroed it is empty. */
@@ -36,7 +36,7 @@ typedef struct address_row {
         address_run *runs; /* where it is cut */
     };
     uint32_t count;    /* of items, or of runs */
-    uint8_t logarithm; /* of the bytes that there is room for; 0: none */
+    uint8_t logarithm; /* of the capacity in bytes; 0: none */
     bool cut;
 } address_row;
 
@@ -59,7 +59,7 @@ void address_row_clear(address_pool *pool, address_row *row);
 typedef struct address_walk {
     const address_range *items; /* of the array or run that he is in */
     uint32_t count;             /* 0: nothing is ahead */
-    uint32_t runs;              /* behind that one */
+    uint32_t runs;              /* after that one */
     address_run *run;           /* that one, where there are runs */
 } address_walk;
 
@@ -80,7 +80,7 @@ static inline address_walk address_walk_begin(const address_row *row) {
 }
 
 /* Raises a place until the row leaves it free; true: it did not have to be raised. Places never sink again: what is
- * below is behind the walk. */
+ * below is after the walk. */
 bool address_walk_rise(address_walk *walk, const address_wanted *w, uint32_t *at);
 
 #endif

@@ -4,6 +4,8 @@
  * the lower bound and on problems of a size that it can say something about. It is given a fixed number of
  * steps, not a time: the same problem has the same answer on a busy machine.
  */
+#include "passes/planners/planners.h"
+#include "passes/planners/exact/improve.h"
 #include "passes/planners/quick.h"
 #include <string.h>
 

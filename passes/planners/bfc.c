@@ -11,8 +11,10 @@
  * As a planner it knows the end of the story: one region suffices, and is as large as it ever became.
  * Fixed buffers and listed interference go to greedy-by-size.
  *
- * Source: the two descriptions of TensorFlow's BFCAllocator named in docs/ALLOCATION.md.
+ * Source: TensorFlow, tensorflow/core/common_runtime/bfc_allocator.{h,cc}, as described in "TensorFlow optimisation" (2019)
+ * and "Memory allocation in TensorFlow", two articles in Chinese.
  */
+#include "passes/planners/planners.h"
 #include "passes/planners/replay.h"
 
 enum { BFC_UNIT = 256 };
@@ -41,7 +43,7 @@ static uint32_t chunk_new(region *r, uint32_t previous, uint32_t next, size_t of
     return chunk;
 }
 
-/* Makes room at the end for `size`; gives the free chunk that now is large enough, out of the set. */
+/* Grows the region at the end by `size`; gives the free chunk that now is large enough, out of the set. */
 static uint32_t extend(region *r, size_t size) {
     uint32_t chunk = r->last;
     if (chunk != REPLAY_NONE && !r->used[chunk]) {
@@ -72,22 +74,22 @@ static uint32_t allocate(region *r, size_t size) {
     return chunk;
 }
 
-/* Merges `behind` into `chunk`; both are free and out of the set. */
-static void merge(region *r, uint32_t chunk, uint32_t behind) {
-    r->sizes[chunk] += r->sizes[behind];
-    r->next[chunk] = r->next[behind];
-    if (r->next[behind] != REPLAY_NONE) r->previous[r->next[behind]] = chunk;
+/* Merges `after` into `chunk`; both are free and out of the set. */
+static void merge(region *r, uint32_t chunk, uint32_t after) {
+    r->sizes[chunk] += r->sizes[after];
+    r->next[chunk] = r->next[after];
+    if (r->next[after] != REPLAY_NONE) r->previous[r->next[after]] = chunk;
     else r->last = chunk;
-    r->next[behind] = r->spare;
-    r->spare = behind;
+    r->next[after] = r->spare;
+    r->spare = after;
 }
 
 static void release(region *r, uint32_t chunk) {
     r->used[chunk] = false;
-    uint32_t behind = r->next[chunk], before = r->previous[chunk];
-    if (behind != REPLAY_NONE && !r->used[behind]) {
-        replay_set_remove(&r->free, behind);
-        merge(r, chunk, behind);
+    uint32_t after = r->next[chunk], before = r->previous[chunk];
+    if (after != REPLAY_NONE && !r->used[after]) {
+        replay_set_remove(&r->free, after);
+        merge(r, chunk, after);
     }
     if (before != REPLAY_NONE && !r->used[before]) {
         replay_set_remove(&r->free, before);
@@ -112,18 +114,18 @@ static base_status run(const planner_problem *problem, const planner_options *op
     }
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
-    size_t n = problem->buffer_count, room = 2 * n + 2, event_count;
+    size_t n = problem->buffer_count, capacity = 2 * n + 2, event_count;
     replay_event *events = replay_events(problem, arena, &event_count);
-    region r = {.previous = BASE_ARRAY(arena, uint32_t, room),
-                .next = BASE_ARRAY(arena, uint32_t, room),
-                .used = BASE_ARRAY(arena, bool, room),
-                .offsets = BASE_ARRAY(arena, size_t, room),
-                .sizes = BASE_ARRAY(arena, size_t, room),
+    region r = {.previous = BASE_ARRAY(arena, uint32_t, capacity),
+                .next = BASE_ARRAY(arena, uint32_t, capacity),
+                .used = BASE_ARRAY(arena, bool, capacity),
+                .offsets = BASE_ARRAY(arena, size_t, capacity),
+                .sizes = BASE_ARRAY(arena, size_t, capacity),
                 .last = REPLAY_NONE,
                 .spare = REPLAY_NONE,
                 .free = {.root = REPLAY_NONE,
-                         .left = BASE_ARRAY(arena, uint32_t, room),
-                         .right = BASE_ARRAY(arena, uint32_t, room)}};
+                         .left = BASE_ARRAY(arena, uint32_t, capacity),
+                         .right = BASE_ARRAY(arena, uint32_t, capacity)}};
     uint32_t *chunks = BASE_ARRAY(arena, uint32_t, n);
     if (!events || !r.previous || !r.next || !r.used || !r.offsets || !r.sizes || !r.free.left ||
         !r.free.right || !chunks) {

@@ -7,13 +7,13 @@
  *   2. a free block is large enough: the smallest such one; what is left of it stays free;
  *   3. free blocks are all too small: the largest one is stretched to the size asked for.
  * Because of case 3 a block's address is not known while simulating. What is known is the order: an allocated
- * chunk lies behind the used one before it, and before the used one behind it. These pairs form an acyclic
+ * chunk lies after the used one before it, and before the used one after it. These pairs form an acyclic
  * graph (live ranges are intervals, and among chunks that are live together the order is total); the address
- * of a chunk is the largest end of those that it lies behind, aligned.
+ * of a chunk is the largest end of those that it lies after, aligned.
  *
  * A read dependence (an output that is its input, unchanged) is one buffer here before a planner sees it
  * (passes/memory/analyse_views.c). A write dependence is one of the problem's overwrites: the new chunk takes its sub-range of
- * the old one's block, and what lies before and behind is free, at the same time as nothing else is given back but
+ * the old one's block, and what lies before and after is free, at the same time as nothing else is given back but
  * after all else is allocated. Chains of overwrites move with their root: a pair that concerns one of them bounds the
  * address of the root. One overwrite is followed for each target, the first; others are allocated as usual, and so
  * are those whose alignment the target's cannot give.
@@ -23,6 +23,7 @@
  *
  * Source: Zhou Ruiliang, "MegEngine architecture: static memory analysis" (2021).
  */
+#include "passes/planners/planners.h"
 #include "passes/planners/replay.h"
 #include <stdlib.h>
 
@@ -43,21 +44,21 @@ static uint32_t block_new(simulation *s) {
 }
 
 static void link_behind(simulation *s, uint32_t block, uint32_t before) {
-    uint32_t behind = before == REPLAY_NONE ? s->first : s->next[before];
+    uint32_t after = before == REPLAY_NONE ? s->first : s->next[before];
     s->previous[block] = before;
-    s->next[block] = behind;
+    s->next[block] = after;
     if (before == REPLAY_NONE) s->first = block;
     else s->next[before] = block;
-    if (behind == REPLAY_NONE) s->last = block;
-    else s->previous[behind] = block;
+    if (after == REPLAY_NONE) s->last = block;
+    else s->previous[after] = block;
 }
 
 static void unlink_block(simulation *s, uint32_t block) {
-    uint32_t before = s->previous[block], behind = s->next[block];
-    if (before == REPLAY_NONE) s->first = behind;
-    else s->next[before] = behind;
-    if (behind == REPLAY_NONE) s->last = before;
-    else s->previous[behind] = before;
+    uint32_t before = s->previous[block], after = s->next[block];
+    if (before == REPLAY_NONE) s->first = after;
+    else s->next[before] = after;
+    if (after == REPLAY_NONE) s->last = before;
+    else s->previous[after] = before;
     s->next[block] = s->spare;
     s->spare = block;
 }
@@ -84,22 +85,22 @@ static uint32_t allocate(simulation *s, uint32_t buffer, size_t size) {
 }
 
 static void release(simulation *s, uint32_t block) {
-    uint32_t before = s->previous[block], behind = s->next[block];
+    uint32_t before = s->previous[block], after = s->next[block];
     s->buffers[block] = REPLAY_NONE;
     if (before != REPLAY_NONE && s->buffers[before] == REPLAY_NONE) {
         replay_set_remove(&s->free, before);
         s->sizes[block] += s->sizes[before];
         unlink_block(s, before);
     }
-    if (behind != REPLAY_NONE && s->buffers[behind] == REPLAY_NONE) {
-        replay_set_remove(&s->free, behind);
-        s->sizes[block] += s->sizes[behind];
-        unlink_block(s, behind);
+    if (after != REPLAY_NONE && s->buffers[after] == REPLAY_NONE) {
+        replay_set_remove(&s->free, after);
+        s->sizes[block] += s->sizes[after];
+        unlink_block(s, after);
     }
     replay_set_add(&s->free, block);
 }
 
-/* A free block of some bytes behind another one (REPLAY_NONE: before all), merged with its free neighbours. */
+/* A free block of some bytes after another one (REPLAY_NONE: before all), merged with its free neighbours. */
 static void insert_free(simulation *s, uint32_t before, size_t size) {
     uint32_t block = block_new(s);
     s->sizes[block] = size;
@@ -109,11 +110,11 @@ static void insert_free(simulation *s, uint32_t before, size_t size) {
 
 /* The block of a target becomes that of the buffer which overwrites [at, at + size) of it. */
 static void overwrite(simulation *s, uint32_t block, uint32_t buffer, size_t at, size_t size) {
-    size_t behind = s->sizes[block] - at - size;
+    size_t after = s->sizes[block] - at - size;
     s->buffers[block] = buffer;
     s->sizes[block] = size;
     if (at > 0) insert_free(s, s->previous[block], at);
-    if (behind > 0) insert_free(s, block, behind);
+    if (after > 0) insert_free(s, block, after);
 }
 
 /* The used block nearest in one direction: at most one free block lies between. */
@@ -178,7 +179,7 @@ static bool chain_init(chain *c, const planner_problem *problem, base_arena *are
     return true;
 }
 
-/* Pairs (before, behind) of buffers; every allocation adds at most two. */
+/* Pairs (before, after) of buffers; every allocation adds at most two. */
 typedef struct pairs {
     uint32_t (*items)[2];
     size_t count;
@@ -192,8 +193,8 @@ static bool derive_offsets(const planner_problem *problem, const chain *chains, 
     size_t n = problem->buffer_count;
     uint32_t *waiting = BASE_ARRAY(arena, uint32_t, n), *ready = BASE_ARRAY(arena, uint32_t, n);
     size_t *starts = BASE_ARRAY(arena, size_t, n + 1), *fill = BASE_ARRAY(arena, size_t, n);
-    size_t *behind = BASE_ARRAY(arena, size_t, order->count);
-    if (!waiting || !ready || !starts || !fill || !behind) return false;
+    size_t *followers = BASE_ARRAY(arena, size_t, order->count);
+    if (!waiting || !ready || !starts || !fill || !followers) return false;
     for (size_t i = 0; i < order->count; i++) {
         starts[chains->roots[order->items[i][0]] + 1]++;
         waiting[chains->roots[order->items[i][1]]]++;
@@ -201,7 +202,7 @@ static bool derive_offsets(const planner_problem *problem, const chain *chains, 
     for (size_t i = 0; i < n; i++) starts[i + 1] += starts[i];
     for (size_t i = 0; i < order->count; i++) {
         uint32_t root = chains->roots[order->items[i][0]];
-        behind[starts[root] + fill[root]++] = i;
+        followers[starts[root] + fill[root]++] = i;
     }
     size_t count = 0, members = 0;
     for (uint32_t b = 0; b < n; b++) {
@@ -212,7 +213,7 @@ static bool derive_offsets(const planner_problem *problem, const chain *chains, 
         uint32_t root = ready[i];
         if (!base_size_align(offsets[root], chains->alignments[root], &offsets[root])) return false;
         for (size_t k = starts[root]; k < starts[root + 1]; k++) {
-            uint32_t b = order->items[behind[k]][0], after = order->items[behind[k]][1],
+            uint32_t b = order->items[followers[k]][0], after = order->items[followers[k]][1],
                      next = chains->roots[after];
             size_t end;
             if (!base_size_add(offsets[root], chains->shifts[b], &end) ||
@@ -233,14 +234,14 @@ static bool derive_offsets(const planner_problem *problem, const chain *chains, 
 /* The order of addresses that an allocation shows. */
 static void add_pairs(pairs *order, const simulation *s, uint32_t block) {
     uint32_t buffer = s->buffers[block], before = neighbour(s, s->previous, block),
-             behind = neighbour(s, s->next, block);
+             after = neighbour(s, s->next, block);
     if (before != REPLAY_NONE) {
         order->items[order->count][0] = before;
         order->items[order->count++][1] = buffer;
     }
-    if (behind != REPLAY_NONE) {
+    if (after != REPLAY_NONE) {
         order->items[order->count][0] = buffer;
-        order->items[order->count++][1] = behind;
+        order->items[order->count++][1] = after;
     }
 }
 
@@ -277,18 +278,18 @@ static base_status run(const planner_problem *problem, const planner_options *op
 
     size_t n = problem->buffer_count, event_count;
     replay_event *events = replay_events(problem, arena, &event_count);
-    /* At most one free block between two used ones, before the first and behind the last; one more before it merges. */
-    size_t room = 2 * n + 4;
-    simulation s = {.previous = BASE_ARRAY(arena, uint32_t, room),
-                    .next = BASE_ARRAY(arena, uint32_t, room),
-                    .buffers = BASE_ARRAY(arena, uint32_t, room),
-                    .sizes = BASE_ARRAY(arena, size_t, room),
+    /* At most one free block between two used ones, before the first and after the last; one more before it merges. */
+    size_t capacity = 2 * n + 4;
+    simulation s = {.previous = BASE_ARRAY(arena, uint32_t, capacity),
+                    .next = BASE_ARRAY(arena, uint32_t, capacity),
+                    .buffers = BASE_ARRAY(arena, uint32_t, capacity),
+                    .sizes = BASE_ARRAY(arena, size_t, capacity),
                     .first = REPLAY_NONE,
                     .last = REPLAY_NONE,
                     .spare = REPLAY_NONE,
                     .free = {.root = REPLAY_NONE,
-                             .left = BASE_ARRAY(arena, uint32_t, room),
-                             .right = BASE_ARRAY(arena, uint32_t, room)}};
+                             .left = BASE_ARRAY(arena, uint32_t, capacity),
+                             .right = BASE_ARRAY(arena, uint32_t, capacity)}};
     s.free.sizes = s.sizes;
     uint32_t *blocks = BASE_ARRAY(arena, uint32_t, n);
     chain chains;
@@ -299,7 +300,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     }
     simulate(&s, problem, &chains, events, event_count, blocks, &order);
     if (!derive_offsets(problem, &chains, &order, arena, solution->offsets)) {
-        return base_fail(report, BASE_SYSTEM_ERROR, "chunk-simulation: out of memory, or addresses do not fit");
+        return base_fail(report, BASE_SYSTEM_ERROR,
+                         "chunk-simulation: out of memory, or addresses do not fit");
     }
     return BASE_OK;
 }

@@ -12,8 +12,9 @@
  *
  * What is taken while a buffer is live is asked of occupancy.h: gaps are looked through, not buffers.
  */
+#include "passes/planners/planners.h"
 #include "passes/planners/occupancy.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/base/sorting.h"
 
 /* Pinned ones, those that live from the first step to the last, the others. */
 static size_t rank_of(const planner_buffer *b, int64_t first, int64_t last) {
@@ -23,7 +24,7 @@ static size_t rank_of(const planner_buffer *b, int64_t first, int64_t last) {
 
 /* By rank; the others by size, largest first, then by first use. The keys come sorted by number, and leave sorted from
  * the least important to the most. */
-static void sort(const planner_problem *problem, planner_key *keys, planner_key *room) {
+static void sort(const planner_problem *problem, planner_key *keys, planner_key *scratch) {
     const planner_buffer *buffers = problem->buffers;
     size_t count = problem->buffer_count;
     int64_t first = INT64_MAX, last = INT64_MIN;
@@ -35,14 +36,14 @@ static void sort(const planner_problem *problem, planner_key *keys, planner_key 
         bool other = rank_of(&buffers[i], first, last) == 2;
         keys[i] = (planner_key){other ? planner_step_key(buffers[i].first) : 0, (uint32_t)i};
     }
-    planner_sort_keys(keys, count, room);
+    planner_sort_keys(keys, count, scratch);
     for (size_t i = 0; i < count; i++) {
         const planner_buffer *b = &buffers[keys[i].buffer];
         keys[i].key = rank_of(b, first, last) == 2 ? SIZE_MAX - b->size : 0;
     }
-    planner_sort_keys(keys, count, room);
+    planner_sort_keys(keys, count, scratch);
     for (size_t i = 0; i < count; i++) keys[i].key = rank_of(&buffers[keys[i].buffer], first, last);
-    planner_sort_keys(keys, count, room);
+    planner_sort_keys(keys, count, scratch);
 }
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
@@ -51,11 +52,11 @@ static base_status run(const planner_problem *problem, const planner_options *op
     size_t count = problem->buffer_count;
     uint32_t *order = BASE_ARRAY(arena, uint32_t, count + 1);
     planner_key *keys = BASE_ARRAY(arena, planner_key, count + 1),
-                *room = BASE_ARRAY(arena, planner_key, count + 1);
+                *scratch = BASE_ARRAY(arena, planner_key, count + 1);
     occupancy taken;
-    if (!order || !keys || !room || !occupancy_init(&taken, problem, OCCUPANCY_LOWEST, arena))
+    if (!order || !keys || !scratch || !occupancy_init(&taken, problem, OCCUPANCY_LOWEST, arena))
         return base_fail_memory(report);
-    sort(problem, keys, room);
+    sort(problem, keys, scratch);
     for (size_t i = 0; i < count; i++) order[i] = keys[i].buffer;
     for (size_t i = 0; i < count; i++) {
         uint32_t buffer = order[i];

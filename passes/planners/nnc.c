@@ -19,8 +19,8 @@
  *   3. Otherwise it goes on top of all that it interferes with, and the source adds what is missing. Two
  * companions may come with it, the next ones in order that interfere neither with it nor with each other, of
  * at least half its size: the same new range serves them all, one after the other.
- *   4. Offsets are then read off the graph once more: ranges hang from the top in the order of their ends,
- * then they fall to the lowest place in the order of their offsets. Who hands on to whom can change thereby,
+ *   4. Offsets are then read off the graph once more: ranges are pushed up to the top in the order of
+ * their ends, then compacted down to the lowest free range in the order of their offsets. Who hands on to whom can change thereby,
  * never whom a buffer meets.
  *
  * What the source of the algorithm leaves open was decided by measuring height over lower bound, on the mean
@@ -36,8 +36,9 @@
  *
  * Source: "The NNC Tensor Allocation Algorithm" of the libnnc documentation.
  */
+#include "passes/planners/planners.h"
 #include "passes/planners/occupancy.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/base/sorting.h"
 #include <string.h>
 
 enum {
@@ -56,7 +57,7 @@ typedef struct allocation {
     in_order *row; /* in the order in which buffers are placed */
     occupancy taken;
     bool *placed;
-    planner_key *keys, *room; /* for sorting */
+    planner_key *keys, *scratch; /* for sorting */
     size_t *offsets;
     size_t height;
 } allocation;
@@ -101,7 +102,7 @@ static bool place_companions(allocation *a, const uint32_t *order, size_t count,
 /* Sorts by the keys that stand at the numbers of the order. */
 static void sort(allocation *a, uint32_t *order, size_t count) {
     for (size_t k = 0; k < count; k++) a->keys[k].buffer = order[k];
-    planner_sort_keys(a->keys, count, a->room);
+    planner_sort_keys(a->keys, count, a->scratch);
     for (size_t k = 0; k < count; k++) order[k] = a->keys[k].buffer;
 }
 
@@ -116,16 +117,16 @@ static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
     return true;
 }
 
-/* The lowest offset among the buffers that hang already and interfere with one. */
-typedef struct hanging {
+/* The lowest offset among the buffers that are pushed up already and interfere with one. */
+typedef struct push {
     const planner_problem *problem;
     occupancy *tree;
-    uint32_t *offsets; /* in units of the tree; UINT32_MAX: does not hang yet */
+    uint32_t *offsets; /* in units of the tree; UINT32_MAX: not pushed up yet */
     /* By node of the tree: the lowest anywhere in it, and of those that cover it; and by position. */
     uint32_t *any, *all, *positions;
-} hanging;
+} push;
 
-static uint32_t lowest_above(hanging *h, uint32_t buffer) {
+static uint32_t lowest_above(push *h, uint32_t buffer) {
     uint32_t lowest = UINT32_MAX;
     if (h->problem->starts) {
         for (size_t k = h->problem->starts[buffer]; k < h->problem->starts[buffer + 1]; k++) {
@@ -149,8 +150,8 @@ static uint32_t lowest_above(hanging *h, uint32_t buffer) {
     return lowest;
 }
 
-/* A buffer hangs below all that it interferes with and that hangs already: its offset is the lowest everywhere. */
-static void hang_at(hanging *h, uint32_t buffer, uint32_t offset) {
+/* A buffer lies below all that it interferes with and that is pushed up already: its offset is the lowest everywhere. */
+static void pushed_to(push *h, uint32_t buffer, uint32_t offset) {
     h->offsets[buffer] = offset;
     if (h->problem->starts) return;
     const occupancy_span *span = occupancy_find_span(h->tree, buffer);
@@ -167,7 +168,7 @@ static void hang_at(hanging *h, uint32_t buffer, uint32_t offset) {
 }
 
 /* Fetches what the next ones need, as occupancy_expect does. */
-static void expect_to_hang(const hanging *h, const uint32_t *order, size_t count) {
+static void expect_to_push(const push *h, const uint32_t *order, size_t count) {
     enum { EARLY = 8 };
     if (h->problem->starts || count == 0) return;
     if (count > EARLY) __builtin_prefetch(&h->tree->lives[order[EARLY]]);
@@ -180,14 +181,14 @@ static void expect_to_hang(const hanging *h, const uint32_t *order, size_t count
 }
 
 /* Every buffer as high as the height allows, without passing another one that it interferes with. */
-static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena) {
+static bool push_up(allocation *a, uint32_t *order, size_t count, base_arena *arena) {
     size_t buffers = a->problem->buffer_count, nodes = 2 * a->taken.leaves;
-    hanging h = {.problem = a->problem,
-                 .tree = &a->taken,
-                 .offsets = BASE_ARRAY(arena, uint32_t, buffers + 1),
-                 .any = BASE_ARRAY(arena, uint32_t, nodes),
-                 .all = BASE_ARRAY(arena, uint32_t, nodes),
-                 .positions = BASE_ARRAY(arena, uint32_t, buffers + 1)};
+    push h = {.problem = a->problem,
+              .tree = &a->taken,
+              .offsets = BASE_ARRAY(arena, uint32_t, buffers + 1),
+              .any = BASE_ARRAY(arena, uint32_t, nodes),
+              .all = BASE_ARRAY(arena, uint32_t, nodes),
+              .positions = BASE_ARRAY(arena, uint32_t, buffers + 1)};
     const uint32_t top = occupancy_units(&a->taken, a->height);
     if (!h.offsets || !h.any || !h.all || !h.positions) return false;
     for (size_t k = 0; k < count; k++) a->keys[k].key = SIZE_MAX - end_of(a, order[k]);
@@ -195,12 +196,12 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
     for (size_t i = 0; i < buffers; i++) h.offsets[i] = h.positions[i] = UINT32_MAX;
     for (size_t i = 0; i < nodes; i++) h.any[i] = h.all[i] = UINT32_MAX;
     for (size_t k = 0; k < count; k++) {
-        expect_to_hang(&h, order + k + 1, count - k - 1);
+        expect_to_push(&h, order + k + 1, count - k - 1);
         const occupancy_life *life = &a->taken.lives[order[k]];
         uint32_t end = lowest_above(&h, order[k]);
         if (end > top) end = top;
-        /* There is room at least down to where it lay: those above it have only risen. */
-        hang_at(&h, order[k], (end - life->size) & ~(life->alignment - 1));
+        /* It is free at least down to where it lay: those above it have only risen. */
+        pushed_to(&h, order[k], (end - life->size) & ~(life->alignment - 1));
     }
     for (size_t k = 0; k < count; k++) /* of empty ones it stays */
         a->offsets[order[k]] = (size_t)h.offsets[order[k]] << a->taken.shift;
@@ -208,7 +209,7 @@ static bool hang(allocation *a, uint32_t *order, size_t count, base_arena *arena
 }
 
 /* Every buffer to the lowest free range, in the order of offsets, among what is taken already. */
-static bool fall(allocation *a, uint32_t *order, size_t count) {
+static bool compact_down(allocation *a, uint32_t *order, size_t count) {
     for (size_t k = 0; k < count; k++) a->keys[k].key = a->offsets[order[k]];
     sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
@@ -218,13 +219,13 @@ static bool fall(allocation *a, uint32_t *order, size_t count) {
     return true;
 }
 
-/* Step 4. What the user pinned cannot hang, so that then only the second half is done. */
-static bool settle(allocation *a, uint32_t *order, size_t count, bool pinned, base_arena *arena) {
+/* Step 4. What the user pinned cannot be pushed, so that then only the second half is done. */
+static bool compact(allocation *a, uint32_t *order, size_t count, bool pinned, base_arena *arena) {
     size_t before_height = a->height;
     size_t *kept = BASE_ARRAY(arena, size_t, a->problem->buffer_count + 1);
     if (!kept) return false;
     memcpy(kept, a->offsets, a->problem->buffer_count * sizeof *kept);
-    if (!pinned && !hang(a, order, count, arena)) return false;
+    if (!pinned && !push_up(a, order, count, arena)) return false;
     a->height = 0;
     occupancy_clear(&a->taken, OCCUPANCY_LOWEST);
     for (uint32_t i = 0; pinned && i < a->problem->buffer_count; i++) {
@@ -233,7 +234,7 @@ static bool settle(allocation *a, uint32_t *order, size_t count, bool pinned, ba
             return false;
         }
     }
-    if (!fall(a, order, count)) return false;
+    if (!compact_down(a, order, count)) return false;
     if (a->height > before_height) {
         memcpy(a->offsets, kept, a->problem->buffer_count * sizeof *kept);
         a->height = before_height;
@@ -248,8 +249,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
     uint32_t *order = BASE_ARRAY(arena, uint32_t, problem->buffer_count + 1);
     a.placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
     a.keys = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
-    a.room = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
-    if (!order || !a.placed || !a.keys || !a.room ||
+    a.scratch = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
+    if (!order || !a.placed || !a.keys || !a.scratch ||
         !occupancy_init(&a.taken, problem, OCCUPANCY_HIGHEST, arena))
         return base_fail_memory(report);
     size_t count = 0;
@@ -279,7 +280,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
         if (!place(&a, order[k], offset) || (!found && !place_companions(&a, order, count, k)))
             return base_fail_memory(report);
     }
-    if (a.height > solution->lower_bound && !settle(&a, order, count, pinned, arena))
+    if (a.height > solution->lower_bound && !compact(&a, order, count, pinned, arena))
         return base_fail_memory(report);
     return BASE_OK;
 }

@@ -1,6 +1,6 @@
 /* occupancy.c: see occupancy.h. */
 #include "passes/planners/occupancy.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/base/sorting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,13 +13,13 @@ static bool find_positions(occupancy *o) {
     const planner_buffer *buffers = o->problem->buffers;
     size_t n = o->problem->buffer_count, count = 0;
     planner_key *order = BASE_ARRAY(o->arena, planner_key, n + 1),
-                *room = BASE_ARRAY(o->arena, planner_key, n + 1);
+                *scratch = BASE_ARRAY(o->arena, planner_key, n + 1);
     size_t *steps = BASE_ARRAY(o->arena, size_t, n + 1); /* of the positions */
     o->starting = BASE_ARRAY(o->arena, uint32_t, n + 1);
     o->ending = BASE_ARRAY(o->arena, uint32_t, n + 1);
-    if (!order || !room || !steps || !o->starting || !o->ending) return false;
+    if (!order || !scratch || !steps || !o->starting || !o->ending) return false;
     for (size_t i = 0; i < n; i++) order[i] = (planner_key){planner_step_key(buffers[i].first), (uint32_t)i};
-    planner_sort_keys(order, n, room);
+    planner_sort_keys(order, n, scratch);
     for (size_t i = 0; i < n; i++) {
         if (count == 0 || order[i].key != steps[count - 1]) steps[count++] = order[i].key;
         o->lives[order[i].buffer].begin = (uint32_t)(count - 1);
@@ -113,7 +113,7 @@ static void find_within(const occupancy *o, const occupancy_life *life, occupanc
     span->within_count = within;
 }
 
-/* What lies above a span begins before it or ends behind it, and so is on one of the paths from its ends to the root. */
+/* What lies above a span begins before it or ends after it, and so is on one of the paths from its ends to the root. */
 uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above) {
     const occupancy_life *life = &o->lives[buffer];
     const size_t left = o->leaves + life->first, right = o->leaves + life->last;
@@ -313,7 +313,7 @@ static int compare_ranges(const void *left, const void *right) {
     return (a->high > b->high) - (a->high < b->high);
 }
 
-/* Puts a range behind the others of a row; it does not start below them. */
+/* Puts a range after the others of a row; it does not start below them. */
 static inline void row_append(address_row *row, address_range range) {
     if (row->count > 0 && range.low <= row->items[row->count - 1].high) {
         if (range.high > row->items[row->count - 1].high) row->items[row->count - 1].high = range.high;
@@ -324,14 +324,14 @@ static inline void row_append(address_row *row, address_range range) {
 
 static address_row row_of_neighbours(const occupancy *o, uint32_t buffer) {
     const planner_problem *problem = o->problem;
-    address_row row = {.items = o->room};
+    address_row row = {.items = o->scratch};
     size_t count = 0;
     for (size_t k = problem->starts[buffer]; k < problem->starts[buffer + 1]; k++) {
         uint32_t other = problem->neighbours[k];
-        if (o->placed[other]) o->room[count++] = o->taken[other];
+        if (o->placed[other]) o->scratch[count++] = o->taken[other];
     }
-    if (count) qsort(o->room, count, sizeof *o->room, compare_ranges);
-    for (size_t k = 0; k < count; k++) row_append(&row, o->room[k]);
+    if (count) qsort(o->scratch, count, sizeof *o->scratch, compare_ranges);
+    for (size_t k = 0; k < count; k++) row_append(&row, o->scratch[k]);
     return row;
 }
 
@@ -383,8 +383,8 @@ bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end 
     if (!problem->starts) return tree_init(o);
     o->placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
     o->taken = BASE_ARRAY(arena, address_range, problem->buffer_count + 1);
-    o->room = BASE_ARRAY(arena, address_range, problem->buffer_count + 1);
-    return o->placed && o->taken && o->room;
+    o->scratch = BASE_ARRAY(arena, address_range, problem->buffer_count + 1);
+    return o->placed && o->taken && o->scratch;
 }
 
 void occupancy_clear(occupancy *o, occupancy_end end) {
@@ -496,7 +496,7 @@ static uint64_t find_meeting(const source *s) {
     return s->count < AT_ONCE ? found & (((uint64_t)1 << s->count) - 1) : found;
 }
 
-/* Goes on to parts behind that end above the address, when all those marked are done with; false: there are none. */
+/* Goes on to parts after that end above the address, when all those marked are done with; false: there are none. */
 static bool next_parts(source *s, uint32_t at) {
     while (s->count > AT_ONCE) {
         s->items += AT_ONCE;

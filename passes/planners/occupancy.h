@@ -26,12 +26,12 @@
 #ifndef OURO_PLANNERS_OCCUPANCY_H
 #define OURO_PLANNERS_OCCUPANCY_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 #include "passes/planners/address_rows.h"
 
 enum {
     OCCUPANCY_BLOCKS = 6,   /* that a live range covers on the average, at the most */
-    OCCUPANCY_FEWEST = 767, /* beginnings and ends that a block has room for, at the least */
+    OCCUPANCY_FEWEST = 767, /* beginnings and ends that a block holds, at the least */
     OCCUPANCY_SPANS = 4,
     OCCUPANCY_NODES = 64, /* two on each level of the tree */
     OCCUPANCY_LEVELS = 7,
@@ -41,7 +41,7 @@ enum {
     OCCUPANCY_SOURCES = OCCUPANCY_NODES + 2 * OCCUPANCY_LEVELS + 2
 };
 
-/* The parts of a block that buffers cover, the lowest range first: three arrays, with room for all that it will ever
+/* The parts of a block that buffers cover, the lowest range first: three arrays, long enough for all that it will ever
  * have. Begins and ends are positions within the block. */
 typedef struct occupancy_block {
     uint32_t start; /* its first position */
@@ -80,7 +80,7 @@ typedef struct occupancy {
     /* Live ranges. */
     size_t position_count;
     uint32_t *starting, *ending; /* by position: how many begin there, and how many end where it begins */
-    occupancy_block *blocks;     /* and one behind the last, that starts where that ends */
+    occupancy_block *blocks;     /* and one after the last, that starts where that ends */
     size_t block_count;
     size_t leaves;      /* of the tree, one a block: a power of two */
     address_row *nodes; /* what is taken somewhere in each, but not in all of the group that it is in */
@@ -94,8 +94,8 @@ typedef struct occupancy {
     address_pool pool;
     /* Listed interference. */
     bool *placed;
-    address_range *taken; /* by buffer */
-    address_range *room;  /* for the one row */
+    address_range *taken;   /* by buffer */
+    address_range *scratch; /* for the one row */
 } occupancy;
 
 /* From which end of the memory free ranges are looked for. */
@@ -141,7 +141,7 @@ uint32_t *occupancy_degrees(const occupancy *o);
  * tree. Valid until the next call. Not with listed interference. */
 const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer);
 
-/* The nodes above those, and how many they are. `above` has room for OCCUPANCY_NODES. */
+/* The nodes above those, and how many they are. `above` is as long as OCCUPANCY_NODES. */
 uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above);
 
 #endif

@@ -6,8 +6,10 @@
  * system; in one address space that is never given back there is nothing to gain by it, so here the pool has
  * no limit. Alignment is part of the key. Fixed buffers and listed interference go to greedy-by-size.
  *
- * Source: the description of TensorFlow's PoolAllocator named in docs/ALLOCATION.md.
+ * Source: TensorFlow, tensorflow/core/common_runtime/pool_allocator.{h,cc}, as described in "Memory allocation in
+ * TensorFlow", an article in Chinese.
  */
+#include "passes/planners/planners.h"
 #include "passes/planners/replay.h"
 #include <stdlib.h>
 

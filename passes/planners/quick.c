@@ -1,4 +1,5 @@
 /* quick.c: see quick.h. */
+#include "passes/planners/planners.h"
 #include "passes/planners/quick.h"
 #include <string.h>
 

@@ -2,17 +2,12 @@
 #ifndef OURO_QUICK_H
 #define OURO_QUICK_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 
 /* Runs nnc, greedy-by-size, chunk-simulation and bfc in this order (the last two first, where there are thousands of
  * buffers) until one reaches solution->lower_bound; of equal heights the earlier one's offsets are taken. Sets offsets and
  * height; the bound is raised where a planner proves better. Everything else as in planner_function. */
 base_status quick_best(const planner_problem *problem, base_arena *arena, planner_solution *solution,
                        base_report *report);
-
-/* What planner `exact` does with a solution that is there already: improves it and raises its bound.
- * (exact.c) */
-base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
-                          planner_solution *solution, base_report *report);
 
 #endif

@@ -10,10 +10,10 @@ static int compare_events(const void *left, const void *right) {
 }
 
 replay_event *replay_events(const planner_problem *problem, base_arena *arena, size_t *count) {
-    size_t room;
-    if (problem->buffer_count >= REPLAY_NONE || !base_size_multiply(problem->buffer_count, 2, &room))
+    size_t capacity;
+    if (problem->buffer_count >= REPLAY_NONE || !base_size_multiply(problem->buffer_count, 2, &capacity))
         return NULL;
-    replay_event *events = BASE_ARRAY(arena, replay_event, room);
+    replay_event *events = BASE_ARRAY(arena, replay_event, capacity);
     if (!events) return NULL;
     *count = 0;
     for (uint32_t b = 0; b < problem->buffer_count; b++) {

@@ -7,7 +7,7 @@
 #ifndef OURO_REPLAY_H
 #define OURO_REPLAY_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 
 #define REPLAY_NONE UINT32_MAX
 

@@ -6,7 +6,7 @@
  * lower bound in file order, and its mean, standard deviation, least and largest over the shuffles; then the same over
  * all problems. The same seed gives the same shuffles on every machine.
  */
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>

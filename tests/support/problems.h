@@ -21,11 +21,11 @@
 #ifndef OURO_SUPPORT_PROBLEMS_H
 #define OURO_SUPPORT_PROBLEMS_H
 
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 
 #define PROBLEMS_CAPACITY ((size_t)1 << 20)
 
-/* The name of a kind; NULL behind the last. */
+/* The name of a kind; NULL after the last. */
 const char *problems_kind(size_t index);
 /* A placement within PROBLEMS_CAPACITY exists for problems of this kind. */
 bool problems_fit(const char *kind);

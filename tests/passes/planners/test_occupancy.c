@@ -1,5 +1,6 @@
 /* test_occupancy.c: free ranges and interferences from the tree, against plain loops over all buffers. */
 #include "passes/planners/occupancy.h"
+#include "passes/planners/planners.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
 #include <stdarg.h>

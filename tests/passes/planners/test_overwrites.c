@@ -1,5 +1,5 @@
 /* test_overwrites.c: buffers that are written over parts of others: every planner, the checker, CSV. */
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -125,7 +125,7 @@ static void answers_are_valid(void **unused) {
     assert_true(used > 800 && lower > 40 && sum < plain_sum);
 }
 
-/* The source's example: 20 units, overwritten from 6 to 16; what lies before and behind is used at once. */
+/* The source's example: 20 units, overwritten from 6 to 16; what lies before and after is used at once. */
 static void sub_range_is_overwritten(void **unused) {
     (void)unused;
     base_arena arena;
@@ -170,7 +170,7 @@ static void chains_move_with_their_root(void **unused) {
     const planner_overwrite overwrites[] = {{1, 0, 8}, {2, 1, 8}};
     planner_problem problem = {
         .buffers = buffers, .buffer_count = 4, .overwrites = overwrites, .overwrite_count = 2};
-    /* Free are 16 before the last of the chain and 8 behind it: the larger is stretched to 20. */
+    /* Free are 16 before the last of the chain and 8 after it: the larger is stretched to 20. */
     static const size_t expected[] = {8, 16, 24, 0};
     assert_int_equal(planner_run(&planner_chunk_simulation, &problem, &options, &arena, &solution, &report),
                      BASE_OK);

@@ -1,6 +1,6 @@
 /* test_planners.c: every planner on random problems, against the checker, the bound and all placements of
  * small problems; problems and solutions as CSV. */
-#include "passes/planner.h"
+#include "passes/planners/planners.h"
 #include "tests/support/support.h"
 #include "tests/support/problems.h"
 #include <setjmp.h>

@@ -18,8 +18,8 @@
 #ifndef OURO_PLANNERS_SEARCH_H
 #define OURO_PLANNERS_SEARCH_H
 
-#include "passes/planners/budget.h"
-#include "passes/planners/skyline.h"
+#include "passes/planners/exact/budget.h"
+#include "passes/planners/exact/skyline.h"
 
 enum { SEARCH_HEURISTICS = 6 };
 

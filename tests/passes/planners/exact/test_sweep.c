@@ -4,9 +4,9 @@
  * What the sweep says is a solution is checked by the checker of all planners, on every kind of problem: below the
  * capacity, with pinned buffers where they are, aligned. It finds what is there to be found, goes on where it stopped, gives
  * the same answer each time, and tells when memory runs out. */
-#include "passes/planners/coalesce.h"
-#include "passes/planners/sweep.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/exact/coalesce.h"
+#include "passes/planners/exact/sweep.h"
+#include "passes/planners/base/sorting.h"
 #include "tests/support/support.h"
 #include "tests/support/problems.h"
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* skyline.c: see skyline.h. */
-#include "passes/planners/skyline.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/exact/skyline.h"
+#include "passes/planners/base/sorting.h"
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,13 +46,13 @@ static uint32_t count_sections(const int64_t *closed, uint32_t count, int64_t ti
     return low;
 }
 
-typedef struct twin_key {
+typedef struct equal_key {
     uint32_t first, last, index;
     int32_t size, alignment, fixed;
-} twin_key;
+} equal_key;
 
-static int compare_twins(const void *left, const void *right) {
-    const twin_key *a = left, *b = right;
+static int compare_equal(const void *left, const void *right) {
+    const equal_key *a = left, *b = right;
     if (a->first != b->first) return a->first < b->first ? -1 : 1;
     if (a->last != b->last) return a->last < b->last ? -1 : 1;
     if (a->size != b->size) return a->size < b->size ? -1 : 1;
@@ -62,20 +62,20 @@ static int compare_twins(const void *left, const void *right) {
 }
 
 /* Equal buffers are interchangeable: a solution with them in another order is the same solution. */
-static bool find_twins(skyline *s) {
-    twin_key *keys = BASE_ARRAY(s->arena, twin_key, s->item_count);
+static bool find_equal(skyline *s) {
+    equal_key *keys = BASE_ARRAY(s->arena, equal_key, s->item_count);
     if (!keys) return false;
     for (uint32_t b = 0; b < s->item_count; b++) {
         const skyline_item *i = &s->items[b];
-        keys[b] = (twin_key){i->first, i->last, b, i->size, i->alignment, i->fixed};
+        keys[b] = (equal_key){i->first, i->last, b, i->size, i->alignment, i->fixed};
     }
-    qsort(keys, s->item_count, sizeof *keys, compare_twins);
+    qsort(keys, s->item_count, sizeof *keys, compare_equal);
     for (uint32_t k = 1; k < s->item_count; k++) {
-        const twin_key *a = &keys[k - 1], *b = &keys[k];
+        const equal_key *a = &keys[k - 1], *b = &keys[k];
         if (a->first == b->first && a->last == b->last && a->size == b->size &&
             a->alignment == b->alignment && a->fixed == b->fixed && a->size > 0) {
-            s->items[b->index].twin = a->index;
-            for (uint32_t section = a->first; section < a->last; section++) s->has_twins[section] = true;
+            s->items[b->index].equal = a->index;
+            for (uint32_t section = a->first; section < a->last; section++) s->has_equal[section] = true;
         }
     }
     return true;
@@ -130,7 +130,7 @@ static bool fill_items(skyline *s, const planner_problem *problem, const int64_t
                             .fixed = pinned ? (int32_t)from->fixed : SKYLINE_NEVER,
                             .first = count_sections(closed, m, from->first),
                             .last = count_sections(closed, m, from->last),
-                            .twin = SKYLINE_NONE};
+                            .equal = SKYLINE_NONE};
         s->placed[b] = i->size == 0;
         if (i->size == 0) {
             s->offsets[b] = pinned ? from->fixed : 0;
@@ -149,47 +149,48 @@ static bool fill_items(skyline *s, const planner_problem *problem, const int64_t
     return true;
 }
 
-/* Every buffer stands in every section of its life. False: memory runs out, or there are too many slots. */
-static bool fill_slots(skyline *s) {
+/* Every buffer stands in every section of its life. False: memory runs out, or there are too many entries. */
+static bool fill_entries(skyline *s) {
     const uint32_t m = s->section_count;
-    size_t slot_count = 0, cover_count = 0, widest = 0;
+    size_t entry_count = 0, cover_count = 0, widest = 0;
     for (uint32_t k = 0; k < m; k++) {
-        const size_t slots = (s->left[k] + SKYLINE_LANES - 1) / SKYLINE_LANES * SKYLINE_LANES;
-        s->cover_starts[k] = (uint32_t)slot_count;
-        slot_count += slots;
+        const size_t entries = (s->left[k] + SKYLINE_LANES - 1) / SKYLINE_LANES * SKYLINE_LANES;
+        s->cover_starts[k] = (uint32_t)entry_count;
+        entry_count += entries;
         cover_count += s->left[k];
-        widest = slots > widest ? slots : widest;
-        s->too_large = slot_count > SKYLINE_COVERS;
+        widest = entries > widest ? entries : widest;
+        s->too_large = entry_count > SKYLINE_COVERS;
         if (s->too_large) return false;
     }
-    s->cover_starts[m] = (uint32_t)slot_count;
-    s->covers = BASE_ARRAY(s->arena, uint32_t, slot_count);
-    s->slots = BASE_ARRAY(s->arena, uint32_t, cover_count);
-    s->starts = BASE_ARRAY(s->arena, int32_t, slot_count);
-    s->sizes = BASE_ARRAY(s->arena, int32_t, slot_count);
-    s->firsts = BASE_ARRAY(s->arena, uint32_t, slot_count);
-    s->lasts = BASE_ARRAY(s->arena, uint32_t, slot_count);
+    s->cover_starts[m] = (uint32_t)entry_count;
+    s->covers = BASE_ARRAY(s->arena, uint32_t, entry_count);
+    s->entries = BASE_ARRAY(s->arena, uint32_t, cover_count);
+    s->starts = BASE_ARRAY(s->arena, int32_t, entry_count);
+    s->sizes = BASE_ARRAY(s->arena, int32_t, entry_count);
+    s->firsts = BASE_ARRAY(s->arena, uint32_t, entry_count);
+    s->lasts = BASE_ARRAY(s->arena, uint32_t, entry_count);
     s->levels = BASE_ARRAY(s->arena, int32_t, widest);
     uint32_t *fill = BASE_ARRAY(s->arena, uint32_t, m);
-    if (!s->covers || !s->slots || !s->starts || !s->sizes || !s->firsts || !s->lasts || !s->levels || !fill)
+    if (!s->covers || !s->entries || !s->starts || !s->sizes || !s->firsts || !s->lasts || !s->levels ||
+        !fill)
         return false;
-    for (size_t c = 0; c < slot_count; c++) {
+    for (size_t c = 0; c < entry_count; c++) {
         s->covers[c] = SKYLINE_NONE;
         s->starts[c] = SKYLINE_NEVER;
     }
     uint32_t next = 0;
     for (uint32_t b = 0; b < s->item_count; b++) {
         const skyline_item *i = &s->items[b];
-        s->slot_starts[b] = next;
+        s->entry_starts[b] = next;
         if (s->placed[b]) continue;
         for (uint32_t k = i->first; k < i->last; k++) {
-            const uint32_t slot = s->cover_starts[k] + fill[k]++;
-            s->covers[slot] = b;
-            s->starts[slot] = 0;
-            s->sizes[slot] = i->size;
-            s->firsts[slot] = i->first;
-            s->lasts[slot] = i->last;
-            s->slots[next++] = slot;
+            const uint32_t entry = s->cover_starts[k] + fill[k]++;
+            s->covers[entry] = b;
+            s->starts[entry] = 0;
+            s->sizes[entry] = i->size;
+            s->firsts[entry] = i->first;
+            s->lasts[entry] = i->last;
+            s->entries[next++] = entry;
         }
     }
     return true;
@@ -224,16 +225,16 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     s->spans = BASE_ARRAY(arena, uint32_t, (size_t)m + 1);
     s->fits = BASE_ARRAY(arena, uint32_t, m);
     s->known = BASE_ARRAY(arena, bool, m);
-    s->has_twins = BASE_ARRAY(arena, bool, m);
+    s->has_equal = BASE_ARRAY(arena, bool, m);
     s->sets = BASE_ARRAY(arena, uint64_t, m);
     s->keys = BASE_ARRAY(arena, uint64_t, n);
-    s->slot_starts = BASE_ARRAY(arena, uint32_t, n);
+    s->entry_starts = BASE_ARRAY(arena, uint32_t, n);
     if (!s->cover_starts || !s->floor || !s->top || !s->lifts || !s->to_come || !s->reach || !s->left ||
-        !s->lowest || !s->spans || !s->fits || !s->known || !s->has_twins || !s->sets || !s->keys ||
-        !s->slot_starts || !queue_init(&s->to_follow, m, arena) || !queue_init(&s->to_check, m, arena))
+        !s->lowest || !s->spans || !s->fits || !s->known || !s->has_equal || !s->sets || !s->keys ||
+        !s->entry_starts || !queue_init(&s->to_follow, m, arena) || !queue_init(&s->to_check, m, arena))
         return false;
     s->too_large = !fill_items(s, problem, closed);
-    return !s->too_large && fill_slots(s) && find_twins(s) && find_pins(s);
+    return !s->too_large && fill_entries(s) && find_equal(s) && find_pins(s);
 }
 
 void skyline_free(skyline *s) {
@@ -245,7 +246,7 @@ void skyline_free(skyline *s) {
 /* ---- questions for the buffers of a section ------------------------------------------------------------- */
 
 enum { LANES = 4 };
-static_assert(SKYLINE_LANES % LANES == 0, "no vector ends behind a section");
+static_assert(SKYLINE_LANES % LANES == 0, "no vector ends after a section");
 typedef int32_t lanes __attribute__((vector_size(LANES * sizeof(int32_t)), may_alias, aligned(4)));
 
 static bool any(lanes found) {
@@ -279,7 +280,7 @@ static int32_t least_start(const skyline *s, uint32_t k, int32_t level, uint32_t
     return least_lane(least);
 }
 
-/* The lowest end of those that are over before a section, or begin behind it. */
+/* The lowest end of those that are over before a section, or begin after it. */
 static int32_t least_end_before(const skyline *s, uint32_t k, uint32_t section) {
     lanes least = never;
     for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES) {
@@ -290,7 +291,7 @@ static int32_t least_end_before(const skyline *s, uint32_t k, uint32_t section) 
     return least_lane(least);
 }
 
-static int32_t least_end_behind(const skyline *s, uint32_t k, uint32_t section) {
+static int32_t least_end_after(const skyline *s, uint32_t k, uint32_t section) {
     lanes least = never;
     for (uint32_t c = s->cover_starts[k]; c < s->cover_starts[k + 1]; c += LANES) {
         const lanes ends = *(const lanes *)&s->starts[c] + *(const lanes *)&s->sizes[c],
@@ -300,7 +301,7 @@ static int32_t least_end_behind(const skyline *s, uint32_t k, uint32_t section) 
     return least_lane(least);
 }
 
-/* The first slot from c on, of LANES each, with a buffer that starts below a level; `end` where there is none. */
+/* The first entry from c on, of LANES each, with a buffer that starts below a level; `end` where there is none. */
 static uint32_t find_below(const skyline *s, uint32_t c, uint32_t end, int32_t level) {
     for (; c < end; c += LANES) {
         const lanes found = *(const lanes *)&s->starts[c] < level;
@@ -358,7 +359,7 @@ static uint32_t dequeue(skyline_queue *queue) {
 /* Takes b out of its sections, or puts it back. */
 static void set_placed(skyline *s, uint32_t b, bool placed) {
     const skyline_item *i = &s->items[b];
-    const uint32_t *slots = &s->slots[s->slot_starts[b]], last = i->last;
+    const uint32_t *entries = &s->entries[s->entry_starts[b]], last = i->last;
     const int32_t start = placed ? SKYLINE_NEVER : s->start[b], size = placed ? 0 : i->size,
                   more_reach = placed ? i->size : -i->size;
     const uint32_t more_left = placed ? -1u : 1u;
@@ -369,9 +370,9 @@ static void set_placed(skyline *s, uint32_t b, bool placed) {
     s->sets[i->first] += placed ? -s->keys[b] : s->keys[b];
     spans[i->first] -= more_left; /* it does not cover the section before */
     for (uint32_t k = i->first; k < last; k++) {
-        const uint32_t slot = *slots++;
-        starts[slot] = start;
-        sizes[slot] = size;
+        const uint32_t entry = *entries++;
+        starts[entry] = start;
+        sizes[entry] = size;
         reach[k] += more_reach;
         left[k] += more_left;
         spans[k] += more_left;
@@ -381,7 +382,7 @@ static void set_placed(skyline *s, uint32_t b, bool placed) {
 
 /* The lowest offset from `offset` on at which b may lie: aligned, clear of the fixed buffers that it interferes
  * with. */
-static int32_t settle(const skyline *s, uint32_t b, int32_t offset) {
+static int32_t lowest_allowed(const skyline *s, uint32_t b, int32_t offset) {
     const skyline_item *i = &s->items[b];
     if (i->fixed != SKYLINE_NEVER) return offset <= i->fixed ? i->fixed : SKYLINE_NEVER;
     const uint32_t mask = (uint32_t)i->alignment - 1;
@@ -410,7 +411,7 @@ static void forget_carried(skyline *s, uint32_t b) {
 
 static void undo_start(skyline *s, uint32_t b, int32_t before) {
     const skyline_item *i = &s->items[b];
-    const uint32_t *slots = &s->slots[s->slot_starts[b]];
+    const uint32_t *entries = &s->entries[s->entry_starts[b]];
     int32_t *starts = s->starts;
     const int32_t *floor = s->floor;
     uint32_t *lowest = s->lowest;
@@ -418,7 +419,7 @@ static void undo_start(skyline *s, uint32_t b, int32_t before) {
     s->start[b] = before;
     for (uint32_t k = i->first, last = i->last; k < last; k++) {
         const bool is_lowest = before == floor[k];
-        starts[*slots++] = before;
+        starts[*entries++] = before;
         known[k] &= !is_lowest;
         lowest[k] += is_lowest;
     }
@@ -453,7 +454,7 @@ static void clear_queues(skyline *s) {
  * others to come. */
 static bool set_start(skyline *s, uint32_t b, int32_t start) {
     const skyline_item *i = &s->items[b];
-    const uint32_t *slots = &s->slots[s->slot_starts[b]];
+    const uint32_t *entries = &s->entries[s->entry_starts[b]];
     const int32_t before = s->start[b];
     if (!remember(s, (skyline_change){.what = SKYLINE_START, .index = b, .before = before})) return false;
     s->start[b] = start;
@@ -464,7 +465,7 @@ static bool set_start(skyline *s, uint32_t b, int32_t start) {
     bool *known = s->known;
     for (uint32_t k = i->first, last = i->last; k < last; k++) {
         const bool was_lowest = before == floor[k];
-        starts[*slots++] = start;
+        starts[*entries++] = start;
         known[k] &= !was_lowest;
         lowest[k] -= was_lowest;
         if (was_lowest & (lowest[k] == 0)) enqueue(&s->to_follow, k);
@@ -491,7 +492,7 @@ static bool follow(skyline *s, uint32_t k) {
         for (uint32_t at = s->cover_starts[k]; (at = find_below(s, at, end, floor)) < end; at += LANES) {
             for (uint32_t c = at; c < at + LANES; c++) {
                 if (s->starts[c] >= floor) continue;
-                const int32_t start = settle(s, s->covers[c], floor);
+                const int32_t start = lowest_allowed(s, s->covers[c], floor);
                 if (start > s->capacity - s->sizes[c] || !set_start(s, s->covers[c], start)) return false;
             }
         }
@@ -548,7 +549,7 @@ static bool carried(const skyline *s, uint32_t b) {
 
 /* b, which starts at the floor of section k, could be placed there. */
 static bool stands(const skyline *s, uint32_t b, uint32_t k) {
-    return (s->items[b].twin == SKYLINE_NONE || s->placed[s->items[b].twin]) &&
+    return (s->items[b].equal == SKYLINE_NONE || s->placed[s->items[b].equal]) &&
            (s->top[k] == s->floor[k] || carried(s, b));
 }
 
@@ -561,7 +562,7 @@ uint32_t skyline_count_fits(skyline *s, uint32_t k) {
     const int32_t floor = s->floor[k];
     const uint32_t end = s->cover_starts[k + 1];
     uint32_t count = 0, rest = s->lowest[k];
-    if (s->top[k] == floor && !s->has_twins[k]) { /* which carries them all */
+    if (s->top[k] == floor && !s->has_equal[k]) { /* which carries them all */
         count = rest;
         rest = 0;
     }
@@ -594,7 +595,7 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
     }
     least = SKYLINE_NEVER;
     for (uint32_t j = k + 1; j < last; j++) {
-        const int32_t end = least_end_behind(s, j, k);
+        const int32_t end = least_end_after(s, j, k);
         s->lifts[j] = least = end < least ? end : least;
     }
     /* The lowest ends among those that cover k; one may not lift itself. */
@@ -607,7 +608,7 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
             int32_t by = SKYLINE_NEVER;
             if (s->firsts[c] < k) by = s->lifts[s->firsts[c]];
             if (s->lasts[c] > k + 1 && s->lifts[s->lasts[c] - 1] < by) by = s->lifts[s->lasts[c] - 1];
-            levels[c - begin] = by == SKYLINE_NEVER ? by : settle(s, s->covers[c], by);
+            levels[c - begin] = by == SKYLINE_NEVER ? by : lowest_allowed(s, s->covers[c], by);
         }
         if (levels[c - begin] > s->capacity) continue;
         const int32_t top = levels[c - begin] + s->sizes[c];
@@ -622,7 +623,7 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
     for (uint32_t c = begin; c < end; c++) {
         if (s->starts[c] != floor) continue;
         const int32_t by = c == lowest_at ? second : lowest;
-        int32_t level = by > s->capacity ? SKYLINE_NEVER : settle(s, s->covers[c], by);
+        int32_t level = by > s->capacity ? SKYLINE_NEVER : lowest_allowed(s, s->covers[c], by);
         if (levels[c - begin] < level) level = levels[c - begin];
         if (level > s->capacity - s->sizes[c] || !set_start(s, s->covers[c], level)) return false;
     }
@@ -689,7 +690,7 @@ bool skyline_begin(skyline *s, size_t capacity) {
     for (uint32_t k = 0; k < s->section_count; k++) s->reach[k] = s->capacity - s->to_come[k];
     for (uint32_t b = 0; b < s->item_count; b++) {
         if (s->placed[b]) continue;
-        const int32_t start = settle(s, b, s->start[b]);
+        const int32_t start = lowest_allowed(s, b, s->start[b]);
         if (start > s->capacity - s->items[b].size || (start != s->start[b] && !set_start(s, b, start))) {
             clear_queues(s);
             return false;
@@ -702,7 +703,7 @@ bool skyline_begin(skyline *s, size_t capacity) {
     return infer(s);
 }
 
-/* With b at its start a gap stays open below it in which another buffer has room. Moved there it would leave a
+/* With b at its start a gap stays open below it that another buffer fits into. Moved there it would leave a
  * solution whose offsets have a smaller sum: the one with the smallest is not lost. */
 static bool leaves_room(const skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
@@ -717,7 +718,7 @@ static bool leaves_room(const skyline *s, uint32_t b) {
             if (other == b || s->items[other].fixed != SKYLINE_NEVER) continue;
             int32_t top = 0;
             for (uint32_t j = k; j < s->lasts[c]; j++) top = s->top[j] > top ? s->top[j] : top;
-            top = settle(s, other, top);
+            top = lowest_allowed(s, other, top);
             if (top <= start && s->sizes[c] <= start - top) return true;
         }
     }

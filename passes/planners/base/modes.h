@@ -7,7 +7,7 @@
 #ifndef OURO_PLANNER_MODES_H
 #define OURO_PLANNER_MODES_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 
 /* The same problem with every buffer live to the end: nothing is used again. False when memory runs out. */
 bool planner_preserve(const planner_problem *problem, base_arena *arena, planner_problem *preserved);

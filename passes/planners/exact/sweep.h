@@ -17,7 +17,7 @@
 #ifndef OURO_PLANNERS_SWEEP_H
 #define OURO_PLANNERS_SWEEP_H
 
-#include "passes/planners/search.h"
+#include "passes/planners/exact/search.h"
 
 typedef struct sweep sweep;
 

@@ -1,6 +1,6 @@
 /* sweep.c: see sweep.h. */
-#include "passes/planners/sweep.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/exact/sweep.h"
+#include "passes/planners/base/sorting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,7 @@ enum {
     NODES = 3,          /* of a try, for each buffer in it */
     RETREATS = 40,      /* until a solution is given up */
     WIDEST_RETREAT = 3, /* the logarithm of the most sections that one goes back by */
-    BANDS = 16,    /* of the memory: a buffer that lies so many bands away is one time as far more for each */
+    BANDS = 16,    /* of the memory; each band between a buffer and the focus adds its distance once more */
     CHANCE = 1024, /* distances are multiplied by half to one and a half times this */
     SETUP_COVERS = 256, /* so many buffers in all sections, prepared for a search, cost as much as a node */
 };
@@ -120,7 +120,7 @@ static int compare_candidates(const void *left, const void *right) {
 
 /* Placed buffers that could be loosened for a new section k, the nearest first: how far from k its life is counts twice,
  * how far it reaches into what is done once, and that many times how far it lies from an address drawn by chance. What
- * lies together leaves room in one piece. At least `wanted`, if there are as many. */
+ * lies together leaves one free range. At least `wanted`, if there are as many. */
 static uint32_t list_candidates(sweep *s, uint32_t k, bool left, uint32_t wanted) {
     const size_t focus = (size_t)draw(s, s->capacity | 1), band = s->capacity / BANDS + 1;
     uint32_t found = 0;
@@ -155,7 +155,7 @@ typedef struct attempt {
     uint32_t member_count, buffer_count;
     planner_buffer *buffers; /* first the members */
     size_t buffer_room;
-    range *taken;                /* room for the ranges of a section */
+    range *taken;                /* for the ranges of a section */
     uint32_t *open, *still_open; /* pinned buffers that reach up to the present section, the lowest first */
 } attempt;
 

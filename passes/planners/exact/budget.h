@@ -22,4 +22,7 @@ planner_budget budget_of(double seconds, uint64_t work);
 /* Takes work off; true: it is over, now or before. */
 bool budget_spend(planner_budget *budget, uint64_t work);
 
+/* Seconds since some time in the past. */
+double budget_clock(void);
+
 #endif

@@ -1,6 +1,6 @@
 /* search.c: see search.h. */
-#include "passes/planners/search.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/exact/search.h"
+#include "passes/planners/base/sorting.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,7 +89,7 @@ static int compare_alternatives(const void *left, const void *right) {
     return (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
 
-/* What could come next in section k, best first, on top of the stack; wasting room comes last. */
+/* What could come next in section k, best first, on top of the stack; wasting a floor comes last. */
 static size_t list_alternatives(search *s, uint32_t k) {
     const skyline *sky = &s->sky;
     size_t needed = s->stack_count + sky->left[k] + 1, count = 0;
@@ -142,10 +142,10 @@ static search_outcome solve_part(search *s, uint32_t first, uint32_t last) {
     skyline *sky = &s->sky;
     if (stopped(s)) return SEARCH_STOPPED;
     uint64_t hash = state_hash(s, first, last);
-    uint64_t *slot = &s->memory->failed[hash >> (64 - TABLE_BITS)];
-    __builtin_prefetch(slot); /* it is far away, and most often it is another one that stands there */
+    uint64_t *entry = &s->memory->failed[hash >> (64 - TABLE_BITS)];
+    __builtin_prefetch(entry); /* it is far away, and most often it is another one that stands there */
     const uint32_t k = choose_section(s, first, last);
-    if (*slot == hash) return SEARCH_FAILED;
+    if (*entry == hash) return SEARCH_FAILED;
     size_t base = s->stack_count, count = list_alternatives(s, k);
     search_outcome result = SEARCH_FAILED;
     s->depth++;
@@ -160,7 +160,7 @@ static search_outcome solve_part(search *s, uint32_t first, uint32_t last) {
     s->depth--;
     s->stack_count = base;
     if (sky->out_of_memory) result = SEARCH_STOPPED;
-    if (result == SEARCH_FAILED) *slot = hash;
+    if (result == SEARCH_FAILED) *entry = hash;
     return result;
 }
 

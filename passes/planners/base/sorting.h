@@ -2,7 +2,7 @@
 #ifndef OURO_PLANNERS_SORTING_H
 #define OURO_PLANNERS_SORTING_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 #include <assert.h>
 
 typedef struct planner_key {
@@ -16,9 +16,9 @@ static inline size_t planner_step_key(int64_t step) {
     return (size_t)((uint64_t)step ^ (uint64_t)1 << 63);
 }
 
-/* Sorts by key; stable, in time proportional to the count and to the bytes in which keys differ. `room` is for as
+/* Sorts by key; stable, in time proportional to the count and to the bytes in which keys differ. `scratch` is for as
  * many. */
-void planner_sort_keys(planner_key *keys, size_t count, planner_key *room);
+void planner_sort_keys(planner_key *keys, size_t count, planner_key *scratch);
 
 /* Do two buffers interfere? */
 bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b);

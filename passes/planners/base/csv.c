@@ -9,7 +9,7 @@
  * have it, is passed over. `overwrites` is the id of a buffer that this one may be written over, and `at` the byte
  * at which it begins in that (empty: 0). A field may stand in double quotes, with "" for a quote inside.
  */
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -198,11 +198,11 @@ static base_status find_targets(reader *at, planner_problem *problem, const char
 static base_status read_lines(FILE *file, reader *at, planner_problem *problem, const char *const **ids) {
     planner_buffer *buffers = NULL;
     const char **names = NULL;
-    size_t capacity = 0, name_capacity = 0, count = 0, column_count = 0, room = 0;
+    size_t capacity = 0, name_capacity = 0, count = 0, column_count = 0, line_capacity = 0;
     column columns[FIELDS];
     char *line = NULL;
     base_status status = BASE_OK;
-    for (ssize_t length; status == BASE_OK && (length = getline(&line, &room, file)) >= 0;) {
+    for (ssize_t length; status == BASE_OK && (length = getline(&line, &line_capacity, file)) >= 0;) {
         at->line++;
         if (memchr(line, 0, (size_t)length)) {
             status = fail_at(at, "a zero byte: this is not a text", "");

@@ -7,12 +7,12 @@
  *
  *     planner_problem problem = {.buffers = buffers, .buffer_count = n};
  *     planner_solution solution;
- *     planner_run(planner_find("nnc"), &problem, &options, &arena, &solution, &report);
+ *     planner_run(&planner_nnc, &problem, &options, &arena, &solution, &report);
  *     // solution.offsets[i], solution.height
  *
- * Words: a buffer is one storage to be placed; its live range is [first, last) in steps; two buffers
- * interfere when their live ranges overlap (or, where the problem lists interference itself, when it says
- * so); the lower bound is the largest sum of sizes live at one step; the height is the largest offset + size.
+ * Words: a buffer is one storage to be placed. Its live range is [first, last) in steps. Two buffers interfere when their
+ * live ranges overlap, or, where the problem lists interference itself, when it says so. The lower bound is the largest
+ * sum of sizes that are live at one step. The height is the largest offset + size.
  */
 #ifndef OURO_PLANNER_H
 #define OURO_PLANNER_H
@@ -22,7 +22,7 @@
 #define PLANNER_NOT_FIXED SIZE_MAX
 
 typedef struct planner_buffer {
-    size_t size;      /* bytes; 0 is allowed and takes no room */
+    size_t size;      /* bytes; 0 is allowed and takes no bytes */
     size_t alignment; /* a power of two; 0 means 1 */
     int64_t first;    /* the first step at which it is live */
     int64_t last;     /* the step after the last; first < last */
@@ -83,11 +83,7 @@ typedef struct planner {
     bool knows_overwrites; /* others are given problems without them */
 } planner;
 
-/* ---- planner.c -------------------------------------------------------------------------------------------
- */
-
-const planner *planner_find(const char *name); /* NULL: there is none with this name */
-const planner *planner_at(size_t index);       /* NULL behind the last */
+/* ---- run.c ---------------------------------------------------------------------------------------------- */
 
 /* Checks the problem, runs the planner, checks its solution with planner_check, sets height, lower_bound and
  * optimal. Offsets live in `arena`. BASE_INVALID for a malformed problem (overflow, first >= last, ...) and
@@ -95,13 +91,15 @@ const planner *planner_at(size_t index);       /* NULL behind the last */
 base_status planner_run(const planner *chosen, const planner_problem *problem, const planner_options *options,
                         base_arena *arena, planner_solution *solution, base_report *report);
 
+/* ---- problem.c, bounds.c, check.c ---------------------------------------------------------------------- */
+
 /* Buffer `b` stands in the list of `a`, which the problem has. In O(log n). */
 bool planner_is_listed(const planner_problem *problem, size_t a, size_t b);
 
 enum { PLANNER_MOST_COMMON = 1 << 30 };
 
 /* The largest power of two, PLANNER_MOST_COMMON at the most, that divides all offsets that a solution can have: all
- * alignments, and the pinned offsets, of buffers that take room. */
+ * alignments, and the pinned offsets, of buffers that have a size. */
 size_t planner_common_alignment(const planner_problem *problem);
 
 /* The largest sum of sizes live at one step, where a buffer that may overwrite another one counts from the step after
@@ -116,7 +114,7 @@ base_status planner_lower_bound(const planner_problem *problem, base_arena *aren
 base_status planner_check(const planner_problem *problem, const planner_solution *solution, base_arena *arena,
                           base_report *report);
 
-/* ---- problems and solutions as CSV (planner_csv.c): "id,lower,upper,size" and "...,offset" ------------- */
+/* ---- problems and solutions as CSV (csv.c): "id,lower,upper,size" and "...,offset" ------------- */
 
 /* Reads a problem; ids (kept as text) are for writing solutions and messages. Columns may stand in any order.
  */
@@ -125,16 +123,5 @@ base_status planner_csv_read(const char *path, base_arena *arena, planner_proble
 /* Writes the problem, with a column `offset` where solution is not NULL. ids NULL: 0, 1, 2, ... */
 base_status planner_csv_write(const char *path, const planner_problem *problem, const char *const *ids,
                               const planner_solution *solution, base_report *report);
-
-/* ---- planners, one a file in passes/planners/ -------------------------------------------------------------
- */
-
-extern const planner planner_auto;
-extern const planner planner_nnc;
-extern const planner planner_greedy_by_size;
-extern const planner planner_chunk_simulation;
-extern const planner planner_bfc;
-extern const planner planner_pool;
-extern const planner planner_exact;
 
 #endif

@@ -1,5 +1,5 @@
 /* planner_modes.c: see planner_modes.h. */
-#include "passes/planner_modes.h"
+#include "passes/planners/base/modes.h"
 
 static void whole_run(const planner_problem *problem, int64_t *first, int64_t *last) {
     *first = INT64_MAX;

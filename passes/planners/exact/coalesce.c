@@ -1,7 +1,7 @@
 /* coalesce.c: see coalesce.h. */
-#include "passes/planners/coalesce.h"
-#include "passes/planners/sorting.h"
-#include "passes/planners/sweep.h"
+#include "passes/planners/exact/coalesce.h"
+#include "passes/planners/base/sorting.h"
+#include "passes/planners/exact/sweep.h"
 #include <string.h>
 
 enum {
@@ -28,8 +28,8 @@ struct coalescing {
     /* The present draw. First one block for each buffer, then those made of others, at most as many. */
     block *blocks;
     uint32_t block_count;
-    planner_key *ends, *begins, *room; /* for sorting */
-    uint32_t *followers;               /* by block: who takes its place, or SKYLINE_NONE */
+    planner_key *ends, *begins, *scratch; /* for sorting */
+    uint32_t *followers;                  /* by block: who takes its place, or SKYLINE_NONE */
     bool *follows;
     bool drawn;
     uint64_t rest; /* of the work for it */
@@ -71,8 +71,8 @@ static void draw_followers(coalescing *c, unsigned share) {
         c->ends[count] = (planner_key){pair_key(whole->last, (uint32_t)whole->size), i};
         c->begins[count++] = (planner_key){pair_key(whole->first, (uint32_t)whole->size), i};
     }
-    planner_sort_keys(c->ends, count, c->room);
-    planner_sort_keys(c->begins, count, c->room);
+    planner_sort_keys(c->ends, count, c->scratch);
+    planner_sort_keys(c->begins, count, c->scratch);
     while (e < count && b < count) {
         const size_t ends = run_end(c->ends, count, e) - e, begins = run_end(c->begins, count, b) - b;
         if (c->ends[e].key == c->begins[b].key) {
@@ -83,9 +83,9 @@ static void draw_followers(coalescing *c, unsigned share) {
                 c->follows[c->begins[b + p].buffer] = true;
             }
         }
-        const bool ahead = c->ends[e].key > c->begins[b].key, behind = c->ends[e].key < c->begins[b].key;
+        const bool ahead = c->ends[e].key > c->begins[b].key, after = c->ends[e].key < c->begins[b].key;
         if (!ahead) e += ends;
-        if (!behind) b += begins;
+        if (!after) b += begins;
     }
 }
 
@@ -111,7 +111,7 @@ static void stack(coalescing *c, unsigned share) {
     for (uint32_t i = 0; i < c->block_count; i++)
         if (is_whole(&c->blocks[i]))
             c->begins[count++] = (planner_key){pair_key(c->blocks[i].first, c->blocks[i].last), i};
-    planner_sort_keys(c->begins, count, c->room);
+    planner_sort_keys(c->begins, count, c->scratch);
     for (size_t k = 0, end; k < count; k = end) {
         end = run_end(c->begins, count, k);
         uint32_t lowest = SKYLINE_NONE, whole = SKYLINE_NONE;
@@ -218,10 +218,10 @@ coalescing *coalescing_new(const skyline *sky, uint64_t seed, planner_budget *bu
                       .blocks = BASE_ARRAY(arena, block, 2 * n),
                       .ends = BASE_ARRAY(arena, planner_key, n),
                       .begins = BASE_ARRAY(arena, planner_key, n),
-                      .room = BASE_ARRAY(arena, planner_key, n),
+                      .scratch = BASE_ARRAY(arena, planner_key, n),
                       .followers = BASE_ARRAY(arena, uint32_t, 2 * n),
                       .follows = BASE_ARRAY(arena, bool, 2 * n)};
-    if (!c->blocks || !c->ends || !c->begins || !c->room || !c->followers || !c->follows) return NULL;
+    if (!c->blocks || !c->ends || !c->begins || !c->scratch || !c->followers || !c->follows) return NULL;
     split(c);
     join(c, SHARES);
     stack(c, SHARES);

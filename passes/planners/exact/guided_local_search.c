@@ -1,4 +1,4 @@
-/* separate.c: see separate.h.
+/* guided_local_search.c: see guided_local_search.h.
  *
  * What is to become 0 is the weighted sum of overlaps: of two interfering buffers, how far one must be moved
  * until they are apart. A buffer that overlaps is moved to the best of the places where that sum can have a
@@ -8,14 +8,14 @@
  *
  * All numbers are integers, so that the outcome is the same on every machine.
  */
-#include "passes/planners/separate.h"
-#include "passes/planners/sorting.h"
+#include "passes/planners/exact/guided_local_search.h"
+#include "passes/planners/base/sorting.h"
 #include <string.h>
 
 /* Sums of weights times depths stay below 2^59. */
 enum { WEIGHT = 16, HEAVIEST = 1 << 20, PAIRS = 1 << 22, BUFFERS = 1 << 13, CAPACITY = 1 << 26 };
 
-struct separation {
+struct guided_search {
     const skyline *sky;
     uint32_t count;
     int64_t capacity;
@@ -34,14 +34,14 @@ struct separation {
     uint64_t work;
 };
 
-static uint64_t draw(separation *s) {
+static uint64_t draw(guided_search *s) {
     uint64_t drawn = planner_mix(s->random);
     s->random += 0x9E3779B97F4A7C15u;
     return drawn;
 }
 
 /* The budget is over, or the part of it that is for this run. */
-static bool spend(separation *s, uint64_t cost) {
+static bool spend(guided_search *s, uint64_t cost) {
     if (s->work <= cost || budget_spend(s->budget, cost)) return true;
     s->work -= cost;
     return false;
@@ -54,7 +54,7 @@ static bool meet(const skyline *sky, uint32_t a, uint32_t b) {
     return i->size > 0 && k->size > 0 && i->first < k->last && k->first < i->last;
 }
 
-static uint32_t place_of(const separation *s, uint32_t b, uint32_t other) {
+static uint32_t place_of(const guided_search *s, uint32_t b, uint32_t other) {
     uint32_t low = s->starts[b], high = s->starts[b + 1];
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -64,7 +64,7 @@ static uint32_t place_of(const separation *s, uint32_t b, uint32_t other) {
     return low;
 }
 
-static bool list_pairs(separation *s, base_arena *arena) {
+static bool list_pairs(guided_search *s, base_arena *arena) {
     size_t entries = 0;
     for (uint32_t b = 0; b < s->count; b++) {
         s->starts[b] = (uint32_t)entries;
@@ -92,12 +92,12 @@ static bool list_pairs(separation *s, base_arena *arena) {
     return true;
 }
 
-separation *separation_new(const skyline *sky, planner_budget *budget, base_arena *arena) {
+guided_search *guided_search_new(const skyline *sky, planner_budget *budget, base_arena *arena) {
     if (sky->item_count > BUFFERS) return NULL;
-    separation *s = BASE_ARRAY(arena, separation, 1);
+    guided_search *s = BASE_ARRAY(arena, guided_search, 1);
     if (!s) return NULL;
     uint32_t n = sky->item_count;
-    *s = (separation){.sky = sky, .count = n, .budget = budget};
+    *s = (guided_search){.sky = sky, .count = n, .budget = budget};
     s->sizes = BASE_ARRAY(arena, int64_t, n);
     s->places = BASE_ARRAY(arena, int64_t, n);
     s->alignments = BASE_ARRAY(arena, int64_t, n);
@@ -122,7 +122,7 @@ separation *separation_new(const skyline *sky, planner_budget *budget, base_aren
 
 /* ---- overlaps ------------------------------------------------------------------------------------------ */
 
-static void enqueue(separation *s, uint32_t b) {
+static void enqueue(guided_search *s, uint32_t b) {
     if (s->queued[b] || s->pinned[b]) return;
     s->queued[b] = true;
     s->queue[s->queue_count++] = b;
@@ -135,7 +135,7 @@ static int64_t depth_of(int64_t a, int64_t a_size, int64_t b, int64_t b_size) {
 }
 
 /* The weighted overlaps of a buffer of this size at this place; no more than `limit` is of interest. */
-static int64_t cost_at(const separation *s, uint32_t count, int64_t place, int64_t size, int64_t limit) {
+static int64_t cost_at(const guided_search *s, uint32_t count, int64_t place, int64_t size, int64_t limit) {
     int64_t sum = 0;
     for (uint32_t k = 0; k < count && sum <= limit; k++) {
         int64_t depth = depth_of(place, size, s->near_places[k], s->near_sizes[k]);
@@ -145,7 +145,7 @@ static int64_t cost_at(const separation *s, uint32_t count, int64_t place, int64
 }
 
 /* Moves b to the best place; ties: any of them. */
-static void settle(separation *s, uint32_t b) {
+static void move_to_best(guided_search *s, uint32_t b) {
     uint32_t count = s->starts[b + 1] - s->starts[b], ties = 1;
     const uint32_t *others = &s->others[s->starts[b]];
     for (uint32_t k = 0; k < count; k++) {
@@ -184,7 +184,7 @@ static void settle(separation *s, uint32_t b) {
 }
 
 /* Every overlap weighs more now. False: there is none. */
-static bool weigh(separation *s) {
+static bool weigh(guided_search *s) {
     int64_t deepest = 0;
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t b = 0; b < s->count; b++) {
@@ -208,7 +208,7 @@ static bool weigh(separation *s) {
     return true;
 }
 
-bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets) {
+bool guided_search_run(guided_search *s, size_t capacity, uint64_t seed, uint64_t work, size_t *offsets) {
     if (capacity > CAPACITY) return false;
     s->capacity = (int64_t)capacity;
     s->random = seed;
@@ -239,7 +239,7 @@ bool separation_run(separation *s, size_t capacity, uint64_t seed, uint64_t work
         if (spend(s, 1 + near * near / 2048)) return false;
         s->queue[at] = s->queue[--s->queue_count];
         s->queued[b] = false;
-        settle(s, b);
+        move_to_best(s, b);
     }
     for (uint32_t b = 0; b < s->count; b++) {
         if (!s->pinned[b]) offsets[b] = (size_t)s->places[b];

@@ -1,5 +1,5 @@
 /* budget.c: see budget.h. */
-#include "passes/planners/budget.h"
+#include "passes/planners/exact/budget.h"
 
 enum { CLOCK_EVERY = 64 };
 
@@ -32,4 +32,10 @@ bool budget_spend(planner_budget *budget, uint64_t work) {
                        (now.tv_sec == budget->deadline.tv_sec && now.tv_nsec >= budget->deadline.tv_nsec);
     }
     return budget->over;
+}
+
+double budget_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }

@@ -3,7 +3,7 @@
  * Where memory is full, sizes that end at a step are often those that begin there: an elementwise operator, a copy into
  * another type, a layer like the one before. Where one of the ending buffers is as large as one of the beginning ones,
  * the two are taken for one buffer here, with both lives; and buffers of the same life for one on which they are stacked.
- * There are fewer buffers to place then, and no room is left in pieces that its next owners do not fit into. A solution
+ * There are fewer buffers to place then, and no free range is left in pieces that its next owners do not fit into. A solution
  * for these is one for all. That there is none proves nothing; so what is made one is drawn by chance, anew after some
  * time: all that can take a place at first, then more or less of them, now and then with stacks.
  *
@@ -15,7 +15,7 @@
 #ifndef OURO_PLANNERS_COALESCE_H
 #define OURO_PLANNERS_COALESCE_H
 
-#include "passes/planners/search.h"
+#include "passes/planners/exact/search.h"
 
 typedef struct coalescing coalescing;
 

@@ -20,20 +20,20 @@
 #ifndef OURO_SKYLINE_H
 #define OURO_SKYLINE_H
 
-#include "passes/planner.h"
+#include "passes/planners/base/planner.h"
 
 #define SKYLINE_NONE UINT32_MAX
 #define SKYLINE_NEVER INT32_MAX        /* the start of what is placed */
 #define SKYLINE_MOST ((size_t)1 << 30) /* units: no capacity is larger, no buffer, and no sum of a section */
-#define SKYLINE_COVERS ((size_t)1 << 25) /* slots of all sections */
-enum { SKYLINE_LANES = 8 };              /* the slots of a section are a multiple of these */
+#define SKYLINE_COVERS ((size_t)1 << 25) /* entries of all sections */
+enum { SKYLINE_LANES = 8 };              /* the entries of a section are a multiple of these */
 
 typedef struct skyline_item {
     int32_t size, alignment;
     int32_t fixed;            /* or SKYLINE_NEVER: the user did not pin it */
     uint32_t first, last;     /* sections [first, last) */
     uint32_t pins, pin_count; /* fixed ones that it interferes with: skyline.pins[pins ...] */
-    uint32_t twin;            /* an equal buffer that is to be placed before this one, or SKYLINE_NONE */
+    uint32_t equal;           /* an equal buffer that is to be placed before this one, or SKYLINE_NONE */
 } skyline_item;
 
 typedef struct skyline_pin {
@@ -62,11 +62,11 @@ typedef struct skyline {
     int32_t most_alignment;
     skyline_item *items;
     skyline_pin *pins;
-    /* The buffers of section k, placed or not: slots cover_starts[k] up to cover_starts[k + 1], one for each buffer, those
-     * behind empty (SKYLINE_NONE). Buffer b stands in section k in slots[slot_starts[b] + k - first]. */
+    /* The buffers of section k, placed or not: entries cover_starts[k] up to cover_starts[k + 1], one for each buffer, those
+     * after empty (SKYLINE_NONE). Buffer b stands in section k in entries[entry_starts[b] + k - first]. */
     uint32_t *covers, *cover_starts;
-    uint32_t *slots, *slot_starts;
-    /* By slot. What is placed, or empty, starts at SKYLINE_NEVER and has no size. */
+    uint32_t *entries, *entry_starts;
+    /* By entry. What is placed, or empty, starts at SKYLINE_NEVER and has no size. */
     int32_t *starts, *sizes;
     uint32_t *firsts, *lasts; /* the sections of the buffer; of an empty one none */
     int32_t *floor;
@@ -85,12 +85,13 @@ typedef struct skyline {
     skyline_queue to_check;  /* sections in which starts have become too high for some order of buffers */
     uint32_t *fits;          /* by section: how many buffers fit (skyline_fits), where known */
     bool *known;             /* by section: nothing that fits[] depends on has changed */
-    bool *has_twins;         /* by section */
+    bool *has_equal;         /* by section */
     uint64_t *keys;          /* of a buffer, for hashing sets */
     uint64_t *sets;          /* by section: the sum of the keys of those to come whose life begins there */
-    int32_t *lifts, *levels; /* room for inference: by section, by slot of a section */
+    int32_t *lifts, *levels; /* what inference needs: by section, by entry of a section */
     bool out_of_memory;
-    bool too_large; /* skyline_init refused: there are more slots, or larger sums, than these numbers hold */
+    bool
+        too_large; /* skyline_init refused: there are more entries, or larger sums, than these numbers hold */
 } skyline;
 
 /* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL).
