@@ -31,30 +31,6 @@ static double double_of_bits(uint64_t bits) {
     return value;
 }
 
-/* Every float16 is a float32; not for NaN. */
-static float float_of_half(uint32_t half) {
-    uint32_t exponent = half >> 10 & 0x1f, fraction = half & 0x3ff;
-    float magnitude;
-    if (exponent == 0x1f) magnitude = INFINITY;
-    else if (exponent == 0) magnitude = ldexpf((float)fraction, -24);
-    else magnitude = ldexpf((float)(fraction | 0x400), (int)exponent - 25);
-    return half & 0x8000 ? -magnitude : magnitude;
-}
-
-/* To nearest, ties to even; not for NaN. */
-static uint32_t half_of_float(float value) {
-    uint32_t sign = signbit(value) ? 0x8000 : 0;
-    double magnitude = fabs((double)value);
-    if (magnitude >= 65520.0) return sign | 0x7c00;
-    if (magnitude == 0.0) return sign;
-    int exponent;
-    frexp(magnitude, &exponent); /* magnitude = m * 2^exponent, 0.5 <= m < 1 */
-    if (exponent < -13) exponent = -13;
-    /* In units of the last place; rounding up into the next exponent carries by itself. */
-    uint32_t units = (uint32_t)nearbyint(ldexp(magnitude, 11 - exponent));
-    return sign | ((uint32_t)(exponent + 13) * 1024 + units);
-}
-
 static uint64_t canonical_nan(op_dtype dtype) {
     switch (dtype) {
     case OP_FLOAT:
@@ -74,9 +50,9 @@ static double value_of_bits(op_dtype dtype, uint64_t bits) {
     case OP_FLOAT:
         return (double)float_of_bits((uint32_t)bits);
     case OP_FLOAT16:
-        return (bits & 0x7fff) > 0x7c00 ? NAN : (double)float_of_half((uint32_t)bits);
+        return (double)base_float_from_half((uint16_t)bits);
     case OP_BFLOAT16:
-        return (double)float_of_bits((uint32_t)bits << 16);
+        return (double)base_float_from_bfloat16((uint16_t)bits);
     default:
         return double_of_bits(bits);
     }
@@ -152,13 +128,11 @@ bool ir_real_parse(op_dtype dtype, const char *text, uint64_t *bits) {
         *bits = bits_of_float(single);
         return true;
     case OP_FLOAT16:
-        *bits = half_of_float(single);
+        *bits = base_half_from_float(single);
         return true;
-    case OP_BFLOAT16: {
-        uint32_t wide = bits_of_float(single);
-        *bits = (wide + 0x7fff + (wide >> 16 & 1)) >> 16; /* to nearest, ties to even */
+    case OP_BFLOAT16:
+        *bits = base_bfloat16_from_float(single);
         return true;
-    }
     default:
         memcpy(bits, &number, sizeof number);
         return true;

@@ -1,5 +1,6 @@
 /* builder.c: see builder.h. */
 #include "models/builder.h"
+#include "ir/base/base.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -167,23 +168,15 @@ static Onnx__TensorProto *initializer(graph *g, const char *name, int dtype, int
     return tensor;
 }
 
-/* splitmix64, seeded by the hash (FNV-1a) of the name. */
-static uint64_t random_next(uint64_t *state) {
-    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 const char *weight(graph *g, const char *name, int rank, const int64_t *dims, int64_t fan_in) {
     size_t count;
     Onnx__TensorProto *tensor = initializer(g, name, MODEL_FLOAT, rank, dims, sizeof(float), &count);
-    uint64_t state = 0xCBF29CE484222325u;
+    uint64_t state = 0xCBF29CE484222325u; /* FNV-1a of the name */
     for (const char *c = name; *c; c++) state = (state ^ (unsigned char)*c) * 0x100000001B3u;
     float scale = sqrtf(3.0f / (float)(fan_in > 0 ? fan_in : 1));
     float *values = (float *)(void *)tensor->raw_data.data;
     for (size_t i = 0; i < count; i++) {
-        values[i] = ((float)(random_next(&state) >> 40) / 8388608.0f - 1.0f) * scale;
+        values[i] = ((float)(base_random(&state) >> 40) / 8388608.0f - 1.0f) * scale;
     }
     return tensor->name;
 }

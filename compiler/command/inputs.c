@@ -2,25 +2,7 @@
 #include "compiler/command/command.h"
 #include "compiler/onnx/import.h"
 #include "compiler/files/npy.h"
-#include <math.h>
 #include <string.h>
-
-static uint64_t splitmix64(uint64_t *state) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-    return z ^ z >> 31;
-}
-
-/* A float of `fraction_bits` bits of fraction for numbers that need no rounding and are no subnormals. */
-static uint16_t exact_half(double value, int fraction_bits, int bias) {
-    if (value == 0) return 0;
-    int exponent;
-    double fraction = frexp(fabs(value), &exponent); /* in [0.5, 1) */
-    uint16_t bits = (uint16_t)ldexp(fraction * 2 - 1, fraction_bits);
-    bits = (uint16_t)(bits | (exponent - 1 + bias) << fraction_bits);
-    return (uint16_t)(value < 0 ? bits | 0x8000 : bits);
-}
 
 base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
                                 base_report *report) {
@@ -40,7 +22,7 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
     bool complex = type->dtype == OP_COMPLEX64 || type->dtype == OP_COMPLEX128;
     size_t count = (size_t)elements * (complex ? 2 : 1);
     for (size_t i = 0; i < count; i++) {
-        uint64_t bits = splitmix64(&state);
+        uint64_t bits = base_random(&state);
         switch (type->dtype) {
         case OP_COMPLEX64:
         case OP_FLOAT:
@@ -51,10 +33,10 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
             ((double *)data)[i] = (double)(bits >> 11) * 0x1p-52 - 1;
             break;
         case OP_FLOAT16:
-            ((uint16_t *)data)[i] = exact_half((double)(bits >> 53) * 0x1p-10 - 1, 10, 15);
+            ((uint16_t *)data)[i] = base_half_from_double((double)(bits >> 53) * 0x1p-10 - 1);
             break;
         case OP_BFLOAT16:
-            ((uint16_t *)data)[i] = exact_half((double)(bits >> 56) * 0x1p-7 - 1, 7, 127);
+            ((uint16_t *)data)[i] = base_bfloat16_from_double((double)(bits >> 56) * 0x1p-7 - 1);
             break;
         case OP_BOOL:
             ((uint8_t *)data)[i] = bits >> 63;

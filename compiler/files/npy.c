@@ -436,7 +436,7 @@ base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char
         }
     } else if (type->dtype == OP_BFLOAT16) {
         for (size_t i = 0; i < count; i++) {
-            uint32_t wide = (uint32_t)((const uint16_t *)tensor->data)[i] << 16;
+            float wide = base_float_from_bfloat16(((const uint16_t *)tensor->data)[i]);
             memcpy(data + i * 4, &wide, 4);
         }
     } else if (data_bytes) {

@@ -6,22 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static double half_number(uint16_t half) {
-    int exponent = half >> 10 & 31;
-    double fraction = half & 1023;
-    double value = exponent == 31 ? (fraction != 0 ? (double)NAN : (double)INFINITY)
-                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
-                                  : ldexp(fraction, -24);
-    return half & 0x8000 ? -value : value;
-}
-
-static double bfloat16_number(uint16_t bits) {
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    memcpy(&value, &wide, sizeof value);
-    return value;
-}
-
 double tensor_number(const op_tensor *tensor, size_t index) {
     const void *data = tensor->data;
     switch (tensor->type.dtype) {
@@ -32,9 +16,9 @@ double tensor_number(const op_tensor *tensor, size_t index) {
     case OP_DOUBLE:
         return ((const double *)data)[index];
     case OP_FLOAT16:
-        return half_number(((const uint16_t *)data)[index]);
+        return (double)base_float_from_half(((const uint16_t *)data)[index]);
     case OP_BFLOAT16:
-        return bfloat16_number(((const uint16_t *)data)[index]);
+        return (double)base_float_from_bfloat16(((const uint16_t *)data)[index]);
     case OP_UINT8:
         return ((const uint8_t *)data)[index];
     case OP_BOOL:

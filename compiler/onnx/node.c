@@ -220,35 +220,6 @@ ir_value *import_constant_integer(const import_node *n, int64_t value) {
     return constant_copy(n, &type, &value, sizeof value);
 }
 
-/* Half precision and bfloat16 by way of float's bits, rounded to nearest, ties to even. */
-static uint16_t half_from_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    uint16_t sign = (uint16_t)(bits >> 16 & 0x8000);
-    uint32_t magnitude = bits & 0x7fffffff;
-    if (magnitude > 0x7f800000) return sign | 0x7e00;  /* NaN */
-    if (magnitude >= 0x477ff000) return sign | 0x7c00; /* rounds to infinity */
-    if (magnitude < 0x33000001) return sign;           /* rounds to zero */
-    uint32_t exponent = magnitude >> 23, mantissa = magnitude & 0x7fffff, shift = 13;
-    if (exponent < 113) { /* subnormal there: the leading one becomes visible */
-        mantissa |= 0x800000;
-        shift = 126 - exponent;
-        exponent = 112;
-    }
-    uint32_t result = (exponent - 112) << 10;
-    result += mantissa >> shift;
-    uint32_t rest = mantissa & ((1u << shift) - 1), middle = 1u << (shift - 1);
-    if (rest > middle || (rest == middle && (result & 1))) result++;
-    return sign | (uint16_t)result;
-}
-
-static uint16_t bfloat_from_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40);
-    return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
-}
-
 ir_value *import_constant_real(const import_node *n, op_dtype dtype, double value) {
     union {
         float f;
@@ -270,10 +241,10 @@ ir_value *import_constant_real(const import_node *n, op_dtype dtype, double valu
         data.d = value;
         break;
     case OP_FLOAT16:
-        data.u16 = half_from_float((float)value);
+        data.u16 = base_half_from_double(value);
         break;
     case OP_BFLOAT16:
-        data.u16 = bfloat_from_float((float)value);
+        data.u16 = base_bfloat16_from_double(value);
         break;
     case OP_INT8:
         data.i8 = (int8_t)value;

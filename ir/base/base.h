@@ -1,4 +1,4 @@
-/* base.h: what every room stands on: statuses and reports, arenas, checked sizes.
+/* base.h: what every folder stands on: statuses and reports, arenas, checked sizes, hashes, random numbers, half precision.
  *
  * Nothing here knows graphs, operators or plans. No mutable globals: everything is reached through the
  * arguments, so two compiles (or sixty-four sessions) run side by side.
@@ -11,14 +11,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* ---- status and report (base.c) ------------------------------------------------------------------------ */
+/* ---- status and report (report.c) ------------------------------------------------------------------------ */
 
 /* What a fallible function returns. The numbers are the exit statuses of the command. */
 typedef enum base_status {
     BASE_OK = 0,
-    BASE_INVALID = 1, /* the model, plan, data or problem is invalid or not supported */
-    BASE_USAGE = 2,   /* the caller asked for something that makes no sense */
-    BASE_SYSTEM_ERROR = 3  /* memory or disk failed */
+    BASE_INVALID = 1,     /* the model, plan, data or problem is invalid or not supported */
+    BASE_USAGE = 2,       /* the caller asked for something that makes no sense */
+    BASE_SYSTEM_ERROR = 3 /* memory or disk failed */
 } base_status;
 
 enum { BASE_REPORT_TEXT = 4096, BASE_REPORT_CONTEXT = 512 };
@@ -56,7 +56,7 @@ base_status base_fail_unsupported(base_report *report, const char *format, ...)
 /* Reports that memory ran out; returns BASE_SYSTEM_ERROR. */
 base_status base_fail_memory(base_report *report);
 
-/* ---- arenas (base.c) ----------------------------------------------------------------------------------- */
+/* ---- arenas (arena.c) ----------------------------------------------------------------------------------- */
 
 /* Where an arena takes its blocks from. `allocate` returns NULL when there is none; both get `user`. */
 typedef struct base_allocator {
@@ -103,7 +103,7 @@ void *base_arena_grow(base_arena *arena, void *array, size_t *capacity, size_t n
 #define BASE_NEW(arena, type) ((type *)base_arena_alloc((arena), 1, sizeof(type)))
 #define BASE_ARRAY(arena, type, count) ((type *)base_arena_alloc((arena), (count), sizeof(type)))
 
-/* ---- checked sizes (base.c) ---------------------------------------------------------------------------- */
+/* ---- integers (integers.c) ------------------------------------------------------------------------------- */
 
 /* Each returns false, and leaves *result alone, when the exact result does not fit. */
 bool base_size_add(size_t a, size_t b, size_t *result);
@@ -112,7 +112,40 @@ bool base_size_align(size_t value, size_t alignment, size_t *result); /* up; ali
 bool base_int64_add(int64_t a, int64_t b, int64_t *result);
 bool base_int64_multiply(int64_t a, int64_t b, int64_t *result);
 
-/* ---- hashing (base.c) ---------------------------------------------------------------------------------- */
+/* The greatest common divisor; of 0 and b it is b. */
+uint64_t base_gcd(uint64_t a, uint64_t b);
+
+/* ---- random numbers (here) --------------------------------------------------------------------------- */
+
+/* splitmix64: Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014. The state takes steps of
+ * BASE_RANDOM_STEP, which is 2^64 divided by the golden ratio; each number is a state, mixed. */
+#define BASE_RANDOM_STEP UINT64_C(0x9e3779b97f4a7c15)
+
+/* A bijection of 64 bits in which each bit of the result depends on all bits of the value. */
+static inline uint64_t base_mix(uint64_t value) {
+    value = (value ^ (value >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    value = (value ^ (value >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return value ^ (value >> 31);
+}
+
+/* The next number of the generator whose state is *state. Any state may start one. */
+static inline uint64_t base_random(uint64_t *state) {
+    *state += BASE_RANDOM_STEP;
+    return base_mix(*state);
+}
+
+/* ---- half precision (half.c) --------------------------------------------------------------------------- */
+
+/* float16 (IEEE 754 binary16) and bfloat16 as their bits. Rounded to nearest, ties to even; a NaN stays a NaN. */
+float base_float_from_half(uint16_t bits);
+uint16_t base_half_from_float(float value);
+float base_float_from_bfloat16(uint16_t bits);
+uint16_t base_bfloat16_from_float(float value);
+/* From a double in one rounding: two, by way of a float, would differ. */
+uint16_t base_half_from_double(double value);
+uint16_t base_bfloat16_from_double(double value);
+
+/* ---- hashes and maps (hash.c) ---------------------------------------------------------------------------------- */
 
 /* A 64-bit non-cryptographic hash, the same on every machine: FNV-1a over 8-byte words (long data: eight
  * lanes of them), each step folded onto its lower half, with a final mix in the manner of splitmix64. For

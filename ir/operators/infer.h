@@ -52,6 +52,11 @@ void op_output_symbolic_end(op_call *call, int64_t *values, int64_t count);
 /* Output 0 has the values of input `input` in the same order: where output 0 is small and integer. */
 void op_output_symbolic_copy(op_call *call, uint32_t input);
 
+/* The attribute `axis` (`otherwise` where it is absent) as an axis of this rank: *axis is in [0, rank). Reports one that is
+ * out of range. */
+base_status op_attribute_axis(const op_call *call, int64_t otherwise, int32_t rank, int32_t *axis,
+                              base_report *report);
+
 /* The shape that a shape-valued input spells: rank -1 where the number of its elements is not known. False
  * (and a report) for a negative number or more than OP_MAX_RANK dimensions. */
 base_status op_input_shape(const op_call *call, uint32_t input, op_shape *shape, base_report *report);

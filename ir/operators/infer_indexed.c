@@ -4,14 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static base_status find_axis(const op_call *call, int64_t otherwise, int32_t rank, int32_t *axis,
-                             base_report *report) {
-    int64_t value = op_attribute_integer(&call->attributes, "axis", otherwise);
-    if (op_axis(value, rank, axis)) return BASE_OK;
-    return base_fail(report, BASE_INVALID, "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
-                     value, -rank, rank);
-}
-
 static base_status check_ranks(const op_call *call, uint32_t a, uint32_t b, base_report *report) {
     int32_t x = call->inputs[a].type.shape.rank, y = call->inputs[b].type.shape.rank;
     if (x < 0 || y < 0 || x == y) return BASE_OK;
@@ -36,7 +28,7 @@ base_status op_infer_gather_elements(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_INDICES, report);
     if (status == BASE_OK) status = check_ranks(call, 0, 1, report);
     int32_t rank = call->inputs[0].type.shape.rank, axis;
-    if (status == BASE_OK && rank >= 0) status = find_axis(call, 0, rank, &axis, report);
+    if (status == BASE_OK && rank >= 0) status = op_attribute_axis(call, 0, rank, &axis, report);
     if (status != BASE_OK) return status;
     const op_shape *from = &call->inputs[0].type.shape, *shape = &call->inputs[1].type.shape;
     for (int32_t i = 0; i < from->rank && i < shape->rank; i++) {
@@ -70,7 +62,7 @@ base_status op_infer_scatter_elements(op_call *call, base_report *report) {
     const op_type *type = &call->inputs[0].type;
     int32_t axis;
     if (status == BASE_OK && type->shape.rank >= 0)
-        status = find_axis(call, 0, type->shape.rank, &axis, report);
+        status = op_attribute_axis(call, 0, type->shape.rank, &axis, report);
     if (status == BASE_OK) op_output_set(call, 0, type->dtype, &type->shape);
     return status;
 }
@@ -161,7 +153,7 @@ base_status op_infer_one_hot(op_call *call, base_report *report) {
     int32_t axis;
     if (from->rank >= OP_MAX_RANK)
         return base_fail(report, BASE_INVALID, "the result would have more than %d dimensions", OP_MAX_RANK);
-    status = find_axis(call, -1, from->rank + 1, &axis, report);
+    status = op_attribute_axis(call, -1, from->rank + 1, &axis, report);
     if (status != BASE_OK) return status;
     /* A depth that is a real number is known where it is a constant. */
     int64_t depth = op_input_dim(call, 1, 0);
@@ -244,7 +236,7 @@ base_status op_infer_top_k(op_call *call, base_report *report) {
     op_shape shape = type->shape;
     if (shape.rank >= 0) {
         int32_t axis;
-        status = find_axis(call, -1, shape.rank, &axis, report);
+        status = op_attribute_axis(call, -1, shape.rank, &axis, report);
         if (status != BASE_OK) return status;
         int64_t k = op_input_dim(call, 1, 0);
         if (k >= 0 && shape.dims[axis] >= 0 && k > shape.dims[axis]) {

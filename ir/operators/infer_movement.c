@@ -25,15 +25,6 @@ static factors factors_of(const op_shape *shape) {
     return product;
 }
 
-static int64_t greatest_common_divisor(int64_t a, int64_t b) {
-    while (b) {
-        int64_t remainder = a % b;
-        a = b;
-        b = remainder;
-    }
-    return a;
-}
-
 /* a / b as a dimension: common symbols and numbers cancel, so that [s1,3,224,224] over [s1] is 150528 and
  * over [150528] is s1. *divides is false where the quotient of numbers is not whole. */
 static int64_t factors_divide(const op_call *call, factors a, factors b, bool *divides) {
@@ -51,7 +42,7 @@ static int64_t factors_divide(const op_call *call, factors a, factors b, bool *d
         }
     }
     if (a.number == 0) return 0;
-    int64_t common = greatest_common_divisor(a.number, b.number);
+    int64_t common = (int64_t)base_gcd((uint64_t)a.number, (uint64_t)b.number);
     a.number /= common;
     b.number /= common;
     if (a.count == 0 && b.count == 0) {
@@ -398,16 +389,6 @@ base_status op_infer_slice(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-static base_status find_axis(const op_call *call, int64_t otherwise, int32_t rank, int32_t *axis,
-                             base_report *report) {
-    int64_t value = op_attribute_integer(&call->attributes, "axis", otherwise);
-    if (op_axis(value, rank, axis)) return BASE_OK;
-    if (rank == 0)
-        return base_fail(report, BASE_INVALID, "input 0 is a scalar, expected at least one dimension");
-    return base_fail(report, BASE_INVALID, "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
-                     value, -rank, rank);
-}
-
 /* Part `index` of an extent in as many parts as there are outputs, all but the last of one size. */
 static int64_t counted_part(const op_call *call, int64_t extent, uint32_t index) {
     const int64_t count = (int64_t)call->output_count;
@@ -430,7 +411,7 @@ base_status op_infer_split(op_call *call, base_report *report) {
         return BASE_OK;
     }
     int32_t axis;
-    status = find_axis(call, 0, type->shape.rank, &axis, report);
+    status = op_attribute_axis(call, 0, type->shape.rank, &axis, report);
     if (status != BASE_OK) return status;
     int64_t extent = type->shape.dims[axis], sum = 0;
     bool known = true;
@@ -510,7 +491,7 @@ base_status op_infer_concat(op_call *call, base_report *report) {
         op_output_set(call, 0, dtype, NULL);
         return BASE_OK;
     }
-    status = find_axis(call, 0, rank, &axis, report);
+    status = op_attribute_axis(call, 0, rank, &axis, report);
     if (status != BASE_OK) return status;
     op_shape shape = op_shape_of_rank(rank);
     shape.dims[axis] = 0;
@@ -570,7 +551,7 @@ base_status op_infer_gather(op_call *call, base_report *report) {
         return BASE_OK;
     }
     int32_t axis;
-    status = find_axis(call, 0, from->rank, &axis, report);
+    status = op_attribute_axis(call, 0, from->rank, &axis, report);
     if (status != BASE_OK) return status;
     if (indices->rank < 0) {
         op_output_set(call, 0, type->dtype, NULL);

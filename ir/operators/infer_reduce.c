@@ -1,6 +1,5 @@
 /* infer_reduce.c: shape functions of reductions and of normalisations along an axis. */
 #include "ir/operators/infer.h"
-#include <inttypes.h>
 
 static unsigned accepted(op_code code) {
     bool extremum = code == OP_REDUCE_MAX || code == OP_REDUCE_MIN;
@@ -81,15 +80,6 @@ base_status op_infer_reduce(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-/* The attribute `axis`, normal. */
-static base_status find_axis(const op_call *call, int64_t otherwise, int32_t rank, int32_t *axis,
-                             base_report *report) {
-    int64_t value = op_attribute_integer(&call->attributes, "axis", otherwise);
-    if (op_axis(value, rank, axis)) return BASE_OK;
-    return base_fail(report, BASE_INVALID, "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
-                     value, -rank, rank);
-}
-
 base_status op_infer_arg_reduce(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_NUMBERS, report);
     if (status != BASE_OK) return status;
@@ -102,7 +92,7 @@ base_status op_infer_arg_reduce(op_call *call, base_report *report) {
     /* ONNX lets a scalar be reduced along axis 0, as its runtimes do. */
     op_shape shape = {.rank = 0};
     if (rank > 0) {
-        status = find_axis(call, 0, rank, &axis, report);
+        status = op_attribute_axis(call, 0, rank, &axis, report);
         if (status != BASE_OK) return status;
         bool keep = op_attribute_integer(&call->attributes, "keepdims", 1) != 0;
         for (int32_t i = 0; i < rank; i++) {
@@ -125,7 +115,7 @@ base_status op_infer_softmax(op_call *call, base_report *report) {
     const op_type *type = &call->inputs[0].type;
     int32_t axis;
     if (type->shape.rank > 0) {
-        status = find_axis(call, -1, type->shape.rank, &axis, report);
+        status = op_attribute_axis(call, -1, type->shape.rank, &axis, report);
         if (status != BASE_OK) return status;
     }
     op_output_set(call, 0, type->dtype, &type->shape);

@@ -2,8 +2,6 @@
  * it is known, the rest is measured when they run (rt_kernel.measure). */
 #include "ir/operators/infer.h"
 
-#include <inttypes.h>
-
 base_status op_infer_non_zero(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     if (status != BASE_OK) return status;
@@ -15,13 +13,10 @@ base_status op_infer_non_zero(op_call *call, base_report *report) {
 }
 
 /* The axis that an attribute names, -1 where there is none; *rank is that of input 0. */
-static base_status find_axis(const op_call *call, int32_t rank, int32_t *axis, base_report *report) {
+static base_status find_optional_axis(const op_call *call, int32_t rank, int32_t *axis, base_report *report) {
     *axis = -1;
     if (rank < 0 || !op_attribute_find(&call->attributes, "axis")) return BASE_OK;
-    int64_t value = op_attribute_integer(&call->attributes, "axis", 0);
-    if (op_axis(value, rank, axis)) return BASE_OK;
-    return base_fail(report, BASE_INVALID, "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
-                     value, -rank, rank);
+    return op_attribute_axis(call, 0, rank, axis, report);
 }
 
 /* What is left of input 0 along its axis, or of all its elements. */
@@ -40,7 +35,7 @@ base_status op_infer_compress(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET_BOOL, report);
     if (status == BASE_OK) status = op_check_vector(call, 1, false, report);
     int32_t axis;
-    if (status == BASE_OK) status = find_axis(call, call->inputs[0].type.shape.rank, &axis, report);
+    if (status == BASE_OK) status = find_optional_axis(call, call->inputs[0].type.shape.rank, &axis, report);
     if (status != BASE_OK) return status;
     const op_tensor *condition = &call->inputs[1];
     int64_t count = OP_DIM_UNKNOWN, elements;
@@ -58,7 +53,7 @@ base_status op_infer_unique(op_call *call, base_report *report) {
     base_status status = op_check_input(call, 0, OP_SET_ANY, report);
     const op_shape *shape = &call->inputs[0].type.shape;
     int32_t axis;
-    if (status == BASE_OK) status = find_axis(call, shape->rank, &axis, report);
+    if (status == BASE_OK) status = find_optional_axis(call, shape->rank, &axis, report);
     if (status != BASE_OK) return status;
     set_selected(call, axis, OP_DIM_UNKNOWN);
     op_shape vector = op_shape_of_rank(1), inverse = vector;

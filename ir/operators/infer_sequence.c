@@ -110,14 +110,10 @@ base_status op_infer_split_to_sequence(op_call *call, base_report *report) {
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
     op_shape shape = type->shape;
-    int64_t value = op_attribute_integer(&call->attributes, "axis", 0);
     int32_t axis;
     if (shape.rank >= 0) {
-        if (!op_axis(value, shape.rank, &axis)) {
-            return base_fail(report, BASE_INVALID,
-                             "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)", value,
-                             -shape.rank, shape.rank);
-        }
+        status = op_attribute_axis(call, 0, shape.rank, &axis, report);
+        if (status != BASE_OK) return status;
         if (given) {
             shape.dims[axis] = part_extent(call, shape.dims[axis]);
         } else if (op_attribute_integer(&call->attributes, "keepdims", 1) != 0) {
@@ -135,21 +131,18 @@ base_status op_infer_concat_from_sequence(op_call *call, base_report *report) {
     base_status status = check_kind(call, 0, OP_KIND_SEQUENCE, report);
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
-    const op_attribute *attribute = op_attribute_find(&call->attributes, "axis");
     bool added = op_attribute_integer(&call->attributes, "new_axis", 0) != 0;
     op_shape shape = type->shape;
     int32_t axis;
-    if (!attribute) return base_fail(report, BASE_INVALID, "attribute \"axis\" is missing");
+    if (!op_attribute_find(&call->attributes, "axis"))
+        return base_fail(report, BASE_INVALID, "attribute \"axis\" is missing");
     if (shape.rank >= 0) {
         int32_t rank = shape.rank + added;
         if (rank > OP_MAX_RANK)
             return base_fail(report, BASE_INVALID, "the result would have rank %d, expected at most %d", rank,
                              OP_MAX_RANK);
-        if (!op_axis(attribute->as.integer, rank, &axis)) {
-            return base_fail(report, BASE_INVALID,
-                             "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
-                             attribute->as.integer, -rank, rank);
-        }
+        status = op_attribute_axis(call, 0, rank, &axis, report);
+        if (status != BASE_OK) return status;
         for (int32_t d = rank - 1; d > axis && added; d--) shape.dims[d] = shape.dims[d - 1];
         shape.rank = rank;
         /* The elements' extents along other axes agree, or it cannot run: none is lost. */

@@ -186,3 +186,13 @@ base_status op_input_axes(const op_call *call, uint32_t input, int32_t rank, boo
     *known = true;
     return BASE_OK;
 }
+
+base_status op_attribute_axis(const op_call *call, int64_t otherwise, int32_t rank, int32_t *axis,
+                              base_report *report) {
+    int64_t value = op_attribute_integer(&call->attributes, "axis", otherwise);
+    if (op_axis(value, rank, axis)) return BASE_OK;
+    if (rank == 0)
+        return base_fail(report, BASE_INVALID, "a scalar has no axes, expected at least one dimension");
+    return base_fail(report, BASE_INVALID, "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)",
+                     value, -rank, rank);
+}

@@ -1,5 +1,6 @@
 /* loop_periods.c: implements loop_periods.h. */
 #include "passes/loops/loop_periods.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_PERIOD = 4096 };
@@ -277,17 +278,6 @@ uint32_t loop_find_class(loop_analysis *a, uint32_t index, int64_t *shift) {
     return index;
 }
 
-static int64_t gcd(int64_t a, int64_t b) {
-    if (a < 0) a = -a;
-    if (b < 0) b = -b;
-    while (b) {
-        int64_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 /* Instance t of x and instance t + distance of y are the same bytes one after the other, in place. */
 static bool handed_on(const loop_analysis *a, uint32_t x, uint32_t y, int64_t distance) {
     const loop_member *m = &a->members[y];
@@ -335,10 +325,11 @@ static void join_classes(loop_analysis *a, uint32_t of, uint32_t over, int64_t d
     uint32_t from = loop_find_class(a, of, &shift_of), to = loop_find_class(a, over, &shift_over);
     int64_t shift = shift_over - depth - shift_of; /* of the one representative relative to the other */
     if (from == to) {
-        a->members[to].modulus = gcd(a->members[to].modulus, shift);
+        a->members[to].modulus = (int64_t)base_gcd((uint64_t)a->members[to].modulus, (uint64_t)llabs(shift));
         return;
     }
-    a->members[to].modulus = gcd(a->members[to].modulus, a->members[from].modulus);
+    a->members[to].modulus =
+        (int64_t)base_gcd((uint64_t)a->members[to].modulus, (uint64_t)a->members[from].modulus);
     a->members[from].class = to;
     a->members[from].shift = shift;
 }

@@ -29,7 +29,7 @@ typedef struct pool {
 } pool;
 
 static block **bucket_of(pool *p, size_t bytes) {
-    return &p->buckets[(bytes / RT_ALLOCATOR_ALIGNMENT * UINT64_C(0x9E3779B97F4A7C15)) >> 56];
+    return &p->buckets[(bytes / RT_ALLOCATOR_ALIGNMENT * BASE_RANDOM_STEP) >> 56];
 }
 
 static void unlink_block(pool *p, block *b) {

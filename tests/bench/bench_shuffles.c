@@ -32,20 +32,12 @@ static void spread_print(const char *problem, const char *with, const spread *s)
            sqrt(variance > 0 ? variance : 0), s->least, s->largest);
 }
 
-/* A Weyl sequence, mixed. */
-static uint64_t draw(uint64_t *state) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
-}
-
 /* Exchanges each buffer with one of those before it that start at the same step, itself included. */
 static void shuffle(planner_buffer *buffers, size_t count, uint64_t *state) {
     for (size_t i = 0; i < count; i++) {
         size_t together = 0, chosen = i;
         for (size_t k = 0; k <= i; k++) {
-            if (buffers[k].first == buffers[i].first && draw(state) % ++together == 0) chosen = k;
+            if (buffers[k].first == buffers[i].first && base_random(state) % ++together == 0) chosen = k;
         }
         planner_buffer moved = buffers[i];
         buffers[i] = buffers[chosen];

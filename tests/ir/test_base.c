@@ -1,6 +1,7 @@
 /* test_base.c: reports, arenas, checked sizes, hashes, maps. */
 #include "tests/support/support.h"
 
+#include <math.h>
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -254,6 +255,47 @@ static void map_that_cannot_grow_stays_whole(void **state) {
     base_arena_free(&arena);
 }
 
+static void common_divisors(void **state) {
+    (void)state;
+    assert_int_equal(base_gcd(12, 18), 6);
+    assert_int_equal(base_gcd(0, 7), 7);
+    assert_int_equal(base_gcd(7, 0), 7);
+    assert_int_equal(base_gcd(UINT64_MAX, UINT64_MAX), UINT64_MAX);
+}
+
+/* The first numbers of the reference implementation from seed 0. */
+static void random_numbers_are_those_of_splitmix64(void **state) {
+    (void)state;
+    uint64_t seed = 0;
+    assert_true(base_random(&seed) == UINT64_C(0xe220a8397b1dcdaf));
+    assert_true(base_random(&seed) == UINT64_C(0x6e789e6aa1b965f4));
+    assert_true(base_random(&seed) == UINT64_C(0x06c45d188009454f));
+}
+
+/* Every float16 and bfloat16 comes back; a number between two goes to the nearer one, a tie to the even one. */
+static void half_precision_rounds_to_nearest_even(void **state) {
+    (void)state;
+    float least = base_float_from_half(1);
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        float half = base_float_from_half((uint16_t)bits), brain = base_float_from_bfloat16((uint16_t)bits);
+        if (isnan(half)) assert_true(isnan(base_float_from_half(base_half_from_float(half))));
+        else assert_int_equal(base_half_from_float(half), bits);
+        if (isnan(brain)) assert_true(isnan(base_float_from_bfloat16(base_bfloat16_from_float(brain))));
+        else assert_int_equal(base_bfloat16_from_float(brain), bits);
+        if ((bits & 0x7fff) + 1 >= 0x7c00) continue; /* no finite number follows */
+        double next = (double)base_float_from_half((uint16_t)(bits + 1)), middle = ((double)half + next) / 2;
+        assert_int_equal(base_half_from_double(middle), bits + (bits & 1));
+        assert_int_equal(base_half_from_double(middle + (middle - (double)half) * 0x1p-30), bits + 1);
+        assert_int_equal(base_half_from_double(middle - (middle - (double)half) * 0x1p-30), bits);
+    }
+    assert_true((double)least == 0x1p-24);
+    assert_int_equal(base_half_from_float(65519.0f), 0x7bff);
+    assert_int_equal(base_half_from_float(65520.0f), 0x7c00); /* infinity */
+    assert_int_equal(base_bfloat16_from_double(1 + 0x1p-8), 0x3f80);
+    assert_int_equal(base_bfloat16_from_double(1 + 0x1p-8 + 0x1p-50),
+                     0x3f81); /* by way of a float it would be even */
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(report_collects_messages_under_a_context),
@@ -264,6 +306,9 @@ int main(void) {
         cmocka_unit_test(arena_refuses_what_overflows_or_is_not_there),
         cmocka_unit_test(arena_makes_texts_and_grows_arrays),
         cmocka_unit_test(sizes_are_exact_or_refused),
+        cmocka_unit_test(common_divisors),
+        cmocka_unit_test(random_numbers_are_those_of_splitmix64),
+        cmocka_unit_test(half_precision_rounds_to_nearest_even),
         cmocka_unit_test(hash_sees_every_byte_the_length_and_the_seed),
         cmocka_unit_test(map_finds_replaces_and_keeps_order_out_of_it),
         cmocka_unit_test(map_that_cannot_grow_stays_whole),

@@ -22,7 +22,7 @@ bool problems_fit(const char *kind) {
 /* A random number below the limit. Of its own (a step of a Weyl sequence, mixed), as programs that are not
  * tests make problems, too. */
 static size_t below(uint64_t *state, size_t limit) {
-    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    uint64_t z = *state += BASE_RANDOM_STEP;
     z = (z ^ (z >> 32)) * 0xD6E8FEB86659FD93u;
     z = (z ^ (z >> 32)) * 0xD6E8FEB86659FD93u;
     return (size_t)((z ^ (z >> 32)) % limit);

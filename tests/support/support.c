@@ -129,8 +129,5 @@ void support_allocator_init(support_allocator *counting) {
 }
 
 uint64_t support_random(uint64_t *state) {
-    *state += UINT64_C(0x9e3779b97f4a7c15); /* splitmix64 */
-    uint64_t mixed = (*state ^ (*state >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
-    mixed = (mixed ^ (mixed >> 27)) * UINT64_C(0x94d049bb133111eb);
-    return mixed ^ (mixed >> 31);
+    return base_random(state);
 }

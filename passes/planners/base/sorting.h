@@ -23,13 +23,9 @@ void planner_sort_keys(planner_key *keys, size_t count, planner_key *scratch);
 /* Do two buffers interfere? */
 bool planner_interfere(const planner_problem *problem, uint32_t a, uint32_t b);
 
-/* Bits that look drawn by chance: a step of a Weyl sequence, mixed. Source: Steele, Lea and Flood, "Fast splittable
- * pseudorandom number generators" (2014). */
+/* Bits that look drawn by chance: the number of a generator in state z. */
 static inline uint64_t planner_mix(uint64_t z) {
-    z += 0x9E3779B97F4A7C15u;
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return z ^ (z >> 31);
+    return base_mix(z + BASE_RANDOM_STEP);
 }
 
 #endif

@@ -35,9 +35,7 @@ struct guided_search {
 };
 
 static uint64_t draw(guided_search *s) {
-    uint64_t drawn = planner_mix(s->random);
-    s->random += 0x9E3779B97F4A7C15u;
-    return drawn;
+    return base_random(&s->random);
 }
 
 /* The budget is over, or the part of it that is for this run. */

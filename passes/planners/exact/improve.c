@@ -38,15 +38,6 @@ enum {
     SEARCHED_BUFFERS = 1 << 16
 };
 
-static size_t gcd(size_t a, size_t b) {
-    while (b) {
-        size_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 static size_t height_of(const planner_problem *problem, const size_t *offsets) {
     size_t height = 0;
     for (size_t b = 0; b < problem->buffer_count; b++) {
@@ -185,9 +176,9 @@ static size_t common_unit(const planner_problem *problem) {
     size_t unit = 0;
     for (size_t b = 0; b < problem->buffer_count; b++) {
         const planner_buffer *buffer = &problem->buffers[b];
-        unit = gcd(unit, buffer->size);
-        if (buffer->alignment > 1) unit = gcd(unit, buffer->alignment);
-        if (buffer->fixed != PLANNER_NOT_FIXED) unit = gcd(unit, buffer->fixed);
+        unit = base_gcd(unit, buffer->size);
+        if (buffer->alignment > 1) unit = base_gcd(unit, buffer->alignment);
+        if (buffer->fixed != PLANNER_NOT_FIXED) unit = base_gcd(unit, buffer->fixed);
     }
     return unit ? unit : 1;
 }

@@ -42,8 +42,7 @@ static uint64_t state_hash(const search *s, uint32_t first, uint32_t last) {
     /* Each section by itself, so that none waits for the one before. */
     for (uint32_t k = first; k < last; k++) {
         if (sky->left[k] == 0) continue;
-        uint64_t hash =
-            ((uint64_t)sky->floor[k] << 32 | (uint32_t)sky->top[k]) + (k + 1) * 0x9E3779B97F4A7C15u;
+        uint64_t hash = ((uint64_t)sky->floor[k] << 32 | (uint32_t)sky->top[k]) + (k + 1) * BASE_RANDOM_STEP;
         hash = (hash ^ (hash >> 32)) * 0xBF58476D1CE4E5B9u;
         hash = ((hash ^ (hash >> 29)) + sky->sets[k]) * 0x94D049BB133111EBu;
         sum += hash ^ (hash >> 32);

@@ -54,15 +54,15 @@ typedef void cast_function(void *to, const void *from, int64_t count);
     CAST(name##_to_int32, , type, uint32_t, a)                                                               \
     CAST(name##_to_int64, , type, int64_t, a)                                                                \
     CAST(name##_to_bool, , type, uint8_t, a != 0)                                                            \
-    CAST(name##_to_half, , type, uint16_t, rt_half_from_double((double)a))                                   \
-    CAST(name##_to_brain, , type, uint16_t, rt_brain_from_double((double)a))
+    CAST(name##_to_half, , type, uint16_t, base_half_from_double((double)a))                                 \
+    CAST(name##_to_brain, , type, uint16_t, base_bfloat16_from_double((double)a))
 
 FROM_REAL(float, float)
 FROM_REAL(double, double)
 CAST(float_to_double, RT_CLONES, float, double, a)
 CAST(double_to_float, RT_CLONES, double, float, a)
-CAST(double_to_half, , double, uint16_t, rt_half_from_double(a))
-CAST(double_to_brain, , double, uint16_t, rt_brain_from_double(a))
+CAST(double_to_half, , double, uint16_t, base_half_from_double(a))
+CAST(double_to_brain, , double, uint16_t, base_bfloat16_from_double(a))
 FROM_INTEGER(int8, int8_t)
 FROM_INTEGER(int16, int16_t)
 FROM_INTEGER(int32, int32_t)
@@ -216,9 +216,9 @@ static int print_number(char *text, op_dtype dtype, const void *from, int64_t in
     case OP_DOUBLE:
         return print_real(text, ((const double *)from)[index], false);
     case OP_FLOAT16:
-        return print_real(text, (double)rt_float_from_half(((const uint16_t *)from)[index]), true);
+        return print_real(text, (double)base_float_from_half(((const uint16_t *)from)[index]), true);
     case OP_BFLOAT16:
-        return print_real(text, (double)rt_float_from_brain(((const uint16_t *)from)[index]), true);
+        return print_real(text, (double)base_float_from_bfloat16(((const uint16_t *)from)[index]), true);
     default:
         text[0] = 0;
         return 0;
@@ -257,8 +257,8 @@ static bool read_number(const char *text, op_dtype dtype, void *to, int64_t inde
         real = strtod(text, &end);
         if (*end != 0) return false;
         if (dtype == OP_DOUBLE) ((double *)to)[index] = real;
-        else if (dtype == OP_FLOAT16) ((uint16_t *)to)[index] = rt_half_from_double(real);
-        else ((uint16_t *)to)[index] = rt_brain_from_double(real);
+        else if (dtype == OP_FLOAT16) ((uint16_t *)to)[index] = base_half_from_double(real);
+        else ((uint16_t *)to)[index] = base_bfloat16_from_double(real);
         return true;
     case OP_BOOL:
         if (strcmp(text, "True") == 0 || strcmp(text, "true") == 0) natural = 1;

@@ -231,10 +231,10 @@ static double scalar_real(const op_tensor *tensor) {
         return value;
     case OP_FLOAT16:
         memcpy(&half, tensor->data, sizeof half);
-        return (double)rt_float_from_half(half);
+        return (double)base_float_from_half(half);
     case OP_BFLOAT16:
         memcpy(&half, tensor->data, sizeof half);
-        return (double)rt_float_from_brain(half);
+        return (double)base_float_from_bfloat16(half);
     default:
         return 0.0;
     }
@@ -280,8 +280,8 @@ static void read_limits(const op_tensor *inputs, uint32_t count, unary_parameter
     };
     op_dtype dtype = inputs[0].type.dtype;
     /* The largest finite number, so that infinities do not pass. */
-    parameters->high = dtype == OP_FLOAT16    ? rt_float_from_half(0x7bff)
-                       : dtype == OP_BFLOAT16 ? rt_float_from_brain(0x7f7f)
+    parameters->high = dtype == OP_FLOAT16    ? base_float_from_half(0x7bff)
+                       : dtype == OP_BFLOAT16 ? base_float_from_bfloat16(0x7f7f)
                                               : FLT_MAX;
     parameters->low = -parameters->high;
     parameters->high_double = DBL_MAX;

@@ -1,4 +1,4 @@
-/* kernels.c: what the portable kernels share: half precision, loops over several tensors, strided copies. */
+/* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <omp.h>
@@ -6,71 +6,6 @@
 
 /* ---- half precision -------------------------------------------------------------------------------------
  */
-
-static uint32_t float_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float bits_float(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-float rt_float_from_half(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
-    if (rest >= 0x7c00u) return bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    /* As a float with the exponent too small by 112; the product is exact, for subnormal numbers too. */
-    return bits_float(sign | float_bits(bits_float(rest << 13) * 0x1p112f));
-}
-
-/* The dropped bits decide: up when more than half, or when half and the kept part is odd. */
-static uint32_t round_shift(uint32_t value, unsigned shift) {
-    uint32_t kept = value >> shift, dropped = value & ((1u << shift) - 1), half = 1u << (shift - 1);
-    return kept + (dropped > half || (dropped == half && (kept & 1)));
-}
-
-uint16_t rt_half_from_float(float value) {
-    uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
-    if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
-    if (rest >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
-    if (rest >= 0x38800000u) return (uint16_t)(sign | (round_shift(rest, 13) - (112u << 10)));
-    if (rest < 0x33000000u) return (uint16_t)sign;
-    unsigned exponent = rest >> 23;
-    return (uint16_t)(sign | round_shift((rest & 0x7fffffu) | 0x800000u, 126 - exponent));
-}
-
-float rt_float_from_brain(uint16_t brain) {
-    return bits_float((uint32_t)brain << 16);
-}
-
-uint16_t rt_brain_from_float(float value) {
-    uint32_t bits = float_bits(value);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
-    return (uint16_t)(round_shift(bits, 16));
-}
-
-/* A double as the float next to it that keeps the information whether anything was cut: rounding to odd,
- * after which a second rounding to fewer bits is right. */
-static float round_to_odd(double value) {
-    float near = (float)value;
-    if (isnan(near) || isinf(value) || (double)near == value) return near;
-    uint32_t bits = float_bits(near);
-    if (isinf(near)) return bits_float(bits - 1); /* the largest finite one, which is odd */
-    if (bits & 1) return near;
-    bool away = fabs((double)near) < fabs(value);
-    if ((bits & 0x7fffffffu) == 0) return bits_float((signbit(value) ? 0x80000000u : 0) | 1);
-    return bits_float(away ? bits + 1 : bits - 1);
-}
-
-uint16_t rt_half_from_double(double value) {
-    return rt_half_from_float(round_to_odd(value));
-}
-uint16_t rt_brain_from_double(double value) {
-    return rt_brain_from_float(round_to_odd(value));
-}
 
 RT_CLONES static void half_load(float *to, const uint16_t *from, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) {
@@ -101,7 +36,7 @@ void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count
     else brain_load(to, from, count);
 }
 
-/* The same roundings as rt_half_from_float and rt_brain_from_float, without branches. */
+/* The same roundings as base_half_from_float and base_bfloat16_from_float, without branches. */
 RT_CLONES static void half_store(uint16_t *to, const float *from, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) {
         union {

@@ -29,15 +29,6 @@ enum { RT_PARALLEL_WORK = 32768 };
 /* ---- half precision -------------------------------------------------------------------------------------
  */
 
-/* float16 (IEEE binary16) and bfloat16, rounded to nearest, ties to even; NaNs stay NaNs. */
-float rt_float_from_half(uint16_t half);
-uint16_t rt_half_from_float(float value);
-float rt_float_from_brain(uint16_t brain);
-uint16_t rt_brain_from_float(float value);
-/* From a double at once: rounding twice would differ. */
-uint16_t rt_half_from_double(double value);
-uint16_t rt_brain_from_double(double value);
-
 /* OP_FLOAT16 or OP_BFLOAT16: kernels compute on these in float, a block at a time. */
 static inline bool rt_is_half(op_dtype dtype) {
     return dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;

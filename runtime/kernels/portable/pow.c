@@ -41,9 +41,9 @@ static double load_real(op_dtype dtype, const void *data, int64_t index) {
         LOAD(OP_UINT32, uint32_t);
         LOAD(OP_UINT64, uint64_t);
     case OP_FLOAT16:
-        return (double)rt_float_from_half(((const uint16_t *)data)[index]);
+        return (double)base_float_from_half(((const uint16_t *)data)[index]);
     case OP_BFLOAT16:
-        return (double)rt_float_from_brain(((const uint16_t *)data)[index]);
+        return (double)base_float_from_bfloat16(((const uint16_t *)data)[index]);
     default:
         return 0.0;
     }
@@ -106,10 +106,10 @@ static void store_real(op_dtype dtype, void *data, int64_t index, double value) 
         ((int64_t *)data)[index] = cut(value, INT64_MIN, INT64_MAX, 0x1p63);
         break;
     case OP_FLOAT16:
-        ((uint16_t *)data)[index] = rt_half_from_double(value);
+        ((uint16_t *)data)[index] = base_half_from_double(value);
         break;
     case OP_BFLOAT16:
-        ((uint16_t *)data)[index] = rt_brain_from_double(value);
+        ((uint16_t *)data)[index] = base_bfloat16_from_double(value);
         break;
     default:
         break;

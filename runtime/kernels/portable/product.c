@@ -16,9 +16,9 @@ double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
     case OP_DOUBLE:
         return ((const double *)data)[index];
     case OP_FLOAT16:
-        return (double)rt_float_from_half(((const uint16_t *)data)[index]);
+        return (double)base_float_from_half(((const uint16_t *)data)[index]);
     case OP_BFLOAT16:
-        return (double)rt_float_from_brain(((const uint16_t *)data)[index]);
+        return (double)base_float_from_bfloat16(((const uint16_t *)data)[index]);
     case OP_INT8:
         return ((const int8_t *)data)[index];
     case OP_UINT8:
@@ -37,10 +37,10 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
         ((double *)data)[index] = value;
         break;
     case OP_FLOAT16:
-        ((uint16_t *)data)[index] = rt_half_from_double(value);
+        ((uint16_t *)data)[index] = base_half_from_double(value);
         break;
     case OP_BFLOAT16:
-        ((uint16_t *)data)[index] = rt_brain_from_double(value);
+        ((uint16_t *)data)[index] = base_bfloat16_from_double(value);
         break;
     case OP_INT8:
         ((int8_t *)data)[index] = (int8_t)value;

@@ -15,13 +15,12 @@ rt_random_source rt_random_read(const op_call *call, const rt_environment *envir
         memcpy(&bits, &seed->as.real, sizeof bits);
         number = bits;
     }
-    return (rt_random_source){.stream = rt_random_mix(number + 0x9e3779b97f4a7c15u),
-                              .moment = environment->moment};
+    return (rt_random_source){.stream = base_mix(number + BASE_RANDOM_STEP), .moment = environment->moment};
 }
 
 uint64_t rt_random_stream(const rt_random_source *source) {
     const uint64_t moment = source->moment ? *source->moment : 1;
-    return source->stream + rt_random_mix(moment);
+    return source->stream + base_mix(moment);
 }
 
 typedef struct random_state {

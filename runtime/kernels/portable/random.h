@@ -16,15 +16,9 @@
 
 #include "runtime/kernels/portable/kernels.h"
 
-static inline uint64_t rt_random_mix(uint64_t value) {
-    value = (value ^ (value >> 30)) * 0xbf58476d1ce4e5b9u;
-    value = (value ^ (value >> 27)) * 0x94d049bb133111ebu;
-    return value ^ (value >> 31);
-}
-
 /* Number `index` of a stream. */
 static inline uint64_t rt_random_number(uint64_t stream, uint64_t index) {
-    return rt_random_mix(stream + (index + 1) * 0x9e3779b97f4a7c15u);
+    return base_mix(stream + (index + 1) * BASE_RANDOM_STEP);
 }
 
 /* The same as a uniform number of `bits` (up to 53) binary digits in [0, 1). */

@@ -230,7 +230,7 @@ static void threads_do_not_disturb_each_other(void **state) {
             worker workers[THREADS];
             rt_allocator *a = make(names[n], (rt_allocator_options){.limit = limited ? 1 << 19 : 0});
             for (int i = 0; i < THREADS; i++) {
-                workers[i] = (worker){a, 0x9E3779B97F4A7C15u * (uint64_t)(i + 1), false};
+                workers[i] = (worker){a, BASE_RANDOM_STEP * (uint64_t)(i + 1), false};
                 assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
             }
             for (int i = 0; i < THREADS; i++) {

@@ -446,7 +446,7 @@ static void put_number(op_dtype dtype, double value, unsigned char *to) {
         memcpy(to, &value, 8);
         break;
     case OP_FLOAT16:
-        half = rt_half_from_double(value);
+        half = base_half_from_double(value);
         memcpy(to, &half, 2);
         break;
     case OP_INT64:

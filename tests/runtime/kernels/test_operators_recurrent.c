@@ -14,10 +14,7 @@ enum { SEED = 20261, CASES = 300, LARGEST = 16384 };
 
 static uint64_t state_of_random = SEED;
 static uint64_t random_number(uint64_t limit) {
-    uint64_t z = (state_of_random += 0x9E3779B97F4A7C15u);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
-    return (z ^ (z >> 31)) % limit;
+    return base_random(&state_of_random) % limit;
 }
 
 typedef struct recurrence {
