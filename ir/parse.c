@@ -176,7 +176,7 @@ static bool parse_layout(parser *p, op_type *type) {
         if (layout != OP_LAYOUT_PACKED) return true;
         return expect_sign(p, '(') && expect_size(p, &type->packed_bytes) && expect_sign(p, ')');
     }
-    return FAIL(p, "no such layout; plain, nc8, nc16, nhwc and packed(BYTES) are");
+    return FAIL(p, "no such layout; row_major, nc8, nc16, nhwc and packed(BYTES) are");
 }
 
 static bool accept_kind(parser *p, op_kind *kind) {

@@ -120,7 +120,7 @@ static void print_type(printer *p, const op_type *type) {
         fputs("[...]", file);
     }
     if (type->layout == OP_LAYOUT_PACKED) fprintf(file, ":packed(%zu)", type->packed_bytes);
-    else if (type->layout != OP_LAYOUT_PLAIN) fprintf(file, ":%s", op_layout_name(type->layout));
+    else if (type->layout != OP_LAYOUT_ROW_MAJOR) fprintf(file, ":%s", op_layout_name(type->layout));
     if (type->element != OP_KIND_TENSOR) fputc(')', file);
     if (type->kind != OP_KIND_TENSOR) fputc(')', file);
 }

@@ -268,8 +268,8 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     call.inputs = inputs;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
     const rt_kernel *kernel = rt_kernel_select(&call, &session->environment);
-    if (!kernel && rt_kernel_through_plain.accepts(&call, &session->environment))
-        kernel = &rt_kernel_through_plain;
+    if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->environment))
+        kernel = &rt_kernel_through_row_major;
     if (!kernel) {
         char text[256];
         return base_fail_unsupported(&session->report, "no kernel accepts %s",
@@ -292,10 +292,12 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     const plan_node *node = &of->nodes[step->node];
     uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT) return false;
+    if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT)
+        return false;
     if (session->buffers[from] && session->buffers[from]->room) return false; /* it goes with its reader */
     if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
-        call->inputs[0].type.layout != OP_LAYOUT_PLAIN || call->inputs[0].bytes != call->outputs[0].bytes) {
+        call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR ||
+        call->inputs[0].bytes != call->outputs[0].bytes) {
         return false;
     }
     rt_value_set(session, to, &call->outputs[0].type, session->tensors[from].data, call->outputs[0].bytes,
@@ -310,7 +312,7 @@ static bool appended_bytes(const op_call *call, size_t *bytes) {
     const op_type *type = &call->outputs[0].type;
     int32_t axis;
     *bytes = 0;
-    if (call->code != OP_CONCAT || type->layout != OP_LAYOUT_PLAIN ||
+    if (call->code != OP_CONCAT || type->layout != OP_LAYOUT_ROW_MAJOR ||
         !op_axis(op_attribute_integer(&call->attributes, "axis", 0), type->shape.rank, &axis))
         return false;
     for (int32_t d = 0; d < axis; d++)

@@ -19,7 +19,7 @@
 #define OURO_EXECUTOR_H
 
 #include "runtime/allocators/allocator.h"
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 #include "runtime/session.h"
 
 struct ouro_plan {

@@ -10,7 +10,7 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
     int64_t elements;
     size_t padded;
     op_type *type = &tensor->type;
-    type->layout = OP_LAYOUT_PLAIN;
+    type->layout = OP_LAYOUT_ROW_MAJOR;
     if (!op_shape_elements(&type->shape, &elements) || !op_type_bytes(type, &tensor->bytes) ||
         !base_size_add(tensor->bytes, RT_ALIGNMENT, &padded)) {
         return base_fail(report, BASE_INVALID, "input '%s' is too large", name);

@@ -40,7 +40,7 @@ static base_status check_input(const char *path, const char *name, const op_type
     char wanted[256], found[256];
     op_type expected = *type;
     const op_tensor *tensor = &value->tensor;
-    expected.layout = OP_LAYOUT_PLAIN;
+    expected.layout = OP_LAYOUT_ROW_MAJOR;
     if (type->kind != OP_KIND_TENSOR && value->kind == type->kind) return BASE_OK;
     bool fits = value->kind == OP_KIND_TENSOR && type->kind == value->kind &&
                 tensor->type.dtype == type->dtype &&

@@ -327,7 +327,10 @@ base_status npy_decode(const unsigned char *bytes, size_t size, const char *name
         }
     }
     *tensor = (op_tensor){
-        .type = {.kind = OP_KIND_TENSOR, .dtype = dtype, .layout = OP_LAYOUT_PLAIN, .shape = header.shape},
+        .type = {.kind = OP_KIND_TENSOR,
+                 .dtype = dtype,
+                 .layout = OP_LAYOUT_ROW_MAJOR,
+                 .shape = header.shape},
         .bytes = bytes_needed,
         .data = data,
     };
@@ -386,9 +389,10 @@ base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char
                        base_report *report) {
     const op_type *type = &tensor->type;
     int64_t elements;
-    if (type->kind != OP_KIND_TENSOR || type->layout != OP_LAYOUT_PLAIN || !op_shape_known(&type->shape) ||
-        !op_shape_elements(&type->shape, &elements)) {
-        return base_fail(report, BASE_INVALID, "only plain tensors of known shape can be written as .npy");
+    if (type->kind != OP_KIND_TENSOR || type->layout != OP_LAYOUT_ROW_MAJOR ||
+        !op_shape_known(&type->shape) || !op_shape_elements(&type->shape, &elements)) {
+        return base_fail(report, BASE_INVALID,
+                         "only row-major tensors of known shape can be written as .npy");
     }
     size_t count = (size_t)elements, width = op_dtype_bytes(type->dtype);
     const op_string *strings = tensor->data;

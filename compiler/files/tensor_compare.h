@@ -10,7 +10,7 @@ typedef struct tensor_tolerance {
 
 /* True where they agree: element types and shapes are the same; integers, booleans and strings are equal;
  * floating and complex numbers (their parts) are within the tolerance, infinities equal and NaN where NaN is
- * expected. Otherwise `reason` says what differs first, and by how much. Both tensors are plain. */
+ * expected. Otherwise `reason` says what differs first, and by how much. Both tensors are row-major. */
 bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
                     char *reason, size_t capacity);
 

@@ -21,7 +21,7 @@ base_status import_model(const char *path, const ouro_dim *dims, size_t dim_coun
 /* What a TensorProto, SequenceProto or OptionalProto holds. */
 typedef struct import_value {
     op_kind kind;                  /* OP_KIND_TENSOR, OP_KIND_SEQUENCE or OP_KIND_OPTIONAL */
-    op_tensor tensor;              /* OP_KIND_TENSOR: plain, data aligned to 64 bytes */
+    op_tensor tensor;              /* OP_KIND_TENSOR: row-major, data aligned to 64 bytes */
     struct import_value *elements; /* of a sequence; the one value of an optional */
     size_t count;                  /* of them; 0: the optional is empty */
 } import_value;

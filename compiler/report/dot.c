@@ -95,7 +95,7 @@ static void emit_type(dot_writer *writer, const plan_tensor *tensor) {
     emit_text(writer->out, kinds[tensor->kind & 3]);
     if (tensor->dtype != OP_FLOAT) emit_format(writer->out, "%s ", op_dtype_name((op_dtype)tensor->dtype));
     emit_shape(writer, tensor);
-    if (tensor->layout != OP_LAYOUT_PLAIN) {
+    if (tensor->layout != OP_LAYOUT_ROW_MAJOR) {
         emit_format(writer->out, " %s", op_layout_name((op_layout)tensor->layout));
     }
 }
@@ -699,8 +699,8 @@ static base_status render(const emit_buffer *dot, const char *format, const char
     } else {
         if (strcmp(format, "png") == 0) fit_bitmap(graph);
         if (gvRenderData(context, graph, format, &picture, &length) != 0 || !picture) {
-            status = base_fail(report, BASE_SYSTEM_ERROR, "%s: this installation of Graphviz cannot write .%s",
-                               path, format);
+            status = base_fail(report, BASE_SYSTEM_ERROR,
+                               "%s: this installation of Graphviz cannot write .%s", path, format);
         } else {
             status = file_write(path, picture, length, report);
         }

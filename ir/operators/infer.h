@@ -35,7 +35,7 @@ base_status op_check_vector(const op_call *call, uint32_t input, bool scalar, ba
 /* Input `input` has `count` elements, where that is known; an absent one passes. */
 base_status op_check_elements(const op_call *call, uint32_t input, int64_t count, base_report *report);
 
-/* Output `output` becomes a tensor of this type, plain, with nothing known of its values. A NULL shape: not
+/* Output `output` becomes a tensor of this type, row-major, with nothing known of its values. A NULL shape: not
  * known. */
 void op_output_set(op_call *call, uint32_t output, op_dtype dtype, const op_shape *shape);
 

@@ -74,7 +74,7 @@ static unsigned accepted(op_code code) {
 /* A result that has the shape of input `input` also lies in memory as that does. */
 static void keep_layout(op_call *call, uint32_t input) {
     const op_type *type = &call->inputs[input].type;
-    if (type->layout == OP_LAYOUT_PLAIN || !op_shape_equal(&type->shape, &call->outputs[0].type.shape))
+    if (type->layout == OP_LAYOUT_ROW_MAJOR || !op_shape_equal(&type->shape, &call->outputs[0].type.shape))
         return;
     call->outputs[0].type.layout = type->layout;
 }
@@ -135,7 +135,7 @@ static base_status broadcast(op_call *call, op_dtype dtype, base_report *report)
         shape = joined;
     }
     op_output_set(call, 0, dtype, &shape);
-    for (uint32_t i = 0; i < call->input_count && call->outputs[0].type.layout == OP_LAYOUT_PLAIN; i++) {
+    for (uint32_t i = 0; i < call->input_count && call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR; i++) {
         keep_layout(call, i);
     }
     return BASE_OK;

@@ -146,9 +146,10 @@ base_status op_infer_reorder(op_call *call, base_report *report) {
     int64_t layout = op_attribute_integer(&call->attributes, "ouro.layout", -1);
     if (layout < 0 || layout >= OP_LAYOUT_COUNT || layout == OP_LAYOUT_PACKED) {
         return base_fail(report, BASE_INVALID,
-                         "attribute \"ouro.layout\" is %" PRId64 ", expected 0 (plain) to 3 (nhwc)", layout);
+                         "attribute \"ouro.layout\" is %" PRId64 ", expected 0 (row-major) to 3 (nhwc)",
+                         layout);
     }
-    bool wants = layout != OP_LAYOUT_PLAIN || type->layout != OP_LAYOUT_PLAIN;
+    bool wants = layout != OP_LAYOUT_ROW_MAJOR || type->layout != OP_LAYOUT_ROW_MAJOR;
     if (type->layout == OP_LAYOUT_PACKED || (wants && type->shape.rank >= 0 && type->shape.rank < 3)) {
         return base_fail(
             report, BASE_INVALID,

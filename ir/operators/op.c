@@ -45,7 +45,7 @@ op_dtype op_dtype_from_name(const char *name) {
 }
 
 const char *op_layout_name(op_layout layout) {
-    static const char *const names[OP_LAYOUT_COUNT] = {"plain", "nc8", "nc16", "nhwc", "packed"};
+    static const char *const names[OP_LAYOUT_COUNT] = {"row_major", "nc8", "nc16", "nhwc", "packed"};
     return (unsigned)layout < OP_LAYOUT_COUNT ? names[layout] : "invalid";
 }
 
@@ -138,7 +138,7 @@ char *op_type_print(const op_type *type, char *text, size_t capacity) {
     }
     cut_print(&to, "]");
     if (type->layout == OP_LAYOUT_PACKED) cut_print(&to, ":packed(%zu)", type->packed_bytes);
-    else if (type->layout != OP_LAYOUT_PLAIN) cut_print(&to, ":%s", op_layout_name(type->layout));
+    else if (type->layout != OP_LAYOUT_ROW_MAJOR) cut_print(&to, ":%s", op_layout_name(type->layout));
     if (type->kind != OP_KIND_TENSOR) cut_print(&to, element_sequence ? "))" : ")");
     return text;
 }

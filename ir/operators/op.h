@@ -55,14 +55,14 @@ typedef struct op_string {
 } op_string;
 
 typedef enum op_layout {
-    OP_LAYOUT_PLAIN = 0, /* row-major, dense */
-    OP_LAYOUT_NC8,       /* N, C/8, spatial..., 8 channels; C padded with zeros to a multiple of 8 */
-    OP_LAYOUT_NC16,      /* the same with 16 */
-    OP_LAYOUT_NHWC,      /* N, spatial..., C; dense */
-    OP_LAYOUT_PACKED,    /* known to one kernel only (packed weights); the size is given beside it */
+    OP_LAYOUT_ROW_MAJOR = 0, /* row-major, dense */
+    OP_LAYOUT_NC8,           /* N, C/8, spatial..., 8 channels; C padded with zeros to a multiple of 8 */
+    OP_LAYOUT_NC16,          /* the same with 16 */
+    OP_LAYOUT_NHWC,          /* N, spatial..., C; dense */
+    OP_LAYOUT_PACKED,        /* known to one kernel only (packed weights); the size is given beside it */
     OP_LAYOUT_COUNT
 } op_layout;
-const char *op_layout_name(op_layout layout); /* "plain", "nc8", "nc16", "nhwc", "packed" */
+const char *op_layout_name(op_layout layout); /* "row_major", "nc8", "nc16", "nhwc", "packed" */
 
 /* How many channels lie together in a layout of blocks; 1 in the others. */
 static inline int64_t op_layout_block(op_layout layout) {
@@ -244,7 +244,7 @@ typedef struct op_schema {
     unsigned flags;
 } op_schema;
 
-const op_schema *op_schema_of(op_code code);                           /* never NULL for a valid code */
+const op_schema *op_schema_of(op_code code);                     /* never NULL for a valid code */
 op_code op_code_from_name(const char *domain, const char *name); /* OP_CODE_NONE when there is none */
 
 /* Shape inference of one application. On BASE_OK every output has a dtype; shapes as far as they follow.

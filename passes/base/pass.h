@@ -4,7 +4,7 @@
 
 #include "ir/ir.h"
 #include "passes/base/storage.h"
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 
 /* ---- options of a compile ------------------------------------------------------------------------------ */
 

@@ -40,7 +40,8 @@ static ir_node *only_producer(const ir_value *value, op_code code, const ir_grap
 }
 
 static const float *constant_floats(const ir_value *value) {
-    return value && value->constant && value->type.dtype == OP_FLOAT && value->type.layout == OP_LAYOUT_PLAIN
+    return value && value->constant && value->type.dtype == OP_FLOAT &&
+                   value->type.layout == OP_LAYOUT_ROW_MAJOR
                ? value->constant->tensor.data
                : NULL;
 }

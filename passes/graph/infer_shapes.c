@@ -223,7 +223,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
                              OP_MAX_RANK);
         }
         if (i < counts.carried) grow_type(node, i, trips, &type);
-        type.layout = OP_LAYOUT_PLAIN;
+        type.layout = OP_LAYOUT_ROW_MAJOR;
         node->outputs[i]->type = type;
     }
     return BASE_OK;
@@ -271,7 +271,7 @@ static base_status infer_node(pass_context *context, ir_node *node) {
         if (!output) continue;
         op_layout layout = output->type.layout; /* chosen by a later pass */
         output->type = call.outputs[i].type;
-        if (node->code != OP_REORDER && layout != OP_LAYOUT_PLAIN) output->type.layout = layout;
+        if (node->code != OP_REORDER && layout != OP_LAYOUT_ROW_MAJOR) output->type.layout = layout;
         output->symbolic = call.outputs[i].symbolic;
     }
     return BASE_OK;

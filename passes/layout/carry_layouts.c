@@ -13,17 +13,17 @@
 #include "passes/loops/loops.h"
 
 static op_layout target_of(const ir_node *reorder) {
-    return (op_layout)op_attribute_integer(&reorder->attributes, "ouro.layout", OP_LAYOUT_PLAIN);
+    return (op_layout)op_attribute_integer(&reorder->attributes, "ouro.layout", OP_LAYOUT_ROW_MAJOR);
 }
 
-/* The layout into which every reader reorders a parameter; OP_LAYOUT_PLAIN where there is none. */
+/* The layout into which every reader reorders a parameter; OP_LAYOUT_ROW_MAJOR where there is none. */
 static op_layout wanted_layout(const ir_value *parameter) {
-    op_layout wanted = OP_LAYOUT_PLAIN;
+    op_layout wanted = OP_LAYOUT_ROW_MAJOR;
     for (const ir_use *use = parameter->uses; use; use = use->next) {
         if (!use->node || use->node->code != OP_REORDER || use->node->graph != parameter->graph)
-            return OP_LAYOUT_PLAIN;
+            return OP_LAYOUT_ROW_MAJOR;
         op_layout layout = target_of(use->node);
-        if (wanted != OP_LAYOUT_PLAIN && layout != wanted) return OP_LAYOUT_PLAIN;
+        if (wanted != OP_LAYOUT_ROW_MAJOR && layout != wanted) return OP_LAYOUT_ROW_MAJOR;
         wanted = layout;
     }
     return wanted;
@@ -55,7 +55,7 @@ static bool carry(pass_context *context, ir_node *loop, uint32_t index) {
     ir_value *parameter = body->parameters[2 + index], *initial = ir_input(loop, 2 + index),
              *output = index < loop->output_count ? loop->outputs[index] : NULL;
     op_layout layout = wanted_layout(parameter);
-    if (layout == OP_LAYOUT_PLAIN || initial->type.layout != OP_LAYOUT_PLAIN) return true;
+    if (layout == OP_LAYOUT_ROW_MAJOR || initial->type.layout != OP_LAYOUT_ROW_MAJOR) return true;
     ir_value *made = made_in(body, body->results[1 + index]->value, layout);
     if (!made) return true;
     /* The initial value may have been reordered out of this layout itself. */
@@ -73,10 +73,10 @@ static bool carry(pass_context *context, ir_node *loop, uint32_t index) {
     if (!output) return true;
     output->type.layout = layout;
     if (!output->uses) return true;
-    ir_value *plain = reorder(context, loop->graph, loop->next, output, OP_LAYOUT_PLAIN);
-    if (!plain) return false;
-    ir_value_replace(output, plain);
-    return ir_node_set_input(plain->node, 0, output);
+    ir_value *row_major = reorder(context, loop->graph, loop->next, output, OP_LAYOUT_ROW_MAJOR);
+    if (!row_major) return false;
+    ir_value_replace(output, row_major);
+    return ir_node_set_input(row_major->node, 0, output);
 }
 
 base_status pass_carry_layouts(pass_context *context) {

@@ -6,20 +6,20 @@
  *
  * Every graph is walked in order. A kernel that has a wish (rt_kernel.prefer: convolutions, products) gets
  * it; operators that do not care (elementwise, pooling, normalisation, Concat of whole blocks) take over the
- * layout of what they read, if a kernel accepts it; everything else is plain. Where a value lies otherwise
+ * layout of what they read, if a kernel accepts it; everything else is row-major. Where a value lies otherwise
  * than a reader wants it a Reorder is put in, once for all readers of that layout. Constant weights are
  * packed here, once.
  *
  * So a region of convolutions pays for its entries and exits only. What a layout would cost is weighed in one
- * place: a layout that pads a tensor to more than 5/4 of its plain size is not used, since the arena is what
+ * place: a layout that pads a tensor to more than 5/4 of its row-major size is not used, since the arena is what
  * this compiler is about.
  *
  * Open extents of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
  * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
  * extents of the rows of products with constant weights: these are packed for blocks of rows. What a run brings may be
- * something else than the kernels were asked about: runtime/kernels/portable/through_plain.c.
+ * something else than the kernels were asked about: runtime/kernels/portable/through_row_major.c.
  *
- * Interface values stay plain: parameters, results of all graphs, inputs of control nodes.
+ * Interface values stay row-major: parameters, results of all graphs, inputs of control nodes.
  *
  * Needs: types. Makes: layouts of all values. Keeps: shapes.
  */
@@ -62,7 +62,7 @@ static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_no
 
 /* The layout pads this shape to at most 5/4. */
 static bool is_cheap(const op_shape *shape, op_layout layout) {
-    if (layout == OP_LAYOUT_PLAIN || layout == OP_LAYOUT_NHWC) return true;
+    if (layout == OP_LAYOUT_ROW_MAJOR || layout == OP_LAYOUT_NHWC) return true;
     int64_t block = op_layout_block(layout);
     if (shape->rank < 2 || shape->dims[1] <= 0) return false;
     int64_t padded = (shape->dims[1] + block - 1) / block * block;
@@ -77,12 +77,12 @@ static bool relaid_call(layouter *l, const ir_node *node, const rt_preference *w
     if (call->input_count) memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (inputs[i].type.dtype == OP_NONE) continue;
-        op_layout layout = wish && i < RT_KERNEL_INPUTS ? wish->inputs[i] : OP_LAYOUT_PLAIN;
+        op_layout layout = wish && i < RT_KERNEL_INPUTS ? wish->inputs[i] : OP_LAYOUT_ROW_MAJOR;
         inputs[i].type.layout = layout;
         if (layout == OP_LAYOUT_PACKED) inputs[i].type.packed_bytes = wish->packed_bytes[i];
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
-        call->outputs[i].type.layout = wish && i == 0 ? wish->output : OP_LAYOUT_PLAIN;
+        call->outputs[i].type.layout = wish && i == 0 ? wish->output : OP_LAYOUT_ROW_MAJOR;
     }
     call->inputs = inputs;
     return true;
@@ -166,18 +166,18 @@ static bool separate(layouter *l, const ir_node *node, op_attributes *attributes
 static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, const op_call *call,
                         uint32_t input) {
     base_report *report = l->context->report;
-    ir_value *plain = ir_input(node, input);
+    ir_value *source = ir_input(node, input);
     const op_type *type = &call->inputs[input].type;
     void *data;
-    ir_value *packed = ir_constant_reserve(l->module, plain->name, type, type->packed_bytes, &data);
+    ir_value *packed = ir_constant_reserve(l->module, source->name, type, type->packed_bytes, &data);
     if (!packed) return base_fail_memory(report);
     memset(data, 0, type->packed_bytes);
     ir_node_context(node, report);
     base_status status =
-        kernel->pack(call, &l->context->options->environment, input, &plain->constant->tensor, data, report);
+        kernel->pack(call, &l->context->options->environment, input, &source->constant->tensor, data, report);
     if (status != BASE_OK) return status;
     if (!ir_node_set_input(node, input, packed)) return base_fail_memory(report);
-    if (!plain->uses) ir_constant_remove(l->module, plain);
+    if (!source->uses) ir_constant_remove(l->module, source);
     return BASE_OK;
 }
 
@@ -186,7 +186,7 @@ static base_status pack(layouter *l, ir_node *node, const rt_kernel *kernel, con
 static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         ir_value *input = ir_input(node, i);
-        op_layout layout = wish && i < RT_KERNEL_INPUTS ? wish->inputs[i] : OP_LAYOUT_PLAIN;
+        op_layout layout = wish && i < RT_KERNEL_INPUTS ? wish->inputs[i] : OP_LAYOUT_ROW_MAJOR;
         if (!input || layout == OP_LAYOUT_PACKED) continue;
         ir_value *there = in_layout(l, input, layout, node, node->graph);
         if (!there || !ir_node_set_input(node, i, there)) return base_fail_memory(l->context->report);
@@ -198,13 +198,13 @@ static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) 
 /* The wish of the node's best kernel, if it can be granted. */
 static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     const rt_environment *environment = &l->context->options->environment;
-    op_call plain, call;
+    op_call row_major, call;
     rt_preference wish = {0};
     *granted = false;
     if (ir_input(node, 0)) wish.inputs[0] = ir_input(node, 0)->type.layout;
-    if (!relaid_call(l, node, NULL, &plain)) return base_fail_memory(l->context->report);
+    if (!relaid_call(l, node, NULL, &row_major)) return base_fail_memory(l->context->report);
     const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
-    if (!kernel || !kernel->prefer || !kernel->prefer(&plain, environment, &wish)) return BASE_OK;
+    if (!kernel || !kernel->prefer || !kernel->prefer(&row_major, environment, &wish)) return BASE_OK;
     if (environment->portable_only && strncmp(kernel->name, "portable.", 9) != 0) return BASE_OK;
     for (uint32_t i = 0; i < node->input_count && i < RT_KERNEL_INPUTS; i++) {
         const ir_value *input = ir_input(node, i);
@@ -237,13 +237,13 @@ static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *grant
 static base_status follow(layouter *l, ir_node *node, bool *followed) {
     const rt_environment *environment = &l->context->options->environment;
     *followed = false;
-    op_layout layout = OP_LAYOUT_PLAIN;
-    for (uint32_t i = 0; i < node->input_count && layout == OP_LAYOUT_PLAIN; i++) {
+    op_layout layout = OP_LAYOUT_ROW_MAJOR;
+    for (uint32_t i = 0; i < node->input_count && layout == OP_LAYOUT_ROW_MAJOR; i++) {
         const ir_value *input = ir_input(node, i);
         if (input && input->type.layout != OP_LAYOUT_PACKED) layout = input->type.layout;
     }
-    if (layout == OP_LAYOUT_PLAIN || !node->outputs[0] || node->input_count > RT_KERNEL_INPUTS) {
-        if (layout == OP_LAYOUT_PLAIN || node->code != OP_CONCAT) return BASE_OK;
+    if (layout == OP_LAYOUT_ROW_MAJOR || !node->outputs[0] || node->input_count > RT_KERNEL_INPUTS) {
+        if (layout == OP_LAYOUT_ROW_MAJOR || node->code != OP_CONCAT) return BASE_OK;
     }
     const op_shape *shape = &node->outputs[0]->type.shape;
     if (shape->rank < 3 || !is_cheap(shape, layout)) return BASE_OK;
@@ -293,9 +293,9 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
         base_arena_free(&l->arena);
     }
     for (uint32_t i = 0; i < graph->result_count && status == BASE_OK; i++) {
-        ir_value *plain = in_layout(l, graph->results[i]->value, OP_LAYOUT_PLAIN, NULL, graph);
-        if (!plain) return base_fail_memory(l->context->report);
-        ir_graph_set_result(graph, i, plain);
+        ir_value *row_major = in_layout(l, graph->results[i]->value, OP_LAYOUT_ROW_MAJOR, NULL, graph);
+        if (!row_major) return base_fail_memory(l->context->report);
+        ir_graph_set_result(graph, i, row_major);
     }
     return status;
 }

@@ -169,7 +169,7 @@ bool loop_stack_of(const loop_analysis *a, uint32_t index, pass_location *base, 
     bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_output_directions", index) == 1;
     if (storage->space != MEMORY_ARENA || storage->graph != a->body || at.offset ||
         storage->bytes != (size_t)bytes || slice->kind != IR_RESULT_OF_NODE ||
-        whole->type.layout != OP_LAYOUT_PLAIN || count <= 0 || bytes == 0 ||
+        whole->type.layout != OP_LAYOUT_ROW_MAJOR || count <= 0 || bytes == 0 ||
         (backwards && !loop_is_static(whole))) {
         return false;
     }
@@ -192,7 +192,7 @@ bool loop_slice_of(const loop_analysis *a, uint32_t index, pass_location *base, 
     pass_location at = pass_memory_location(a->memory, slice);
     const pass_storage *storage = pass_memory_storage(a->memory, at.storage);
     if (storage->space != MEMORY_ARENA || storage->graph != a->body || at.offset || count <= 0 ||
-        whole->type.layout != OP_LAYOUT_PLAIN || bytes == 0) {
+        whole->type.layout != OP_LAYOUT_ROW_MAJOR || bytes == 0) {
         return false;
     }
     bool backwards = op_attribute_entry(&a->loop->attributes, "ouro.scan_input_directions", index) == 1;

@@ -65,7 +65,7 @@ static bool stacked_bytes(const ir_node *loop, uint32_t index, uint32_t carried,
     size_t each;
     return op_attribute_entry(&loop->attributes, "ouro.scan_output_axes", index) == 0 &&
            op_attribute_entry(&loop->attributes, "ouro.scan_output_directions", index) == 0 &&
-           slice->type.kind == OP_KIND_TENSOR && slice->type.layout == OP_LAYOUT_PLAIN &&
+           slice->type.kind == OP_KIND_TENSOR && slice->type.layout == OP_LAYOUT_ROW_MAJOR &&
            op_type_bytes(&slice->type, &each) && bytes_after(0, each, trips, bytes);
 }
 

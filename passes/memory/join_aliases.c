@@ -43,7 +43,7 @@ static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t
         return true;
     }
     switch (type->layout) {
-    case OP_LAYOUT_PLAIN:
+    case OP_LAYOUT_ROW_MAJOR:
         for (int32_t d = 0; d < axis; d++) {
             if (type->shape.dims[d] != 1) return false;
         }
@@ -65,14 +65,15 @@ static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t
     return true;
 }
 
-/* Two types whose values are the same bytes: plain reshapes, and layouts that coincide. */
+/* Two types whose values are the same bytes: row-major reshapes, and layouts that coincide. */
 static bool same_bytes(const op_type *a, const op_type *b) {
     size_t x, y;
     if (a->dtype != b->dtype || !op_type_bytes(a, &x) || !op_type_bytes(b, &y) || x != y) return false;
-    if (a->layout == b->layout) return a->layout == OP_LAYOUT_PLAIN || op_shape_equal(&a->shape, &b->shape);
-    /* Blocked channels over a single point, or a single block of... channels alone, are plain. */
-    const op_type *blocked = a->layout == OP_LAYOUT_PLAIN ? b : a, *plain = blocked == a ? b : a;
-    if (plain->layout != OP_LAYOUT_PLAIN || blocked->layout == OP_LAYOUT_PACKED) return false;
+    if (a->layout == b->layout)
+        return a->layout == OP_LAYOUT_ROW_MAJOR || op_shape_equal(&a->shape, &b->shape);
+    /* Blocked channels over a single point, or a single block of... channels alone, are row-major. */
+    const op_type *blocked = a->layout == OP_LAYOUT_ROW_MAJOR ? b : a, *dense = blocked == a ? b : a;
+    if (dense->layout != OP_LAYOUT_ROW_MAJOR || blocked->layout == OP_LAYOUT_PACKED) return false;
     const op_shape *shape = &blocked->shape;
     if (shape->rank < 2 || shape->dims[1] % op_layout_block(blocked->layout)) return false;
     for (int32_t d = 2; d < shape->rank; d++) {

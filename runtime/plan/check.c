@@ -423,14 +423,14 @@ bool replay_verify_all(replay *r, const uint32_t *slots, uint64_t count) {
 
 /* ---- steps that run ------------------------------------------------------------------------------------ */
 
-/* Element by element the same: equal shapes, where plain ones may differ in extents of 1. */
+/* Element by element the same: equal shapes, where row-major ones may differ in extents of 1. */
 static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
     op_type x, y;
     plan_tensor_type(r->of, a, &x);
     plan_tensor_type(r->of, b, &y);
     if (x.layout != y.layout || op_dtype_bytes(x.dtype) != op_dtype_bytes(y.dtype)) return false;
     if (op_shape_equal(&x.shape, &y.shape)) return true;
-    if (x.layout != OP_LAYOUT_PLAIN) return false;
+    if (x.layout != OP_LAYOUT_ROW_MAJOR) return false;
     int32_t i = 0, j = 0;
     for (;;) {
         while (i < x.shape.rank && x.shape.dims[i] == 1) i++;

@@ -177,8 +177,8 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
                           uint32_t whole, uint32_t slice, uint64_t t) {
     if (replay_is_dynamic(r, whole) || replay_is_dynamic(r, slice) || !r->of->tensors[slice].bytes)
         return false;
-    if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_PLAIN ||
-        r->of->tensors[slice].layout != OP_LAYOUT_PLAIN) {
+    if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_ROW_MAJOR ||
+        r->of->tensors[slice].layout != OP_LAYOUT_ROW_MAJOR) {
         return false;
     }
     plan_address at = replay_source(r, whole), of_slice = replay_source(r, slice);

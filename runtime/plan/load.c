@@ -5,7 +5,7 @@
  * may lay out the rest differently), byte order, size, checksum (accidents), tables and all that they refer
  * to (runtime/plan/structure.c: malice), machine, and at last what the plan does (runtime/plan/check.c).
  */
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 #include "runtime/plan/plan.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -4,7 +4,7 @@
  * interface sizes, tensors, slots, graphs, nodes; then what needs all of them: scopes, definitions, and the
  * types that operators give.
  */
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 #include "runtime/plan/plan.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -569,8 +569,8 @@ static bool can_slice(const checker *c, uint32_t whole, uint32_t slice, int64_t 
     if (a.kind != OP_KIND_TENSOR || b.kind != OP_KIND_TENSOR || a.dtype != b.dtype) return false;
     if (!is_static(c, whole) || !is_static(c, slice)) return true;
     int32_t normal;
-    if (a.layout != OP_LAYOUT_PLAIN || b.layout != OP_LAYOUT_PLAIN || b.shape.rank != a.shape.rank - 1 ||
-        !op_axis(axis, a.shape.rank, &normal)) {
+    if (a.layout != OP_LAYOUT_ROW_MAJOR || b.layout != OP_LAYOUT_ROW_MAJOR ||
+        b.shape.rank != a.shape.rank - 1 || !op_axis(axis, a.shape.rank, &normal)) {
         return false;
     }
     for (int32_t d = 0; d < b.shape.rank; d++) {

@@ -77,10 +77,10 @@ static bool locate(const plan *of, uint32_t whole, uint32_t part, const int64_t 
            of->tensors[part].bytes <= of->tensors[whole].bytes - *offset;
 }
 
-/* The elements lie in the order of the plain layout, without padding. */
+/* The elements lie in the order of the row-major layout, without padding. */
 static bool is_plain(const op_type *type) {
     int64_t block = op_layout_block(type->layout), points = 1;
-    if (type->layout == OP_LAYOUT_PLAIN) return true;
+    if (type->layout == OP_LAYOUT_ROW_MAJOR) return true;
     if (type->layout == OP_LAYOUT_PACKED || type->shape.rank < 2) return false;
     for (int32_t d = 2; d < type->shape.rank; d++) {
         if (type->shape.dims[d] != 1) points = 2;
@@ -101,7 +101,7 @@ static bool is_same(const op_type *a, const op_type *b) {
 static bool keeps_order(const plan *of, const plan_node *node, const op_type *type) {
     const plan_attribute *given = plan_node_attribute(of, node, "perm");
     int64_t last = -1;
-    if (type->layout != OP_LAYOUT_PLAIN || type->shape.rank < 0) return false;
+    if (type->layout != OP_LAYOUT_ROW_MAJOR || type->shape.rank < 0) return false;
     if (given && (given->kind != OP_ATTRIBUTE_INTS || given->count != (uint64_t)type->shape.rank))
         return false;
     const int64_t *order = given ? of->integers + given->value : NULL;
@@ -183,7 +183,7 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
         valid = is_same(&type, &other);
         break;
     case OP_VIEW_TRANSPOSE:
-        valid = keeps_order(of, node, &type) && other.layout == OP_LAYOUT_PLAIN && is_same(&type, &other);
+        valid = keeps_order(of, node, &type) && other.layout == OP_LAYOUT_ROW_MAJOR && is_same(&type, &other);
         break;
     case OP_VIEW_SLICE:
         valid = slice_starts(of, node, starts) && locate(of, *whole, *part, starts, offset);

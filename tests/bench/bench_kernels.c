@@ -126,9 +126,10 @@ static void bench_products(int threads) {
 }
 
 static void bench_reorders(int threads) {
-    static const op_layout pairs[][2] = {{OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NC16, OP_LAYOUT_PLAIN},
-                                         {OP_LAYOUT_PLAIN, OP_LAYOUT_NHWC}, {OP_LAYOUT_NHWC, OP_LAYOUT_PLAIN},
-                                         {OP_LAYOUT_NHWC, OP_LAYOUT_NC16},  {OP_LAYOUT_NC16, OP_LAYOUT_NHWC}};
+    static const op_layout pairs[][2] = {
+        {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16}, {OP_LAYOUT_NC16, OP_LAYOUT_ROW_MAJOR},
+        {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC}, {OP_LAYOUT_NHWC, OP_LAYOUT_ROW_MAJOR},
+        {OP_LAYOUT_NHWC, OP_LAYOUT_NC16},      {OP_LAYOUT_NC16, OP_LAYOUT_NHWC}};
     printf("\n%-24s%10s%10s   (GB/s read and written)\n", "reorder 256 x 56 x 56", "portable", "onednn");
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) {
         printf("%8s %-15s", op_layout_name(pairs[i][0]), op_layout_name(pairs[i][1]));
@@ -186,18 +187,18 @@ int main(int argc, char **argv) {
                                    {512, 512, 28, 3, 1, 1, 0},
                                    {64, 64, 224, 3, 1, 1, 0}};
     printf("%-36s%10s%10s%10s%10s%10s%10s\n", "channels filters extent k s group", "portable", "nc16",
-           "plain-nc16", "nhwc", "plain-nhwc", "nc8");
+           "rows-nc16", "nhwc", "rows-nhwc", "nc8");
     double totals[6] = {0};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         static const struct {
             const char *name;
             op_layout source, target;
-        } forms[] = {{"portable.convolution", OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN},
+        } forms[] = {{"portable.convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_ROW_MAJOR},
                      {"onednn.convolution", OP_LAYOUT_NC16, OP_LAYOUT_NC16},
-                     {"onednn.convolution", OP_LAYOUT_PLAIN, OP_LAYOUT_NC16},
+                     {"onednn.convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16},
                      {"onednn.convolution", OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
-                     {"onednn.convolution", OP_LAYOUT_PLAIN, OP_LAYOUT_NHWC},
+                     {"onednn.convolution", OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC},
                      {"onednn.convolution", OP_LAYOUT_NC8, OP_LAYOUT_NC8}};
         printf("%8" PRId64 "%8" PRId64 "%7" PRId64 "%3" PRId64 "%3" PRId64 "%6" PRId64 " ", s->channels,
                s->filters, s->extent, s->kernel, s->stride, s->group);

@@ -136,8 +136,9 @@ static void wrong_texts_are_named_with_line_and_column(void **state) {
         {"module \"m\" { graph main(%x: float33[1]", "1:29: expected a type such as float32[1,N]"},
         {"module \"m\" { graph main(%x: float32[1,1,1,1,1,1,1,1,1,1,1,1,1]", "1:61: more than 12 dimensions"},
         {"module \"m\" { graph main(%x: float32[s1]", "1:37: symbol s1 is not declared"},
-        {"module \"m\" { graph main(%x: float32[1]:nc4", "1:40: no such layout; plain, nc8, nc16, nhwc and "
-                                                         "packed(BYTES) are"},
+        {"module \"m\" { graph main(%x: float32[1]:nc4",
+         "1:40: no such layout; row_major, nc8, nc16, nhwc and "
+         "packed(BYTES) are"},
         {"module \"m\" { constant %c: int8[1] = {128}", "1:38: 128 does not fit int8"},
         {"module \"m\" { constant %c: uint8[1] = {-1}", "1:39: -1 does not fit uint8"},
         {"module \"m\" { constant %c: int8[2] = {1}", "1:38: 1 elements given, the type has 2"},

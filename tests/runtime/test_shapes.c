@@ -259,7 +259,7 @@ static size_t append_constant(char *text, size_t used, size_t capacity, const ch
     return append(text, used, capacity, "}\n");
 }
 
-/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants plain tensors, on `n` images
+/* Convolutions, a residual, pools, a concatenation, a normalisation and something that wants row-major tensors, on `n` images
  * of these extents: numbers, or symbols that are declared. Height and width are odd, at least 3. */
 static char *images_text(const char *symbols, const char *n, const char *height, const char *width) {
     enum { CAPACITY = 300000 };
@@ -379,7 +379,7 @@ static int count_blocked(const char *text) {
         const plan_node *node = &of.nodes[n];
         const op_code code = plan_node_code(&of, node);
         if (code == OP_CONV || code == OP_CONV_TRANSPOSE)
-            blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_PLAIN;
+            blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_ROW_MAJOR;
         for (uint32_t i = 0; i < node->input_count; i++) {
             const uint32_t slot = of.slots[node->inputs + i];
             blocked += slot != PLAN_ABSENT && of.tensors[slot].layout == OP_LAYOUT_PACKED;

@@ -13,7 +13,7 @@
 #ifndef SUPPORT_APPLICATION_H
 #define SUPPORT_APPLICATION_H
 
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 
 /* A list of extents: DIMS(1, 3, 8, 8). */
 #define DIMS(...)                                                                                            \
@@ -59,7 +59,7 @@ op_tensor application_reordered(application *app, const op_tensor *from, op_layo
 /* Infers where that has not been done, allocates outputs that have no data, runs the kernel of this name
  * (failing the test if it does not accept). */
 void application_run(application *app, const char *kernel, int threads);
-/* The element as a number, whatever its dtype (plain tensors). */
+/* The element as a number, whatever its dtype (row-major tensors). */
 double application_element(const op_tensor *tensor, int64_t index);
 
 /* How far from the exact value a sum of products may be, relative to it. */

@@ -3,7 +3,7 @@
 #ifndef OURO_SUPPORT_OPERATORS_H
 #define OURO_SUPPORT_OPERATORS_H
 
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 
 /* splitmix64; printed seeds make a failure repeatable. */
 typedef struct test_random {

@@ -23,7 +23,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0) return false;
     if (!rt_floats_known(call) || call->inputs[0].type.layout != call->outputs[0].type.layout) return false;
     for (uint32_t i = 1; i < call->input_count; i++) {
-        if (call->inputs[i].type.layout != OP_LAYOUT_PLAIN) return false;
+        if (call->inputs[i].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     }
     if (!make_descriptor(call, environment, &open)) return false;
     rt_descriptor_close(&open);

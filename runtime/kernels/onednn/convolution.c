@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    IMAGE_CHANNELS = 4, /* at most, of an input that is best read plain */
+    IMAGE_CHANNELS = 4, /* at most, of an input that is best read row-major */
     FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
     FEW_MAPS = 4        /* fewer maps of single points are left to it, too */
 };
@@ -111,7 +111,8 @@ static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *
         shape.dims[1] = weights->dims[0] / group;
         for (int32_t i = 1; i < weights->rank; i++) shape.dims[i + 1] = weights->dims[i];
     }
-    return any ? rt_describe_any(&shape, description) : rt_describe_as(&shape, OP_LAYOUT_PLAIN, description);
+    return any ? rt_describe_any(&shape, description)
+               : rt_describe_as(&shape, OP_LAYOUT_ROW_MAJOR, description);
 }
 
 /* How the tensors of an application are to lie, and on what it may run. */
@@ -175,7 +176,8 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     }
     dnnl_memory_desc_t source, offsets, target;
     bool described = rt_describe_as(&x, lie->from, &source) && rt_describe_as(&y, lie->to, &target);
-    if (described && bias) described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+    if (described && bias)
+        described = rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_ROW_MAJOR, &offsets);
     if (!described) return false;
     rt_window_dims dims;
     rt_window_describe(&window, &dims);
@@ -230,7 +232,7 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
     if (op_input_present(call, 3) && call->inputs[3].type.layout != call->outputs[0].type.layout)
         return false;
-    if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_PLAIN) return false;
+    if (op_input_present(call, 2) && call->inputs[2].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (!make_given(call, environment, false, &open)) return false;
     rt_descriptor_close(&open);
     return true;
@@ -243,7 +245,7 @@ static bool is_cheap(op_layout layout, int64_t channels) {
 }
 
 /* In order, the first that works: blocks of 16 channels, which let a Concat along the channels be a view;
- * from a plain image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
+ * from a row-major image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
  * without AVX-512. Blocks that would be padding to a large part are left out: they cost memory and time. */
 static bool prefer(const op_call *given, const rt_environment *environment, rt_preference *preference) {
@@ -251,10 +253,13 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     const op_call *call = as_packed(given, &other);
     static const struct {
         op_layout from, to;
-    } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},  {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
-                      {OP_LAYOUT_PLAIN, OP_LAYOUT_NC16}, {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
-                      {OP_LAYOUT_NC8, OP_LAYOUT_NC8},    {OP_LAYOUT_PLAIN, OP_LAYOUT_NC8},
-                      {OP_LAYOUT_PLAIN, OP_LAYOUT_PLAIN}};
+    } candidates[] = {{OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
+                      {OP_LAYOUT_NC16, OP_LAYOUT_NC16},
+                      {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC16},
+                      {OP_LAYOUT_NHWC, OP_LAYOUT_NHWC},
+                      {OP_LAYOUT_NC8, OP_LAYOUT_NC8},
+                      {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NC8},
+                      {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_ROW_MAJOR}};
     arrangement lie = {0};
     if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
     const bool packed = call->inputs[1].data != NULL;
@@ -263,7 +268,8 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     const size_t first = preference->inputs[0] == OP_LAYOUT_NHWC ? 0 : 1;
     for (size_t i = first; i < sizeof candidates / sizeof *candidates; i++) {
         rt_descriptor open;
-        const bool image = candidates[i].from == OP_LAYOUT_PLAIN && candidates[i].to != OP_LAYOUT_PLAIN;
+        const bool image =
+            candidates[i].from == OP_LAYOUT_ROW_MAJOR && candidates[i].to != OP_LAYOUT_ROW_MAJOR;
         if (image && call->inputs[0].type.shape.dims[1] > IMAGE_CHANNELS) continue;
         if (!is_cheap(candidates[i].from, call->inputs[0].type.shape.dims[1]) ||
             !is_cheap(candidates[i].to, call->outputs[0].type.shape.dims[1])) {
@@ -295,7 +301,7 @@ static base_status check_packed(const op_call *call, const rt_descriptor *open, 
 }
 
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
-                        const op_tensor *plain, void *packed, base_report *report) {
+                        const op_tensor *source, void *packed, base_report *report) {
     other_extents other;
     const op_call *call = as_packed(given, &other);
     rt_descriptor open;
@@ -306,8 +312,8 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     }
     base_status status = check_packed(call, &open, report);
     if (status == BASE_OK) {
-        status = rt_reorder(&from, plain->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed, 1,
-                            environment->threads, report);
+        status = rt_reorder(&from, source->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
+                            1, environment->threads, report);
     }
     rt_descriptor_close(&open);
     return status;
@@ -441,7 +447,7 @@ static base_status prepare(const op_call *given, const rt_environment *environme
     }
     if (status == BASE_OK && state->bias) {
         dnnl_memory_desc_t offsets;
-        rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_PLAIN, &offsets);
+        rt_describe_as(&call->inputs[2].type.shape, OP_LAYOUT_ROW_MAJOR, &offsets);
         status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &offsets, false, report);
     }
     prepared->scratch_bytes = primitive->scratch_bytes;

@@ -2,7 +2,7 @@
 #ifndef OURO_ONEDNN_H
 #define OURO_ONEDNN_H
 
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/base/kernel.h"
 
 #ifdef OURO_ONEDNN
 

@@ -1,13 +1,13 @@
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
 
-enum { FEW_ELEMENTS = 4 }; /* of a window, for the portable kernel to be as fast on plain images */
+enum { FEW_ELEMENTS = 4 }; /* of a window, for the portable kernel to be as fast on row-major images */
 
-/* Rows of plain numbers, whole maps and small windows are read where they lie by the portable kernel. */
+/* Rows of single numbers, whole maps and small windows are read where they lie by the portable kernel. */
 static bool is_row(const op_call *call, const rt_window_dims *dims) {
     const op_type *x = &call->inputs[0].type;
     int64_t elements = 1;
-    if (x->layout != OP_LAYOUT_PLAIN) return false;
+    if (x->layout != OP_LAYOUT_ROW_MAJOR) return false;
     for (int32_t i = 2; i < x->shape.rank; i++) elements *= dims->kernel[i - 2];
     return x->shape.rank == 3 || call->code == OP_GLOBAL_MAX_POOL || call->code == OP_GLOBAL_AVERAGE_POOL ||
            elements <= FEW_ELEMENTS;

@@ -47,12 +47,12 @@ bool rt_floats_known(const op_call *call) {
 /* ---- descriptions -------------------------------------------------------------------------------------- */
 
 static dnnl_format_tag_t tag_of(int32_t rank, op_layout layout) {
-    static const dnnl_format_tag_t plain[] = {
+    static const dnnl_format_tag_t row_major[] = {
         dnnl_format_tag_undef, dnnl_a, dnnl_ab, dnnl_abc, dnnl_abcd, dnnl_abcde, dnnl_abcdef};
     static const dnnl_format_tag_t others[][3] = {{dnnl_nCw8c, dnnl_nChw8c, dnnl_nCdhw8c},
                                                   {dnnl_nCw16c, dnnl_nChw16c, dnnl_nCdhw16c},
                                                   {dnnl_nwc, dnnl_nhwc, dnnl_ndhwc}};
-    if (layout == OP_LAYOUT_PLAIN) return rank < 1 || rank > 6 ? dnnl_format_tag_undef : plain[rank];
+    if (layout == OP_LAYOUT_ROW_MAJOR) return rank < 1 || rank > 6 ? dnnl_format_tag_undef : row_major[rank];
     if (rank < 3 || rank > 5 || layout >= OP_LAYOUT_PACKED) return dnnl_format_tag_undef;
     return others[layout - OP_LAYOUT_NC8][rank - 3];
 }

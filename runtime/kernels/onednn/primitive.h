@@ -7,7 +7,7 @@
 #define OURO_ONEDNN_PRIMITIVE_H
 
 #include "ir/operators/window.h"
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/base/kernel.h"
 #include "runtime/kernels/portable/activation.h"
 #include <dnnl.h>
 

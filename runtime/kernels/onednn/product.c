@@ -163,7 +163,7 @@ static bool make_descriptor(const matrices *read, const rt_environment *environm
         op_shape shape = {.rank = rank + 2};
         for (int32_t i = 0; i <= rank; i++) shape.dims[i] = 1;
         shape.dims[rank + 1] = product->columns;
-        described = described && rt_describe_as(&shape, OP_LAYOUT_PLAIN, &bias);
+        described = described && rt_describe_as(&shape, OP_LAYOUT_ROW_MAJOR, &bias);
     }
     dnnl_matmul_desc_t operation;
     if (!described ||
@@ -191,12 +191,12 @@ static bool accepts(const op_call *given, const rt_environment *environment) {
     const rt_product *product = &read.product;
     const bool packed = is_packed(call, 1), scaled = is_packed(call, 2);
     for (uint32_t i = 0; i < call->input_count; i++) {
-        if (op_input_present(call, i) && call->inputs[i].type.layout != OP_LAYOUT_PLAIN &&
+        if (op_input_present(call, i) && call->inputs[i].type.layout != OP_LAYOUT_ROW_MAJOR &&
             (i == 0 || !is_packed(call, i))) {
             return false;
         }
     }
-    if (call->outputs[0].type.layout != OP_LAYOUT_PLAIN || (scaled && read.addend != ADDEND_BIAS))
+    if (call->outputs[0].type.layout != OP_LAYOUT_ROW_MAJOR || (scaled && read.addend != ADDEND_BIAS))
         return false;
     if (!packed && (product->alpha != 1 || product->rows < FEW_ROWS || work_of(product) < SMALL_WORK))
         return false;
@@ -221,7 +221,7 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     if (product->rows < FEW_ROWS && product->depth < IN_CACHE / product->columns) return false;
     if (work_of(product) < SMALL_WORK || (read.addend == ADDEND_MATRIX && product->beta == 0)) return false;
     if (!make_descriptor(&read, environment, true, &open)) return false;
-    *preference = (rt_preference){.output = OP_LAYOUT_PLAIN};
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     preference->inputs[1] = OP_LAYOUT_PACKED;
     preference->packed_bytes[1] =
         dnnl_memory_desc_get_size(rt_descriptor_memory(&open, dnnl_query_weights_md));
@@ -242,7 +242,7 @@ static base_status check_packed(const op_call *call, const rt_descriptor *open, 
 }
 
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
-                        const op_tensor *plain, void *packed, base_report *report) {
+                        const op_tensor *source, void *packed, base_report *report) {
     part some;
     const op_call *call = some_rows(given, BLOCK_ROWS, &some);
     matrices read;
@@ -252,7 +252,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
     if (input == 2 && read.addend == ADDEND_BIAS) {
         for (int64_t i = 0; i < read.product.columns; i++) {
-            ((float *)packed)[i] = (float)read.product.beta * ((const float *)plain->data)[i];
+            ((float *)packed)[i] = (float)read.product.beta * ((const float *)source->data)[i];
         }
         return BASE_OK;
     }
@@ -262,7 +262,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     }
     base_status status = check_packed(call, &open, report);
     if (status == BASE_OK) {
-        status = rt_reorder(&from, plain->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
+        status = rt_reorder(&from, source->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
                             (float)read.product.alpha, environment->threads, report);
     }
     rt_descriptor_close(&open);
@@ -327,7 +327,7 @@ static base_status prepare_block(const op_call *call, const rt_environment *envi
     if (status == BASE_OK && own->bias) {
         const op_shape shape = {.rank = 1, .dims = {read.product.columns}};
         dnnl_memory_desc_t bias;
-        rt_describe_as(&shape, OP_LAYOUT_PLAIN, &bias);
+        rt_describe_as(&shape, OP_LAYOUT_ROW_MAJOR, &bias);
         status = rt_primitive_argument(primitive, DNNL_ARG_BIAS, &bias, false, report);
     }
     rt_descriptor_close(&open);

@@ -162,11 +162,11 @@ static bool describe(const cell *k, descriptions *to) {
                    w = shape_of(5, 1, d, k->input, k->gates, n), r = shape_of(5, 1, d, n, k->gates, n),
                    bias = shape_of(4, 1, d, k->gates, n, 0), peepholes = shape_of(4, 1, d, 3, n, 0),
                    state = shape_of(4, 1, d, k->batch, n, 0);
-    return rt_describe_as(&x, OP_LAYOUT_PLAIN, &to->x) && rt_describe_as(&y, OP_LAYOUT_PLAIN, &to->y) &&
-           rt_describe_any(&w, &to->w) && rt_describe_any(&r, &to->r) &&
-           rt_describe_as(&bias, OP_LAYOUT_PLAIN, &to->bias) &&
-           rt_describe_as(&peepholes, OP_LAYOUT_PLAIN, &to->peepholes) &&
-           rt_describe_as(&state, OP_LAYOUT_PLAIN, &to->state);
+    return rt_describe_as(&x, OP_LAYOUT_ROW_MAJOR, &to->x) &&
+           rt_describe_as(&y, OP_LAYOUT_ROW_MAJOR, &to->y) && rt_describe_any(&w, &to->w) &&
+           rt_describe_any(&r, &to->r) && rt_describe_as(&bias, OP_LAYOUT_ROW_MAJOR, &to->bias) &&
+           rt_describe_as(&peepholes, OP_LAYOUT_ROW_MAJOR, &to->peepholes) &&
+           rt_describe_as(&state, OP_LAYOUT_ROW_MAJOR, &to->state);
 }
 
 static bool make_descriptor(const cell *k, const rt_environment *environment, rt_descriptor *open) {
@@ -213,7 +213,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     if (!read_cell(call, &k)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!op_input_present(call, i)) continue;
-        if (call->inputs[i].type.layout != (is_weight(i) ? OP_LAYOUT_PACKED : OP_LAYOUT_PLAIN)) return false;
+        if (call->inputs[i].type.layout != (is_weight(i) ? OP_LAYOUT_PACKED : OP_LAYOUT_ROW_MAJOR))
+            return false;
     }
     if (!make_descriptor(&k, environment, &open)) return false;
     rt_descriptor_close(&open);
@@ -228,7 +229,7 @@ static bool prefer(const op_call *call, const rt_environment *environment, rt_pr
         if (op_input_present(call, i) && is_weight(i) && !call->inputs[i].data) return false;
     }
     if (!make_descriptor(&k, environment, &open)) return false;
-    *preference = (rt_preference){.output = OP_LAYOUT_PLAIN};
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!op_input_present(call, i) || !is_weight(i)) continue;
         preference->inputs[i] = OP_LAYOUT_PACKED;
@@ -263,11 +264,11 @@ static void pack_bias(const cell *k, const float *bias, float *to) {
 }
 
 static base_status pack_matrix(const cell *k, const rt_environment *environment, const rt_descriptor *open,
-                               uint32_t input, const op_tensor *plain, void *packed, base_report *report) {
+                               uint32_t input, const op_tensor *source, void *packed, base_report *report) {
     const int64_t depth = input == INPUT_W ? k->input : k->hidden, rows = k->gates * k->hidden;
     float *ordered = malloc((size_t)(k->directions * rows * depth) * sizeof *ordered);
     if (!ordered) return base_fail_memory(report);
-    permute(plain->data, gate_order, k->directions, k->gates, k->hidden * depth, ordered);
+    permute(source->data, gate_order, k->directions, k->gates, k->hidden * depth, ordered);
     /* oneDNN's dimensions: layer, direction, input, gate, output. */
     const dnnl_dims_t dims = {1, k->directions, depth, k->gates, k->hidden},
                       strides = {k->directions * rows * depth, rows * depth, 1, k->hidden * depth, depth};
@@ -295,16 +296,16 @@ static base_status check_packed(const op_call *call, const cell *k, const rt_des
 }
 
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
-                        const op_tensor *plain, void *packed, base_report *report) {
+                        const op_tensor *source, void *packed, base_report *report) {
     cell k;
     rt_descriptor open;
     if (!is_weight(input) || !read_cell(call, &k) || !make_descriptor(&k, environment, &open))
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this recurrence", input);
     base_status status = check_packed(call, &k, &open, report);
-    if (status == BASE_OK && input == INPUT_BIAS) pack_bias(&k, plain->data, packed);
+    if (status == BASE_OK && input == INPUT_BIAS) pack_bias(&k, source->data, packed);
     else if (status == BASE_OK && input == INPUT_PEEPHOLES)
-        permute(plain->data, peephole_order, k.directions, 3, k.hidden, packed);
-    else if (status == BASE_OK) status = pack_matrix(&k, environment, &open, input, plain, packed, report);
+        permute(source->data, peephole_order, k.directions, 3, k.hidden, packed);
+    else if (status == BASE_OK) status = pack_matrix(&k, environment, &open, input, source, packed, report);
     rt_descriptor_close(&open);
     return status;
 }

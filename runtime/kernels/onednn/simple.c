@@ -39,7 +39,7 @@ base_status rt_simple_prepare(rt_descriptor *open, const op_call *call, const in
     }
     for (int i = 0; i < count && status == BASE_OK; i++) {
         dnnl_memory_desc_t vector;
-        status = rt_describe_as(&call->inputs[1 + i].type.shape, OP_LAYOUT_PLAIN, &vector)
+        status = rt_describe_as(&call->inputs[1 + i].type.shape, OP_LAYOUT_ROW_MAJOR, &vector)
                      ? rt_primitive_argument(primitive, vectors[i], &vector, false, report)
                      : base_fail(report, BASE_INVALID, "oneDNN cannot describe input %d", 1 + i);
     }

@@ -118,7 +118,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return functions[call->inputs[0].type.dtype] && rt_accepts_plain(call);
+    return functions[call->inputs[0].type.dtype] && rt_accepts_row_major(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

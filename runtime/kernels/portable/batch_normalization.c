@@ -31,7 +31,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     for (uint32_t i = 0; i < call->input_count; i++) {
         if (!is_float(call->inputs[i].type.dtype)) return false;
     }
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 RT_CLONES static void scale_floats(const float *x, float *y, int64_t count, float scale, float shift) {

@@ -6,7 +6,7 @@
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 /* ---- BitShift ------------------------------------------------------------------------------------------ */

@@ -332,7 +332,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype from = call->inputs[0].type.dtype, to = call->outputs[0].type.dtype;
     bool text = from == OP_STRING || to == OP_STRING;
-    if (text && call->outputs[0].type.layout != OP_LAYOUT_PLAIN) return false;
+    if (text && call->outputs[0].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     return (is_number(from) || from == OP_STRING) && (is_number(to) || to == OP_STRING) &&
            rt_accepts_layouts(call, 1, true);
 }

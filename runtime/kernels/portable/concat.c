@@ -56,7 +56,7 @@ static base_status run_split(const rt_prepared *prepared, const op_tensor *input
     return BASE_OK;
 }
 
-/* Channels in whole blocks are as good as plain ones: along batch or channels each part is one stretch. */
+/* Channels in whole blocks are as good as row-major ones: along batch or channels each part is one stretch. */
 static bool accepts_blocks(const op_call *call) {
     op_layout layout = call->outputs[0].type.layout;
     const int64_t block = op_layout_block(layout);
@@ -71,7 +71,7 @@ static bool accepts_blocks(const op_call *call) {
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call) || (call->code == OP_CONCAT && accepts_blocks(call));
+    return rt_accepts_row_major(call) || (call->code == OP_CONCAT && accepts_blocks(call));
 }
 
 static base_status prepare_parts(const op_call *call, const op_tensor *whole, const op_tensor *parts,

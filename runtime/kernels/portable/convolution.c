@@ -5,7 +5,7 @@
  * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
  * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
  * (depthwise convolution) add whole output rows instead, one window element after the other. The other types
- * go through one plain loop in double.
+ * go through one simple loop in double.
  *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
  * it is copied there first, so that both add in the same order.
@@ -40,7 +40,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     rt_activation activation;
     const op_type *type = &call->inputs[0].type;
-    return rt_accepts_plain(call) && rt_activation_read(&call->attributes, &activation) &&
+    return rt_accepts_row_major(call) && rt_activation_read(&call->attributes, &activation) &&
            (type->dtype == OP_FLOAT || type->dtype == OP_DOUBLE || rt_is_half(type->dtype));
 }
 

@@ -26,7 +26,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     const op_type *from = &call->inputs[0].type, *to = &call->outputs[0].type;
     if (from->kind != OP_KIND_TENSOR || to->kind != OP_KIND_TENSOR || from->layout != to->layout)
         return false;
-    return from->layout == OP_LAYOUT_PLAIN || op_shape_equal(&from->shape, &to->shape);
+    return from->layout == OP_LAYOUT_ROW_MAJOR || op_shape_equal(&from->shape, &to->shape);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -351,7 +351,7 @@ static int64_t block_of(op_layout layout, int64_t channels) {
     return layout == OP_LAYOUT_NHWC ? channels : op_layout_block(layout);
 }
 
-/* Input `part` has elements for channels only, as the other one and the output lie. Plain, they lie so too, but for what
+/* Input `part` has elements for channels only, as the other one and the output lie. Row-major, they lie so too, but for what
  * pads a block. */
 static bool accepts_channels(const op_call *call, uint32_t part) {
     const op_type *channels = &call->inputs[part].type, *full = &call->inputs[1 - part].type,
@@ -360,7 +360,7 @@ static bool accepts_channels(const op_call *call, uint32_t part) {
     const int32_t missing = shape->rank - channels->shape.rank;
     if (call->code == OP_POW || channels->kind != OP_KIND_TENSOR || channels->dtype != OP_FLOAT ||
         full->dtype != OP_FLOAT || to->dtype != OP_FLOAT || full->layout != to->layout ||
-        to->layout == OP_LAYOUT_PLAIN || to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 ||
+        to->layout == OP_LAYOUT_ROW_MAJOR || to->layout >= OP_LAYOUT_PACKED || shape->rank < 3 ||
         !op_shape_known(shape) || !op_shape_equal(&full->shape, shape) || (missing != 0 && missing != 1))
         return false;
     const bool padded = shape->dims[1] % block_of(to->layout, shape->dims[1] ? shape->dims[1] : 1) != 0;
@@ -368,7 +368,7 @@ static bool accepts_channels(const op_call *call, uint32_t part) {
         const int64_t extent = channels->shape.dims[d - missing];
         if (extent != (d == 1 ? shape->dims[1] : 1) && (d != 0 || extent != shape->dims[0])) return false;
     }
-    if (channels->layout != to->layout && (channels->layout != OP_LAYOUT_PLAIN || padded)) return false;
+    if (channels->layout != to->layout && (channels->layout != OP_LAYOUT_ROW_MAJOR || padded)) return false;
     return !padded || rows[call->code].zeros_stay;
 }
 
@@ -396,13 +396,13 @@ static base_status prepare_channels(const op_call *call, uint32_t part, base_are
 /* An operand of one element may stand beside one in another layout: it lies the same way in all of them. */
 static bool is_single(const op_tensor *tensor) {
     int64_t elements;
-    return tensor->type.kind == OP_KIND_TENSOR && tensor->type.layout == OP_LAYOUT_PLAIN &&
+    return tensor->type.kind == OP_KIND_TENSOR && tensor->type.layout == OP_LAYOUT_ROW_MAJOR &&
            op_shape_elements(&tensor->type.shape, &elements) && elements == 1;
 }
 
 static bool accepts_single(const op_call *call, uint32_t single) {
     const op_type *other = &call->inputs[1 - single].type, *output = &call->outputs[0].type;
-    if (output->layout == OP_LAYOUT_PLAIN || other->layout != output->layout ||
+    if (output->layout == OP_LAYOUT_ROW_MAJOR || other->layout != output->layout ||
         !is_single(&call->inputs[single]) || !op_shape_equal(&other->shape, &output->shape)) {
         return false;
     }
@@ -441,7 +441,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->work = call->code == OP_POW || call->code == OP_MOD ? 16 : 1;
     prepared->state = state;
 
-    if (to->layout == OP_LAYOUT_PLAIN) {
+    if (to->layout == OP_LAYOUT_ROW_MAJOR) {
         const op_shape *shapes[] = {&left->shape, &right->shape};
         rt_loop_broadcast(&state->loop, &to->shape, shapes, 2);
     } else {

@@ -73,7 +73,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[1].type.dtype;
-    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call);
+    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_row_major(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -315,7 +315,7 @@ static base_status prepare_tuples(const op_call *call, const rt_environment *env
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[1].type.dtype;
-    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_plain(call);
+    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_row_major(call);
 }
 
 const rt_kernel rt_kernel_gather_elements = {

@@ -23,7 +23,7 @@ static base_status run_shape(const rt_prepared *prepared, const op_tensor *input
 /* Whatever the layout: the shape is that of the tensor, not of its memory. */
 static bool accepts_shape(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return call->inputs[0].type.kind == OP_KIND_TENSOR && call->outputs[0].type.layout == OP_LAYOUT_PLAIN;
+    return call->inputs[0].type.kind == OP_KIND_TENSOR && call->outputs[0].type.layout == OP_LAYOUT_ROW_MAJOR;
 }
 
 static base_status prepare_shape(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -75,7 +75,7 @@ static base_status run_fill(const rt_prepared *prepared, const op_tensor *inputs
 
 static bool accepts_plain(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static base_status prepare_fill(const op_call *call, const rt_environment *environment, base_arena *arena,

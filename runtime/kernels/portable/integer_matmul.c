@@ -262,7 +262,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static lines_kind kind_of(const op_call *call, uint32_t input) {
@@ -284,9 +284,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool quantized = call->code == OP_QLINEAR_MATMUL;
     const uint32_t b = quantized ? 3 : 1;
     const op_tensor operands[] = {call->inputs[0], call->inputs[b]};
-    const op_call plain = {
+    const op_call matmul = {
         .code = OP_MATMUL, .input_count = 2, .output_count = 1, .inputs = operands, .outputs = call->outputs};
-    rt_matmul_read(&plain, &shape->product);
+    rt_matmul_read(&matmul, &shape->product);
     const rt_product *product = &shape->product;
     const op_shape *a = &operands[0].type.shape;
     shape->rows = a->rank > 1 ? a->dims[a->rank - 2] : 1;

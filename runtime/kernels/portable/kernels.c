@@ -1,7 +1,6 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
-#include <omp.h>
 #include <string.h>
 
 /* ---- half precision -------------------------------------------------------------------------------------
@@ -114,24 +113,6 @@ void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value)
 
 /* ---- loops ------------------------------------------------------------------------------------------------
  */
-
-void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context) {
-    if (count <= 0) return;
-    bool large = work > 0 && count >= (RT_PARALLEL_WORK + work - 1) / work;
-    if (threads <= 1 || count == 1 || !large) {
-        run(context, 0, count);
-        return;
-    }
-    int parts = count < threads ? (int)count : threads;
-    /* Always the same size of team, though some may have no part: another size would make the OpenMP run time
-     * allocate. */
-#pragma omp parallel for schedule(static, 1) num_threads(threads)
-    for (int part = 0; part < parts; part++) {
-        int64_t each = count / parts, rest = count % parts;
-        int64_t begin = part * each + (part < rest ? part : rest);
-        run(context, begin, begin + each + (part < rest));
-    }
-}
 
 void rt_loop_collapse(rt_loop *loop) {
     int32_t rank = 0;
@@ -396,16 +377,16 @@ void rt_fill(void *to, int64_t count, size_t size, const void *value) {
 
 /* ---- what kernels accept ------------------------------------------------------------------------------- */
 
-static bool plain(const op_type *type) {
-    return type->dtype == OP_NONE || (type->kind == OP_KIND_TENSOR && type->layout == OP_LAYOUT_PLAIN);
+static bool is_row_major(const op_type *type) {
+    return type->dtype == OP_NONE || (type->kind == OP_KIND_TENSOR && type->layout == OP_LAYOUT_ROW_MAJOR);
 }
 
-bool rt_accepts_plain(const op_call *call) {
+bool rt_accepts_row_major(const op_call *call) {
     for (uint32_t i = 0; i < call->input_count; i++) {
-        if (!plain(&call->inputs[i].type)) return false;
+        if (!is_row_major(&call->inputs[i].type)) return false;
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
-        if (!plain(&call->outputs[i].type)) return false;
+        if (!is_row_major(&call->outputs[i].type)) return false;
     }
     return true;
 }
@@ -419,15 +400,16 @@ int64_t rt_stored_elements(const op_type *type) {
 bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays) {
     const op_type *output = &call->outputs[0].type;
     for (uint32_t i = count; i < call->input_count; i++) {
-        if (!plain(&call->inputs[i].type)) return false;
+        if (!is_row_major(&call->inputs[i].type)) return false;
     }
     if (output->kind != OP_KIND_TENSOR || output->layout >= OP_LAYOUT_PACKED) return false;
     for (uint32_t i = 0; i < count && i < call->input_count; i++) {
         const op_type *input = &call->inputs[i].type;
         if (input->kind != OP_KIND_TENSOR || input->layout != output->layout) return false;
-        if (output->layout != OP_LAYOUT_PLAIN && !op_shape_equal(&input->shape, &output->shape)) return false;
+        if (output->layout != OP_LAYOUT_ROW_MAJOR && !op_shape_equal(&input->shape, &output->shape))
+            return false;
     }
-    if (output->layout == OP_LAYOUT_PLAIN) return true;
+    if (output->layout == OP_LAYOUT_ROW_MAJOR) return true;
     if (!op_shape_known(&output->shape) || output->shape.rank < 2) return false;
     const int64_t block = op_layout_block(output->layout);
     return zero_stays || output->shape.dims[1] % block == 0;

@@ -7,10 +7,7 @@
 #ifndef OURO_KERNELS_H
 #define OURO_KERNELS_H
 
-#include "runtime/kernels/kernel.h"
-
-/* Work, in simple element operations, from which a loop is worth more than one thread. */
-enum { RT_PARALLEL_WORK = 32768 };
+#include "runtime/kernels/base/kernel.h"
 
 /* Before a function: compiled for several instruction sets, the best is chosen when the program is loaded.
  * Not under sanitizers, whose run time is not ready when the choice is made. Not for functions that hold
@@ -46,11 +43,6 @@ void rt_integer_store(op_dtype dtype, void *data, int64_t index, uint64_t value)
 
 /* ---- loops ------------------------------------------------------------------------------------------------
  */
-
-/* Calls run(context, begin, end) on parts of [0, count): one part a thread where count * work reaches
- * RT_PARALLEL_WORK, else all at once. Parts of different threads must write different places. */
-typedef void rt_range_function(void *context, int64_t begin, int64_t end);
-void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context);
 
 /* The steps [low, high), of `count`, at which start + i * step lies in [0, extent): what a window sees of an image. Where
  * there is none, low is not below high. */
@@ -95,12 +87,20 @@ void rt_fill(void *to, int64_t count, size_t size, const void *value);
 
 /* ---- what kernels accept ------------------------------------------------------------------------------- */
 
-/* All tensors are plain tensors. */
-bool rt_accepts_plain(const op_call *call);
+/* All inputs and outputs are row-major tensors. */
+bool rt_accepts_row_major(const op_call *call);
 /* The elements that lie in memory, padding included. The shape must be known. */
 int64_t rt_stored_elements(const op_type *type);
-/* The inputs below `count` and output 0 lie in the same way, all of one shape unless plain. Where that way
+/* The inputs below `count` and output 0 lie in the same way, all of one shape unless row-major. Where that way
  * pads channels, either `zero_stays` (the operator maps zeros to zero) or there must be nothing to pad. */
 bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
+
+/* ---- the kernels, named in ops.def, one family a file ---------------------------------------------------- */
+
+#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
+           kernel)                                                                                           \
+    extern const rt_kernel rt_kernel_##kernel;
+#include "ir/operators/ops.def"
+#undef OP
 
 #endif

@@ -22,7 +22,7 @@ typedef struct response_job {
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_plain(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype));
+    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype));
 }
 
 RT_CLONES static void add_squares(float *restrict sums, const float *restrict x, int64_t count) {

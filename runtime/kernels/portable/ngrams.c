@@ -71,7 +71,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     bool words = call->inputs[0].type.dtype == OP_STRING;
-    return rt_accepts_plain(call) &&
+    return rt_accepts_row_major(call) &&
            op_attribute_find(&call->attributes, words ? "pool_strings" : "pool_int64s");
 }
 

@@ -161,7 +161,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

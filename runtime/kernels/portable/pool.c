@@ -32,7 +32,7 @@ typedef struct pool_job {
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     const op_dtype dtype = call->inputs[0].type.dtype;
-    if (!rt_accepts_plain(call)) return false;
+    if (!rt_accepts_row_major(call)) return false;
     if (call->code == OP_MAX_POOL && (dtype == OP_INT8 || dtype == OP_UINT8)) return true;
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
 }

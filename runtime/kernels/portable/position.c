@@ -18,7 +18,7 @@ typedef struct position_state {
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static void split(const op_shape *shape, int32_t axis, position_state *state) {

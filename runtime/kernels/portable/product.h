@@ -24,11 +24,6 @@ static inline size_t rt_block_bytes(int64_t depth, int64_t columns) {
     return (wide + RT_PANEL - 1) / RT_PANEL * RT_PANEL * deep * sizeof(float);
 }
 
-/* Runs function(context, member, members) once on each of at most `threads` threads: always in a team of
- * exactly that size (or alone), because a change of the team's size makes the OpenMP run time allocate. */
-typedef void rt_member_function(void *context, int member, int members);
-void rt_team_run(int threads, rt_member_function *function, void *context);
-
 /* C (+)= A B for one block: panels[p][k][RT_PANEL] hold B. Strides are in elements. */
 typedef struct rt_tiles {
     int64_t rows, columns, depth;

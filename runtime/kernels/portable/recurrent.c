@@ -178,7 +178,7 @@ RT_CLONES static void multiply_panels(float *y, const float *panels, const float
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
-    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_plain(call);
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_row_major(call);
 }
 
 /* Bytes of a copy in float; false: too many. */

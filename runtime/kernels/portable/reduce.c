@@ -334,7 +334,7 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return find(call->code, call->inputs[0].type.dtype) && rt_accepts_plain(call);
+    return find(call->code, call->inputs[0].type.dtype) && rt_accepts_row_major(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -1,4 +1,4 @@
-/* reorder.c: changes of layout in portable C, between any two of plain, nc8, nc16 and nhwc. Padding channels
+/* reorder.c: changes of layout in portable C, between any two of row-major, nc8, nc16 and nhwc. Padding channels
  * are written as zeros.
  */
 #include "runtime/kernels/portable/product.h"
@@ -6,7 +6,7 @@
 
 enum { STRIP = 16 }; /* positions */
 
-/* A layout as N, outer channel blocks, positions, inner channels: plain has blocks of one channel; nhwc one
+/* A layout as N, outer channel blocks, positions, inner channels: row-major has blocks of one channel; nhwc one
  * block of all channels. */
 typedef struct arrangement {
     int64_t block, blocks;
@@ -56,7 +56,7 @@ static arrangement arrange(op_layout layout, int64_t channels) {
         for (int64_t i = width; i < block; i++) {                                                            \
             for (int64_t p = 0; p < size; p++) y[p * block + i] = 0;                                         \
         }                                                                                                    \
-        if (source == 1 && block <= 16) { /* from plain: a few rows side by side */                          \
+        if (source == 1 && block <= 16) { /* from row-major: a few rows side by side */                      \
             for (int64_t p = 0; p < size; p++) {                                                             \
                 for (int64_t i = 0; i < width; i++) y[p * block + i] = x[(channel + i) * size + p];          \
             }                                                                                                \

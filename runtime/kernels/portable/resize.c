@@ -392,7 +392,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     bool nearest = op_attribute_is(&call->attributes, "mode", "nearest", "nearest");
     bool crops = op_attribute_is(&call->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
                                  "half_pixel");
-    return rt_accepts_plain(call) && call->inputs[0].type.dtype != OP_STRING &&
+    return rt_accepts_row_major(call) && call->inputs[0].type.dtype != OP_STRING &&
            (is_blended(call->inputs[0].type.dtype) || (nearest && !crops));
 }
 

@@ -9,8 +9,8 @@
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_plain(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
-                                      dtype == OP_INT8 || dtype == OP_UINT8);
+    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype) ||
+                                          dtype == OP_INT8 || dtype == OP_UINT8);
 }
 
 static double at(const op_tensor *tensor, int64_t i) {

@@ -9,7 +9,7 @@
 static bool accepts_real(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
-    return rt_accepts_plain(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype));
+    return rt_accepts_row_major(call) && (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype));
 }
 
 /* ---- Einsum -------------------------------------------------------------------------------------------- */
@@ -81,7 +81,7 @@ static base_status run_einsum(const rt_prepared *prepared, const op_tensor *inpu
 
 static bool accepts_einsum(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static base_status prepare_einsum(const op_call *call, const rt_environment *environment, base_arena *arena,

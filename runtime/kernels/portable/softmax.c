@@ -183,7 +183,7 @@ static base_status run_nothing(const rt_prepared *prepared, const op_tensor *inp
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
-    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_plain(call);
+    return (dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype)) && rt_accepts_row_major(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,

@@ -134,7 +134,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_plain(call);
+    return rt_accepts_row_major(call);
 }
 
 static base_status make_stops(normalizer_state *state, const op_attribute *words, base_arena *arena,

@@ -2,27 +2,7 @@
  * product.h. All variants add in the same order and contract nothing: they give the same bits.
  */
 #include "runtime/kernels/portable/product.h"
-#include <omp.h>
 #include <string.h>
-
-void rt_team_run(int threads, rt_member_function *function, void *context) {
-    if (threads <= 1) {
-        function(context, 0, 1);
-        return;
-    }
-#pragma omp parallel num_threads(threads)
-    function(context, omp_get_thread_num(), omp_get_num_threads());
-}
-
-static void do_nothing(void *context, int member, int members) {
-    (void)context;
-    (void)member;
-    (void)members;
-}
-
-void rt_threads_warm(int threads) {
-    rt_team_run(threads, do_nothing, NULL);
-}
 
 typedef float vector_16 __attribute__((vector_size(16), may_alias));
 typedef float vector_32 __attribute__((vector_size(32), may_alias));
@@ -57,9 +37,9 @@ typedef float vector_64 __attribute__((vector_size(64), may_alias));
 typedef void tile_function(int64_t depth, const float *restrict a, int64_t a_row, int64_t a_depth,
                            const float *restrict panel, float *c, int64_t c_row, bool add);
 
-#define PLAIN
-TILE(tile_1_plain, PLAIN, vector_16, 1)
-TILE(tile_2_plain, PLAIN, vector_16, 2)
+#define BASELINE
+TILE(tile_1_baseline, BASELINE, vector_16, 1)
+TILE(tile_2_baseline, BASELINE, vector_16, 2)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2")))
@@ -74,7 +54,7 @@ TILE(tile_8_avx512, AVX512, vector_64, 8)
 #endif
 
 enum { TILE_SIZES = 4 }; /* 1, 2, 4, 8 rows */
-static tile_function *const plain_tiles[TILE_SIZES] = {tile_1_plain, tile_2_plain};
+static tile_function *const baseline_tiles[TILE_SIZES] = {tile_1_baseline, tile_2_baseline};
 #if defined(__x86_64__) && defined(__GNUC__)
 static tile_function *const avx2_tiles[TILE_SIZES] = {tile_1_avx2, tile_2_avx2, tile_4_avx2};
 static tile_function *const avx512_tiles[TILE_SIZES] = {tile_1_avx512, tile_2_avx512, tile_4_avx512,
@@ -86,7 +66,7 @@ static tile_function *const *best_tiles(void) {
     if (__builtin_cpu_supports("avx512f")) return avx512_tiles;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif
-    return plain_tiles;
+    return baseline_tiles;
 }
 
 void rt_tiles_run(const rt_tiles *tiles) {

@@ -100,7 +100,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                       : state->size == 4 ? where_uint32_t
                       : state->size == 8 ? where_uint64_t
                                          : where_element16;
-    if (to->layout == OP_LAYOUT_PLAIN) {
+    if (to->layout == OP_LAYOUT_ROW_MAJOR) {
         const op_shape *shapes[] = {&call->inputs[0].type.shape, &call->inputs[1].type.shape,
                                     &call->inputs[2].type.shape};
         rt_loop_broadcast(&state->loop, &to->shape, shapes, 3);

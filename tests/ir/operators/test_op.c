@@ -51,7 +51,7 @@ static void types_have_names_and_sizes(void **state) {
     type.layout = OP_LAYOUT_NC8;
     assert_true(op_type_bytes(&type, &bytes));
     assert_int_equal(bytes, 1 * 8 * 25 * 4);
-    type.layout = OP_LAYOUT_PLAIN;
+    type.layout = OP_LAYOUT_ROW_MAJOR;
     type.shape = (op_shape){3, {INT64_MAX, 2, 0}};
     assert_true(op_type_bytes(&type, &bytes)); /* nothing, however large the rest */
     assert_int_equal(bytes, 0);

@@ -3,7 +3,7 @@
 #include "tests/support/support.h"
 #include "tests/support/operators.h"
 #include "tests/support/plan.h"
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 #include <setjmp.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* test_onednn.c: the kernels on oneDNN against the portable ones: random shapes, the layouts that they prefer
- * and plain ones, packed weights, fused forms, residuals in place; and that running them allocates nothing.
+ * and row-major ones, packed weights, fused forms, residuals in place; and that running them allocates nothing.
  */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
@@ -123,7 +123,7 @@ static bool check(application *app, const char *onednn, const char *portable, co
     for (uint32_t o = 0; o < app->call.output_count; o++) {
         const op_tensor *output = &app->outputs[o];
         if (output->type.dtype == OP_NONE) continue;
-        const op_tensor plain = application_reordered(app, output, OP_LAYOUT_PLAIN);
+        const op_tensor plain = application_reordered(app, output, OP_LAYOUT_ROW_MAJOR);
         const op_tensor again = application_reordered(app, &plain, output->type.layout);
         const float *want = expected[o].data, *got = plain.data;
         int64_t count;
@@ -133,11 +133,11 @@ static bool check(application *app, const char *onednn, const char *portable, co
                 fail_msg("seed %" PRIu64 ", %d threads, %s: element %" PRId64 " of output %" PRIu32
                          " is %.9g, expected %.9g",
                          how->seed, how->threads,
-                         how->preferred ? op_layout_name(output->type.layout) : "plain", i, o, (double)got[i],
-                         (double)want[i]);
+                         how->preferred ? op_layout_name(output->type.layout) : "row-major", i, o,
+                         (double)got[i], (double)want[i]);
             }
         }
-        if (output->type.layout != OP_LAYOUT_PLAIN)
+        if (output->type.layout != OP_LAYOUT_ROW_MAJOR)
             assert_memory_equal(again.data, output->data, output->bytes);
     }
     for (uint32_t i = 0; i < app->call.input_count; i++) {
@@ -326,10 +326,10 @@ static int check_threads(application *app, const char *onednn, const char *porta
     return taken;
 }
 
-/* Preferred and plain. */
+/* Preferred and row-major. */
 static int check_products(application *app, const char *onednn, const char *portable, uint64_t seed) {
-    int taken = check_threads(app, onednn, portable, seed, true, OP_LAYOUT_PLAIN);
-    taken += check_threads(app, onednn, portable, seed, false, OP_LAYOUT_PLAIN);
+    int taken = check_threads(app, onednn, portable, seed, true, OP_LAYOUT_ROW_MAJOR);
+    taken += check_threads(app, onednn, portable, seed, false, OP_LAYOUT_ROW_MAJOR);
     application_free(app);
     return taken;
 }
@@ -337,7 +337,7 @@ static int check_products(application *app, const char *onednn, const char *port
 /* In every layout: these kernels prefer none. */
 static int check_layouts(application *app, const char *onednn, const char *portable, uint64_t seed) {
     int taken = 0;
-    for (op_layout layout = OP_LAYOUT_PLAIN; layout < OP_LAYOUT_PACKED; layout++) {
+    for (op_layout layout = OP_LAYOUT_ROW_MAJOR; layout < OP_LAYOUT_PACKED; layout++) {
         taken += check_threads(app, onednn, portable, seed, false, layout);
     }
     application_free(app);
@@ -626,7 +626,8 @@ static void test_recurrent(void **state) {
         if (application_infer(&app) != BASE_OK) fail_msg("%s", app.report.text);
         if (round % 8 < 3) app.outputs[1] = (op_tensor){.type = {.dtype = OP_NONE}};
         if (lstm && round % 8 > 0 && round % 8 < 5) app.outputs[2] = (op_tensor){.type = {.dtype = OP_NONE}};
-        taken += check_threads(&app, "onednn.recurrent", "portable.recurrent", round, true, OP_LAYOUT_PLAIN);
+        taken +=
+            check_threads(&app, "onednn.recurrent", "portable.recurrent", round, true, OP_LAYOUT_ROW_MAJOR);
         application_free(&app);
     }
     /* oneDNN has these primitives on some machines only; there it takes nearly all. */

@@ -1,4 +1,4 @@
-/* test_operators_channels.c: an operand with one element a channel beside images in blocks: the bits of the plain kernel, in
+/* test_operators_channels.c: an operand with one element a channel beside images in blocks: the bits of the row-major kernel, in
  * every layout, and what is refused. */
 #include "tests/support/application.h"
 #include <setjmp.h>
@@ -11,7 +11,7 @@ static const op_code codes[] = {OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MAX, OP_PRELU
 typedef struct channels_case {
     op_layout layout; /* of the images */
     uint32_t part;    /* which input has the channels */
-    bool plain;       /* and they are plain */
+    bool plain;       /* and they are row-major */
     uint64_t seed;
 } channels_case;
 
@@ -72,7 +72,8 @@ static void same_in_every_layout(void **state) {
         const bool padded = channels % block != 0;
         const bool possible = !padded || (!how.plain && code != OP_DIV);
         if (check(&app, &how) != possible)
-            fail_msg("%s, seed %d: %s", op_schema_of(code)->name, (int)round, possible ? "refused" : "accepted");
+            fail_msg("%s, seed %d: %s", op_schema_of(code)->name, (int)round,
+                     possible ? "refused" : "accepted");
         taken += possible;
         application_free(&app);
     }

@@ -579,7 +579,7 @@ static void test_lrn(void **state) {
 
 /* Where element (n, c, p) lies in a layout, in elements. */
 static int64_t place_in(op_layout layout, int64_t channels, int64_t size, int64_t n, int64_t c, int64_t p) {
-    if (layout == OP_LAYOUT_PLAIN) return (n * channels + c) * size + p;
+    if (layout == OP_LAYOUT_ROW_MAJOR) return (n * channels + c) * size + p;
     if (layout == OP_LAYOUT_NHWC) return (n * size + p) * channels + c;
     const int64_t block = layout == OP_LAYOUT_NC8 ? 8 : 16, blocks = (channels + block - 1) / block;
     return ((n * blocks + c / block) * size + p) * block + c % block;

@@ -1,7 +1,7 @@
 /* test_operators_recurrent.c: RNN, GRU and LSTM against the equations of their descriptions, written down
  * once more, plainly: one number at a time, in double. Random shapes and attributes; the seed is printed. */
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

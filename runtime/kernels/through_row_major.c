@@ -1,51 +1,51 @@
-/* through_plain.c: any operator on tensors in blocks, where none of its kernels takes them: they are copied to plain
+/* through_row_major.c: any operator on tensors in blocks, where none of its kernels takes them: they are copied to row-major
  * ones, a kernel for these runs, and its results are put into blocks again.
  *
  * No plan names it. Where extents are open, layouts are chosen for examples of them (passes/layout/example_extents.c), and
  * kernels may refuse what a run brings (a pool whose window lies outside of a small image, say): then it is slow, but
  * not impossible.
  */
-#include "runtime/kernels/kernel.h"
+#include "runtime/kernels/table.h"
 
-/* A tensor of the application: where its plain copy lies in the scratch, and what makes it or is made of it. */
+/* A tensor of the application: where its row-major copy lies in the scratch, and what makes it or is made of it. */
 typedef struct copy {
     bool used;
     size_t offset;
-    op_type plain;
+    op_type row_major;
     rt_prepared reorder;
     size_t scratch_bytes; /* of the reorder */
 } copy;
 
-typedef struct through_plain {
+typedef struct through_row_major {
     rt_prepared inner;
     uint32_t input_count, output_count;
     copy *copies; /* of inputs, then of outputs */
     op_tensor *inputs, *outputs;
     size_t scratch; /* where that of the kernels begins */
-} through_plain;
+} through_row_major;
 
 static bool is_blocked(const op_tensor *tensor) {
     const op_layout layout = tensor->type.layout;
-    return tensor->type.dtype != OP_NONE && layout != OP_LAYOUT_PLAIN && layout != OP_LAYOUT_PACKED;
+    return tensor->type.dtype != OP_NONE && layout != OP_LAYOUT_ROW_MAJOR && layout != OP_LAYOUT_PACKED;
 }
 
-/* The application on plain tensors: the lists are the state's. */
-static op_call plain_call(const op_call *call, through_plain *state) {
-    op_call plain = *call;
+/* The application on row-major tensors: the lists are the state's. */
+static op_call row_major_call(const op_call *call, through_row_major *state) {
+    op_call row_major = *call;
     for (uint32_t i = 0; i < call->input_count; i++) {
         state->inputs[i] = call->inputs[i];
-        if (is_blocked(&call->inputs[i])) state->inputs[i].type.layout = OP_LAYOUT_PLAIN;
+        if (is_blocked(&call->inputs[i])) state->inputs[i].type.layout = OP_LAYOUT_ROW_MAJOR;
     }
     for (uint32_t i = 0; i < call->output_count; i++) {
         state->outputs[i] = call->outputs[i];
-        if (is_blocked(&call->outputs[i])) state->outputs[i].type.layout = OP_LAYOUT_PLAIN;
+        if (is_blocked(&call->outputs[i])) state->outputs[i].type.layout = OP_LAYOUT_ROW_MAJOR;
     }
-    plain.inputs = state->inputs;
-    plain.outputs = state->outputs;
-    return plain;
+    row_major.inputs = state->inputs;
+    row_major.outputs = state->outputs;
+    return row_major;
 }
 
-static bool make_lists(const op_call *call, base_arena *arena, through_plain *state) {
+static bool make_lists(const op_call *call, base_arena *arena, through_row_major *state) {
     state->input_count = call->input_count;
     state->output_count = call->output_count;
     state->copies = BASE_ARRAY(arena, copy, (size_t)call->input_count + call->output_count);
@@ -55,7 +55,7 @@ static bool make_lists(const op_call *call, base_arena *arena, through_plain *st
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    through_plain state = {0};
+    through_row_major state = {0};
     base_arena arena;
     bool blocked = false, accepted = false;
     for (uint32_t i = 0; i < call->input_count; i++) blocked = blocked || is_blocked(&call->inputs[i]);
@@ -63,8 +63,8 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     if (!blocked || (op_schema_of(call->code)->flags & OP_FLAG_DYNAMIC)) return false;
     base_arena_init(&arena, NULL);
     if (make_lists(call, &arena, &state)) {
-        const op_call plain = plain_call(call, &state);
-        accepted = rt_kernel_select(&plain, environment) != NULL;
+        const op_call row_major = row_major_call(call, &state);
+        accepted = rt_kernel_select(&row_major, environment) != NULL;
     }
     base_arena_free(&arena);
     return accepted;
@@ -92,41 +92,41 @@ static base_status prepare_reorder(const op_type *from, const op_type *to, const
 
 /* A place behind the others in the scratch, and the reorder that fills or empties it. */
 static base_status prepare_copy(const op_tensor *tensor, bool result, const rt_environment *environment,
-                                base_arena *arena, through_plain *state, copy *own, base_report *report) {
+                                base_arena *arena, through_row_major *state, copy *own, base_report *report) {
     size_t bytes;
     if (!is_blocked(tensor)) return BASE_OK;
     own->used = true;
-    own->plain = tensor->type;
-    own->plain.layout = OP_LAYOUT_PLAIN;
+    own->row_major = tensor->type;
+    own->row_major.layout = OP_LAYOUT_ROW_MAJOR;
     own->offset = state->scratch;
-    if (!op_type_bytes(&own->plain, &bytes) || !base_size_align(bytes, RT_ALIGNMENT, &bytes) ||
+    if (!op_type_bytes(&own->row_major, &bytes) || !base_size_align(bytes, RT_ALIGNMENT, &bytes) ||
         !base_size_add(state->scratch, bytes, &state->scratch))
         return base_fail(report, BASE_INVALID, "the tensors are too large");
-    return result ? prepare_reorder(&own->plain, &tensor->type, environment, arena, own, report)
-                  : prepare_reorder(&tensor->type, &own->plain, environment, arena, own, report);
+    return result ? prepare_reorder(&own->row_major, &tensor->type, environment, arena, own, report)
+                  : prepare_reorder(&tensor->type, &own->row_major, environment, arena, own, report);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
-    through_plain *state = prepared->state;
+    through_row_major *state = prepared->state;
     void *rest = (char *)scratch + state->scratch;
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < state->input_count && status == BASE_OK; i++) {
         const copy *own = &state->copies[i];
         state->inputs[i] = inputs[i];
         if (!own->used) continue;
-        state->inputs[i].type = own->plain;
+        state->inputs[i].type = own->row_major;
         state->inputs[i].data = (char *)scratch + own->offset;
-        op_type_bytes(&own->plain, &state->inputs[i].bytes);
+        op_type_bytes(&own->row_major, &state->inputs[i].bytes);
         status = own->reorder.run(&own->reorder, &inputs[i], &state->inputs[i], rest, report);
     }
     for (uint32_t i = 0; i < state->output_count; i++) {
         const copy *own = &state->copies[state->input_count + i];
         state->outputs[i] = outputs[i];
         if (!own->used) continue;
-        state->outputs[i].type = own->plain;
+        state->outputs[i].type = own->row_major;
         state->outputs[i].data = (char *)scratch + own->offset;
-        op_type_bytes(&own->plain, &state->outputs[i].bytes);
+        op_type_bytes(&own->row_major, &state->outputs[i].bytes);
     }
     if (status == BASE_OK)
         status = state->inner.run(&state->inner, state->inputs, state->outputs, rest, report);
@@ -139,7 +139,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 }
 
 static void release(rt_prepared *prepared) {
-    through_plain *state = prepared->state;
+    through_row_major *state = prepared->state;
     if (!state) return;
     rt_kernel_release(&state->inner);
     for (uint32_t i = 0; state->copies && i < state->input_count + state->output_count; i++)
@@ -148,14 +148,15 @@ static void release(rt_prepared *prepared) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    through_plain *state = BASE_NEW(arena, through_plain);
+    through_row_major *state = BASE_NEW(arena, through_row_major);
     if (!state || !make_lists(call, arena, state)) return base_fail_memory(report);
     prepared->state = state;
     prepared->run = run;
-    const op_call plain = plain_call(call, state);
-    const rt_kernel *kernel = rt_kernel_select(&plain, environment);
-    base_status status = kernel ? rt_kernel_prepare(kernel, &plain, environment, arena, &state->inner, report)
-                                : base_fail_unsupported(report, "no kernel accepts these types");
+    const op_call row_major = row_major_call(call, state);
+    const rt_kernel *kernel = rt_kernel_select(&row_major, environment);
+    base_status status =
+        kernel ? rt_kernel_prepare(kernel, &row_major, environment, arena, &state->inner, report)
+               : base_fail_unsupported(report, "no kernel accepts these types");
     size_t most = state->inner.scratch_bytes;
     for (uint32_t i = 0; i < call->input_count + call->output_count && status == BASE_OK; i++) {
         const bool result = i >= call->input_count;
@@ -170,5 +171,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return status;
 }
 
-const rt_kernel rt_kernel_through_plain = {
-    .name = "portable.through_plain", .accepts = accepts, .prepare = prepare, .release = release};
+const rt_kernel rt_kernel_through_row_major = {
+    .name = "portable.through_row_major", .accepts = accepts, .prepare = prepare, .release = release};

@@ -1,4 +1,4 @@
-/* test_through_plain.c: operators on tensors in blocks through plain copies: the same bits as the plain kernel gives, in
+/* test_through_row_major.c: operators on tensors in blocks through row-major copies: the same bits as the row-major kernel gives, in
  * every layout, with zeros in what pads a block; and what is refused. */
 #include "tests/support/allocations.h"
 #include "tests/support/application.h"
@@ -24,9 +24,9 @@ static void check(application *app, const char *portable, uint32_t images, op_la
         output->data = application_memory(app, output->bytes);
         memset(output->data, 0x7f, output->bytes);
     }
-    assert_true(rt_kernel_through_plain.accepts(&app->call, &environment));
+    assert_true(rt_kernel_through_row_major.accepts(&app->call, &environment));
     rt_prepared prepared;
-    if (rt_kernel_prepare(&rt_kernel_through_plain, &app->call, &environment, &app->arena, &prepared,
+    if (rt_kernel_prepare(&rt_kernel_through_row_major, &app->call, &environment, &app->arena, &prepared,
                           &app->report) != BASE_OK)
         fail_msg("%s", app->report.text);
     char *scratch = application_memory(app, prepared.scratch_bytes + 1);
@@ -87,11 +87,11 @@ static void what_is_refused(void **state) {
     application_random(&app, OP_FLOAT, 4, DIMS(1, 16, 8, 8), &seed);
     application_integers(&app, "kernel_shape", 2, (const int64_t[]){2, 2});
     assert_int_equal(application_infer(&app), BASE_OK);
-    assert_false(rt_kernel_through_plain.accepts(&app.call, &environment)); /* nothing is in blocks */
+    assert_false(rt_kernel_through_row_major.accepts(&app.call, &environment)); /* nothing is in blocks */
     app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC8;
-    assert_true(rt_kernel_through_plain.accepts(&app.call, &environment));
+    assert_true(rt_kernel_through_row_major.accepts(&app.call, &environment));
     app.inputs[0].type.dtype = app.outputs[0].type.dtype = OP_STRING; /* no kernel takes that */
-    assert_false(rt_kernel_through_plain.accepts(&app.call, &environment));
+    assert_false(rt_kernel_through_row_major.accepts(&app.call, &environment));
     application_free(&app);
     application_init(&app, OP_CONV);
     application_random(&app, OP_FLOAT, 4, DIMS(1, 16, 8, 8), &seed);
@@ -100,7 +100,7 @@ static void what_is_refused(void **state) {
     app.inputs[0].type.layout = app.outputs[0].type.layout = OP_LAYOUT_NC16;
     app.inputs[1].type.layout = OP_LAYOUT_PACKED; /* known to its own kernel only */
     app.inputs[1].type.packed_bytes = 4;
-    assert_false(rt_kernel_through_plain.accepts(&app.call, &environment));
+    assert_false(rt_kernel_through_row_major.accepts(&app.call, &environment));
     application_free(&app);
 }
 

@@ -60,15 +60,15 @@ struct rt_kernel {
     /* Can it run this application, dtypes and layouts as they are? Shapes may be unknown: then it answers for
      * every shape. Constant inputs have data. */
     bool (*accepts)(const op_call *call, const rt_environment *environment);
-    /* Which layouts it likes best for this application, whose tensors are all plain and whose shapes are
-     * known. On entry preference->inputs[0] is the layout in which input 0 lies at present (plain: no
-     * matter): of layouts that are about as fast, the kernel keeps that one. NULL: everything plain. False:
+    /* Which layouts it likes best for this application, whose tensors are all row-major and whose shapes are
+     * known. On entry preference->inputs[0] is the layout in which input 0 lies at present (row-major: no
+     * matter): of layouts that are about as fast, the kernel keeps that one. NULL: everything row-major. False:
      * no wish. */
     bool (*prefer)(const op_call *call, const rt_environment *environment, rt_preference *preference);
-    /* Packs constant input `input` of the application (whose type is already packed) from its plain form into
+    /* Packs constant input `input` of the application (whose type is already packed) from its row-major form into
      * `packed` (packed_bytes, zeroed). NULL where nothing is ever packed. */
     base_status (*pack)(const op_call *call, const rt_environment *environment, uint32_t input,
-                        const op_tensor *plain, void *packed, base_report *report);
+                        const op_tensor *source, void *packed, base_report *report);
     /* Parses attributes, makes primitives, sets run, scratch_bytes and state (from `arena`). All shapes are
      * known. Deterministic: the same call and environment need the same scratch. */
     base_status (*prepare)(const op_call *call, const rt_environment *environment, base_arena *arena,
@@ -85,48 +85,34 @@ struct rt_kernel {
     void (*release)(rt_prepared *prepared);
 };
 
-/* ---- the kernel table (kernel.c) ----------------------------------------------------------------------- */
-
-/* The first kernel that accepts the application: oneDNN's before the portable one. NULL: none does. */
-const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment);
-/* By name, for plans; NULL where this build does not have it. */
-const rt_kernel *rt_kernel_find(const char *name);
-/* The candidates for an operator in order of preference: index 0, 1, ...; NULL behind the last. */
-const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
+/* ---- preparing (kernel.c) ------------------------------------------------------------------------------ */
 
 /* Fills prepared->kernel, code, threads and counts, then calls the kernel's prepare. */
 base_status rt_kernel_prepare(const rt_kernel *kernel, const op_call *call, const rt_environment *environment,
                               base_arena *arena, rt_prepared *prepared, base_report *report);
 void rt_kernel_release(rt_prepared *prepared);
 
-/* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
- * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned),
- * unless the caller has set their data already. Outputs of a kernel that measures get their dimensions and
- * always their data here. BASE_INVALID where no kernel accepts it. */
-base_status rt_kernel_evaluate(const op_call *call, const rt_environment *environment, base_arena *arena,
-                               base_report *report);
-
-/* So many bytes of the arena, aligned as tensors are (RT_ALIGNMENT), with that many more behind them which are nobody's. NULL
+/* So many bytes of the arena, aligned as tensors are (RT_ALIGNMENT), with that many more after them which are nobody's. NULL
  * when memory runs out, or for more than can be. */
 void *rt_arena_aligned(base_arena *arena, size_t bytes);
+
+/* ---- threads (threads.c) ------------------------------------------------------------------------------- */
+
+/* Work, in simple element operations, from which a loop is worth more than one thread. */
+enum { RT_PARALLEL_WORK = 32768 };
+
+/* Calls run(context, begin, end) on parts of [0, count): one part a thread where count * work reaches
+ * RT_PARALLEL_WORK, else all at once. Parts of different threads must write to different addresses. */
+typedef void rt_range_function(void *context, int64_t begin, int64_t end);
+void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context);
+
+/* Runs function(context, member, members) once on each of at most `threads` threads: always in a team of
+ * exactly that size (or alone), because a change of the team's size makes the OpenMP run time allocate. */
+typedef void rt_member_function(void *context, int member, int members);
+void rt_team_run(int threads, rt_member_function *function, void *context);
 
 /* Makes the calling thread's team of OpenMP threads, which allocates: when a session is made, and before a
  * thread runs a session that another one made. Kernels then always ask for the same team. */
 void rt_threads_warm(int threads);
-
-/* What this build and machine are, as far as plans depend on it: "x86_64 onednn-2.6.3 avx512_core" or
- * "portable". Written into text; returns text. `portable`: of a plan that uses portable kernels only. */
-const char *rt_machine_describe(bool portable, char *text, size_t capacity);
-
-/* Any operator on tensors in blocks that no kernel of its own takes: through plain copies, in its scratch. No plan names it
- * (kernels/through_plain.c). */
-extern const rt_kernel rt_kernel_through_plain;
-
-/* Portable kernels, named in ops.def. */
-#define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
-           kernel)                                                                                           \
-    extern const rt_kernel rt_kernel_##kernel;
-#include "ir/operators/ops.def"
-#undef OP
 
 #endif

@@ -1,0 +1,40 @@
+/* threads.c: teams of OpenMP threads, and loops cut into one part a thread. */
+#include "runtime/kernels/base/kernel.h"
+#include <omp.h>
+
+void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context) {
+    if (count <= 0) return;
+    bool large = work > 0 && count >= (RT_PARALLEL_WORK + work - 1) / work;
+    if (threads <= 1 || count == 1 || !large) {
+        run(context, 0, count);
+        return;
+    }
+    int parts = count < threads ? (int)count : threads;
+    /* Always the same size of team, though some may have no part: another size would make the OpenMP run time
+     * allocate. */
+#pragma omp parallel for schedule(static, 1) num_threads(threads)
+    for (int part = 0; part < parts; part++) {
+        int64_t each = count / parts, rest = count % parts;
+        int64_t begin = part * each + (part < rest ? part : rest);
+        run(context, begin, begin + each + (part < rest));
+    }
+}
+
+void rt_team_run(int threads, rt_member_function *function, void *context) {
+    if (threads <= 1) {
+        function(context, 0, 1);
+        return;
+    }
+#pragma omp parallel num_threads(threads)
+    function(context, omp_get_thread_num(), omp_get_num_threads());
+}
+
+static void do_nothing(void *context, int member, int members) {
+    (void)context;
+    (void)member;
+    (void)members;
+}
+
+void rt_threads_warm(int threads) {
+    rt_team_run(threads, do_nothing, NULL);
+}
