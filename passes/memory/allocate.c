@@ -1,11 +1,11 @@
 /* allocate.c: storages get offsets, graph by graph, the innermost first.
  *
  * Each graph's storages in the arena are one problem for the planner that was asked for; its height is the
- * graph's frame. A control node's sub-graphs lie in one buffer of the graph around it, which is as large as
- * the largest of their frames (the branches of an If overlay each other) and is live while the node runs: for
+ * graph's region. A control node's sub-graphs lie in one buffer of the graph around it, which is as large as
+ * the largest of their regions (the branches of an If overlay each other) and is live while the node runs: for
  * that graph's planner it is a storage as any.
  *
- * Needs: analyse-liveness. Makes: offsets of all storages, frames, and the sums that reports tell.
+ * Needs: analyse-liveness. Makes: offsets of all storages, regions, and the sums that reports tell.
  */
 #include "passes/memory/memory.h"
 #include "passes/planners/planners.h"
@@ -15,29 +15,45 @@ static const char *planner_name(const pass_options *options) {
     return options->allocator ? options->allocator : "auto";
 }
 
-/* The storages that graph's planner places: their numbers, NULL-free. */
-static uint32_t *frame_storages(const pass_memory *memory, const ir_graph *graph, base_arena *scratch,
-                                size_t *count) {
-    uint32_t *list = BASE_ARRAY(scratch, uint32_t, memory->storage_count);
-    if (!list) return NULL;
-    *count = 0;
-    for (size_t i = 1; i < memory->storage_count; i++) {
-        const pass_storage *storage = &memory->storages[i];
-        if (storage->graph != graph || storage->space != MEMORY_ARENA || storage->part_of.index) continue;
-        if (storage->last > storage->first && storage->bytes) list[(*count)++] = (uint32_t)i;
-    }
-    return list;
+/* The storages that the planner of each graph places, and how many they are: those of graph g are
+ * storages[starts[g] .. starts[g + 1]). The buffers of sub-graphs come to them when their sizes are known. */
+typedef struct region_list {
+    size_t *starts;
+    uint32_t *storages;
+} region_list;
+
+static bool is_placed(const pass_storage *storage) {
+    return storage->space == MEMORY_ARENA && !storage->part_of.index && storage->last > storage->first &&
+           storage->bytes;
 }
 
-static base_status plan_graph_frame(pass_context *context, const planner *planner_asked,
-                                    const ir_graph *graph, bool *optimal) {
+static bool list_regions(const pass_memory *memory, base_arena *scratch, region_list *list) {
+    list->starts = BASE_ARRAY(scratch, size_t, memory->graph_count + 2);
+    list->storages = BASE_ARRAY(scratch, uint32_t, memory->storage_count);
+    if (!list->starts || !list->storages) return false;
+    for (size_t i = 1; i < memory->storage_count; i++)
+        if (is_placed(&memory->storages[i])) list->starts[memory->storages[i].graph->id.index + 2]++;
+    for (size_t g = 2; g < memory->graph_count + 2; g++) list->starts[g] += list->starts[g - 1];
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (is_placed(storage)) list->storages[list->starts[storage->graph->id.index + 1]++] = (uint32_t)i;
+    }
+    return true;
+}
+
+/* Places the listed storages of the graph, and the buffers of its sub-graphs, which are all storages from `first_buffer`
+ * on. */
+static base_status place_region(pass_context *context, const planner *asked, const ir_graph *graph,
+                                const region_list *list, size_t first_buffer, base_arena *arena) {
     pass_memory *memory = context->memory;
-    size_t count;
-    uint32_t *list = frame_storages(memory, graph, context->scratch, &count);
-    planner_buffer *buffers = list ? BASE_ARRAY(context->scratch, planner_buffer, count) : NULL;
-    if (!buffers) return base_fail_memory(context->report);
+    const size_t id = graph->id.index, own = list->starts[id + 1] - list->starts[id],
+                 count = own + memory->storage_count - first_buffer;
+    uint32_t *placed = BASE_ARRAY(arena, uint32_t, count);
+    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, count);
+    if (!placed || !buffers) return base_fail_memory(context->report);
     for (size_t i = 0; i < count; i++) {
-        const pass_storage *storage = &memory->storages[list[i]];
+        placed[i] = i < own ? list->storages[list->starts[id] + i] : (uint32_t)(first_buffer + i - own);
+        const pass_storage *storage = &memory->storages[placed[i]];
         buffers[i] = (planner_buffer){.size = storage->bytes,
                                       .alignment = RT_ALIGNMENT,
                                       .first = storage->first,
@@ -50,49 +66,60 @@ static base_status plan_graph_frame(pass_context *context, const planner *planne
     planner_problem problem = {.buffers = buffers, .buffer_count = count};
     planner_options options = {.seconds = context->options->seconds};
     planner_solution solution;
-    base_status status =
-        planner_run(planner_asked, &problem, &options, context->scratch, &solution, context->report);
+    base_status status = planner_run(asked, &problem, &options, arena, &solution, context->report);
     if (status != BASE_OK) return status;
-    for (size_t i = 0; i < count; i++) memory->storages[list[i]].offset = solution.offsets[i];
-    memory->region_bytes[graph->id.index] = solution.height;
-    memory->region_bound[graph->id.index] = solution.lower_bound;
-    *optimal &= solution.optimal;
+    for (size_t i = 0; i < count; i++) memory->storages[placed[i]].offset = solution.offsets[i];
+    memory->region_bytes[id] = solution.height;
+    memory->region_bound[id] = solution.lower_bound;
+    memory->optimal &= solution.optimal;
     return BASE_OK;
+}
+
+/* A buffer as large as the largest region of the node's sub-graphs; none where they need nothing. */
+static base_status add_buffer(pass_context *context, ir_node *node) {
+    pass_memory *memory = context->memory;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < node->graph_count; i++) {
+        size_t region = memory->region_bytes[node->graphs[i]->id.index];
+        if (region > bytes) bytes = region;
+    }
+    if (!bytes) return BASE_OK;
+    if (!base_size_align(bytes, RT_ALIGNMENT, &bytes))
+        return base_fail(context->report, BASE_INVALID, "the tensors are too large for an address space");
+    const int64_t step = memory->order.numbers[node->id.index];
+    pass_storage buffer = {.space = MEMORY_ARENA,
+                           .graph = node->graph,
+                           .buffer_of = node,
+                           .bytes = bytes,
+                           .first = step,
+                           .last = step + 1};
+    memory->buffers[node->id.index] = pass_memory_add(memory, &buffer);
+    return memory->buffers[node->id.index].index ? BASE_OK : base_fail_memory(context->report);
 }
 
 base_status pass_allocate(pass_context *context) {
     const planner *asked = planner_find(planner_name(context->options));
     pass_memory *memory = context->memory;
     size_t graph_count;
+    region_list list;
     if (!asked) {
         return base_fail(context->report, BASE_USAGE, "there is no allocator '%s'",
                          planner_name(context->options));
     }
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
-    const int64_t *numbers = memory->order.numbers;
-    if (!graphs) return base_fail_memory(context->report);
+    if (!graphs || !list_regions(memory, context->scratch, &list)) return base_fail_memory(context->report);
     memory->optimal = true;
     memory->sum_bytes = 0;
     for (size_t g = graph_count; g-- > 0;) {
-        const ir_graph *graph = graphs[g];
-        for (ir_node *node = graph->first; node; node = node->next) {
-            size_t bytes = 0;
-            for (uint32_t i = 0; i < node->graph_count; i++) {
-                size_t frame = memory->region_bytes[node->graphs[i]->id.index];
-                if (frame > bytes) bytes = frame;
-            }
-            if (!bytes) continue;
-            if (!base_size_align(bytes, RT_ALIGNMENT, &bytes)) return base_fail_memory(context->report);
-            pass_storage buffer = {.space = MEMORY_ARENA,
-                                   .graph = node->graph,
-                                   .buffer_of = node,
-                                   .bytes = bytes,
-                                   .first = numbers[node->id.index],
-                                   .last = numbers[node->id.index] + 1};
-            memory->buffers[node->id.index] = pass_memory_add(memory, &buffer);
-            if (!memory->buffers[node->id.index].index) return base_fail_memory(context->report);
-        }
-        base_status status = plan_graph_frame(context, asked, graph, &memory->optimal);
+        const size_t first_buffer = memory->storage_count;
+        base_status status = BASE_OK;
+        base_arena arena;
+        for (ir_node *node = graphs[g]->first; node && status == BASE_OK; node = node->next)
+            status = add_buffer(context, node);
+        if (status != BASE_OK) return status;
+        base_arena_init(&arena, context->scratch->allocator);
+        status = place_region(context, asked, graphs[g], &list, first_buffer, &arena);
+        base_arena_free(&arena);
         if (status != BASE_OK) return status;
     }
     memory->arena_bytes = memory->region_bytes[context->module->main->id.index];

@@ -20,19 +20,21 @@
 #include "passes/memory/memory.h"
 #include <string.h>
 
-enum { LONGEST_CHAIN = 5 };
-
 typedef struct chooser {
     const ir_module *module;
     pass_memory *memory;
     const int64_t *numbers;
     /* As pass_storage.values and pass_memory.siblings, without the values that are dead for good. */
     ir_value_id *heads, *next;
+    int64_t *last_reads; /* by value id: last_read, plus 2; 0: not known yet */
+    int64_t *loop_left;  /* by node id, and by storage: see find_left */
+    int64_t *left;
 } chooser;
 
 /* The last step of value's own graph in which it is read; the node count where it is a result; -1: never. */
 static int64_t last_read(const chooser *c, const ir_value *value) {
-    int64_t last = -1;
+    int64_t *known = &c->last_reads[value->id.index], last = -1;
+    if (*known) return *known - 2;
     for (const ir_use *use = value->uses; use; use = use->next) {
         int64_t step = use->node ? pass_step_in(value->graph, use->node, c->numbers)
                        : use->graph == value->graph
@@ -40,6 +42,7 @@ static int64_t last_read(const chooser *c, const ir_value *value) {
                            : pass_step_in(value->graph, use->graph->owner, c->numbers);
         if (step > last) last = step;
     }
+    *known = last + 2;
     return last;
 }
 
@@ -126,37 +129,52 @@ static bool lies_anywhere(const ir_value *value) {
     return results > 1;
 }
 
-/* The last step in which what loops of this graph, which may end after any iteration, leave of the value is read: that may
- * be the very bytes that they began with. Long chains of loops are not followed to the end. */
-static int64_t last_left(const chooser *c, const ir_value *value, const ir_graph *graph, int depth) {
-    int64_t last = -1;
-    if (depth == 0) return INT64_MAX;
-    for (const ir_use *use = value->uses; use; use = use->next) {
-        const ir_node *loop = use->node;
-        if (!loop || loop->code != OP_LOOP || loop->graph != graph || use->index < 2 ||
-            pass_known_trips(loop) >= 0)
-            continue;
-        for (uint32_t i = 0; i < loop->output_count; i++) {
-            if (!loop->outputs[i]) continue;
-            int64_t read = last_read(c, loop->outputs[i]),
-                    later = last_left(c, loop->outputs[i], graph, depth - 1);
-            if (read > last) last = read;
-            if (later > last) last = later;
-        }
-    }
-    return last;
+/* ---- what loops may leave as it was ---------------------------------------------------------------------- */
+
+/* A loop that may end after any iteration, before the first one, too: what it leaves may be the very bytes that it began
+ * with. */
+static bool may_end_early(const ir_node *node) {
+    return node->code == OP_LOOP && pass_known_trips(node) < 0;
 }
 
-/* Bytes of this storage may be what a loop leaves, and are read as such in this step or later. */
-static bool may_be_left(const chooser *c, pass_storage_id storage, const ir_node *node) {
-    for (ir_value_id v = pass_memory_storage(c->memory, storage)->values; v.index;
-         v = c->memory->siblings[v.index]) {
-        const ir_value *value = c->module->values[v.index];
-        if (value && last_left(c, value, node->graph, LONGEST_CHAIN) >= c->numbers[node->id.index])
-            return true;
+/* By loop of this graph, the last step in which what it leaves is read, or what later loops of the graph that begin with that
+ * leave. By storage, the last such step of all loops that begin with something in it. */
+static void find_left(const chooser *c, const ir_graph *graph) {
+    ir_node *const *nodes = c->memory->order.nodes[graph->id.index];
+    for (uint32_t step = graph->node_count; step-- > 0;) {
+        const ir_node *loop = nodes[step];
+        if (!may_end_early(loop)) continue;
+        int64_t last = -1;
+        for (uint32_t i = 0; i < loop->output_count; i++) {
+            if (!loop->outputs[i]) continue;
+            int64_t read = last_read(c, loop->outputs[i]);
+            if (read > last) last = read;
+            for (const ir_use *use = loop->outputs[i]->uses; use; use = use->next) {
+                if (use->node && use->node->graph == graph && use->index >= 2 && may_end_early(use->node) &&
+                    c->loop_left[use->node->id.index] > last)
+                    last = c->loop_left[use->node->id.index];
+            }
+        }
+        c->loop_left[loop->id.index] = last;
+        for (uint32_t i = 2; i < loop->input_count; i++) {
+            if (!ir_input(loop, i)) continue;
+            int64_t *left = &c->left[pass_memory_location(c->memory, ir_input(loop, i)).storage.index];
+            if (last > *left) *left = last;
+        }
     }
-    return false;
 }
+
+/* The storages of this graph's loops say nothing about other graphs. */
+static void forget_left(const chooser *c, const ir_graph *graph) {
+    for (ir_node **at = c->memory->order.nodes[graph->id.index]; *at; at++) {
+        for (uint32_t i = 2; i < (*at)->input_count && may_end_early(*at); i++) {
+            if (ir_input(*at, i))
+                c->left[pass_memory_location(c->memory, ir_input(*at, i)).storage.index] = -1;
+        }
+    }
+}
+
+/* ---- one node -------------------------------------------------------------------------------------------- */
 
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
@@ -176,12 +194,13 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     bool input_free = place->space == MEMORY_ARENA && place->graph == node->graph && place->bytes == bytes &&
                       (target->bytes == bytes || target->space == MEMORY_OUTPUT);
     if (!output_free && !input_free) return false;
-    return dies_here(c, input, node) && !may_be_left(c, from.storage, node);
+    return dies_here(c, input, node) && c->left[from.storage.index] < c->numbers[node->id.index];
 }
 
 /* Joins storages here and in the lists of this pass. */
 static void join(const chooser *c, pass_storage_id whole, pass_storage_id part, size_t offset) {
     pass_memory_join(c->memory, whole, part, offset);
+    if (c->left[part.index] > c->left[whole.index]) c->left[whole.index] = c->left[part.index];
     ir_value_id last = c->heads[part.index];
     if (!last.index) return;
     while (c->next[last.index].index) last = c->next[last.index];
@@ -235,11 +254,20 @@ base_status pass_choose_in_place(pass_context *context) {
     chooser c = {.module = context->module, .memory = memory, .numbers = memory->order.numbers};
     c.heads = BASE_ARRAY(context->scratch, ir_value_id, memory->storage_count);
     c.next = BASE_ARRAY(context->scratch, ir_value_id, memory->value_count);
-    if (!c.heads || !c.next) return base_fail_memory(context->report);
-    for (size_t i = 1; i < memory->storage_count; i++) c.heads[i] = memory->storages[i].values;
+    c.last_reads = BASE_ARRAY(context->scratch, int64_t, memory->value_count);
+    c.loop_left = BASE_ARRAY(context->scratch, int64_t, memory->node_count);
+    c.left = BASE_ARRAY(context->scratch, int64_t, memory->storage_count);
+    if (!c.heads || !c.next || !c.last_reads || !c.loop_left || !c.left)
+        return base_fail_memory(context->report);
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        c.heads[i] = memory->storages[i].values;
+        c.left[i] = -1;
+    }
     memcpy(c.next, memory->siblings, memory->value_count * sizeof *c.next);
     for (size_t g = 0; g < graph_count; g++) {
+        find_left(&c, graphs[g]);
         for (ir_node **at = memory->order.nodes[graphs[g]->id.index]; *at; at++) choose(&c, *at);
+        forget_left(&c, graphs[g]);
     }
     return BASE_OK;
 }
