@@ -82,13 +82,16 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
 /* ---- the way of a model -------------------------------------------------------------------------------- */
 
 base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report) {
-    *result = (compile_result){0};
+    *result = (compile_result){.model_path = options->model_path};
     base_arena_init(&result->arena, NULL);
     base_status status = check_options(options, report);
     if (status != BASE_OK) return status;
+    import_dim *dims = BASE_ARRAY(&result->arena, import_dim, options->dim_count);
+    if (!dims) return base_fail_memory(report);
+    for (size_t i = 0; i < options->dim_count; i++)
+        dims[i] = (import_dim){options->dims[i].name, options->dims[i].extent};
     double start = now_seconds();
-    status =
-        import_model(options->model_path, options->dims, options->dim_count, NULL, &result->module, report);
+    status = import_model(options->model_path, dims, options->dim_count, NULL, &result->module, report);
     result->import_seconds = now_seconds() - start;
     return status;
 }
@@ -167,37 +170,9 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
     if (status == BASE_OK && options->memory_map_path) {
         status = emit_memory_map(result, options->memory_map_path, report);
     }
-    if (status == BASE_OK && options->report_path)
-        status = emit_report(result, options, options->report_path, report);
+    if (status == BASE_OK && options->report_path) status = emit_report(result, options->report_path, report);
     if (status == BASE_OK && options->problem_path)
         status = emit_problem(result, options->problem_path, report);
-    return status;
-}
-
-bool compile_storage_placed(const pass_storage *storage) {
-    return storage->space == MEMORY_ARENA && !storage->part_of.index && storage->bytes &&
-           storage->last > storage->first;
-}
-
-base_status emit_problem(const compile_result *result, const char *path, base_report *report) {
-    const pass_memory *memory = result->memory;
-    base_arena arena;
-    base_arena_init(&arena, NULL);
-    planner_buffer *buffers = BASE_ARRAY(&arena, planner_buffer, memory->storage_count + 1);
-    base_status status = buffers ? BASE_OK : base_fail_memory(report);
-    planner_problem problem = {.buffers = buffers};
-    for (size_t i = 1; buffers && i < memory->storage_count; i++) {
-        const pass_storage *storage = &memory->storages[i];
-        if (storage->graph != result->module->main || !compile_storage_placed(storage)) continue;
-        /* Sizes are multiples of the alignment already, which the format of the benchmarks has no column for.
-         */
-        buffers[problem.buffer_count++] = (planner_buffer){.size = storage->bytes,
-                                                           .first = storage->first,
-                                                           .last = storage->last,
-                                                           .fixed = PLANNER_NOT_FIXED};
-    }
-    if (status == BASE_OK) status = planner_csv_write(path, &problem, NULL, NULL, report);
-    base_arena_free(&arena);
     return status;
 }
 

@@ -16,6 +16,7 @@ while read -r target folder _; do
     find "$build/CMakeFiles/$target.dir/$folder" -maxdepth 1 -name '*.c.o' -printf "$folder/%f %p\n" 2>/dev/null | sed 's/\.c\.o / /'
 done <"$build/structure.txt" | sort >"$work/objects"
 while read -r file object; do
+    [ -f "$file.c" ] || continue # of a source that was moved away since
     nm -g "$object" | awk -v file="$file" '$NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign)$/ {next}
         $(NF-1) == "U" {print "U", $NF, file; next} {print "D", $NF, file}'
 done <"$work/objects" >"$work/symbols"
@@ -51,5 +52,5 @@ awk 'function folder(path) {sub("/[^/]*$", "", path); return path} folder($1) ==
 
 cat "$work/forbidden" "$work/circles"
 circles=$(grep -c '^circle' "$work/circles" || true)
-echo "$(wc -l <"$build/structure.txt") folders, $(wc -l <"$work/objects") files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses"
+echo "$(wc -l <"$build/structure.txt") folders, $(cut -d' ' -f3 "$work/symbols" | sort -u | wc -l) files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses"
 [ "$circles" = 0 ] && [ ! -s "$work/forbidden" ]

@@ -148,3 +148,18 @@ base_status import_check(import_state *importer) {
     }
     return c.status;
 }
+
+const char *import_composed_operator(size_t index, const char **domain, int *since) {
+    size_t count;
+    const import_row *rows = import_rows(&count);
+    for (size_t i = 0; i < count; i++) {
+        bool again = op_code_from_name(rows[i].domain, rows[i].name) != OP_CODE_NONE;
+        for (size_t k = 0; k < i && !again; k++)
+            again = strcmp(rows[k].name, rows[i].name) == 0 && strcmp(rows[k].domain, rows[i].domain) == 0;
+        if (again || index-- > 0) continue;
+        *domain = rows[i].domain;
+        *since = rows[i].from;
+        return rows[i].name;
+    }
+    return NULL;
+}

@@ -5,38 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- names --------------------------------------------------------------------------------------------- */
-
-bool import_scope_init(import_state *importer, import_scope *scope, const import_scope *outer,
-                       const import_frame *frame, ir_graph *graph, const char *path) {
-    *scope = (import_scope){.outer = outer, .frame = frame, .graph = graph, .path = path};
-    scope->bindings.arena = scope->used.arena = &importer->arena;
-    return path != NULL;
-}
-
-base_status import_bind(import_state *importer, import_scope *scope, const char *name, ir_value *value,
-                        const char *origin) {
-    if (!*name) return base_fail(importer->report, BASE_INVALID, "%s has no name", origin);
-    const import_binding *earlier = base_map_get(&scope->bindings, name);
-    if (earlier) {
-        return base_fail(importer->report, BASE_INVALID,
-                         "value " IMPORT_NAME " is defined twice: as %s and as %s", name, earlier->origin,
-                         origin);
-    }
-    import_binding *binding = BASE_NEW(&importer->arena, import_binding);
-    if (!binding) return base_fail_memory(importer->report);
-    *binding = (import_binding){value, origin};
-    return base_map_put(&scope->bindings, name, binding) ? BASE_OK : base_fail_memory(importer->report);
-}
-
-const import_binding *import_find(const import_scope *scope, const char *name) {
-    for (; scope; scope = scope->outer) {
-        const import_binding *binding = base_map_get(&scope->bindings, name);
-        if (binding) return binding;
-    }
-    return NULL;
-}
-
 /* ---- which names a node uses, with those that its sub-graphs capture ----------------------------------- */
 
 typedef struct walk {
@@ -593,8 +561,8 @@ static base_status parameter_type(import_state *importer, const Onnx__ValueInfoP
     return BASE_OK;
 }
 
-base_status import_sub_graph(import_node *n, ir_node *owner, const char *name, bool as_loop,
-                             uint32_t type_count, const op_type *types, ir_graph **graph) {
+static base_status import_sub_graph(import_node *n, ir_node *owner, const char *name, bool as_loop,
+                                    uint32_t type_count, const op_type *types, ir_graph **graph) {
     static const op_type iteration = {.dtype = OP_INT64}, condition = {.dtype = OP_BOOL};
     import_state *importer = n->importer;
     const Onnx__GraphProto *proto = import_attribute(n, name)->g;
@@ -640,3 +608,5 @@ base_status import_sub_graph(import_node *n, ir_node *owner, const char *name, b
     if (status == BASE_OK) import_context(importer, n->scope->path, n->proto);
     return status;
 }
+
+const import_graphs import_graph_functions = {import_sub_graph, import_graph_content};

@@ -1,22 +1,22 @@
-/* import.h: ONNX files into the house: models into the IR, data files into values. The only files that know
- * protobuf are those that implement this header.
+/* import.h: ONNX files: models into the IR, data files into values. The only files that know protobuf are those
+ * that implement this header.
  */
 #ifndef OURO_IMPORT_H
 #define OURO_IMPORT_H
 
-#include "compiler/ouro_compiler.h"
+#include "compiler/onnx/base/dim.h"
 #include "ir/ir.h"
 
-/* ---- models (import*.c) -------------------------------------------------------------------------------- */
+/* ---- models (model.c) ---------------------------------------------------------------------------------- */
 
 /* Reads a model file into a module of its own (freed with ir_module_free), with every operator in its
  * canonical form. Symbolic dimensions named in `dims` get their extents; a name that the model lacks is an
  * error that lists those that it has. `allocator` NULL: the heap. On failure *module is NULL. What is valid
  * but not supported marks the report (base_fail_unsupported). */
-base_status import_model(const char *path, const ouro_dim *dims, size_t dim_count,
+base_status import_model(const char *path, const import_dim *dims, size_t dim_count,
                          const base_allocator *allocator, ir_module **module, base_report *report);
 
-/* ---- data files (compiler/onnx/value.c) ----------------------------------------------------------------------- */
+/* ---- data files (value.c) ------------------------------------------------------------------------------------- */
 
 /* What a TensorProto, SequenceProto or OptionalProto holds. */
 typedef struct import_value {
@@ -34,7 +34,7 @@ base_status import_value_read(const char *path, const op_type *expected, base_ar
 
 /* Operators that have no kernel because they are said in terms of others when a model is read: "ReduceL1", ... by
  * index; NULL behind the last. *since is the first version that is read, *domain the operator's. Thread-safe.
- * (compiler/onnx/convert/convert.c) */
+ * (check.c) */
 const char *import_composed_operator(size_t index, const char **domain, int *since);
 
 #endif

@@ -1,5 +1,6 @@
 /* value.c: data files: a TensorProto, SequenceProto or OptionalProto becomes a value in an arena. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/base/importer.h"
+#include "compiler/onnx/import.h"
 
 #include "onnx_data.pb-c.h"
 

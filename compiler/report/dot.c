@@ -12,7 +12,8 @@
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
  * layout_effort.
  */
-#include "compiler/compiler.h"
+#include "compiler/files/files.h"
+#include "compiler/report/report.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/family.h"
 #include "compiler/report/loop.h"
@@ -578,7 +579,7 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     }
     if (!body) return;
     /* Carried around: result 1 + i becomes parameter 2 + i, the condition (result 0) parameter 1. */
-    for (uint64_t i = 0; i <= compile_loop_carried(of, owner); i++) {
+    for (uint64_t i = 0; i <= emit_loop_carried(of, owner); i++) {
         /* A condition that stays as it is tells nothing. */
         if (i == 0 && of->slots[graph->results] == of->slots[graph->parameters + 1]) continue;
         const char *parameter = slot_name(writer, of->slots[graph->parameters + i + 1]);

@@ -1,6 +1,6 @@
 /* loop.c: see compiler/report/loop.h. */
 #include "compiler/report/loop.h"
-#include "compiler/compiler.h"
+#include "compiler/report/report.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static bool is_node(const plan *of, const plan_node *node, const char *operator_
     return strcmp(of->texts + node->operator_name, operator_name) == 0;
 }
 
-uint64_t compile_loop_carried(const plan *of, const plan_node *node) {
+uint64_t emit_loop_carried(const plan *of, const plan_node *node) {
     plan_loop_form form;
     return plan_loop_form_read(of, node, &form) ? form.carried : 0;
 }

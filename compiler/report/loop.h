@@ -16,6 +16,9 @@ typedef struct emit_loop {
     uint64_t buffer_bytes;    /* of the body's frame */
 } emit_loop;
 
+/* How many parameters a Loop of a plan carries. */
+uint64_t emit_loop_carried(const plan *of, const plan_node *node);
+
 /* The name of a loop or branch; one without is called after its graph and its first output, as its sub-graphs are. Returns
  * `text`. */
 const char *emit_loop_name(const plan *of, uint32_t node, char *text, size_t capacity);

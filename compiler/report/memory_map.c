@@ -10,7 +10,7 @@
  * First a list of rectangles is made (of a module, or of any solved problem), then it is drawn: the second
  * half knows neither.
  */
-#include "compiler/compiler.h"
+#include "compiler/report/report.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/family.h"
 #include <inttypes.h>
@@ -264,7 +264,7 @@ static base_status picture_of_module(const compile_result *result, map_picture *
     for (int frames = 1; frames >= 0; frames--) {
         for (size_t i = 1; i < memory->storage_count; i++) {
             const pass_storage *storage = &memory->storages[i];
-            bool drawn = compile_storage_placed(storage) && (storage->buffer_of != NULL) == (frames == 1);
+            bool drawn = emit_storage_placed(storage) && (storage->buffer_of != NULL) == (frames == 1);
             if (!drawn) continue;
             base_status status =
                 add_storage(picture, memory, module, storage, i, &columns, &notes, arena, report);

@@ -1,5 +1,5 @@
 /* report.c: what was planned, in numbers, as one JSON object: `ouro compile --report`. */
-#include "compiler/compiler.h"
+#include "compiler/report/report.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
 #include <string.h>
@@ -122,8 +122,7 @@ static base_status emit_kernels(emit_buffer *json, const plan *of, base_report *
     return memory ? BASE_OK : base_fail_memory(report);
 }
 
-base_status emit_report(const compile_result *result, const ouro_compile_options *options, const char *path,
-                        base_report *report) {
+base_status emit_report(const compile_result *result, const char *path, base_report *report) {
     const pass_memory *memory = result->memory;
     const plan *of = &result->plan;
     size_t steps = 0, views = 0;
@@ -133,7 +132,7 @@ base_status emit_report(const compile_result *result, const ouro_compile_options
     }
     emit_buffer json = {0};
     emit_json_open(&json, NULL, '{');
-    emit_json_text(&json, "model", options->model_path);
+    emit_json_text(&json, "model", result->model_path);
     emit_json_text(&json, "allocator", text_of(of, of->header->allocator));
     emit_json_integer(&json, "arena_bytes", memory->arena_bytes);
     emit_json_integer(&json, "lower_bound_bytes", memory->lower_bound_bytes);

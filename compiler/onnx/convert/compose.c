@@ -1,6 +1,7 @@
 /* compose.c: operators that are said in terms of others, as their definitions do: they need no
  * kernel, and what they are made of is fused, folded and made in place like everything else.
  */
+#include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/expression.h"
 
 #include <math.h>

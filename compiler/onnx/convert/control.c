@@ -1,6 +1,6 @@
 /* control.c: If, Loop and Scan: the nodes that own graphs. A Scan becomes a Loop that scans
  * inputs; see ir.h for its form. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -89,8 +89,9 @@ base_status import_convert_if(import_node *n) {
     ir_node *node = import_begin(n, OP_IF, NONE, 1, n->inputs);
     if (!node) return import_memory(n);
     ir_graph *branches[2];
-    status = import_sub_graph(n, node, "then_branch", false, 0, NULL, &branches[0]);
-    if (status == BASE_OK) status = import_sub_graph(n, node, "else_branch", false, 0, NULL, &branches[1]);
+    status = n->importer->graphs->sub_graph(n, node, "then_branch", false, 0, NULL, &branches[0]);
+    if (status == BASE_OK)
+        status = n->importer->graphs->sub_graph(n, node, "else_branch", false, 0, NULL, &branches[1]);
     if (status != BASE_OK) return status;
     uint32_t count = branches[0]->result_count;
     if (count != branches[1]->result_count || n->output_count > count) {
@@ -133,7 +134,7 @@ base_status import_convert_loop(import_node *n) {
     ir_node *node = import_begin(n, OP_LOOP, NONE, given, inputs);
     if (!node) return import_memory(n);
     ir_graph *body;
-    status = import_sub_graph(n, node, "body", false, given, types, &body);
+    status = n->importer->graphs->sub_graph(n, node, "body", false, given, types, &body);
     if (status != BASE_OK) return status;
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
@@ -221,7 +222,7 @@ base_status import_convert_scan(import_node *n) {
     ir_node *node = import_begin(n, OP_LOOP, attributes, n->input_count + 2, inputs);
     if (!node) return import_memory(n);
     ir_graph *body;
-    status = import_sub_graph(n, node, "body", true, n->input_count, types, &body);
+    status = n->importer->graphs->sub_graph(n, node, "body", true, n->input_count, types, &body);
     if (status != BASE_OK) return status;
     if (body->result_count < 1 + carried || n->output_count > body->result_count - 1) {
         return base_fail(
@@ -345,7 +346,7 @@ base_status import_convert_scan_batched(import_node *n) {
     ir_node *node = inputs[0] ? import_begin(&within, OP_LOOP, attributes, given + 2, inputs) : NULL;
     if (!node) return import_memory(n);
     ir_graph *body;
-    status = import_sub_graph(&within, node, "body", true, given, types, &body);
+    status = importer->graphs->sub_graph(&within, node, "body", true, given, types, &body);
     if (status != BASE_OK) return status;
     uint32_t outputs = body->result_count - 1;
     if (body->result_count < 1 + carried || n->output_count > outputs) {

@@ -4,8 +4,7 @@
  * Adding a version or an operator touches one row. An operator of the default domain that has no row here,
  * but one in ops.def, had the same form in all versions, and is taken as it is.
  */
-#include "compiler/onnx/import.h"
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <string.h>
 
@@ -159,17 +158,9 @@ static const import_row rows[] = {
     {"", "Scan", 9, LAST, SCAN_ATTRIBUTES, 1, ANY, ANY, import_convert_scan},
 };
 
-const char *import_composed_operator(size_t index, const char **domain, int *since) {
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        bool again = op_code_from_name(rows[i].domain, rows[i].name) != OP_CODE_NONE;
-        for (size_t k = 0; k < i && !again; k++)
-            again = strcmp(rows[k].name, rows[i].name) == 0 && strcmp(rows[k].domain, rows[i].domain) == 0;
-        if (again || index-- > 0) continue;
-        *domain = rows[i].domain;
-        *since = rows[i].from;
-        return rows[i].name;
-    }
-    return NULL;
+const import_row *import_rows(size_t *count) {
+    *count = sizeof rows / sizeof *rows;
+    return rows;
 }
 
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row) {
@@ -195,10 +186,4 @@ bool import_row_find(const char *domain, const char *name, int64_t version, impo
                         .output_maximum = canonical->output_maximum,
                         .convert = import_convert_plain};
     return true;
-}
-
-base_status import_convert_plain(import_node *n) {
-    op_attributes attributes;
-    base_status status = import_attributes(n, n->code, &attributes);
-    return status == BASE_OK ? import_finish(n, n->code, attributes, n->input_count, n->inputs) : status;
 }

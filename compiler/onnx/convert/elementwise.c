@@ -1,5 +1,5 @@
 /* elementwise.c: older forms of elementwise operators. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef OURO_IMPORT_EXPRESSION_H
 #define OURO_IMPORT_EXPRESSION_H
 
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/base/importer.h"
 
 /* One node with these inputs and no attributes. */
 ir_value *expr_unary(const import_node *n, op_code code, ir_value *x);

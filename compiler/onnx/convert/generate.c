@@ -1,6 +1,6 @@
 /* generate.c: Constant, in all its forms, random numbers, and Dropout, which mostly does nothing when
  * a model runs. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <string.h>
 

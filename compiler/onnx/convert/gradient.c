@@ -6,7 +6,7 @@
  *
  * Functions that return values return NULL when memory runs out, and give NULL for NULL, so that expressions nest.
  */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <string.h>
 

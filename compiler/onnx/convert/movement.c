@@ -1,5 +1,5 @@
 /* movement.c: older forms of operators that move data: attributes that became inputs. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* reduce.c: older forms of operators that work along axes, and of BatchNormalization. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* sequence.c: SequenceMap, which is a Loop over the elements of sequences. */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/convert/convert.h"
 
 static const op_attributes NONE = {0};
 
@@ -117,7 +117,7 @@ base_status import_convert_sequence_map(import_node *n) {
     }
     base_status status = begin_body(n, &m);
     if (status == BASE_OK) status = bind_inputs(n, &m);
-    if (status == BASE_OK) status = import_graph_content(n->importer, &m.scope, m.graph);
+    if (status == BASE_OK) status = n->importer->graphs->content(n->importer, &m.scope, m.graph);
     if (status == BASE_OK) import_context(n->importer, n->scope->path, n->proto);
     if (status == BASE_OK) status = append_results(n, &m);
     return status == BASE_OK ? make_loop(n, &m) : status;

@@ -1,6 +1,7 @@
 /* test_command.c: the built command as users and scripts see it: exit statuses, messages, files, determinism.
  */
 #include "compiler/onnx/import.h"
+#include "compiler/ouro_compiler.h"
 #include "compiler/files/npy.h"
 #include "models/builder.h"
 #include "tests/support/command.h"

@@ -17,7 +17,7 @@
 
 static base_report report;
 
-static ir_module *import_bound(onnx *o, const ouro_dim *dims, size_t dim_count) {
+static ir_module *import_bound(onnx *o, const import_dim *dims, size_t dim_count) {
     ir_module *module;
     base_report_clear(&report);
     onnx_write(o, "model.onnx");
@@ -280,7 +280,7 @@ static void test_dimensions(void **state) {
     (void)state;
     expect_text(make_symbolic(), "import/symbols.ir");
     onnx *o = make_symbolic();
-    ir_module *module = import_bound(o, (ouro_dim[]){{"time", 7}}, 1);
+    ir_module *module = import_bound(o, (import_dim[]){{"time", 7}}, 1);
     const op_shape *y = &module->main->parameters[1]->type.shape;
     assert_int_equal(y->dims[0], module->main->parameters[0]->type.shape.dims[0]);
     assert_true(y->dims[0] < 0);
@@ -289,7 +289,7 @@ static void test_dimensions(void **state) {
     onnx_write(o, "model.onnx");
     onnx_free(o);
     base_report_clear(&report);
-    assert_int_equal(import_model("model.onnx", (ouro_dim[]){{"tim", 7}}, 1, NULL, &module, &report),
+    assert_int_equal(import_model("model.onnx", (import_dim[]){{"tim", 7}}, 1, NULL, &module, &report),
                      BASE_INVALID);
     assert_null(module);
     assert_string_equal(

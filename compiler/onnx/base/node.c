@@ -1,6 +1,6 @@
 /* node.c: what converters are written with: reading a node's attributes, making constants and nodes.
  */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/base/importer.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -357,4 +357,10 @@ base_status import_finish(import_node *n, op_code code, op_attributes attributes
         if (status != BASE_OK) return status;
     }
     return row->flags & OP_FLAG_GRAPHS || import_infer(n->importer, node) ? BASE_OK : import_memory(n);
+}
+
+base_status import_convert_plain(import_node *n) {
+    op_attributes attributes;
+    base_status status = import_attributes(n, n->code, &attributes);
+    return status == BASE_OK ? import_finish(n, n->code, attributes, n->input_count, n->inputs) : status;
 }

@@ -3,7 +3,7 @@
  * Large weights are not copied: a tensor whose bytes lie in the message as kernels want them takes those
  * over.
  */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/base/importer.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,7 @@
  * bytes of file. So the bytes are walked first, by the same descriptors: every length must lie within its
  * message, messages nest to a limit, and there are not absurdly many of them.
  */
-#include "compiler/onnx/internal.h"
+#include "compiler/onnx/base/importer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,8 @@ static base_status read_all(int file, uint8_t *data, size_t size, base_report *r
         ssize_t got = read(file, data + done, size - done);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return base_fail(report, BASE_SYSTEM_ERROR, "cannot be read: %s", strerror(errno));
-        if (got == 0) return base_fail(report, BASE_SYSTEM_ERROR, "cannot be read: it became shorter meanwhile");
+        if (got == 0)
+            return base_fail(report, BASE_SYSTEM_ERROR, "cannot be read: it became shorter meanwhile");
         done += (size_t)got;
     }
     return BASE_OK;

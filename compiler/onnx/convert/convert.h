@@ -1,0 +1,64 @@
+/* convert.h: from any version of an operator to its canonical form: one row per (operator, versions), one family of
+ * operators a file. */
+#ifndef OURO_IMPORT_CONVERT_H
+#define OURO_IMPORT_CONVERT_H
+
+#include "compiler/onnx/base/importer.h"
+
+/* ---- the table (convert.c) ----------------------------------------------------------------------------- */
+
+/* All rows; those of one operator stand in the order of its versions. */
+const import_row *import_rows(size_t *count);
+
+/* How an operator of a version is converted; false where it is not supported. */
+bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row);
+
+/* Converters, by family. */
+base_status import_convert_constant(import_node *node); /* generate.c */
+base_status import_convert_dropout(import_node *node);
+base_status import_convert_random(import_node *node);
+base_status import_convert_broadcast(import_node *node); /* elementwise.c */
+base_status import_convert_variadic(import_node *node);
+base_status import_convert_mean(import_node *node);
+base_status import_convert_clip(import_node *node);
+base_status import_convert_cast(import_node *node);
+base_status import_convert_prelu(import_node *node);
+base_status import_convert_axes(import_node *node); /* reduce.c */
+base_status import_convert_softmax(import_node *node);
+base_status import_convert_batch_normalization(import_node *node);
+base_status import_convert_slice(import_node *node); /* movement.c */
+base_status import_convert_split(import_node *node);
+base_status import_convert_pad(import_node *node);
+base_status import_convert_reshape(import_node *node);
+base_status import_convert_concat(import_node *node);
+base_status import_convert_tile(import_node *node);
+base_status import_convert_if(import_node *node); /* control.c */
+base_status import_convert_loop(import_node *node);
+base_status import_convert_scan(import_node *node);
+base_status import_convert_scan_batched(import_node *node);
+base_status import_convert_gradient(import_node *node);     /* gradient.c */
+base_status import_convert_sequence_map(import_node *node); /* sequence.c */
+base_status import_convert_resize(import_node *node);
+base_status import_convert_roi_align(import_node *node);
+base_status import_convert_lp_pool(import_node *node);
+base_status import_convert_global_lp_pool(import_node *node);
+base_status import_convert_scatter(import_node *node);
+base_status import_convert_top_k(import_node *node);
+base_status import_convert_reduce_composed(import_node *node); /* compose.c */
+base_status import_convert_cast_like(import_node *node);
+base_status import_convert_shrink(import_node *node);
+base_status import_convert_mean_variance(import_node *node);
+base_status import_convert_lp_normalization(import_node *node);
+base_status import_convert_instance_normalization(import_node *node);
+base_status import_convert_layer_normalization(import_node *node);
+base_status import_convert_hardmax(import_node *node);
+base_status import_convert_hardmax_flat(import_node *node);
+base_status import_convert_likelihood_loss(import_node *node);
+base_status import_convert_cross_entropy_loss(import_node *node);
+base_status import_convert_window(import_node *node);
+base_status import_convert_dft(import_node *node);
+base_status import_convert_grid_sample(import_node *node);
+base_status import_convert_optional_has_element(import_node *node); /* sequence.c */
+base_status import_convert_optional_get_element(import_node *node);
+
+#endif

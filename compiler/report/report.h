@@ -1,0 +1,39 @@
+/* report.h: what is told about a compile: pictures, a report, the allocation problem. All from the plan, the module, or what
+ * the passes recorded; nothing here changes either.
+ */
+#ifndef OURO_REPORT_H
+#define OURO_REPORT_H
+
+#include "ir/ir.h"
+#include "passes/passes.h"
+#include "passes/planners/planners.h"
+#include "runtime/plan/plan.h"
+
+/* What one compile gave. */
+typedef struct compile_result {
+    const char *model_path; /* as the caller gave it */
+    ir_module *module;      /* after all passes */
+    pass_memory *memory;    /* in `arena` */
+    base_arena arena;
+    plan plan; /* opened and verified, in memory */
+    double import_seconds, compile_seconds;
+} compile_result;
+
+/* ---- files (dot.c, memory_map.c, report.c, problem.c); each is written whole or not at all -------------- */
+
+base_status emit_dot(const compile_result *result, const char *path, base_report *report);
+base_status emit_memory_map(const compile_result *result, const char *path, base_report *report);
+base_status emit_report(const compile_result *result, const char *path, base_report *report);
+/* Writes the allocation problem of the main graph as CSV. */
+base_status emit_problem(const compile_result *result, const char *path, base_report *report);
+
+/* A picture of the solution of any problem, as emit_memory_map draws those of models. `ids` as
+ * planner_csv_read gives them; `title` stands above. */
+base_status emit_solution_map(const planner_problem *problem, const char *const *ids,
+                              const planner_solution *solution, const char *title, const char *path,
+                              base_report *report);
+
+/* The planner placed it: in the arena, not a part of another storage, not empty, live at some step. */
+bool emit_storage_placed(const pass_storage *storage);
+
+#endif
