@@ -2,7 +2,7 @@
  *
  * Everything stands in the order of ids and lists, which are the same for the same input, and gaps are zero:
  * the same module always gives the same bytes. Texts are stored once each, and so are constants: constants of
- * equal bytes share one place, whatever their types. Constants are hashed, compared where hashes meet, and
+ * equal bytes share their bytes, whatever their types. Constants are hashed, compared where hashes meet, and
  * copied once.
  */
 #include "compiler/compiler.h"
@@ -29,9 +29,9 @@ typedef struct plan_writer {
     base_report *report;
     base_arena arena;
     base_map text_offsets; /* text -> its offset, as a pointer into the table's numbers + 1 */
-    record_table texts, integers, slots, tensors, attributes, nodes, graphs, symbols, inputs, outputs, views,
-        addresses;
-    uint32_t *slot_of;         /* by value id; PLAN_ABSENT where it is not written */
+    record_table texts, integers, tensor_ids, tensors, attributes, nodes, graphs, symbols, inputs, outputs,
+        multiviews, addresses;
+    uint32_t *id_of;           /* by value id; PLAN_ABSENT where it is not written */
     ir_graph **graph_order;    /* owners before what they own, graphs of one node next to each other */
     uint32_t *graph_number;    /* by graph id */
     uint32_t *node_number;     /* by node id */
@@ -162,8 +162,8 @@ static bool write_constant_tensor(plan_writer *w, const char *name, const op_ten
 }
 
 static bool write_tensor(plan_writer *w, const char *name, const op_type *type, uint32_t graph,
-                         plan_address address, uint32_t *slot) {
-    *slot = (uint32_t)w->tensors.count;
+                         plan_address address, uint32_t *id) {
+    *id = (uint32_t)w->tensors.count;
     plan_tensor *to = append(w, &w->tensors, 1);
     size_t bytes = 0;
     if (!to || !write_name(w, name, &to->name)) return false;
@@ -180,28 +180,28 @@ static bool write_tensor(plan_writer *w, const char *name, const op_type *type, 
                           &to->dims);
 }
 
-static bool place_address(plan_writer *w, pass_location location, plan_address *address);
+static bool locate(plan_writer *w, pass_location location, plan_address *address);
 
 /* Where the value lies at run time. */
 static bool address_of(plan_writer *w, const ir_value *value, plan_address *address) {
-    *address = (plan_address){.place = MEMORY_NONE};
+    *address = (plan_address){.space = MEMORY_NONE};
     if (value->kind == IR_CONSTANT) {
-        address->place = MEMORY_CONSTANT;
+        address->space = MEMORY_CONSTANT;
         return write_constant_tensor(w, value->name, &value->constant->tensor, &address->offset);
     }
     if (value->kind == IR_PARAMETER && value->graph == w->module->main) {
         *address = (plan_address){MEMORY_INPUT, value->index, 0};
         return true;
     }
-    return place_address(w, pass_memory_location(w->memory, value), address);
+    return locate(w, pass_memory_location(w->memory, value), address);
 }
 
-static bool place_address(plan_writer *w, pass_location location, plan_address *address) {
-    *address = (plan_address){.place = MEMORY_NONE};
+static bool locate(plan_writer *w, pass_location location, plan_address *address) {
+    *address = (plan_address){.space = MEMORY_NONE};
     location = pass_memory_resolve(w->memory, location);
     if (!location.storage.index) return true;
     const pass_storage *storage = pass_memory_storage(w->memory, location.storage);
-    address->place = storage->space;
+    address->space = storage->space;
     switch (storage->space) {
     case MEMORY_NONE:
     case MEMORY_DYNAMIC:
@@ -223,23 +223,23 @@ static bool place_address(plan_writer *w, pass_location location, plan_address *
     return true;
 }
 
-static bool write_views(plan_writer *w) {
+static bool write_multiviews(plan_writer *w) {
     for (size_t v = 1; v < w->memory->multiview_count; v++) {
         const pass_multiview *from = &w->memory->multiviews[v];
-        plan_view *to = append(w, &w->views, 1);
+        plan_multiview *to = append(w, &w->multiviews, 1);
         uint32_t count = from->prologue + from->repeat;
         if (!to) return false;
-        *to =
-            (plan_view){.first = w->addresses.count,
-                        .prologue_count = from->prologue,
-                        .period = from->repeat,
-                        .stride = from->stride,
-                        .loop = w->node_number[from->loop->id.index],
-                        .group = from->group,
-                        .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
+        *to = (plan_multiview){
+            .first = w->addresses.count,
+            .prologue_count = from->prologue,
+            .period = from->repeat,
+            .stride = from->stride,
+            .loop = w->node_number[from->loop->id.index],
+            .group = from->group,
+            .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
         plan_address *entries = append(w, &w->addresses, count);
         for (uint32_t i = 0; entries && i < count; i++) {
-            if (!place_address(w, from->entries[i], &entries[i])) return false;
+            if (!locate(w, from->entries[i], &entries[i])) return false;
         }
         if (!entries) return false;
     }
@@ -249,19 +249,19 @@ static bool write_views(plan_writer *w) {
 static bool write_tensors(plan_writer *w) {
     const ir_module *module = w->module;
     for (size_t i = 0; i < module->value_count; i++) {
-        w->slot_of[i] = PLAN_ABSENT;
+        w->id_of[i] = PLAN_ABSENT;
         const ir_value *value = module->values[i];
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
         plan_address address;
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
         size_t bytes;
         if (!address_of(w, value, &address)) return false;
-        bool room = address.place == MEMORY_ARENA && !op_type_bytes(&value->type, &bytes);
-        if (room) address.place = MEMORY_DYNAMIC;
-        if (!write_tensor(w, value->name, &value->type, graph, address, &w->slot_of[i])) return false;
-        if (room) {
+        bool reserved = address.space == MEMORY_ARENA && !op_type_bytes(&value->type, &bytes);
+        if (reserved) address.space = MEMORY_DYNAMIC;
+        if (!write_tensor(w, value->name, &value->type, graph, address, &w->id_of[i])) return false;
+        if (reserved) {
             pass_location at = pass_memory_location(w->memory, value);
-            ((plan_tensor *)w->tensors.items)[w->slot_of[i]].bytes =
+            ((plan_tensor *)w->tensors.items)[w->id_of[i]].bytes =
                 pass_memory_storage(w->memory, at.storage)->bytes;
         }
     }
@@ -329,13 +329,13 @@ static bool write_attribute(plan_writer *w, const op_attribute *from, plan_attri
     }
     case OP_ATTRIBUTE_TENSOR: {
         const op_tensor *tensor = from->as.tensor;
-        plan_address address = {.place = MEMORY_CONSTANT};
-        uint32_t slot;
+        plan_address address = {.space = MEMORY_CONSTANT};
+        uint32_t id;
         if (!write_constant_tensor(w, from->name, tensor, &address.offset) ||
-            !write_tensor(w, from->name, &tensor->type, 0, address, &slot)) {
+            !write_tensor(w, from->name, &tensor->type, 0, address, &id)) {
             return false;
         }
-        to->value = slot;
+        to->value = id;
         return true;
     }
     case OP_ATTRIBUTE_TYPE:
@@ -346,12 +346,12 @@ static bool write_attribute(plan_writer *w, const op_attribute *from, plan_attri
     return false;
 }
 
-static uint32_t slot_of(const plan_writer *w, const ir_value *value) {
-    return value ? w->slot_of[value->id.index] : PLAN_ABSENT;
+static uint32_t id_of(const plan_writer *w, const ir_value *value) {
+    return value ? w->id_of[value->id.index] : PLAN_ABSENT;
 }
 
-/* By output, 1 where it gets its bytes by exchange. */
-static int64_t *exchange_marks(plan_writer *w, const ir_node *node) {
+/* By output, 1 where it gets its bytes by a swap. */
+static int64_t *swap_marks(plan_writer *w, const ir_node *node) {
     int64_t *marks = BASE_ARRAY(&w->arena, int64_t, node->output_count);
     for (uint32_t i = 0; marks && i < node->output_count; i++)
         marks[i] = node->outputs[i] && w->memory->swapped[node->outputs[i]->id.index];
@@ -362,8 +362,8 @@ static int64_t *exchange_marks(plan_writer *w, const ir_node *node) {
 static bool is_dynamic(const plan_writer *w, const ir_value *value) {
     size_t bytes;
     if (!value) return false;
-    const plan_tensor *tensor = (const plan_tensor *)w->tensors.items + slot_of(w, value);
-    return tensor->address.place == MEMORY_DYNAMIC || value->type.kind != OP_KIND_TENSOR ||
+    const plan_tensor *tensor = (const plan_tensor *)w->tensors.items + id_of(w, value);
+    return tensor->address.space == MEMORY_DYNAMIC || value->type.kind != OP_KIND_TENSOR ||
            !op_type_bytes(&value->type, &bytes);
 }
 
@@ -376,23 +376,23 @@ static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
     to->graph_count = node->graph_count;
     to->first_graph = node->graph_count ? w->graph_number[node->graphs[0]->id.index] : 0;
     to->input_count = node->input_count;
-    to->inputs = w->slots.count;
-    uint32_t *slots = append(w, &w->slots, node->input_count);
-    if (!slots) return false;
+    to->inputs = w->tensor_ids.count;
+    uint32_t *ids = append(w, &w->tensor_ids, node->input_count);
+    if (!ids) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        slots[i] = slot_of(w, ir_input(node, i));
+        ids[i] = id_of(w, ir_input(node, i));
         dynamic = dynamic || is_dynamic(w, ir_input(node, i));
     }
     to->output_count = node->output_count;
-    to->outputs = w->slots.count;
-    slots = append(w, &w->slots, node->output_count);
-    if (!slots) return false;
+    to->outputs = w->tensor_ids.count;
+    ids = append(w, &w->tensor_ids, node->output_count);
+    if (!ids) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
-        slots[i] = slot_of(w, node->outputs[i]);
+        ids[i] = id_of(w, node->outputs[i]);
         dynamic = dynamic || is_dynamic(w, node->outputs[i]);
     }
-    to->flags = dynamic ? PLAN_NODE_DYNAMIC : view ? PLAN_NODE_VIEW : 0;
-    bool runs = !(row->flags & OP_FLAG_GRAPHS) && to->flags != PLAN_NODE_VIEW;
+    to->flags = dynamic ? PLAN_NODE_DYNAMIC : view ? PLAN_NODE_ALIAS : 0;
+    bool runs = !(row->flags & OP_FLAG_GRAPHS) && to->flags != PLAN_NODE_ALIAS;
     const char *kernel = runs && node->kernel ? node->kernel : "";
     if (kernel[0] && strncmp(kernel, "portable.", 9) != 0) w->portable = false;
     if (!write_name(w, row->name, &to->operator_name) || !write_name(w, row->domain, &to->operator_domain) ||
@@ -406,18 +406,18 @@ static bool write_node(plan_writer *w, const ir_node *node, plan_node *to) {
             (plan_address){MEMORY_ARENA, 0, pass_memory_offset(memory, (pass_location){scratch, 0})};
         to->scratch_bytes = node->scratch_bytes;
     }
-    int64_t *marks = exchange_marks(w, node);
-    const op_attribute exchanges = {
-        .name = PLAN_EXCHANGES, .kind = OP_ATTRIBUTE_INTS, .count = node->output_count, .as.integers = marks};
+    int64_t *marks = swap_marks(w, node);
+    const op_attribute swaps = {
+        .name = PLAN_SWAPS, .kind = OP_ATTRIBUTE_INTS, .count = node->output_count, .as.integers = marks};
     if (node->output_count && !marks) return false;
-    bool exchanged = false;
-    for (uint32_t i = 0; i < node->output_count; i++) exchanged |= marks[i] == 1;
-    to->attribute_count = node->attributes.count + exchanged;
+    bool swapped = false;
+    for (uint32_t i = 0; i < node->output_count; i++) swapped |= marks[i] == 1;
+    to->attribute_count = node->attributes.count + swapped;
     to->attributes = w->attributes.count;
     if (!append(w, &w->attributes, to->attribute_count)) return false;
     for (size_t i = 0; i < to->attribute_count; i++) {
         plan_attribute written = {0};
-        const op_attribute *from = i < node->attributes.count ? &node->attributes.items[i] : &exchanges;
+        const op_attribute *from = i < node->attributes.count ? &node->attributes.items[i] : &swaps;
         if (!write_attribute(w, from, &written)) return false;
         ((plan_attribute *)w->attributes.items)[to->attributes + i] = written;
     }
@@ -449,10 +449,10 @@ static bool number_graphs(plan_writer *w) {
 }
 
 static bool write_slots(plan_writer *w, ir_value *const *values, uint32_t count, uint64_t *first) {
-    *first = w->slots.count;
-    uint32_t *slots = append(w, &w->slots, count);
-    for (uint32_t i = 0; slots && i < count; i++) slots[i] = slot_of(w, values[i]);
-    return slots != NULL;
+    *first = w->tensor_ids.count;
+    uint32_t *ids = append(w, &w->tensor_ids, count);
+    for (uint32_t i = 0; ids && i < count; i++) ids[i] = id_of(w, values[i]);
+    return ids != NULL;
 }
 
 static bool write_graph(plan_writer *w, uint32_t number, uint64_t *node) {
@@ -463,24 +463,24 @@ static bool write_graph(plan_writer *w, uint32_t number, uint64_t *node) {
     to->result_count = graph->result_count;
     to->nodes = *node;
     to->node_count = graph->node_count;
-    to->frame_bytes = w->memory->region_bytes[graph->id.index];
-    to->frame_bound = w->memory->region_bound[graph->id.index];
+    to->region_bytes = w->memory->region_bytes[graph->id.index];
+    to->region_bound = w->memory->region_bound[graph->id.index];
     if (graph->owner) {
         pass_storage_id buffer = w->memory->buffers[graph->owner->id.index];
-        if (buffer.index && to->frame_bytes) {
-            to->frame_offset = pass_memory_offset(w->memory, (pass_location){buffer, 0});
+        if (buffer.index && to->region_bytes) {
+            to->region_offset = pass_memory_offset(w->memory, (pass_location){buffer, 0});
         }
     } else {
-        to->frame_bytes = w->memory->arena_bytes;
+        to->region_bytes = w->memory->arena_bytes;
     }
     if (!write_name(w, graph->name, &to->name) ||
         !write_slots(w, graph->parameters, graph->parameter_count, &to->parameters)) {
         return false;
     }
-    to->results = w->slots.count;
-    uint32_t *results = append(w, &w->slots, graph->result_count);
+    to->results = w->tensor_ids.count;
+    uint32_t *results = append(w, &w->tensor_ids, graph->result_count);
     if (!results) return false;
-    for (uint32_t i = 0; i < graph->result_count; i++) results[i] = slot_of(w, graph->results[i]->value);
+    for (uint32_t i = 0; i < graph->result_count; i++) results[i] = id_of(w, graph->results[i]->value);
     for (const ir_node *at = graph->first; at; at = at->next) {
         plan_node written = {0};
         if (!write_node(w, at, &written)) return false;
@@ -489,17 +489,18 @@ static bool write_graph(plan_writer *w, uint32_t number, uint64_t *node) {
     return true;
 }
 
-static bool write_interface(plan_writer *w, record_table *table, const char *name, uint32_t slot) {
+static bool write_interface(plan_writer *w, record_table *table, const char *name, uint32_t id) {
     plan_interface *to = append(w, table, 1);
     if (!to) return false;
-    to->slot = slot;
+    to->tensor = id;
     return write_name(w, name, &to->name);
 }
 
 static bool write_module(plan_writer *w) {
     const ir_module *module = w->module;
     uint32_t empty;
-    if (!write_name(w, "", &empty) || !number_graphs(w) || !write_tensors(w) || !write_views(w)) return false;
+    if (!write_name(w, "", &empty) || !number_graphs(w) || !write_tensors(w) || !write_multiviews(w))
+        return false;
     uint64_t node = 0;
     for (uint32_t g = 0; g < w->graphs.count; g++) {
         if (!write_graph(w, g, &node)) return false;
@@ -512,11 +513,11 @@ static bool write_module(plan_writer *w) {
     const ir_graph *main_graph = module->main;
     for (uint32_t i = 0; i < main_graph->parameter_count; i++) {
         const ir_value *value = main_graph->parameters[i];
-        if (!write_interface(w, &w->inputs, value->name, slot_of(w, value))) return false;
+        if (!write_interface(w, &w->inputs, value->name, id_of(w, value))) return false;
     }
     for (uint32_t i = 0; i < main_graph->result_count; i++) {
         const ir_value *value = main_graph->results[i]->value;
-        if (!write_interface(w, &w->outputs, ir_graph_result_name(main_graph, i), slot_of(w, value)))
+        if (!write_interface(w, &w->outputs, ir_graph_result_name(main_graph, i), id_of(w, value)))
             return false;
     }
     return true;
@@ -561,23 +562,23 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
         plan_table *placed;
     } parts[] = {
         {&w->texts, &header.texts},           {&w->integers, &header.integers},
-        {&w->slots, &header.slots},           {&w->tensors, &header.tensors},
+        {&w->tensor_ids, &header.tensor_ids}, {&w->tensors, &header.tensors},
         {&w->attributes, &header.attributes}, {&w->nodes, &header.nodes},
-        {&w->graphs, &header.graphs},         {&w->views, &header.views},
+        {&w->graphs, &header.graphs},         {&w->multiviews, &header.multiviews},
         {&w->addresses, &header.addresses},   {&w->symbols, &header.symbols},
         {&w->inputs, &header.inputs},         {&w->outputs, &header.outputs},
     };
     enum { PARTS = sizeof parts / sizeof *parts };
-    size_t end = sizeof header, constants, total, room;
+    size_t end = sizeof header, constants, total, padded;
     bool fits = true;
     for (int i = 0; i < PARTS; i++) fits = fits && place_table(parts[i].table, &end, parts[i].placed);
     fits = fits && base_size_align(end, PLAN_ALIGNMENT, &constants) &&
            base_size_add(constants, w->constants_bytes, &total) &&
-           base_size_align(total, PLAN_ALIGNMENT, &room);
+           base_size_align(total, PLAN_ALIGNMENT, &padded);
     if (!fits) return base_fail(w->report, BASE_INVALID, "the plan is too large");
     header.constants_offset = constants;
     header.file_bytes = total;
-    unsigned char *base = aligned_alloc(PLAN_ALIGNMENT, room);
+    unsigned char *base = aligned_alloc(PLAN_ALIGNMENT, padded);
     if (!base) return base_fail_memory(w->report);
     size_t written = sizeof header;
     for (int i = 0; i < PARTS; i++) put_table(base, parts[i].table, parts[i].placed, &written);
@@ -588,7 +589,7 @@ static base_status write_file(plan_writer *w, const pass_options *options, void 
         memcpy(base + start, constant->data, constant->bytes);
         written = start + constant->bytes;
     }
-    memset(base + written, 0, room - written);
+    memset(base + written, 0, padded - written);
     memcpy(base, &header, sizeof header);
     header.checksum = plan_checksum(base, total);
     memcpy(base, &header, sizeof header);
@@ -616,7 +617,7 @@ static bool prepare_writer(plan_writer *w) {
     } tables[] = {
         {&w->texts, 1},
         {&w->integers, sizeof(int64_t)},
-        {&w->slots, sizeof(uint32_t)},
+        {&w->tensor_ids, sizeof(uint32_t)},
         {&w->tensors, sizeof(plan_tensor)},
         {&w->attributes, sizeof(plan_attribute)},
         {&w->nodes, sizeof(plan_node)},
@@ -624,7 +625,7 @@ static bool prepare_writer(plan_writer *w) {
         {&w->symbols, sizeof(uint32_t)},
         {&w->inputs, sizeof(plan_interface)},
         {&w->outputs, sizeof(plan_interface)},
-        {&w->views, sizeof(plan_view)},
+        {&w->multiviews, sizeof(plan_multiview)},
         {&w->addresses, sizeof(plan_address)},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) tables[i].table->size = tables[i].size;
@@ -632,13 +633,13 @@ static bool prepare_writer(plan_writer *w) {
     w->constant_limit = module->value_count + attribute_tensors(module);
     w->constant_capacity = 16;
     while (w->constant_capacity < 2 * w->constant_limit) w->constant_capacity *= 2;
-    w->slot_of = BASE_ARRAY(&w->arena, uint32_t, module->value_count);
+    w->id_of = BASE_ARRAY(&w->arena, uint32_t, module->value_count);
     w->graph_order = BASE_ARRAY(&w->arena, ir_graph *, module->graph_count);
     w->graph_number = BASE_ARRAY(&w->arena, uint32_t, module->graph_count);
     w->node_number = BASE_ARRAY(&w->arena, uint32_t, module->node_count);
     w->constants = BASE_ARRAY(&w->arena, constant_bytes, w->constant_capacity);
     w->constant_order = BASE_ARRAY(&w->arena, constant_bytes *, w->constant_limit);
-    return w->slot_of && w->graph_order && w->graph_number && w->node_number && w->constants &&
+    return w->id_of && w->graph_order && w->graph_number && w->node_number && w->constants &&
            w->constant_order;
 }
 

@@ -26,7 +26,7 @@ ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base
 
 /* ---- inputs -------------------------------------------------------------------------------------------- */
 
-/* The extents of an open input, as far as the plan knows them, are those given. */
+/* The dimensions of an input, as far as the plan knows them, are those given. */
 static bool fits(const op_shape *declared, const op_shape *given) {
     if (declared->rank < 0) return true;
     for (int32_t d = 0; d < declared->rank; d++) {
@@ -39,7 +39,7 @@ static bool fits(const op_shape *declared, const op_shape *given) {
 static ouro_status bind_input(ouro_session *session, rt_binding *binding, const char *name, const void *data,
                               size_t bytes, const int64_t *dims, ouro_error *error) {
     op_type type;
-    plan_tensor_type(session->of, binding->slot, &type);
+    plan_tensor_type(session->of, binding->tensor, &type);
     char declared[256], given[256];
     op_type_print(&type, declared, sizeof declared);
     if (type.kind != OP_KIND_TENSOR) {
@@ -72,8 +72,8 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
                                data ? "data that is not aligned to its elements" : "no data");
     }
     binding->bound = true;
-    if (binding->open) {
-        op_tensor *tensor = &session->tensors[binding->slot];
+    if (binding->dynamic) {
+        op_tensor *tensor = &session->tensors[binding->tensor];
         *tensor = (op_tensor){.type = actual, .bytes = needed, .data = (void *)(uintptr_t)data};
     }
     rt_binding_point(session, binding, (void *)(uintptr_t)data);
@@ -101,7 +101,7 @@ ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *
                                index, of->header->outputs.count);
     }
     rt_binding *binding = &session->outputs[index];
-    const plan_tensor *tensor = &of->tensors[binding->slot];
+    const plan_tensor *tensor = &of->tensors[binding->tensor];
     const char *name = of->texts + of->outputs[index].name;
     size_t element = op_dtype_bytes((op_dtype)tensor->dtype), alignment = element < 8 ? element : 8;
     if (data && tensor->kind != OP_KIND_TENSOR)
@@ -111,7 +111,7 @@ ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *
         return rt_binding_fail(session, error, BASE_USAGE,
                                "output '%s' is given memory that is not aligned to its elements", name);
     }
-    if (data && !binding->open && bytes < tensor->bytes) {
+    if (data && !binding->dynamic && bytes < tensor->bytes) {
         return rt_binding_fail(session, error, BASE_USAGE,
                                "output '%s' is given %zu bytes, it needs %" PRIu64, name, bytes,
                                tensor->bytes);
@@ -133,7 +133,7 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
     if (!session->ran)
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
     const rt_binding *binding = &session->outputs[index];
-    const op_tensor *result = binding->open ? &binding->result : &session->tensors[binding->slot];
+    const op_tensor *result = binding->dynamic ? &binding->result : &session->tensors[binding->tensor];
     if (result->type.kind != OP_KIND_TENSOR)
         return rt_binding_fail(session, error, BASE_USAGE, "output '%s' is no tensor: it is read as a value",
                                of->texts + of->outputs[index].name);
@@ -142,7 +142,7 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
                                .rank = result->type.shape.rank,
                                .bytes = result->bytes};
     for (int32_t d = 0; d < result->type.shape.rank; d++) info->dims[d] = result->type.shape.dims[d];
-    *data = binding->open ? result->data : binding->data;
+    *data = binding->dynamic ? result->data : binding->data;
     return OURO_OK;
 }
 
@@ -154,18 +154,18 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {
         const rt_binding *binding = &session->inputs[i];
         op_type type;
-        if (!binding->open) continue;
-        plan_tensor_type(of, binding->slot, &type);
+        if (!binding->dynamic) continue;
+        plan_tensor_type(of, binding->tensor, &type);
         if (type.kind != OP_KIND_TENSOR) continue;
         for (int32_t d = 0; d < type.shape.rank; d++) {
             if (type.shape.dims[d] >= 0 || type.shape.dims[d] == OP_DIM_UNKNOWN) continue;
             for (uint64_t k = 0; k < i; k++) {
                 op_type other;
-                plan_tensor_type(of, session->inputs[k].slot, &other);
+                plan_tensor_type(of, session->inputs[k].tensor, &other);
                 if (other.kind != OP_KIND_TENSOR) continue;
                 for (int32_t e = 0; e < other.shape.rank; e++) {
-                    int64_t a = session->tensors[binding->slot].type.shape.dims[d];
-                    int64_t b = session->tensors[session->inputs[k].slot].type.shape.dims[e];
+                    int64_t a = session->tensors[binding->tensor].type.shape.dims[d];
+                    int64_t b = session->tensors[session->inputs[k].tensor].type.shape.dims[e];
                     if (other.shape.dims[e] != type.shape.dims[d] || a == b) continue;
                     return base_fail(
                         report, BASE_INVALID,
@@ -183,10 +183,10 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
     for (uint64_t i = 0; i < session->of->header->inputs.count && symbol != OP_DIM_UNKNOWN; i++) {
         op_type declared;
-        uint32_t slot = session->inputs[i].slot;
-        plan_tensor_type(session->of, slot, &declared);
+        uint32_t id = session->inputs[i].tensor;
+        plan_tensor_type(session->of, id, &declared);
         for (int32_t d = 0; d < declared.shape.rank && declared.kind == OP_KIND_TENSOR; d++) {
-            if (declared.shape.dims[d] == symbol) return session->tensors[slot].type.shape.dims[d];
+            if (declared.shape.dims[d] == symbol) return session->tensors[id].type.shape.dims[d];
         }
     }
     return 0;
@@ -210,10 +210,10 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
     return status;
 }
 
-/* An open output goes to the caller's buffer, or is kept until the next run. */
+/* A dynamic output goes to the caller's buffer, or is kept until the next run. */
 static base_status keep_output(ouro_session *session, uint64_t index, base_report *report) {
     rt_binding *binding = &session->outputs[index];
-    const op_tensor *made = &session->tensors[binding->slot];
+    const op_tensor *made = &session->tensors[binding->tensor];
     const char *name = session->of->texts + session->of->outputs[index].name;
     binding->result = *made;
     if (binding->bound) {
@@ -226,9 +226,9 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
         return BASE_OK;
     }
     if (made->type.kind != OP_KIND_TENSOR)
-        return rt_list_keep(session, made, &binding->held, &binding->result.data);
-    rt_buffer *buffer = session->buffers[binding->slot];
-    if (buffer && !(buffer->room && !session->own_memory)) {
+        return rt_sequence_keep(session, made, &binding->held, &binding->result.data);
+    rt_buffer *buffer = session->buffers[binding->tensor];
+    if (buffer && !(buffer->reserved && !session->own_memory)) {
         rt_buffer_retain(buffer);
     } else { /* bytes of the caller's or of a constant, which may go before the output is read */
         buffer = rt_pool_take(&session->pool, made->bytes);
@@ -242,7 +242,7 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
 
 base_status rt_binding_after_run(ouro_session *session, base_report *report) {
     for (uint64_t i = 0; session->has_dynamic && i < session->of->header->outputs.count; i++) {
-        if (!session->outputs[i].open) continue;
+        if (!session->outputs[i].dynamic) continue;
         base_status status = keep_output(session, i, report);
         if (status != BASE_OK) return status;
     }

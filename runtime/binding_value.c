@@ -76,7 +76,7 @@ ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const o
     }
     rt_binding *binding = &session->inputs[index];
     op_type type;
-    plan_tensor_type(of, binding->slot, &type);
+    plan_tensor_type(of, binding->tensor, &type);
     const binder b = {session, of->texts + of->inputs[index].name, &binding->lists, error};
     rt_element element;
     if (type.kind == OP_KIND_TENSOR) {
@@ -92,7 +92,7 @@ ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const o
     ouro_status status = bind_value(&b, type.kind, type.element, type.dtype, value, &element);
     if (status != OURO_OK) return status;
     binding->bound = true;
-    session->tensors[binding->slot] = element.tensor;
+    session->tensors[binding->tensor] = element.tensor;
     rt_binding_point(session, binding, element.tensor.data);
     return OURO_OK;
 }
@@ -128,8 +128,8 @@ ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_
     if (!session->ran)
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
     rt_binding *binding = &session->outputs[index];
-    op_tensor result = binding->open ? binding->result : session->tensors[binding->slot];
-    if (!binding->open) result.data = binding->data;
+    op_tensor result = binding->dynamic ? binding->result : session->tensors[binding->tensor];
+    if (!binding->dynamic) result.data = binding->data;
     base_arena_free(&binding->lists);
     if (make_value(&binding->lists, &result, value)) return OURO_OK;
     return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");

@@ -1,7 +1,7 @@
 /* control.c: If and Loop, as plan.h says what they do. Everything is resolved beforehand: an iteration of a
  * static loop writes two scalars, runs its steps, reads one and copies what must be copied.
  *
- * With a mirror (executor.h) every action is done in both sessions, and only the first decides.
+ * With a shadow (executor.h) every action is done in both sessions, and only the first decides.
  */
 #include "runtime/executor.h"
 #include <inttypes.h>
@@ -9,8 +9,8 @@
 
 /* ---- moving values ------------------------------------------------------------------------------------- */
 
-static bool is_wanted(const ouro_session *session, uint32_t slot) {
-    return slot != PLAN_ABSENT && session->of->tensors[slot].address.place != PLAN_PLACE_NONE;
+static bool is_wanted(const ouro_session *session, uint32_t id) {
+    return id != PLAN_ABSENT && session->of->tensors[id].address.space != MEMORY_NONE;
 }
 
 static void add_move(const ouro_session *session, rt_move_list *list, uint32_t from, uint32_t to) {
@@ -39,11 +39,11 @@ static inline base_status run_moves(ouro_session *session, const rt_move_list *l
     return BASE_OK;
 }
 
-/* In a mirror results may be parameters that are replaced in the same moment (a swap): there the moves of a
- * list are made at once. The plan itself has changing addresses for them. */
+/* In a shadow a result may be a parameter that another move of the list replaces: there the moves of a list are
+ * made at once. The plan itself has changing addresses for them. */
 static bool stage_last_move(ouro_session *session, rt_move_list *list) {
     rt_move *move = list->count ? &list->items[list->count - 1] : NULL;
-    if (!session->is_mirror || !move || !move->fixed || move->between || !move->bytes) return true;
+    if (!session->is_shadow || !move || !move->fixed || move->between || !move->bytes) return true;
     move->between = base_arena_alloc(&session->arena, move->bytes, 1);
     return move->between != NULL;
 }
@@ -55,44 +55,44 @@ static bool make_list(ouro_session *session, rt_move_list *list, uint64_t most) 
 
 /* A parameter that lies, in every iteration, where its replacement was made in the one before, or an output
  * that lies where its parameter is at the end: nothing is to be moved. The verifier has seen that this is so
- * for all that lie in views. */
-static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t slot) {
-    const plan_address *address = &session->of->tensors[slot].address;
-    return !session->is_mirror && !session->dynamic[slot] && address->place == PLAN_PLACE_VIEW &&
-           session->of->views[address->index].loop == node;
+ * for all that lie in multi-views. */
+static bool moves_itself(const ouro_session *session, uint32_t node, uint32_t id) {
+    const plan_address *address = &session->of->tensors[id].address;
+    return !session->is_shadow && !session->dynamic[id] && address->space == MEMORY_MULTIVIEW &&
+           session->of->multiviews[address->index].loop == node;
 }
 
 /* A scalar of bytes, wherever it lies. */
-static base_status check_scalar(ouro_session *session, uint32_t slot, size_t bytes, const char *what) {
-    const op_tensor *tensor = &session->tensors[slot];
+static base_status check_scalar(ouro_session *session, uint32_t id, size_t bytes, const char *what) {
+    const op_tensor *tensor = &session->tensors[id];
     if (tensor->bytes == bytes) return BASE_OK;
     return base_fail(&session->report, BASE_INVALID, "%s has %zu bytes, expected one element", what,
                      tensor->bytes);
 }
 
-static base_status read_bool(ouro_session *session, uint32_t slot, bool *value) {
-    const op_tensor *tensor = &session->tensors[slot];
-    if (tensor->bytes != 1) return check_scalar(session, slot, 1, "the condition");
+static base_status read_bool(ouro_session *session, uint32_t id, bool *value) {
+    const op_tensor *tensor = &session->tensors[id];
+    if (tensor->bytes != 1) return check_scalar(session, id, 1, "the condition");
     *value = *(const uint8_t *)tensor->data != 0;
     return BASE_OK;
 }
 
-static base_status write_scalar(ouro_session *session, uint32_t slot, const void *value, size_t bytes) {
-    if (session->dynamic[slot]) {
-        op_type type = session->tensors[slot].type;
+static base_status write_scalar(ouro_session *session, uint32_t id, const void *value, size_t bytes) {
+    if (session->dynamic[id]) {
+        op_type type = session->tensors[id].type;
         type.shape = (op_shape){.rank = 0};
-        if (!rt_value_new(session, slot, &type, bytes)) return BASE_SYSTEM_ERROR;
+        if (!rt_value_new(session, id, &type, bytes)) return BASE_SYSTEM_ERROR;
     }
-    memcpy(session->tensors[slot].data, value, bytes);
+    memcpy(session->tensors[id].data, value, bytes);
     return BASE_OK;
 }
 
-static void release_all(ouro_session *session, const uint32_t *slots, uint32_t count) {
-    for (uint32_t i = 0; i < count; i++) rt_value_release(session, slots[i]);
+static void release_all(ouro_session *session, const uint32_t *ids, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) rt_value_release(session, ids[i]);
 }
 
 static void release_graph(ouro_session *session, uint32_t graph) {
-    release_all(session, session->frames[graph].dynamic, session->frames[graph].dynamic_count);
+    release_all(session, session->programs[graph].dynamic, session->programs[graph].dynamic_count);
 }
 
 /* The same step of another session on the plan. */
@@ -108,14 +108,14 @@ static bool make_if(ouro_session *session, const plan_node *node, rt_step *step)
     if (!detail) return false;
     step->kind = RT_STEP_IF;
     step->detail = detail;
-    detail->condition = of->slots[node->inputs];
+    detail->condition = of->tensor_ids[node->inputs];
     for (uint32_t g = 0; g < 2; g++) {
         const plan_graph *branch = &of->graphs[node->first_graph + g];
         detail->graphs[g] = node->first_graph + g;
         if (!make_list(session, &detail->moves[g], node->output_count)) return false;
         for (uint64_t i = 0; i < node->output_count; i++) {
-            add_move(session, &detail->moves[g], of->slots[branch->results + i],
-                     of->slots[node->outputs + i]);
+            add_move(session, &detail->moves[g], of->tensor_ids[branch->results + i],
+                     of->tensor_ids[node->outputs + i]);
         }
     }
     return true;
@@ -128,7 +128,7 @@ base_status rt_control_if(ouro_session *session, const rt_step *step) {
     if (status != BASE_OK) return status;
     uint32_t branch = condition ? 0 : 1;
     status = rt_execute(session, detail->graphs[branch]);
-    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->shadow) {
         const rt_step_if *own = step_of(each, step)->detail;
         status = run_moves(each, &own->moves[branch]);
         if (each->has_dynamic) release_graph(each, own->graphs[branch]);
@@ -161,22 +161,22 @@ static void copy_slice(char *whole, char *slice, size_t outer, size_t inner, int
     }
 }
 
-/* The room that the plan has for an output of a loop; without data where it has none. */
-static rt_buffer room_of(const ouro_session *session, uint32_t output) {
+/* The reservation that the plan has for an output of a loop; without data where it has none. */
+static rt_buffer reservation_of(const ouro_session *session, uint32_t output) {
     plan_address at;
-    rt_buffer room = {.references = 1, .planned = true, .room = true};
-    if (session->is_mirror || output == PLAN_ABSENT || !plan_tensor_room(session->of, output, &at))
-        return room;
-    room.capacity = (size_t)session->of->tensors[output].bytes;
-    room.data = session->memory + at.offset;
-    return room;
+    rt_buffer reservation = {.references = 1, .planned = true, .reserved = true};
+    if (session->is_shadow || output == PLAN_ABSENT || !plan_tensor_reservation(session->of, output, &at))
+        return reservation;
+    reservation.capacity = (size_t)session->of->tensors[output].bytes;
+    reservation.data = session->memory + at.offset;
+    return reservation;
 }
 
 static bool make_scan(ouro_session *session, rt_scan *scan, uint32_t whole, uint32_t slice, int64_t axis,
                       bool backwards) {
     *scan = (rt_scan){.whole = whole, .slice = slice, .axis = axis, .backwards = backwards};
     scan->fixed = !session->dynamic[whole] && !session->dynamic[slice];
-    scan->room = room_of(session, whole);
+    scan->reservation = reservation_of(session, whole);
     return !scan->fixed ||
            measure(&session->tensors[whole].type, axis, &scan->extent, &scan->outer, &scan->inner);
 }
@@ -219,7 +219,7 @@ static base_status take_slice(ouro_session *session, const rt_scan *scan, int64_
     return BASE_OK;
 }
 
-/* One slice more of a stacked output of unknown extent: collected one after another, with room that doubles.
+/* One slice more of a stacked output of unknown extent: collected one after another, with a capacity that doubles.
  */
 static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t iteration) {
     const op_tensor *slice = &session->tensors[scan->slice];
@@ -238,10 +238,10 @@ static base_status collect_slice(ouro_session *session, rt_scan *scan, int64_t i
     if (!base_size_add(used, scan->slice_bytes, &needed)) {
         return base_fail(&session->report, BASE_INVALID, "a stacked output is too large");
     }
-    if (!scan->collected && needed <= scan->room.capacity) {
-        scan->room.references = 1;
-        scan->collected = &scan->room;
-        scan->capacity = scan->room.capacity;
+    if (!scan->collected && needed <= scan->reservation.capacity) {
+        scan->reservation.references = 1;
+        scan->collected = &scan->reservation;
+        scan->capacity = scan->reservation.capacity;
     }
     if (!scan->collected || needed > scan->capacity) {
         size_t capacity = needed < SIZE_MAX / 8 ? (iteration ? 2 * needed : 8 * needed) : needed;
@@ -340,75 +340,76 @@ static bool make_released(ouro_session *session, const plan_loop_form *form, rt_
     if (!released) return false;
     loop->released = released;
     for (uint32_t i = 0; i < body->parameter_count; i++) {
-        uint32_t slot = form->parameters[i];
+        uint32_t id = form->parameters[i];
         bool carried = i >= 2 && i < 2 + form->carried;
-        if (session->dynamic[slot] && !carried) released[loop->release_count++] = slot;
+        if (session->dynamic[id] && !carried) released[loop->release_count++] = id;
     }
     for (uint64_t n = body->nodes; n < body->nodes + body->node_count; n++) {
         for (uint64_t i = 0; i < session->of->nodes[n].output_count; i++) {
-            uint32_t slot = session->of->slots[session->of->nodes[n].outputs + i];
-            if (slot != PLAN_ABSENT && session->dynamic[slot]) released[loop->release_count++] = slot;
+            uint32_t id = session->of->tensor_ids[session->of->nodes[n].outputs + i];
+            if (id != PLAN_ABSENT && session->dynamic[id]) released[loop->release_count++] = id;
         }
     }
     return true;
 }
 
-/* Carried values that grow. In a mirror they are copied like all others. */
+/* Carried values that grow. In a shadow they are copied like all others. */
 static bool make_growths(ouro_session *session, const plan_loop_form *form, rt_step_loop *loop) {
     loop->growths = BASE_ARRAY(&session->arena, rt_growth, form->carried);
     if (!loop->growths) return false;
-    for (uint32_t i = 0; i < form->carried && !session->is_mirror; i++) {
+    for (uint32_t i = 0; i < form->carried && !session->is_shadow; i++) {
         if (!plan_loop_grows(session->of, form, i, NULL)) continue;
         uint32_t output = form->outputs[i];
-        rt_buffer room = room_of(session, output);
+        rt_buffer reservation = reservation_of(session, output);
         if (output == PLAN_ABSENT || !is_wanted(session, output)) continue;
-        if (session->dynamic[output] && !room.data) continue; /* it grows in run-time memory */
+        if (session->dynamic[output] && !reservation.data) continue; /* it grows in run-time memory */
         loop->growths[loop->growth_count++] = (rt_growth){.initial = form->initial[i],
                                                           .parameter = form->parameters[2 + i],
                                                           .output = output,
-                                                          .room = room};
+                                                          .reservation = reservation};
     }
     return true;
 }
 
-/* What grows begins where the loop's output lies, if that has room for it. */
+/* What grows begins where the loop's output lies, if that is large enough. */
 static void begin_growths(ouro_session *session, rt_step_loop *loop) {
     for (uint32_t i = 0; i < loop->growth_count; i++) {
         rt_growth *growth = &loop->growths[i];
         const op_tensor *initial = &session->tensors[growth->initial],
                         *output = &session->tensors[growth->output];
-        growth->place = (rt_buffer){.references = 1, .planned = true, .used = initial->bytes};
-        growth->place.capacity = growth->room.data ? growth->room.capacity : output->bytes;
-        growth->place.data = growth->room.data ? growth->room.data : output->data;
-        if (initial->bytes > growth->place.capacity || !growth->place.data) continue;
-        if (initial->bytes && growth->place.data != initial->data)
-            memmove(growth->place.data, initial->data, initial->bytes);
+        growth->buffer = (rt_buffer){.references = 1, .planned = true, .used = initial->bytes};
+        growth->buffer.capacity = growth->reservation.data ? growth->reservation.capacity : output->bytes;
+        growth->buffer.data = growth->reservation.data ? growth->reservation.data : output->data;
+        if (initial->bytes > growth->buffer.capacity || !growth->buffer.data) continue;
+        if (initial->bytes && growth->buffer.data != initial->data)
+            memmove(growth->buffer.data, initial->data, initial->bytes);
         op_type type = initial->type;
-        rt_value_set(session, growth->parameter, &type, growth->place.data, initial->bytes, &growth->place);
+        rt_value_set(session, growth->parameter, &type, growth->buffer.data, initial->bytes, &growth->buffer);
     }
 }
 
-/* What grew in the room of an output is the output. */
+/* What grew in the reservation of an output is the output. */
 static base_status end_growths(ouro_session *session, rt_step_loop *loop) {
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < loop->growth_count && status == BASE_OK; i++) {
         rt_growth *growth = &loop->growths[i];
         const op_tensor *grown = &session->tensors[growth->parameter];
-        if (!growth->room.data) continue;
-        if (session->buffers[growth->parameter] != &growth->place) { /* it was too large for its room */
+        if (!growth->reservation.data) continue;
+        if (session->buffers[growth->parameter] !=
+            &growth->buffer) { /* it was too large for its reservation */
             status = rt_value_move(session, &(rt_move){.from = growth->parameter, .to = growth->output});
             continue;
         }
-        growth->room.references = 1;
+        growth->reservation.references = 1;
         op_type type = grown->type;
-        rt_value_set(session, growth->output, &type, grown->data, grown->bytes, &growth->room);
+        rt_value_set(session, growth->output, &type, grown->data, grown->bytes, &growth->reservation);
     }
     return status;
 }
 
-static bool grows_in_room(const rt_step_loop *loop, uint32_t output) {
+static bool grows_in_reservation(const rt_step_loop *loop, uint32_t output) {
     for (uint32_t i = 0; i < loop->growth_count; i++)
-        if (loop->growths[i].output == output && loop->growths[i].room.data) return true;
+        if (loop->growths[i].output == output && loop->growths[i].reservation.data) return true;
     return false;
 }
 
@@ -419,7 +420,7 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
     uint32_t number = (uint32_t)(node - session->of->nodes);
     step->kind = RT_STEP_LOOP;
     step->detail = loop;
-    if (!rt_views_make(session, number, loop)) return false;
+    if (!rt_multiviews_make(session, number, loop)) return false;
     loop->body = form.body;
     loop->trip_count = form.trip_count;
     loop->condition = form.condition;
@@ -443,12 +444,11 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
         }
         if (!stage_last_move(session, &loop->next)) return false;
         if (form.outputs[i] != PLAN_ABSENT && !moves_itself(session, number, form.outputs[i]) &&
-            !grows_in_room(loop, form.outputs[i])) {
-            uint32_t view =
-                session->is_mirror ? PLAN_ABSENT : plan_exchanged_view(session->of, number, i, parameter);
-            if (view == PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
-            else if (!rt_exchange_add(session, &loop->exchanges, parameter, form.outputs[i], view))
-                return false;
+            !grows_in_reservation(loop, form.outputs[i])) {
+            uint32_t multiview =
+                session->is_shadow ? PLAN_ABSENT : plan_swap_buffer(session->of, number, i, parameter);
+            if (multiview == PLAN_ABSENT) add_move(session, &loop->exit, parameter, form.outputs[i]);
+            else if (!rt_swap_add(session, &loop->swaps, parameter, form.outputs[i], multiview)) return false;
         }
     }
     for (uint32_t i = 0; i < form.scan_inputs; i++) {
@@ -505,16 +505,17 @@ static base_status begin_iteration(ouro_session *session, const rt_step_loop *lo
     return status;
 }
 
-/* Slices that are made in their place must have one. */
+/* Slices that are made where the stacked output wants them must fit there. */
 static base_status check_slices(ouro_session *session, const rt_step_loop *loop, int64_t trips) {
     for (uint32_t i = 0; i < loop->output_count; i++) {
         const rt_scan *scan = &loop->outputs[i];
         const plan_address *address = &session->of->tensors[scan->slice].address;
-        bool in_place = address->place == PLAN_PLACE_VIEW && session->of->views[address->index].stride != 0;
+        bool in_place =
+            address->space == MEMORY_MULTIVIEW && session->of->multiviews[address->index].stride != 0;
         size_t bytes = session->tensors[scan->slice].bytes;
-        int64_t most = scan->fixed                    ? scan->extent
-                       : bytes && scan->room.capacity ? (int64_t)(scan->room.capacity / bytes)
-                                                      : INT64_MAX;
+        int64_t most = scan->fixed                           ? scan->extent
+                       : bytes && scan->reservation.capacity ? (int64_t)(scan->reservation.capacity / bytes)
+                                                             : INT64_MAX;
         if (!in_place || trips <= most) continue;
         return base_fail(&session->report, BASE_INVALID,
                          "it would run %" PRId64 " times, a stacked output has %" PRId64 " slices", trips,
@@ -535,7 +536,7 @@ static base_status end_iteration(ouro_session *session, rt_step_loop *loop, int6
 
 static base_status end_loop(ouro_session *session, rt_step_loop *loop, int64_t count) {
     base_status status = run_moves(session, &loop->exit);
-    if (loop->exchanges.count && status == BASE_OK) rt_exchange_run(session, &loop->exchanges);
+    if (loop->swaps.count && status == BASE_OK) rt_swap_run(session, &loop->swaps);
     if (status == BASE_OK) status = end_growths(session, loop);
     for (uint32_t i = 0; i < loop->output_count && status == BASE_OK; i++) {
         status = finish_scan(session, &loop->outputs[i], count);
@@ -550,35 +551,35 @@ base_status rt_control_loop(ouro_session *session, const rt_step *step) {
     int64_t trips, outer = session->iteration, t = 0;
     bool condition;
     base_status status = read_limits(session, loop, &trips, &condition);
-    if (status == BASE_OK && loop->view_count) {
+    if (status == BASE_OK && loop->multiview_count) {
         status = check_slices(session, loop, trips);
-        rt_views_enter(session, loop);
+        rt_multiviews_enter(session, loop);
     }
     loop->around = session->innermost;
     session->innermost = loop;
     loop->iteration = 0;
-    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->shadow) {
         rt_step_loop *own = step_of(each, step)->detail;
         status = run_moves(each, &own->entry);
         if (status == BASE_OK) begin_growths(each, own);
     }
     for (; status == BASE_OK && t < trips && condition; t++) {
         session->iteration = loop->iteration = t;
-        session->frames[loop->body].remaining = trips == INT64_MAX ? -1 : trips - t - 1;
-        for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+        session->programs[loop->body].remaining = trips == INT64_MAX ? -1 : trips - t - 1;
+        for (ouro_session *each = session; each && status == BASE_OK; each = each->shadow) {
             status = begin_iteration(each, step_of(each, step)->detail, t);
         }
         if (status == BASE_OK) status = rt_execute(session, loop->body);
         if (status == BASE_OK) status = read_bool(session, loop->condition_result, &condition);
-        for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+        for (ouro_session *each = session; each && status == BASE_OK; each = each->shadow) {
             status = end_iteration(each, step_of(each, step)->detail, t);
         }
-        if (loop->view_count) rt_views_count(session, loop, t + 1);
+        if (loop->multiview_count) rt_multiviews_count(session, loop, t + 1);
         loop->iteration = t + 1;
     }
     session->iteration = outer;
     session->innermost = loop->around;
-    for (ouro_session *each = session; each && status == BASE_OK; each = each->mirror) {
+    for (ouro_session *each = session; each && status == BASE_OK; each = each->shadow) {
         status = end_loop(each, step_of(each, step)->detail, t);
     }
     return status;

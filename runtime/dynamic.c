@@ -23,7 +23,7 @@ static rt_buffer *take_new(rt_pool *pool, size_t bytes) {
     size_t total;
     rt_buffer *buffer =
         base_size_add(bytes, RT_ALIGNMENT, &total) ? rt_allocator_take(pool->allocator, total) : NULL;
-    if (buffer) buffer->capacity = rt_allocator_room(pool->allocator, buffer) - RT_ALIGNMENT;
+    if (buffer) buffer->capacity = rt_allocator_capacity(pool->allocator, buffer) - RT_ALIGNMENT;
     return buffer;
 }
 
@@ -59,83 +59,83 @@ void rt_buffer_retain(rt_buffer *buffer) {
 
 void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
     if (!buffer || --buffer->references || buffer->planned) return;
-    if (buffer->is_list) rt_list_clear(pool, buffer);
+    if (buffer->is_sequence) rt_sequence_clear(pool, buffer);
     if (buffer->capacity <= RT_POOL_SMALL) keep(pool, buffer);
     else rt_allocator_give(pool->allocator, buffer);
 }
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-void rt_value_set(ouro_session *session, uint32_t slot, const op_type *type, void *data, size_t bytes,
+void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
                   rt_buffer *buffer) {
     rt_buffer_retain(buffer); /* first: it may be the one that goes */
-    rt_buffer_release(&session->pool, session->buffers[slot]);
-    session->buffers[slot] = buffer;
-    session->tensors[slot] = (op_tensor){.type = *type, .bytes = bytes, .data = data};
+    rt_buffer_release(&session->pool, session->buffers[id]);
+    session->buffers[id] = buffer;
+    session->tensors[id] = (op_tensor){.type = *type, .bytes = bytes, .data = data};
 }
 
-void rt_value_release(ouro_session *session, uint32_t slot) {
-    rt_buffer_release(&session->pool, session->buffers[slot]);
-    session->buffers[slot] = NULL;
-    session->tensors[slot].data = NULL;
-    session->tensors[slot].bytes = 0;
+void rt_value_release(ouro_session *session, uint32_t id) {
+    rt_buffer_release(&session->pool, session->buffers[id]);
+    session->buffers[id] = NULL;
+    session->tensors[id].data = NULL;
+    session->tensors[id].bytes = 0;
 }
 
-/* Memory for a value of the type that the slot has. */
-static bool renew(ouro_session *session, uint32_t slot, size_t bytes) {
-    rt_buffer *buffer = rt_shapes_place(session, slot, bytes);
+/* Memory for a value of the type that the tensor has. */
+static bool renew(ouro_session *session, uint32_t id, size_t bytes) {
+    rt_buffer *buffer = rt_shapes_buffer(session, id, bytes);
     if (!buffer) buffer = rt_pool_take(&session->pool, bytes);
     if (!buffer) {
         base_fail(&session->report, BASE_SYSTEM_ERROR, "out of memory: tensor \"%s\" needs %zu bytes",
-                  session->of->texts + session->of->tensors[slot].name, bytes);
+                  session->of->texts + session->of->tensors[id].name, bytes);
         return false;
     }
-    rt_buffer_release(&session->pool, session->buffers[slot]);
-    session->buffers[slot] = buffer;
-    session->tensors[slot].data = buffer->data;
-    session->tensors[slot].bytes = bytes;
+    rt_buffer_release(&session->pool, session->buffers[id]);
+    session->buffers[id] = buffer;
+    session->tensors[id].data = buffer->data;
+    session->tensors[id].bytes = bytes;
     return true;
 }
 
-bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
-    const op_type kept = *type; /* it may be the slot's own */
-    if (!renew(session, slot, bytes)) return false;
-    session->tensors[slot].type = kept;
-    session->tensors[slot].symbolic = NULL;
+bool rt_value_new(ouro_session *session, uint32_t id, const op_type *type, size_t bytes) {
+    const op_type kept = *type; /* it may be the tensor's own */
+    if (!renew(session, id, bytes)) return false;
+    session->tensors[id].type = kept;
+    session->tensors[id].symbolic = NULL;
     return true;
 }
 
-bool rt_value_is_lasting(const ouro_session *session, uint32_t slot) {
-    uint32_t place = session->of->tensors[slot].address.place;
-    return place == PLAN_PLACE_CONSTANT || place == PLAN_PLACE_INPUT;
+bool rt_value_is_lasting(const ouro_session *session, uint32_t id) {
+    uint32_t place = session->of->tensors[id].address.space;
+    return place == MEMORY_CONSTANT || place == MEMORY_INPUT;
 }
 
-static base_status fail_planned(ouro_session *session, uint32_t slot, const op_type *actual) {
+static base_status fail_planned(ouro_session *session, uint32_t id, const op_type *actual) {
     op_type planned;
     char is[256], was[256];
-    plan_tensor_type(session->of, slot, &planned);
+    plan_tensor_type(session->of, id, &planned);
     return base_fail(&session->report, BASE_INVALID, "tensor \"%s\" is %s at run time, it was planned as %s",
-                     session->of->texts + session->of->tensors[slot].name,
-                     op_type_print(actual, is, sizeof is), op_type_print(&planned, was, sizeof was));
+                     session->of->texts + session->of->tensors[id].name, op_type_print(actual, is, sizeof is),
+                     op_type_print(&planned, was, sizeof was));
 }
 
-base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes) {
-    const op_tensor *planned = &session->tensors[slot];
-    if (session->dynamic[slot]) return rt_value_new(session, slot, type, bytes) ? BASE_OK : BASE_SYSTEM_ERROR;
+base_status rt_value_prepare(ouro_session *session, uint32_t id, const op_type *type, size_t bytes) {
+    const op_tensor *planned = &session->tensors[id];
+    if (session->dynamic[id]) return rt_value_new(session, id, type, bytes) ? BASE_OK : BASE_SYSTEM_ERROR;
     if (type->dtype == planned->type.dtype && op_shape_equal(&type->shape, &planned->type.shape))
         return BASE_OK;
-    return fail_planned(session, slot, type);
+    return fail_planned(session, id, type);
 }
 
-base_status rt_value_put(ouro_session *session, uint32_t slot, const op_tensor *value) {
-    base_status status = rt_value_prepare(session, slot, &value->type, value->bytes);
-    if (status == BASE_OK && value->bytes) memcpy(session->tensors[slot].data, value->data, value->bytes);
+base_status rt_value_put(ouro_session *session, uint32_t id, const op_tensor *value) {
+    base_status status = rt_value_prepare(session, id, &value->type, value->bytes);
+    if (status == BASE_OK && value->bytes) memcpy(session->tensors[id].data, value->data, value->bytes);
     return status;
 }
 
 base_status rt_value_move(ouro_session *session, const rt_move *move) {
     const op_tensor *from = &session->tensors[move->from];
-    if (from->type.kind != OP_KIND_TENSOR) return rt_list_move(session, move->from, move->to);
+    if (from->type.kind != OP_KIND_TENSOR) return rt_sequence_move(session, move->from, move->to);
     op_tensor *to = &session->tensors[move->to];
     if (!session->dynamic[move->to]) {
         if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->bytes != to->bytes) {
@@ -145,8 +145,8 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
         return BASE_OK;
     }
     const rt_buffer *held = session->buffers[move->from];
-    if (held && held->planned && (!move->within || held->room))
-        held = NULL; /* its place goes with the loop */
+    if (held && held->planned && (!move->within || held->reserved))
+        held = NULL; /* these bytes go with the loop */
     if (held || rt_value_is_lasting(session, move->from)) {
         op_type type = from->type;
         rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
@@ -161,8 +161,8 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
 
-static bool is_constant(const ouro_session *session, uint32_t slot) {
-    return slot == PLAN_ABSENT || session->of->tensors[slot].address.place == PLAN_PLACE_CONSTANT;
+static bool is_constant(const ouro_session *session, uint32_t id) {
+    return id == PLAN_ABSENT || session->of->tensors[id].address.space == MEMORY_CONSTANT;
 }
 
 bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
@@ -189,7 +189,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
     if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)
-            detail->follows &= is_constant(session, session->of->slots[node->inputs + i]);
+            detail->follows &= is_constant(session, session->of->tensor_ids[node->inputs + i]);
     }
     return detail->types &&
            plan_node_attributes(session->of, node, &session->arena, &detail->call.attributes);
@@ -261,9 +261,9 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     op_tensor *inputs = BASE_ARRAY(&detail->arena, op_tensor, call.input_count);
     if (!inputs) return base_fail_memory(&session->report);
     for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t slot = session->of->slots[node->inputs + i];
+        uint32_t id = session->of->tensor_ids[node->inputs + i];
         inputs[i] = call.inputs[i];
-        if (!is_constant(session, slot)) inputs[i].data = NULL;
+        if (!is_constant(session, id)) inputs[i].data = NULL;
     }
     call.inputs = inputs;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
@@ -276,7 +276,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
                                      call.input_count ? op_type_print(&call.inputs[0].type, text, sizeof text)
                                                       : "these types");
     }
-    session->environment.moment = &session->frames[node->graph].moment;
+    session->environment.execution = &session->programs[node->graph].execution;
     base_status status =
         rt_kernel_prepare(kernel, &call, &session->environment, &detail->arena, prepared, &session->report);
     if (status != BASE_OK) return status;
@@ -290,11 +290,12 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
 static bool share_bytes(ouro_session *session, const rt_step *step) {
     const plan *of = session->of;
     const plan_node *node = &of->nodes[step->node];
-    uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
+    uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
     if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT)
         return false;
-    if (session->buffers[from] && session->buffers[from]->room) return false; /* it goes with its reader */
+    if (session->buffers[from] && session->buffers[from]->reserved)
+        return false; /* it goes with its reader */
     if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
         call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR ||
         call->inputs[0].bytes != call->outputs[0].bytes) {
@@ -307,7 +308,7 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
 
 /* ---- growing -------------------------------------------------------------------------------------------- */
 
-/* The values that a Concat appends to its first one: how many bytes; false where they do not lie behind it. */
+/* The values that a Concat appends to its first one: how many bytes; false where they do not lie after it. */
 static bool appended_bytes(const op_call *call, size_t *bytes) {
     const op_type *type = &call->outputs[0].type;
     int32_t axis;
@@ -321,31 +322,31 @@ static bool appended_bytes(const op_call *call, size_t *bytes) {
     return call->inputs[0].bytes + *bytes == call->outputs[0].bytes;
 }
 
-/* Room for all that the loop will append, if that is known and not out of proportion; else twice the size. */
-static size_t room_to_grow(const ouro_session *session, const plan_node *node, size_t bytes,
-                           size_t appended) {
+/* Capacity for all that the loop will append, if that is known and not out of proportion; else twice the size. */
+static size_t capacity_to_grow(const ouro_session *session, const plan_node *node, size_t bytes,
+                               size_t appended) {
     enum { MOST_AHEAD = 1 << 24 };
-    int64_t remaining = session->frames[node->graph].remaining;
+    int64_t remaining = session->programs[node->graph].remaining;
     size_t more;
     if (remaining >= 0 && base_size_multiply((size_t)remaining, appended, &more) && more <= MOST_AHEAD)
         return bytes + more;
     return bytes <= SIZE_MAX / 2 ? 2 * bytes : bytes;
 }
 
-/* A Concat by which a carried value grows: where its first part ends in a buffer with room, the others are put
- * behind it, and nothing else moves. *done false: it must be computed as usual, in the buffer that it has. */
+/* A Concat by which a carried value grows: where its first part ends in a buffer with capacity left, the others are put
+ * after it, and nothing else moves. *done false: it must be computed as usual, in the buffer that it has. */
 static base_status append(ouro_session *session, const rt_step *step, bool *done) {
     const plan_node *node = &session->of->nodes[step->node];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
-    uint32_t from = session->of->slots[node->inputs], to = session->of->slots[node->outputs];
+    uint32_t from = session->of->tensor_ids[node->inputs], to = session->of->tensor_ids[node->outputs];
     rt_buffer *buffer = session->buffers[from];
     size_t appended, bytes = call->outputs[0].bytes;
     *done = false;
-    if (session->is_mirror || !appended_bytes(call, &appended)) return BASE_OK;
+    if (session->is_shadow || !appended_bytes(call, &appended)) return BASE_OK;
     char *begin = call->inputs[0].data, *end = begin ? begin + call->inputs[0].bytes : NULL;
     bool ends = buffer && end == (char *)buffer->data + buffer->used;
     if (!ends || appended > buffer->capacity - buffer->used) {
-        rt_buffer *larger = rt_pool_take(&session->pool, room_to_grow(session, node, bytes, appended));
+        rt_buffer *larger = rt_pool_take(&session->pool, capacity_to_grow(session, node, bytes, appended));
         if (!larger) return base_fail_memory(&session->report);
         if (call->inputs[0].bytes) memcpy(larger->data, begin, call->inputs[0].bytes);
         larger->used = call->inputs[0].bytes;
@@ -375,20 +376,20 @@ static base_status infer(ouro_session *session, const rt_step *step) {
     rt_dynamic *detail = step->detail;
     op_call *call = &detail->call;
     for (uint32_t i = 0; i < call->input_count; i++) {
-        uint32_t slot = of->slots[node->inputs + i];
-        if (slot != PLAN_ABSENT) step->inputs[i] = session->tensors[slot];
+        uint32_t id = of->tensor_ids[node->inputs + i];
+        if (id != PLAN_ABSENT) step->inputs[i] = session->tensors[id];
     }
     for (uint32_t i = 0; i < call->output_count; i++) step->outputs[i] = (op_tensor){0};
     base_status status = op_infer(call, &session->report);
     for (uint32_t i = 0; i < call->output_count && status == BASE_OK; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
+        uint32_t id = of->tensor_ids[node->outputs + i];
         op_tensor *output = &step->outputs[i];
-        if (slot == PLAN_ABSENT || of->tensors[slot].address.place == PLAN_PLACE_NONE) {
+        if (id == PLAN_ABSENT || of->tensors[id].address.space == MEMORY_NONE) {
             *output = (op_tensor){0};
             continue;
         }
         output->symbolic = NULL;
-        output->type.layout = (op_layout)of->tensors[slot].layout;
+        output->type.layout = (op_layout)of->tensors[id].layout;
     }
     return status;
 }
@@ -399,31 +400,31 @@ static base_status settle_types(ouro_session *session, const rt_step *step) {
     const plan_node *node = &of->nodes[step->node];
     base_status status = BASE_OK;
     for (uint32_t i = 0; i < node->output_count && status == BASE_OK; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
+        uint32_t id = of->tensor_ids[node->outputs + i];
         op_tensor *output = &step->outputs[i];
         if (output->type.dtype == OP_NONE) continue;
         if (!op_type_bytes(&output->type, &output->bytes)) {
             char text[256];
             status = base_fail(&session->report, BASE_INVALID, "its output is %s: too large, or not known",
                                op_type_print(&output->type, text, sizeof text));
-        } else if (!session->dynamic[slot] && !is_same_type(&output->type, &session->tensors[slot].type)) {
-            status = fail_planned(session, slot, &output->type);
+        } else if (!session->dynamic[id] && !is_same_type(&output->type, &session->tensors[id].type)) {
+            status = fail_planned(session, id, &output->type);
         }
     }
     return status;
 }
 
-/* settled: their slots have their types already. */
+/* settled: the tensors have their types already. */
 static base_status take_outputs(ouro_session *session, const rt_step *step, bool settled) {
     const plan_node *node = &session->of->nodes[step->node];
     for (uint32_t i = 0; i < node->output_count; i++) {
-        uint32_t slot = session->of->slots[node->outputs + i];
+        uint32_t id = session->of->tensor_ids[node->outputs + i];
         op_tensor *output = &step->outputs[i];
         if (output->type.dtype == OP_NONE) continue;
-        if (session->dynamic[slot] && !(settled ? renew(session, slot, output->bytes)
-                                                : rt_value_new(session, slot, &output->type, output->bytes)))
+        if (session->dynamic[id] && !(settled ? renew(session, id, output->bytes)
+                                              : rt_value_new(session, id, &output->type, output->bytes)))
             return BASE_SYSTEM_ERROR;
-        output->data = session->tensors[slot].data;
+        output->data = session->tensors[id].data;
     }
     return BASE_OK;
 }
@@ -453,12 +454,12 @@ static bool is_settled(const ouro_session *session, const rt_step *step) {
     const plan_node *node = &of->nodes[step->node];
     if (!((const rt_dynamic *)step->detail)->settled) return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
-        const uint32_t slot = of->slots[node->inputs + i];
-        if (slot == PLAN_ABSENT) continue;
-        if (session->tensors[slot].bytes != step->inputs[i].bytes ||
-            !is_same_type(&session->tensors[slot].type, &step->inputs[i].type))
+        const uint32_t id = of->tensor_ids[node->inputs + i];
+        if (id == PLAN_ABSENT) continue;
+        if (session->tensors[id].bytes != step->inputs[i].bytes ||
+            !is_same_type(&session->tensors[id].type, &step->inputs[i].type))
             return false;
-        step->inputs[i].data = session->tensors[slot].data;
+        step->inputs[i].data = session->tensors[id].data;
     }
     return true;
 }

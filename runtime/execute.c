@@ -6,7 +6,7 @@
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
-/* Naming the node beforehand would cost every step; so the messages are put behind the name afterwards. */
+/* Naming the node beforehand would cost every step; so the name is put before the messages afterwards. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status) {
     base_report *report = &session->report;
     if (session->placed) return status;
@@ -28,18 +28,18 @@ base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status)
     return status;
 }
 
-/* ---- views of a mirror --------------------------------------------------------------------------------- */
+/* ---- aliases in shadow execution ------------------------------------------------------------------------ */
 
-/* What a view would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
-static base_status copy_view(ouro_session *session, const rt_step *step) {
+/* What an alias would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
+static base_status copy_alias(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     bool joins = op_schema_of(plan_node_code(session->of, node))->view == OP_VIEW_CONCAT;
     int64_t cursor = 0;
     for (uint32_t i = 0; i < (joins ? node->input_count : node->output_count); i++) {
         uint32_t whole, part;
         uint64_t offset;
-        if (!plan_view_part(session->of, node, i, &cursor, &whole, &part, &offset)) {
-            return base_fail(&session->report, BASE_INVALID, "is no view");
+        if (!plan_alias_part(session->of, node, i, &cursor, &whole, &part, &offset)) {
+            return base_fail(&session->report, BASE_INVALID, "is no alias");
         }
         const op_tensor *outer = &session->tensors[whole], *inner = &session->tensors[part];
         if (!inner->bytes || !outer->data || !inner->data) continue;
@@ -59,13 +59,13 @@ static base_status run_special(ouro_session *session, const rt_step *step) {
         return rt_control_loop(session, step);
     case RT_STEP_DYNAMIC:
         return rt_dynamic_run(session, step);
-    case RT_STEP_LIST:
-        return rt_list_run(session, step);
-    case RT_STEP_EXCHANGE:
-        rt_exchange_run(session, step->detail);
+    case RT_STEP_SEQUENCE:
+        return rt_sequence_run(session, step);
+    case RT_STEP_SWAP:
+        rt_swap_run(session, step->detail);
         return BASE_OK;
-    case RT_STEP_VIEW:
-        return copy_view(session, step);
+    case RT_STEP_ALIAS:
+        return copy_alias(session, step);
     default:
         return BASE_OK;
     }
@@ -80,7 +80,7 @@ static inline void release_after(ouro_session *session, const rt_step *step) {
     for (uint32_t i = 0; i < step->release_count; i++) rt_value_release(session, step->released[i]);
 }
 
-/* ---- with a trace or a mirror -------------------------------------------------------------------------- */
+/* ---- with a trace or a shadow -------------------------------------------------------------------------- */
 
 static double now_seconds(void) {
     struct timespec now;
@@ -92,28 +92,28 @@ static base_status compare_outputs(ouro_session *session, uint32_t number) {
     const plan *of = session->of;
     const plan_node *node = &of->nodes[number];
     for (uint64_t i = 0; i < node->output_count; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
-        if (slot == PLAN_ABSENT || of->tensors[slot].address.place == PLAN_PLACE_NONE) continue;
-        const op_tensor *planned = &session->tensors[slot], *own = &session->mirror->tensors[slot];
+        uint32_t id = of->tensor_ids[node->outputs + i];
+        if (id == PLAN_ABSENT || of->tensors[id].address.space == MEMORY_NONE) continue;
+        const op_tensor *planned = &session->tensors[id], *own = &session->shadow->tensors[id];
         size_t at = 0;
         if (rt_value_equal(planned, own, &at)) continue;
         base_fail(&session->report, BASE_INVALID,
                   "output \"%s\" differs from the same step in memory of its own, at byte %zu of %zu",
-                  of->texts + of->tensors[slot].name, at, planned->bytes);
+                  of->texts + of->tensors[id].name, at, planned->bytes);
         return rt_fail_at(session, number, BASE_INVALID);
     }
     return BASE_OK;
 }
 
-/* Control steps take their mirror along; all others are run here for both. */
-static base_status run_in_mirror(ouro_session *session, uint32_t node) {
-    ouro_session *mirror = session->mirror;
-    const rt_step *step = mirror->steps[node];
+/* Control steps take their shadow along; all others are run here for both. */
+static base_status run_shadow(ouro_session *session, uint32_t node) {
+    ouro_session *shadow = session->shadow;
+    const rt_step *step = shadow->steps[node];
     if (step->kind != RT_STEP_IF && step->kind != RT_STEP_LOOP) {
-        base_status status = run_step(mirror, step);
+        base_status status = run_step(shadow, step);
         if (status != BASE_OK) {
-            session->report = mirror->report;
-            session->placed = mirror->placed;
+            session->report = shadow->report;
+            session->placed = shadow->placed;
             return rt_fail_at(session, node, status);
         }
     }
@@ -134,10 +134,10 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
                 session->trace(session->trace_user, &event);
             }
         }
-        if (session->mirror) {
-            status = run_in_mirror(session, n);
+        if (session->shadow) {
+            status = run_shadow(session, n);
             if (status != BASE_OK) return status;
-            release_after(session->mirror, session->mirror->steps[n]);
+            release_after(session->shadow, session->shadow->steps[n]);
         }
         if (step) release_after(session, step);
     }
@@ -145,11 +145,11 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
 }
 
 base_status rt_execute(ouro_session *session, uint32_t graph) {
-    uint64_t moment = ++session->frames[graph].moment;
-    if (session->mirror) session->mirror->frames[graph].moment = moment;
-    if (session->trace || session->mirror) return execute_observed(session, graph);
-    const rt_frame *frame = &session->frames[graph];
-    for (const rt_step *step = frame->steps, *end = step + frame->step_count; step < end; step++) {
+    uint64_t execution = ++session->programs[graph].execution;
+    if (session->shadow) session->shadow->programs[graph].execution = execution;
+    if (session->trace || session->shadow) return execute_observed(session, graph);
+    const rt_program *program = &session->programs[graph];
+    for (const rt_step *step = program->steps, *end = step + program->step_count; step < end; step++) {
         base_status status = run_step(session, step);
         if (status != BASE_OK) return rt_fail_at(session, step->node, status);
         if (step->release_count) release_after(session, step);
@@ -162,8 +162,8 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
 static void release_values(ouro_session *session) {
     const plan_header *header = session->of->header;
     for (uint64_t g = 0; g < header->graphs.count; g++) {
-        const rt_frame *frame = &session->frames[g];
-        for (uint32_t i = 0; i < frame->dynamic_count; i++) rt_value_release(session, frame->dynamic[i]);
+        const rt_program *program = &session->programs[g];
+        for (uint32_t i = 0; i < program->dynamic_count; i++) rt_value_release(session, program->dynamic[i]);
     }
     for (uint64_t n = 0; n < header->nodes.count; n++) {
         const rt_step *step = session->steps[n];
@@ -184,13 +184,13 @@ static base_status run(ouro_session *session) {
     session->ran = false;
     session->iteration = 0;
     base_arena_free(&session->texts);
-    for (uint64_t g = 0; g < session->of->header->graphs.count; g++) session->frames[g].moment = 0;
+    for (uint64_t g = 0; g < session->of->header->graphs.count; g++) session->programs[g].execution = 0;
     base_status status = rt_binding_before_run(session, report);
-    if (status == BASE_OK && session->mirror) status = rt_binding_before_run(session->mirror, report);
+    if (status == BASE_OK && session->shadow) status = rt_binding_before_run(session->shadow, report);
     if (status == BASE_OK) status = rt_execute(session, 0);
     if (status == BASE_OK) status = rt_binding_after_run(session, report);
     clean_up(session);
-    if (session->mirror) clean_up(session->mirror);
+    if (session->shadow) clean_up(session->shadow);
     session->ran = status == BASE_OK;
     return status;
 }
@@ -214,20 +214,20 @@ void rt_session_trace(ouro_session *session, rt_trace_function *trace, void *use
 
 base_status rt_session_check(ouro_session *session, base_report *report) {
     ouro_session_options options = {.threads = session->environment.threads};
-    ouro_session *mirror;
-    base_status status = rt_session_make(session->of, &options, true, &mirror, report);
+    ouro_session *shadow;
+    base_status status = rt_session_make(session->of, &options, true, &shadow, report);
     if (status != BASE_OK) return status;
     for (uint64_t i = 0; i < session->of->header->inputs.count; i++) {
         const rt_binding *from = &session->inputs[i];
-        rt_binding *to = &mirror->inputs[i];
+        rt_binding *to = &shadow->inputs[i];
         to->bound = from->bound;
-        if (to->open) mirror->tensors[to->slot] = session->tensors[from->slot];
-        rt_binding_point(mirror, to, from->data);
+        if (to->dynamic) shadow->tensors[to->tensor] = session->tensors[from->tensor];
+        rt_binding_point(shadow, to, from->data);
     }
-    session->mirror = mirror;
+    session->shadow = shadow;
     status = run(session);
-    session->mirror = NULL;
-    ouro_session_free(mirror);
+    session->shadow = NULL;
+    ouro_session_free(shadow);
     if (status != BASE_OK) {
         base_fail(report, status, "%.*s", (int)strcspn(session->report.text, "\n"), session->report.text);
         if (report) report->unsupported = session->report.unsupported;

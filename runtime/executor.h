@@ -1,19 +1,18 @@
 /* executor.h: what a session is made of, for the files that make it, run it and bind its buffers.
  *
- *   session.c    making and freeing: memory, addresses, kernels, steps
- *   binding.c    buffers of the caller
- *   execute.c    runs, traces, the check against unshared memory
- *   control.c    If and Loop
- *   views.c      addresses that change: with the iterations, and by exchange
- *   dynamic.c    what is known at run time only: its memory, and nodes on it
- *   shapes.c     offsets for the shapes of a run
- *   list.c       sequences and optionals, and nodes on them
+ * - session.c: making and freeing: memory, addresses, kernels, steps
+ * - binding.c: buffers of the caller
+ * - execute.c: runs, traces, shadow execution
+ * - control.c: If and Loop
+ * - multiviews.c: addresses that change with the iterations, and by swaps
+ * - dynamic.c: what only the run knows: its memory, and nodes on it
+ * - shapes.c: offsets for the shapes of a run
+ * - sequence.c: sequences and optionals, and nodes on them
  *
- * Everything that a run needs is resolved when the session is made: each step that executes has its tensors,
- * with addresses, next to each other, its prepared kernel and its scratch. Views are no steps. Buffers of the
- * caller are the only addresses that change; where they occur is listed (rt_patch). The loop executor will
- * hang the addresses that change with the iteration on the same hook: a list of patches for each loop, run
- * before each iteration.
+ * Everything that a run needs is resolved when the session is made. Each step that executes has its tensors,
+ * with addresses, next to each other, its prepared kernel and its scratch. Aliases are no steps. Two kinds of
+ * addresses change: those in buffers of the caller, when he binds others, and those in multi-views, with each
+ * iteration. Where such an address occurs is listed (rt_patch), and only these pointers are written again.
  */
 #ifndef OURO_EXECUTOR_H
 #define OURO_EXECUTOR_H
@@ -28,14 +27,15 @@ struct ouro_plan {
 
 /* ---- run-time memory (dynamic.c) ----------------------------------------------------------------------- */
 
-/* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, behind the header. */
+/* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, after the header. */
 typedef struct rt_buffer rt_buffer;
 struct rt_buffer {
     size_t references;
-    bool planned; /* its bytes are a tensor's place in the plan: never freed, and gone after the loop */
-    bool room;    /* and they are the room of a loop's output, which nothing else may share behind the loop */
-    bool is_list; /* its bytes are rt_elements, whose buffers it refers to */
-    size_t capacity, used; /* bytes; what lies behind `used` may be appended to the value that ends there */
+    bool planned; /* the plan has its bytes: never freed, and gone after the loop */
+    bool
+        reserved; /* and they are the reservation of a loop's output, which nothing else may share after the loop */
+    bool is_sequence;      /* its bytes are rt_elements, whose buffers it refers to */
+    size_t capacity, used; /* bytes; what lies after `used` may be appended to the value that ends there */
     void *data;
 };
 
@@ -71,10 +71,10 @@ typedef struct rt_element {
 
 typedef enum rt_step_kind {
     RT_STEP_KERNEL,
-    RT_STEP_VIEW,
+    RT_STEP_ALIAS,
     RT_STEP_DYNAMIC,
-    RT_STEP_LIST,
-    RT_STEP_EXCHANGE,
+    RT_STEP_SEQUENCE,
+    RT_STEP_SWAP,
     RT_STEP_IF,
     RT_STEP_LOOP
 } rt_step_kind;
@@ -92,20 +92,20 @@ typedef struct rt_step {
 } rt_step;
 
 /* The steps of one graph. */
-typedef struct rt_frame {
+typedef struct rt_program {
     rt_step *steps;
     size_t step_count;
     const uint32_t *dynamic; /* the dynamic tensors that the graph makes, parameters included */
     uint32_t dynamic_count;
-    int64_t remaining; /* of a loop's body: iterations that may still come after this one */
-    uint64_t moment;   /* how often the graph has been executed in this run; see rt_environment */
-} rt_frame;
+    int64_t remaining;  /* of a loop's body: iterations that may still come after this one */
+    uint64_t execution; /* how often the graph has been executed in this run: rt_environment */
+} rt_program;
 
 /* The value of one tensor handed to another. */
 typedef struct rt_move {
     uint32_t from, to;
     bool fixed;  /* both are static: `bytes` are copied unless the addresses are equal */
-    bool within; /* from one iteration to the next: what lies in the place of the loop's output may stay */
+    bool within; /* from one iteration to the next: what lies where the loop's output lies may stay */
     size_t bytes;
     void *between; /* where they are put first, so that moves of a list do not disturb each other; NULL:
                       nowhere */
@@ -129,53 +129,53 @@ typedef struct rt_scan {
     bool backwards;
     bool fixed;          /* both are static */
     int64_t extent;      /* of the axis; fixed ones only */
-    size_t outer, inner; /* slices before the axis, bytes of one behind it; fixed ones only */
-    /* What a stacked output of unknown extent has collected: in the output's room, where that suffices. */
+    size_t outer, inner; /* slices before the axis, bytes of one after it; fixed ones only */
+    /* What a stacked output of unknown extent has collected: in the output's reservation, where that suffices. */
     rt_buffer *collected;
-    rt_buffer room;
+    rt_buffer reservation;
     size_t slice_bytes, capacity;
     op_type slice_type;
 } rt_scan;
 
-/* A carried value that grows (plan_loop_grows) in the place of the loop's output, or in the room of one whose size is
+/* A carried value that grows (plan_loop_grows) where the loop's output lies, or in the reservation of one whose size is
  * known when the loop has ended. */
 typedef struct rt_growth {
     uint32_t initial, parameter, output;
-    rt_buffer place;
-    rt_buffer room; /* what the output is then; `data` and `capacity` are set from the beginning */
+    rt_buffer buffer;
+    rt_buffer reservation; /* what the output is then; `data` and `capacity` are set from the beginning */
 } rt_growth;
 
-/* A view of the loop: its table, resolved when the loop is entered. */
-typedef struct rt_loop_view {
-    uint32_t view;
+/* A multi-view of the loop: its table, resolved when the loop is entered. */
+typedef struct rt_loop_multiview {
+    uint32_t multiview;
     uint32_t prologue, period;
     int64_t stride;
-    bool exchanged;
+    bool swapped;
     unsigned char **table; /* prologue + period pointers */
-} rt_loop_view;
+} rt_loop_multiview;
 
-/* One tensor becomes another by an exchange of the buffers in which they are (plan.h). */
-typedef struct rt_exchange {
+/* One tensor becomes another by a swap of the buffers in which they are (plan.h). */
+typedef struct rt_swap {
     uint32_t from, to;
     size_t bytes;
-    const uint32_t *group; /* the views of its buffers */
+    const uint32_t *group; /* the multi-views of its buffers */
     uint32_t count;
-    /* While buffers are exchanged: where the one is, the view in which the other is, and whether bytes are copied instead. */
+    /* While buffers are swapped: where the one is, the multi-view in which the other is, and whether bytes are copied instead. */
     unsigned char *at;
-    uint32_t view;
+    uint32_t multiview;
     bool copied;
-} rt_exchange;
+} rt_swap;
 
-typedef struct rt_exchange_list {
-    rt_exchange *items;
+typedef struct rt_swap_list {
+    rt_swap *items;
     size_t capacity;
     uint32_t count;
-} rt_exchange_list;
+} rt_swap_list;
 
 typedef struct rt_step_loop {
-    rt_loop_view *views; /* exchanged buffers first: others refer to them */
-    uint32_t view_count;
-    rt_exchange_list exchanges;
+    rt_loop_multiview *multiviews; /* swap buffers first: others refer to them */
+    uint32_t multiview_count;
+    rt_swap_list swaps;
     struct rt_step_loop *around; /* while it runs: the next loop further out that runs; NULL: none */
     int64_t iteration;           /* while it runs */
     uint32_t body;
@@ -214,14 +214,14 @@ typedef struct rt_patch {
 
 /* An input or output. */
 typedef struct rt_binding {
-    uint32_t slot;
+    uint32_t tensor;
     uint32_t patches; /* the first; PLAN_ABSENT: none */
     bool bound;
-    bool open;  /* extents are not known before the run */
-    void *data; /* what is bound, else the session's own (outputs that are not open) */
+    bool dynamic; /* extents are not known before the run */
+    void *data;   /* what is bound, else the session's own (outputs that are not dynamic) */
     size_t bytes;
     void *own;
-    op_tensor result; /* open outputs, after a run */
+    op_tensor result; /* dynamic outputs, after a run */
     rt_buffer *held;  /* what result lies in, where it is not bound */
     base_arena lists; /* rt_elements of an input, ouro_values of an output */
 } rt_binding;
@@ -244,19 +244,19 @@ struct ouro_session {
     unsigned char *memory; /* the arena of the plan */
     void *own_memory, *own_scratch, *own_outputs;
     size_t scratch_bytes; /* that kernels need beyond what was planned */
-    op_tensor *tensors;   /* by slot; of dynamic ones the value that they have now */
-    rt_buffer **buffers;  /* by slot: what owns a dynamic value, NULL where nobody need */
-    bool *dynamic;        /* by slot */
-    rt_frame *frames;     /* by graph */
-    rt_step **steps;      /* by node: NULL for views */
+    op_tensor *tensors;   /* by tensor id; of dynamic ones the value that they have now */
+    rt_buffer **buffers;  /* by tensor id: what owns a dynamic value, NULL where nobody need */
+    bool *dynamic;        /* by tensor id */
+    rt_program *programs; /* by graph */
+    rt_step **steps;      /* by node: NULL for aliases */
     rt_patch *patches;
     size_t patch_count, patch_capacity;
-    uint32_t *view_patches;    /* by view: the first place that points into it; PLAN_ABSENT: none */
-    unsigned char **view_data; /* by view: where it is now */
-    rt_step_loop *innermost;   /* of the loops that run; NULL: none does */
+    uint32_t *multiview_patches;    /* by multi-view: the first pointer into it; PLAN_ABSENT: none */
+    unsigned char **multiview_data; /* by multi-view: where it is now */
+    rt_step_loop *innermost;        /* of the loops that run; NULL: none does */
     rt_binding *inputs, *outputs;
     bool has_dynamic;
-    rt_shapes *shapes; /* NULL: no extents are open */
+    rt_shapes *shapes; /* NULL: no input has dynamic dimensions */
     bool ran;          /* the outputs are those of a run */
     rt_pool pool;
     base_report report; /* of the run */
@@ -265,14 +265,14 @@ struct ouro_session {
     void *trace_user;
     int64_t iteration;
     /* The check against unshared memory: a session in which every tensor has memory of its own does each step
-     * too. In it: views copy, and moves always do. */
-    struct ouro_session *mirror;
-    bool is_mirror;
-    void **own_tensors; /* of a mirror, by slot */
+     * too. In it aliases copy, and moves always do. */
+    struct ouro_session *shadow;
+    bool is_shadow;
+    void **own_tensors; /* of a shadow, by tensor id */
 };
 
 /* session.c; `is_mirror`: with memory of its own for every tensor. */
-base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_shadow,
                             ouro_session **made, base_report *report);
 
 /* The address of a constant; of strings, that of the session's op_strings. */
@@ -292,32 +292,33 @@ base_status rt_execute(ouro_session *session, uint32_t graph);
 /* Puts "MODEL: node" before the messages of the report, once. Returns the status. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status);
 
-/* views.c: the tables of a loop's views, made with the session */
-bool rt_views_make(ouro_session *session, uint32_t node, rt_step_loop *loop);
-/* The loop begins: its tables become pointers, and its views are where they are in iteration 0. */
-void rt_views_enter(ouro_session *session, const rt_step_loop *loop);
-/* `from` becomes `to` by exchange within the group of `view`. */
-bool rt_exchange_add(ouro_session *session, rt_exchange_list *list, uint32_t from, uint32_t to,
-                     uint32_t view);
-/* All of a list at once. What is in no buffer of its group, or was exchanged already, is copied. */
-void rt_exchange_run(ouro_session *session, const rt_exchange_list *list);
+/* multiviews.c: the tables of a loop's multi-views, made with the session */
+bool rt_multiviews_make(ouro_session *session, uint32_t node, rt_step_loop *loop);
+/* The loop begins: its tables become pointers, and its multi-views are where they are in iteration 0. */
+void rt_multiviews_enter(ouro_session *session, const rt_step_loop *loop);
+/* `from` becomes `to` by a swap within the group of `multiview`. */
+bool rt_swap_add(ouro_session *session, rt_swap_list *list, uint32_t from, uint32_t to, uint32_t multiview);
+/* All of a list at once. What is in no buffer of its group, or was swapped already, is copied. */
+void rt_swap_run(ouro_session *session, const rt_swap_list *list);
 
 /* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
-static inline int64_t rt_views_turn(int64_t t, uint32_t period) {
+static inline int64_t rt_multiviews_turn(int64_t t, uint32_t period) {
     return t <= UINT32_MAX ? (uint32_t)t % period : t % period;
 }
 
 /* The loop is in iteration t, or has run t times. Here, because it is part of every iteration. */
-static inline void rt_views_count(ouro_session *session, const rt_step_loop *loop, int64_t t) {
-    for (uint32_t i = 0; i < loop->view_count; i++) {
-        const rt_loop_view *view = &loop->views[i];
-        int64_t beyond = t - (int64_t)view->prologue;
-        unsigned char *data = beyond < 0 ? view->table[t]
-                              : view->period == 1
-                                  ? view->table[view->prologue] + view->stride * beyond
-                                  : view->table[view->prologue + rt_views_turn(beyond, view->period)];
-        session->view_data[view->view] = data;
-        for (uint32_t p = session->view_patches[view->view]; p != PLAN_ABSENT; p = session->patches[p].next) {
+static inline void rt_multiviews_count(ouro_session *session, const rt_step_loop *loop, int64_t t) {
+    for (uint32_t i = 0; i < loop->multiview_count; i++) {
+        const rt_loop_multiview *multiview = &loop->multiviews[i];
+        int64_t beyond = t - (int64_t)multiview->prologue;
+        unsigned char *data =
+            beyond < 0 ? multiview->table[t]
+            : multiview->period == 1
+                ? multiview->table[multiview->prologue] + multiview->stride * beyond
+                : multiview->table[multiview->prologue + rt_multiviews_turn(beyond, multiview->period)];
+        session->multiview_data[multiview->multiview] = data;
+        for (uint32_t p = session->multiview_patches[multiview->multiview]; p != PLAN_ABSENT;
+             p = session->patches[p].next) {
             *session->patches[p].data = data + session->patches[p].offset;
         }
     }
@@ -327,7 +328,7 @@ static inline void rt_views_count(ouro_session *session, const rt_step_loop *loo
 bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step);
 base_status rt_control_if(ouro_session *session, const rt_step *step);
 base_status rt_control_loop(ouro_session *session, const rt_step *step);
-/* Gives back what a run that failed left behind. */
+/* Gives back what a run that failed left. */
 void rt_control_reset(ouro_session *session, rt_step_loop *loop);
 
 /* dynamic.c */
@@ -335,41 +336,41 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
 base_status rt_dynamic_run(ouro_session *session, const rt_step *step);
 void rt_dynamic_free(rt_step *step);
 /* A dynamic tensor gets a value (the buffer, which may be NULL, is retained), or loses it. */
-void rt_value_set(ouro_session *session, uint32_t slot, const op_type *type, void *data, size_t bytes,
+void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
                   rt_buffer *buffer);
-void rt_value_release(ouro_session *session, uint32_t slot);
+void rt_value_release(ouro_session *session, uint32_t id);
 /* The same with memory of its own, not filled yet. False when memory runs out (reported). */
-bool rt_value_new(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes);
+bool rt_value_new(ouro_session *session, uint32_t id, const op_type *type, size_t bytes);
 /* Hands a value over where one of the two is dynamic. */
 base_status rt_value_move(ouro_session *session, const rt_move *move);
-/* The slot has memory for a value of this type: new memory where it is dynamic; else the type must be the one that was
+/* The tensor has memory for a value of this type: new memory where it is dynamic; else the type must be the one that was
  * planned. */
-base_status rt_value_prepare(ouro_session *session, uint32_t slot, const op_type *type, size_t bytes);
+base_status rt_value_prepare(ouro_session *session, uint32_t id, const op_type *type, size_t bytes);
 /* The same, and the value copied there. */
-base_status rt_value_put(ouro_session *session, uint32_t slot, const op_tensor *value);
+base_status rt_value_put(ouro_session *session, uint32_t id, const op_tensor *value);
 /* The value stays where it is for as long as the session runs: nobody writes there. */
-bool rt_value_is_lasting(const ouro_session *session, uint32_t slot);
+bool rt_value_is_lasting(const ouro_session *session, uint32_t id);
 
 /* shapes.c */
 bool rt_shapes_make(ouro_session *session);
 void rt_shapes_free(ouro_session *session);
 /* Plans for the extents that are bound now, unless that has been done. */
 void rt_shapes_before_run(ouro_session *session);
-/* The planned place for the value of a slot, with one reference; NULL: it has none of this size. */
-rt_buffer *rt_shapes_place(ouro_session *session, uint32_t slot, size_t bytes);
+/* The memory that is planned for the value of a tensor, with one reference; NULL: none of this size is. */
+rt_buffer *rt_shapes_buffer(ouro_session *session, uint32_t id, size_t bytes);
 /* Bytes that are planned for the last run's shapes, beside the arena. */
 size_t rt_shapes_bytes(const ouro_session *session);
 
-/* list.c */
-bool rt_list_is_node(const plan *of, const plan_node *node);
-bool rt_list_make(ouro_session *session, const plan_node *node, rt_step *step);
-base_status rt_list_run(ouro_session *session, const rt_step *step);
+/* sequence.c */
+bool rt_sequence_is_node(const plan *of, const plan_node *node);
+bool rt_sequence_make(ouro_session *session, const plan_node *node, rt_step *step);
+base_status rt_sequence_run(ouro_session *session, const rt_step *step);
 /* Gives back what the elements of a list refer to. */
-void rt_list_clear(rt_pool *pool, rt_buffer *list);
-/* Hands a list over to a dynamic slot. */
-base_status rt_list_move(ouro_session *session, uint32_t from, uint32_t to);
+void rt_sequence_clear(rt_pool *pool, rt_buffer *list);
+/* Hands a sequence or optional over to a dynamic tensor. */
+base_status rt_sequence_move(ouro_session *session, uint32_t from, uint32_t to);
 /* A copy of a list whose elements do not depend on the caller's memory, with one reference; its array in *data. */
-base_status rt_list_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data);
+base_status rt_sequence_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data);
 /* Two values of one type are the same, bit by bit, strings character by character; else *at is the first byte (or
  * element) that differs. */
 bool rt_value_equal(const op_tensor *a, const op_tensor *b, size_t *at);

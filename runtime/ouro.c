@@ -80,13 +80,13 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
                             ouro_tensor_info *info) {
     if (index >= count) return OURO_USAGE;
     op_type type;
-    plan_tensor_type(of, items[index].slot, &type);
+    plan_tensor_type(of, items[index].tensor, &type);
     *info = (ouro_tensor_info){.name = of->texts + items[index].name,
                                .kind = (ouro_kind)type.kind,
                                .element = (ouro_kind)type.element,
                                .dtype = (ouro_dtype)type.dtype,
                                .rank = type.shape.rank,
-                               .bytes = (size_t)of->tensors[items[index].slot].bytes};
+                               .bytes = (size_t)of->tensors[items[index].tensor].bytes};
     for (int32_t d = 0; d < type.shape.rank; d++)
         info->dims[d] = type.shape.dims[d] < 0 ? -1 : type.shape.dims[d];
     return OURO_OK;

@@ -1,7 +1,7 @@
 /* session.c: making a session: memory, the address of every tensor, a prepared kernel for every step. What is
  * done here is not done again when it runs.
  *
- * In a mirror (executor.h) every tensor that the plan makes gets memory of its own, and views become steps.
+ * In a shadow (executor.h) every tensor that the plan makes gets memory of its own, and aliases become steps.
  */
 #include "runtime/executor.h"
 #include <stdlib.h>
@@ -10,11 +10,13 @@
 /* ---- addresses ----------------------------------------------------------------------------------------- */
 
 static void *allocate_aligned(size_t bytes) {
-    size_t room;
-    return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &room) ? aligned_alloc(RT_ALIGNMENT, room) : NULL;
+    size_t reservation;
+    return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &reservation)
+               ? aligned_alloc(RT_ALIGNMENT, reservation)
+               : NULL;
 }
 
-/* `data` will follow what the list stands for: a buffer of the caller, or a view. */
+/* `data` will follow what the list stands for: a buffer of the caller, or a multi-view. */
 static bool add_patch(ouro_session *session, uint32_t *list, void **data, uint64_t offset) {
     rt_patch *patches = base_arena_grow(&session->arena, session->patches, &session->patch_capacity,
                                         session->patch_count + 1, sizeof *patches);
@@ -25,51 +27,51 @@ static bool add_patch(ouro_session *session, uint32_t *list, void **data, uint64
     return true;
 }
 
-/* Memory of its own: in a mirror for all that is not the caller's or a constant. */
-static bool has_own_memory(const ouro_session *session, uint32_t slot) {
-    const plan_tensor *tensor = &session->of->tensors[slot];
-    if (!session->is_mirror || session->dynamic[slot]) return false;
-    return session->own_tensors[slot] != NULL || tensor->address.place == PLAN_PLACE_ARENA ||
-           tensor->address.place == PLAN_PLACE_OUTPUT || tensor->address.place == PLAN_PLACE_VIEW;
+/* Memory of its own: in a shadow for all that is not the caller's or a constant. */
+static bool has_own_memory(const ouro_session *session, uint32_t id) {
+    const plan_tensor *tensor = &session->of->tensors[id];
+    if (!session->is_shadow || session->dynamic[id]) return false;
+    return session->own_tensors[id] != NULL || tensor->address.space == MEMORY_ARENA ||
+           tensor->address.space == MEMORY_OUTPUT || tensor->address.space == MEMORY_MULTIVIEW;
 }
 
 /* *data becomes the address of the tensor, now and whenever its buffer is bound again. */
-static bool resolve(ouro_session *session, uint32_t slot, void **data) {
+static bool resolve(ouro_session *session, uint32_t id, void **data) {
     const plan *of = session->of;
-    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_tensor *tensor = &of->tensors[id];
     const plan_address *address = &tensor->address;
     *data = NULL;
-    if (session->dynamic[slot]) return true;
-    if (has_own_memory(session, slot)) {
-        if (!session->own_tensors[slot]) session->own_tensors[slot] = allocate_aligned((size_t)tensor->bytes);
-        *data = session->own_tensors[slot];
+    if (session->dynamic[id]) return true;
+    if (has_own_memory(session, id)) {
+        if (!session->own_tensors[id]) session->own_tensors[id] = allocate_aligned((size_t)tensor->bytes);
+        *data = session->own_tensors[id];
         return *data != NULL;
     }
-    switch (address->place) {
-    case PLAN_PLACE_ARENA:
+    switch (address->space) {
+    case MEMORY_ARENA:
         *data = session->memory + address->offset;
         return true;
-    case PLAN_PLACE_CONSTANT:
+    case MEMORY_CONSTANT:
         *data = rt_constant(session, address->offset);
         return true;
-    case PLAN_PLACE_INPUT:
+    case MEMORY_INPUT:
         return add_patch(session, &session->inputs[address->index].patches, data, address->offset);
-    case PLAN_PLACE_OUTPUT:
+    case MEMORY_OUTPUT:
         return add_patch(session, &session->outputs[address->index].patches, data, address->offset);
-    case PLAN_PLACE_VIEW:
-        return add_patch(session, &session->view_patches[address->index], data, address->offset);
+    case MEMORY_MULTIVIEW:
+        return add_patch(session, &session->multiview_patches[address->index], data, address->offset);
     default:
         return true; /* nobody reads or writes it */
     }
 }
 
-/* What a step sees of a tensor: nothing of one that has no place. */
-static bool make_operand(ouro_session *session, uint32_t slot, op_tensor *operand) {
+/* What a step sees of a tensor: nothing of one that has no address. */
+static bool make_operand(ouro_session *session, uint32_t id, op_tensor *operand) {
     *operand = (op_tensor){0};
-    if (slot == PLAN_ABSENT || session->of->tensors[slot].address.place == PLAN_PLACE_NONE) return true;
-    operand->type = session->tensors[slot].type;
-    operand->bytes = session->tensors[slot].bytes;
-    return resolve(session, slot, &operand->data);
+    if (id == PLAN_ABSENT || session->of->tensors[id].address.space == MEMORY_NONE) return true;
+    operand->type = session->tensors[id].type;
+    operand->bytes = session->tensors[id].bytes;
+    return resolve(session, id, &operand->data);
 }
 
 void *rt_constant(const ouro_session *session, uint64_t offset) {
@@ -97,9 +99,9 @@ static bool make_strings(ouro_session *session) {
     for (int pass = 0; pass < 2; pass++) {
         if (pass && !(session->strings = BASE_ARRAY(&session->arena, rt_strings, count))) return false;
         count = 0;
-        for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
-            const plan_tensor *tensor = &of->tensors[slot];
-            if (tensor->dtype != OP_STRING || tensor->address.place != PLAN_PLACE_CONSTANT || !tensor->bytes)
+        for (uint64_t id = 0; id < of->header->tensors.count; id++) {
+            const plan_tensor *tensor = &of->tensors[id];
+            if (tensor->dtype != OP_STRING || tensor->address.space != MEMORY_CONSTANT || !tensor->bytes)
                 continue;
             uint64_t begin = tensor->address.offset;
             if (pass) session->strings[count] = (rt_strings){begin, begin + tensor->bytes, NULL};
@@ -132,11 +134,11 @@ static bool make_strings(ouro_session *session) {
     return true;
 }
 
-static bool is_dynamic(const plan *of, uint32_t slot) {
+static bool is_dynamic(const plan *of, uint32_t id) {
     op_type type;
     size_t bytes;
-    plan_tensor_type(of, slot, &type);
-    return of->tensors[slot].address.place == PLAN_PLACE_DYNAMIC || !op_type_bytes(&type, &bytes);
+    plan_tensor_type(of, id, &type);
+    return of->tensors[id].address.space == MEMORY_DYNAMIC || !op_type_bytes(&type, &bytes);
 }
 
 static base_status make_tensors(ouro_session *session, base_report *report) {
@@ -149,33 +151,33 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
     if (!session->tensors || !session->buffers || !session->dynamic || !session->own_tensors) {
         return base_fail_memory(report);
     }
-    size_t views = (size_t)of->header->views.count;
-    session->view_patches = BASE_ARRAY(&session->arena, uint32_t, views);
-    session->view_data = BASE_ARRAY(&session->arena, unsigned char *, views);
-    if (!session->view_patches || !session->view_data) return base_fail_memory(report);
-    for (size_t v = 0; v < views; v++) session->view_patches[v] = PLAN_ABSENT;
+    size_t multiviews = (size_t)of->header->multiviews.count;
+    session->multiview_patches = BASE_ARRAY(&session->arena, uint32_t, multiviews);
+    session->multiview_data = BASE_ARRAY(&session->arena, unsigned char *, multiviews);
+    if (!session->multiview_patches || !session->multiview_data) return base_fail_memory(report);
+    for (size_t v = 0; v < multiviews; v++) session->multiview_patches[v] = PLAN_ABSENT;
     if (!make_strings(session)) return base_fail_memory(report);
-    for (uint32_t slot = 0; slot < count; slot++) {
-        const plan_tensor *record = &of->tensors[slot];
-        op_tensor *tensor = &session->tensors[slot];
-        plan_tensor_type(of, slot, &tensor->type);
+    for (uint32_t id = 0; id < count; id++) {
+        const plan_tensor *record = &of->tensors[id];
+        op_tensor *tensor = &session->tensors[id];
+        plan_tensor_type(of, id, &tensor->type);
         tensor->bytes = (size_t)record->bytes;
-        session->dynamic[slot] = is_dynamic(of, slot);
-        session->has_dynamic = session->has_dynamic || session->dynamic[slot];
-        if (session->dynamic[slot]) tensor->bytes = 0; /* what the plan has is room */
+        session->dynamic[id] = is_dynamic(of, id);
+        session->has_dynamic = session->has_dynamic || session->dynamic[id];
+        if (session->dynamic[id]) tensor->bytes = 0; /* what the plan has is its reservation */
     }
-    /* In a mirror what views hand on within inputs and constants is copied out. */
-    for (uint64_t n = 0; session->is_mirror && n < of->header->nodes.count; n++) {
+    /* In a shadow what aliases hand on within inputs and constants is copied out. */
+    for (uint64_t n = 0; session->is_shadow && n < of->header->nodes.count; n++) {
         const plan_node *node = &of->nodes[n];
         for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t slot = of->slots[node->outputs + i];
-            if (slot == PLAN_ABSENT || session->dynamic[slot]) continue;
-            session->own_tensors[slot] = allocate_aligned(session->tensors[slot].bytes);
-            if (!session->own_tensors[slot]) return base_fail_memory(report);
+            uint32_t id = of->tensor_ids[node->outputs + i];
+            if (id == PLAN_ABSENT || session->dynamic[id]) continue;
+            session->own_tensors[id] = allocate_aligned(session->tensors[id].bytes);
+            if (!session->own_tensors[id]) return base_fail_memory(report);
         }
     }
-    for (uint32_t slot = 0; slot < count; slot++) {
-        if (!resolve(session, slot, &session->tensors[slot].data)) return base_fail_memory(report);
+    for (uint32_t id = 0; id < count; id++) {
+        if (!resolve(session, id, &session->tensors[id].data)) return base_fail_memory(report);
     }
     return BASE_OK;
 }
@@ -185,7 +187,7 @@ static base_status make_tensors(ouro_session *session, base_report *report) {
 static base_status make_memory(ouro_session *session, const ouro_session_options *options,
                                base_report *report) {
     size_t bytes = (size_t)session->of->header->arena_bytes;
-    if (session->is_mirror) return BASE_OK;
+    if (session->is_shadow) return BASE_OK;
     if (options && options->arena) {
         if (options->arena_bytes < bytes) {
             return base_fail(report, BASE_USAGE, "the arena given has %zu bytes, the plan needs %zu",
@@ -211,11 +213,11 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
     if (!session->inputs || !session->outputs) return base_fail_memory(report);
     for (size_t i = 0; i < inputs + outputs; i++) {
         rt_binding *binding = i < inputs ? &session->inputs[i] : &session->outputs[i - inputs];
-        binding->slot = i < inputs ? of->inputs[i].slot : of->outputs[i - inputs].slot;
+        binding->tensor = i < inputs ? of->inputs[i].tensor : of->outputs[i - inputs].tensor;
         binding->patches = PLAN_ABSENT;
         base_arena_init(&binding->lists, NULL);
-        binding->open = is_dynamic(of, binding->slot);
-        binding->bytes = (size_t)of->tensors[binding->slot].bytes;
+        binding->dynamic = is_dynamic(of, binding->tensor);
+        binding->bytes = (size_t)of->tensors[binding->tensor].bytes;
         if (i < inputs) continue;
         if (!base_size_align(total, RT_ALIGNMENT, &total) || !base_size_add(total, binding->bytes, &total)) {
             return base_fail(report, BASE_INVALID, "the outputs are too large");
@@ -226,7 +228,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
     size_t used = 0;
     for (size_t i = 0; i < outputs; i++) {
         rt_binding *binding = &session->outputs[i];
-        if (binding->open) continue;
+        if (binding->dynamic) continue;
         used = (used + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
         binding->own = binding->data = (char *)session->own_outputs + used;
         used += binding->bytes;
@@ -258,10 +260,9 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
         return base_fail_memory(report);
     }
     for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t slot = of->slots[node->inputs + i];
+        uint32_t id = of->tensor_ids[node->inputs + i];
         inputs[i] = step->inputs[i];
-        if (slot == PLAN_ABSENT || of->tensors[slot].address.place != PLAN_PLACE_CONSTANT)
-            inputs[i].data = NULL;
+        if (id == PLAN_ABSENT || of->tensors[id].address.space != MEMORY_CONSTANT) inputs[i].data = NULL;
     }
     call.inputs = inputs;
     const rt_kernel *kernel = planned_kernel(of, node, code);
@@ -269,13 +270,13 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
         return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
                          kernel ? "does not accept these types" : "is not in this library");
     }
-    session->environment.moment = &session->frames[node->graph].moment;
+    session->environment.execution = &session->programs[node->graph].execution;
     base_status status =
         rt_kernel_prepare(kernel, &call, &session->environment, &session->arena, &step->prepared, report);
     if (status != BASE_OK) return status;
     step->run = step->prepared.run;
     if (!step->prepared.scratch_bytes) return BASE_OK;
-    if (!session->is_mirror && step->prepared.scratch_bytes <= node->scratch_bytes) {
+    if (!session->is_shadow && step->prepared.scratch_bytes <= node->scratch_bytes) {
         step->scratch = session->memory + node->scratch.offset;
     } else if (step->prepared.scratch_bytes > session->scratch_bytes) {
         session->scratch_bytes = step->prepared.scratch_bytes; /* one for all: steps run one after another */
@@ -292,48 +293,48 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
     step->outputs = BASE_ARRAY(&session->arena, op_tensor, (size_t)node->output_count);
     if (!step->inputs || !step->outputs) return base_fail_memory(report);
     for (uint64_t i = 0; i < node->input_count; i++) {
-        if (!make_operand(session, of->slots[node->inputs + i], &step->inputs[i]))
+        if (!make_operand(session, of->tensor_ids[node->inputs + i], &step->inputs[i]))
             return base_fail_memory(report);
     }
     for (uint64_t i = 0; i < node->output_count; i++) {
-        if (!make_operand(session, of->slots[node->outputs + i], &step->outputs[i]))
+        if (!make_operand(session, of->tensor_ids[node->outputs + i], &step->outputs[i]))
             return base_fail_memory(report);
     }
     bool made = true;
-    const uint32_t exchanged = code == OP_COPY && !session->is_mirror
-                                   ? plan_exchanged_view(of, number, 0, of->slots[node->inputs])
-                                   : PLAN_ABSENT;
-    if (exchanged != PLAN_ABSENT) {
-        rt_exchange_list *list = BASE_NEW(&session->arena, rt_exchange_list);
-        step->kind = RT_STEP_EXCHANGE;
+    const uint32_t swapped = code == OP_COPY && !session->is_shadow
+                                 ? plan_swap_buffer(of, number, 0, of->tensor_ids[node->inputs])
+                                 : PLAN_ABSENT;
+    if (swapped != PLAN_ABSENT) {
+        rt_swap_list *list = BASE_NEW(&session->arena, rt_swap_list);
+        step->kind = RT_STEP_SWAP;
         step->detail = list;
-        made = list &&
-               rt_exchange_add(session, list, of->slots[node->inputs], of->slots[node->outputs], exchanged);
+        made = list && rt_swap_add(session, list, of->tensor_ids[node->inputs], of->tensor_ids[node->outputs],
+                                   swapped);
     } else if (op_schema_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
-    else if (rt_list_is_node(of, node)) made = rt_list_make(session, node, step);
+    else if (rt_sequence_is_node(of, node)) made = rt_sequence_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
-    else if (node->flags & PLAN_NODE_VIEW) step->kind = RT_STEP_VIEW;
+    else if (node->flags & PLAN_NODE_ALIAS) step->kind = RT_STEP_ALIAS;
     else return make_kernel(session, node, code, step, report);
     return made ? BASE_OK : base_fail_memory(report);
 }
 
 static bool is_skipped(const ouro_session *session, const plan_node *node) {
-    return node->flags & PLAN_NODE_VIEW && !(node->flags & PLAN_NODE_DYNAMIC) && !session->is_mirror;
+    return node->flags & PLAN_NODE_ALIAS && !(node->flags & PLAN_NODE_DYNAMIC) && !session->is_shadow;
 }
 
-static base_status make_frames(ouro_session *session, base_report *report) {
+static base_status make_programs(ouro_session *session, base_report *report) {
     const plan *of = session->of;
-    session->frames = BASE_ARRAY(&session->arena, rt_frame, (size_t)of->header->graphs.count);
+    session->programs = BASE_ARRAY(&session->arena, rt_program, (size_t)of->header->graphs.count);
     session->steps = BASE_ARRAY(&session->arena, rt_step *, (size_t)of->header->nodes.count);
-    if (!session->frames || !session->steps) return base_fail_memory(report);
+    if (!session->programs || !session->steps) return base_fail_memory(report);
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
-        rt_frame *frame = &session->frames[g];
-        frame->steps = BASE_ARRAY(&session->arena, rt_step, (size_t)graph->node_count);
-        if (!frame->steps) return base_fail_memory(report);
+        rt_program *program = &session->programs[g];
+        program->steps = BASE_ARRAY(&session->arena, rt_step, (size_t)graph->node_count);
+        if (!program->steps) return base_fail_memory(report);
         for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
             if (is_skipped(session, &of->nodes[n])) continue;
-            rt_step *step = &frame->steps[frame->step_count++];
+            rt_step *step = &program->steps[program->step_count++];
             session->steps[n] = step;
             plan_node_context(of, &of->nodes[n], NULL, report);
             base_status status = make_step(session, (uint32_t)n, step, report);
@@ -367,32 +368,32 @@ static bool make_lives(ouro_session *session) {
         const plan_node *node = &of->nodes[n];
         for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
             bool input = i < node->input_count;
-            uint32_t slot = of->slots[input ? node->inputs + i : node->outputs + i - node->input_count];
-            if (slot == PLAN_ABSENT || !session->dynamic[slot]) continue;
-            uint64_t step = step_in(of, of->tensors[slot].graph, n) + 1;
-            if (step > last[slot]) last[slot] = step;
+            uint32_t id = of->tensor_ids[input ? node->inputs + i : node->outputs + i - node->input_count];
+            if (id == PLAN_ABSENT || !session->dynamic[id]) continue;
+            uint64_t step = step_in(of, of->tensors[id].graph, n) + 1;
+            if (step > last[id]) last[id] = step;
         }
     }
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
         for (uint64_t i = 0; i < graph->result_count; i++) {
-            uint32_t slot = of->slots[graph->results + i];
-            if (!session->dynamic[slot]) continue;
-            if (of->tensors[slot].graph == g) {
-                kept[slot] = true; /* the graph's owner takes it */
+            uint32_t id = of->tensor_ids[graph->results + i];
+            if (!session->dynamic[id]) continue;
+            if (of->tensors[id].graph == g) {
+                kept[id] = true; /* the graph's owner takes it */
             } else {
-                uint64_t step = step_in(of, of->tensors[slot].graph, graph->owner) + 1;
-                if (step > last[slot]) last[slot] = step;
+                uint64_t step = step_in(of, of->tensors[id].graph, graph->owner) + 1;
+                if (step > last[id]) last[id] = step;
             }
         }
         for (uint64_t i = 0; i < graph->parameter_count; i++)
-            parameter[of->slots[graph->parameters + i]] = true;
+            parameter[of->tensor_ids[graph->parameters + i]] = true;
     }
-    for (uint32_t slot = 0; slot < tensors; slot++) {
+    for (uint32_t id = 0; id < tensors; id++) {
         /* What the caller bound stays. */
-        bool bound = parameter[slot] && of->tensors[slot].graph == 0;
-        if (!session->dynamic[slot] || kept[slot] || bound || !last[slot]) last[slot] = 0;
-        else counts[last[slot] - 1]++;
+        bool bound = parameter[id] && of->tensors[id].graph == 0;
+        if (!session->dynamic[id] || kept[id] || bound || !last[id]) last[id] = 0;
+        else counts[last[id] - 1]++;
     }
     uint32_t used = 0;
     for (uint64_t n = 0; n < nodes; n++) {
@@ -401,33 +402,33 @@ static bool make_lives(ouro_session *session) {
         step->released = lists + used;
         used += counts[n];
     }
-    for (uint32_t slot = 0; slot < tensors; slot++) {
-        if (!last[slot]) continue;
-        rt_step *step = session->steps[last[slot] - 1];
-        if (step) ((uint32_t *)(uintptr_t)step->released)[step->release_count++] = slot;
+    for (uint32_t id = 0; id < tensors; id++) {
+        if (!last[id]) continue;
+        rt_step *step = session->steps[last[id] - 1];
+        if (step) ((uint32_t *)(uintptr_t)step->released)[step->release_count++] = id;
     }
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
-        rt_frame *frame = &session->frames[g];
+        rt_program *program = &session->programs[g];
         uint32_t *list = lists + used;
-        frame->dynamic = list;
+        program->dynamic = list;
         for (uint64_t i = 0; i < of->graphs[g].parameter_count && g; i++) {
-            uint32_t slot = of->slots[of->graphs[g].parameters + i];
-            if (session->dynamic[slot]) list[frame->dynamic_count++] = slot;
+            uint32_t id = of->tensor_ids[of->graphs[g].parameters + i];
+            if (session->dynamic[id]) list[program->dynamic_count++] = id;
         }
         for (uint64_t n = of->graphs[g].nodes; n < of->graphs[g].nodes + of->graphs[g].node_count; n++) {
             for (uint64_t i = 0; i < of->nodes[n].output_count; i++) {
-                uint32_t slot = of->slots[of->nodes[n].outputs + i];
-                if (slot != PLAN_ABSENT && session->dynamic[slot]) list[frame->dynamic_count++] = slot;
+                uint32_t id = of->tensor_ids[of->nodes[n].outputs + i];
+                if (id != PLAN_ABSENT && session->dynamic[id]) list[program->dynamic_count++] = id;
             }
         }
-        used += frame->dynamic_count;
+        used += program->dynamic_count;
     }
     return true;
 }
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-/* Scratch beyond the plan: where the session has more threads than the plan, or is a mirror. */
+/* Scratch beyond the plan: where the session has more threads than the plan, or is a shadow. */
 static base_status make_scratch(ouro_session *session, base_report *report) {
     if (!session->scratch_bytes) return BASE_OK;
     session->own_scratch = allocate_aligned(session->scratch_bytes);
@@ -443,7 +444,7 @@ static base_status make_all(ouro_session *session, const ouro_session_options *o
     base_status status = make_memory(session, options, report);
     if (status == BASE_OK) status = make_bindings(session, report);
     if (status == BASE_OK) status = make_tensors(session, report);
-    if (status == BASE_OK) status = make_frames(session, report);
+    if (status == BASE_OK) status = make_programs(session, report);
     if (status == BASE_OK) status = make_scratch(session, report);
     if (status == BASE_OK && (!make_lives(session) || !rt_shapes_make(session)))
         status = base_fail_memory(report);
@@ -478,7 +479,7 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
                             .run_time_allocations = statistics.taken};
 }
 
-base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_mirror,
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_shadow,
                             ouro_session **made, base_report *report) {
     int threads = options && options->threads ? options->threads : (int)of->header->threads;
     *made = NULL;
@@ -489,7 +490,7 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     ouro_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail_memory(report);
     session->of = of;
-    session->is_mirror = is_mirror;
+    session->is_shadow = is_shadow;
     session->environment = (rt_environment){.threads = threads,
                                             .texts = &session->texts,
                                             .portable_only = strcmp(of->header->machine, "portable") == 0};
@@ -525,9 +526,9 @@ void ouro_session_free(ouro_session *session) {
     for (uint64_t n = 0; session->steps && n < header->nodes.count; n++) {
         if (session->steps[n]) free_step(session, session->steps[n]);
     }
-    for (uint32_t slot = 0; slot < header->tensors.count; slot++) {
-        if (session->buffers) rt_buffer_release(&session->pool, session->buffers[slot]);
-        if (session->own_tensors) free(session->own_tensors[slot]);
+    for (uint32_t id = 0; id < header->tensors.count; id++) {
+        if (session->buffers) rt_buffer_release(&session->pool, session->buffers[id]);
+        if (session->own_tensors) free(session->own_tensors[id]);
     }
     for (uint64_t i = 0; session->outputs && i < header->outputs.count; i++) {
         rt_buffer_release(&session->pool, session->outputs[i].held);

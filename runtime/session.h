@@ -1,4 +1,4 @@
-/* session.h: what the runtime shows to the command beyond the public header: handles of plans already open, a
+/* session.h: what the runtime shows to the command beyond the public header: handles of plans that are open, a
  * trace of the steps, and the check against unshared memory.
  */
 #ifndef OURO_SESSION_H
@@ -10,7 +10,7 @@
 /* The public handle of an open and verified plan. Takes the plan over, on failure too (it is closed then);
  * NULL when memory runs out. Freed with ouro_plan_free. */
 ouro_plan *rt_plan_new(plan *opened);
-/* The plan behind a handle; lives as long as the handle. */
+/* The plan of a handle; lives as long as the handle. */
 const plan *rt_plan_of(const ouro_plan *handle);
 
 /* The first message of a report, as a public error; returns its status. `error` may be NULL. */

@@ -1,9 +1,9 @@
-/* shapes.c: offsets for the shapes of a run. Where extents of inputs are left open, sizes of tensors follow from those
- * that the caller binds: the main graph's types are inferred anew from them, without data, and what then has a size is
- * given a place in one block of memory, by when it is live. Plans for the last few shapes are kept. What has no size even
+/* shapes.c: offsets for the shapes of a run. Where dimensions of inputs are dynamic, sizes of tensors follow from those
+ * that the caller binds: the main graph's types are inferred anew from them, without data, and what then has a size gets
+ * an offset in one block of memory, by when it is live. Plans for the last few shapes are kept. What has no size even
  * then (it depends on data, or is made in a loop or branch) is left to the run-time allocator.
  *
- * Places are found as TensorFlow Lite's greedy-by-size planner finds them (Pisarchyk, Lee: "Efficient Memory Management
+ * Offsets are found as TensorFlow Lite's greedy-by-size planner finds them (Pisarchyk, Lee: "Efficient Memory Management
  * for Deep Neural Net Inference", 2020): the largest first, each in the smallest gap among those that are live with it.
  */
 #include "runtime/executor.h"
@@ -12,18 +12,18 @@
 
 enum { KEPT_PLANS = 8 };
 
-typedef struct place {
-    uint32_t slot;
+typedef struct placement {
+    uint32_t tensor;
     size_t bytes, offset; /* of bytes in the block; rounded up to RT_ALIGNMENT */
     size_t exact;         /* of the value */
     uint64_t first, last; /* steps of the main graph, last inclusive */
-} place;
+} placement;
 
-/* Offsets for one choice of the open extents. */
+/* Offsets for one choice of the dynamic dimensions. */
 typedef struct shape_plan {
-    int64_t *extents; /* all extents of the open inputs, one input after another */
-    place *places;    /* by slot */
-    size_t place_count, bytes;
+    int64_t *extents;      /* all dimensions of the dynamic inputs, one input after another */
+    placement *placements; /* by tensor id */
+    size_t placement_count, bytes;
     base_arena arena;
     uint64_t used; /* when it was used last */
 } shape_plan;
@@ -36,17 +36,17 @@ struct rt_shapes {
     uint64_t runs;
     void *memory;
     size_t capacity;
-    rt_buffer *buffers; /* by place of the current plan */
+    rt_buffer *buffers; /* by placement of the current plan */
     size_t buffer_capacity;
 };
 
-/* ---- what may have a place ----------------------------------------------------------------------------- */
+/* ---- what may have an offset --------------------------------------------------------------------------- */
 
-/* The root whose bytes a slot shares (Reshape and its like), and what is known of the slot. */
+/* The root whose bytes a tensor shares (Reshape and its like), and what is known of the tensor. */
 typedef struct knowledge {
     op_tensor value; /* the type, and symbolic values; data of constants */
     uint32_t root;
-    bool excluded; /* handed on by reference to places of another life: loops, branches, lists */
+    bool excluded; /* handed on by reference to what lives longer: by loops, branches, sequences */
     uint64_t first, last;
 } knowledge;
 
@@ -54,33 +54,34 @@ typedef struct survey {
     const ouro_session *session;
     const plan *of;
     base_arena *arena;
-    knowledge *slots;
+    knowledge *tensors;
 } survey;
 
 static void exclude(survey *s, uint64_t list, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
-        uint32_t slot = s->of->slots[list + i];
-        if (slot != PLAN_ABSENT) s->slots[slot].excluded = true;
+        uint32_t id = s->of->tensor_ids[list + i];
+        if (id != PLAN_ABSENT) s->tensors[id].excluded = true;
     }
 }
 
 static void begin_survey(survey *s) {
     const plan *of = s->of;
-    for (uint32_t slot = 0; slot < of->header->tensors.count; slot++) {
-        knowledge *k = &s->slots[slot];
-        k->root = slot;
+    for (uint32_t id = 0; id < of->header->tensors.count; id++) {
+        knowledge *k = &s->tensors[id];
+        k->root = id;
         k->first = k->last = UINT64_MAX;
-        k->value = s->session->tensors[slot];
+        k->value = s->session->tensors[id];
         k->value.symbolic = NULL;
         bool constant =
-            of->tensors[slot].address.place == PLAN_PLACE_CONSTANT && of->tensors[slot].dtype != OP_STRING;
+            of->tensors[id].address.space == MEMORY_CONSTANT && of->tensors[id].dtype != OP_STRING;
         if (!constant) k->value.data = NULL;
-        /* Open inputs are as they are bound; all else is as the plan has it until it is inferred. */
-        if (of->tensors[slot].address.place != PLAN_PLACE_INPUT) plan_tensor_type(of, slot, &k->value.type);
+        /* Dynamic inputs are as they are bound; all else is as the plan has it until it is inferred. */
+        if (of->tensors[id].address.space != MEMORY_INPUT) plan_tensor_type(of, id, &k->value.type);
     }
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {
         const plan_node *node = &of->nodes[n];
-        if (!(op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node))
+        if (!(op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) &&
+            !rt_sequence_is_node(of, node))
             continue;
         exclude(s, node->inputs, node->input_count);
         exclude(s, node->outputs, node->output_count);
@@ -101,30 +102,30 @@ static bool infer_node(survey *s, const plan_node *node, op_code code) {
     if (!inputs || !call.outputs || !plan_node_attributes(s->of, node, s->arena, &call.attributes))
         return false;
     for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t slot = s->of->slots[node->inputs + i];
-        if (slot != PLAN_ABSENT) inputs[i] = s->slots[slot].value;
+        uint32_t id = s->of->tensor_ids[node->inputs + i];
+        if (id != PLAN_ABSENT) inputs[i] = s->tensors[id].value;
     }
     base_report ignored = {0};
     if (op_infer(&call, &ignored) != BASE_OK) return true; /* the run will say what is wrong */
     for (uint32_t i = 0; i < call.output_count; i++) {
-        uint32_t slot = s->of->slots[node->outputs + i];
-        if (slot == PLAN_ABSENT) continue;
-        op_layout layout = s->slots[slot].value.type.layout;
-        s->slots[slot].value = call.outputs[i];
-        s->slots[slot].value.type.layout = layout;
+        uint32_t id = s->of->tensor_ids[node->outputs + i];
+        if (id == PLAN_ABSENT) continue;
+        op_layout layout = s->tensors[id].value.type.layout;
+        s->tensors[id].value = call.outputs[i];
+        s->tensors[id].value.type.layout = layout;
     }
     return true;
 }
 
-/* Where the executor lets the output have the bytes of the input (dynamic.c), they have one place. */
+/* Where the executor lets the output have the bytes of the input (dynamic.c), they have one offset. */
 static void share_root(survey *s, const plan_node *node) {
-    uint32_t from = s->of->slots[node->inputs], to = s->of->slots[node->outputs];
+    uint32_t from = s->of->tensor_ids[node->inputs], to = s->of->tensor_ids[node->outputs];
     if (from == PLAN_ABSENT || to == PLAN_ABSENT) return;
     if (s->session->dynamic[from] || rt_value_is_lasting(s->session, from))
-        s->slots[to].root = s->slots[from].root;
+        s->tensors[to].root = s->tensors[from].root;
 }
 
-/* The steps in which each slot is made and read last. */
+/* The steps in which each tensor is made and read last. */
 static bool survey_graph(survey *s) {
     const plan *of = s->of;
     const plan_graph *graph = &of->graphs[0];
@@ -132,51 +133,53 @@ static bool survey_graph(survey *s) {
         const plan_node *node = &of->nodes[n];
         const rt_step *step = s->session->steps[n];
         op_code code = plan_node_code(of, node);
-        bool plain = !(op_schema_of(code)->flags & OP_FLAG_GRAPHS) && !rt_list_is_node(of, node);
+        bool plain = !(op_schema_of(code)->flags & OP_FLAG_GRAPHS) && !rt_sequence_is_node(of, node);
         if (plain && !infer_node(s, node, code)) return false;
         for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t slot = of->slots[node->outputs + i];
-            if (slot != PLAN_ABSENT) s->slots[slot].first = n;
+            uint32_t id = of->tensor_ids[node->outputs + i];
+            if (id != PLAN_ABSENT) s->tensors[id].first = n;
         }
         if (plain && op_schema_of(code)->view == OP_VIEW_SAME) share_root(s, node);
-        for (uint32_t i = 0; step && i < step->release_count; i++) s->slots[step->released[i]].last = n;
+        for (uint32_t i = 0; step && i < step->release_count; i++) s->tensors[step->released[i]].last = n;
     }
     return true;
 }
 
-/* ---- places -------------------------------------------------------------------------------------------- */
+/* ---- placements ---------------------------------------------------------------------------------------- */
 
 static int compare_sizes(const void *a, const void *b) {
-    const place *x = a, *y = b;
+    const placement *x = a, *y = b;
     if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->slot > y->slot) - (x->slot < y->slot);
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
-static int compare_slots(const void *a, const void *b) {
-    const place *x = a, *y = b;
-    return (x->slot > y->slot) - (x->slot < y->slot);
+static int compare_ids(const void *a, const void *b) {
+    const placement *x = a, *y = b;
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
 static int compare_offsets(const void *a, const void *b) {
-    const place *const *x = a, *const *y = b;
+    const placement *const *x = a, *const *y = b;
     if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
-    return ((*x)->slot > (*y)->slot) - ((*x)->slot < (*y)->slot);
+    return ((*x)->tensor > (*y)->tensor) - ((*x)->tensor < (*y)->tensor);
 }
 
-/* The smallest gap that holds the place, among those that are live with it and placed already. */
-static size_t find_offset(const place *places, size_t placed, const place *next, const place **live) {
-    size_t count = 0, best = SIZE_MAX, best_room = SIZE_MAX, end = 0;
+/* The smallest gap that is large enough, among the placements that are live with it and made already. */
+static size_t find_offset(const placement *placements, size_t placed, const placement *next,
+                          const placement **live) {
+    size_t count = 0, best = SIZE_MAX, best_gap = SIZE_MAX, end = 0;
     for (size_t i = 0; i < placed; i++) {
-        if (places[i].first <= next->last && next->first <= places[i].last) live[count++] = &places[i];
+        if (placements[i].first <= next->last && next->first <= placements[i].last)
+            live[count++] = &placements[i];
     }
     qsort(live, count, sizeof *live, compare_offsets);
     for (size_t i = 0; i < count; i++) {
         if (live[i]->offset > end) {
-            size_t room = live[i]->offset - end;
-            if (room >= next->bytes && room < best_room) {
+            size_t gap = live[i]->offset - end;
+            if (gap >= next->bytes && gap < best_gap) {
                 best = end;
-                best_room = room;
+                best_gap = gap;
             }
         }
         if (live[i]->offset + live[i]->bytes > end) end = live[i]->offset + live[i]->bytes;
@@ -184,41 +187,43 @@ static size_t find_offset(const place *places, size_t placed, const place *next,
     return best == SIZE_MAX ? end : best;
 }
 
-static bool give_places(shape_plan *made) {
-    const place **live = malloc((made->place_count + 1) * sizeof *live);
+static bool assign_offsets(shape_plan *made) {
+    const placement **live = malloc((made->placement_count + 1) * sizeof *live);
     bool fits = live != NULL;
-    if (made->place_count) qsort(made->places, made->place_count, sizeof *made->places, compare_sizes);
-    for (size_t i = 0; i < made->place_count && fits; i++) {
-        place *next = &made->places[i];
+    if (made->placement_count)
+        qsort(made->placements, made->placement_count, sizeof *made->placements, compare_sizes);
+    for (size_t i = 0; i < made->placement_count && fits; i++) {
+        placement *next = &made->placements[i];
         size_t end;
-        next->offset = find_offset(made->places, i, next, live);
+        next->offset = find_offset(made->placements, i, next, live);
         fits = base_size_add(next->offset, next->bytes, &end);
         if (fits && end > made->bytes) made->bytes = end;
     }
-    if (made->place_count) qsort(made->places, made->place_count, sizeof *made->places, compare_slots);
+    if (made->placement_count)
+        qsort(made->placements, made->placement_count, sizeof *made->placements, compare_ids);
     free(live);
     return fits;
 }
 
-static bool collect_places(const survey *s, shape_plan *made) {
+static bool collect_placements(const survey *s, shape_plan *made) {
     const plan_header *header = s->of->header;
-    made->places = BASE_ARRAY(&made->arena, place, (size_t)header->tensors.count);
-    if (!made->places) return false;
-    for (uint32_t slot = 0; slot < header->tensors.count; slot++) {
-        const knowledge *k = &s->slots[slot];
-        place own = {.slot = slot, .first = k->first, .last = k->last};
-        if (!s->session->dynamic[slot] || s->of->tensors[slot].graph != 0 || k->first == UINT64_MAX ||
-            k->root != slot || !op_type_bytes(&k->value.type, &own.exact) || !own.exact ||
+    made->placements = BASE_ARRAY(&made->arena, placement, (size_t)header->tensors.count);
+    if (!made->placements) return false;
+    for (uint32_t id = 0; id < header->tensors.count; id++) {
+        const knowledge *k = &s->tensors[id];
+        placement own = {.tensor = id, .first = k->first, .last = k->last};
+        if (!s->session->dynamic[id] || s->of->tensors[id].graph != 0 || k->first == UINT64_MAX ||
+            k->root != id || !op_type_bytes(&k->value.type, &own.exact) || !own.exact ||
             !base_size_align(own.exact, RT_ALIGNMENT, &own.bytes))
             continue;
         bool kept = k->excluded;
         /* Whatever shares its bytes keeps them. */
         for (uint32_t other = 0; other < header->tensors.count; other++) {
-            if (s->slots[other].root != slot || other == slot) continue;
-            if (s->slots[other].last > own.last) own.last = s->slots[other].last;
-            kept |= s->slots[other].excluded;
+            if (s->tensors[other].root != id || other == id) continue;
+            if (s->tensors[other].last > own.last) own.last = s->tensors[other].last;
+            kept |= s->tensors[other].excluded;
         }
-        if (!kept) made->places[made->place_count++] = own;
+        if (!kept) made->placements[made->placement_count++] = own;
     }
     return true;
 }
@@ -227,10 +232,10 @@ static bool make_plan(const ouro_session *session, shape_plan *made) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     survey s = {.session = session, .of = session->of, .arena = &arena};
-    s.slots = BASE_ARRAY(&arena, knowledge, (size_t)session->of->header->tensors.count);
-    bool fine = s.slots != NULL;
+    s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)session->of->header->tensors.count);
+    bool fine = s.tensors != NULL;
     if (fine) begin_survey(&s);
-    fine = fine && survey_graph(&s) && collect_places(&s, made) && give_places(made);
+    fine = fine && survey_graph(&s) && collect_placements(&s, made) && assign_offsets(made);
     base_arena_free(&arena);
     return fine;
 }
@@ -241,8 +246,8 @@ static size_t copy_extents(const ouro_session *session, int64_t *to) {
     size_t count = 0;
     for (uint64_t i = 0; i < session->of->header->inputs.count; i++) {
         const rt_binding *binding = &session->inputs[i];
-        const op_type *type = &session->tensors[binding->slot].type;
-        if (!binding->open || type->kind != OP_KIND_TENSOR) continue;
+        const op_type *type = &session->tensors[binding->tensor].type;
+        if (!binding->dynamic || type->kind != OP_KIND_TENSOR) continue;
         for (int32_t d = 0; d < type->shape.rank; d++) {
             if (to) to[count] = type->shape.dims[d];
             count++;
@@ -253,7 +258,7 @@ static size_t copy_extents(const ouro_session *session, int64_t *to) {
 
 bool rt_shapes_make(ouro_session *session) {
     size_t count = copy_extents(session, NULL);
-    if (!count || session->is_mirror) return true;
+    if (!count || session->is_shadow) return true;
     rt_shapes *shapes = BASE_NEW(&session->arena, rt_shapes);
     if (!shapes) return false;
     shapes->extent_count = count;
@@ -291,12 +296,12 @@ static bool reserve(rt_shapes *shapes, const shape_plan *wanted) {
         shapes->memory = larger;
         shapes->capacity = wanted->bytes;
     }
-    if (wanted->place_count > shapes->buffer_capacity) {
-        rt_buffer *more = calloc(wanted->place_count, sizeof *more);
+    if (wanted->placement_count > shapes->buffer_capacity) {
+        rt_buffer *more = calloc(wanted->placement_count, sizeof *more);
         if (!more) return false;
         free(shapes->buffers);
         shapes->buffers = more;
-        shapes->buffer_capacity = wanted->place_count;
+        shapes->buffer_capacity = wanted->placement_count;
     }
     return true;
 }
@@ -315,24 +320,24 @@ void rt_shapes_before_run(ouro_session *session) {
     if (shapes->current) shapes->current->used = ++shapes->runs;
 }
 
-rt_buffer *rt_shapes_place(ouro_session *session, uint32_t slot, size_t bytes) {
+rt_buffer *rt_shapes_buffer(ouro_session *session, uint32_t id, size_t bytes) {
     rt_shapes *shapes = session->shapes;
-    const shape_plan *current = shapes && session->of->tensors[slot].graph == 0 ? shapes->current : NULL;
-    size_t low = 0, high = current ? current->place_count : 0;
+    const shape_plan *current = shapes && session->of->tensors[id].graph == 0 ? shapes->current : NULL;
+    size_t low = 0, high = current ? current->placement_count : 0;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (current->places[middle].slot < slot) low = middle + 1;
+        if (current->placements[middle].tensor < id) low = middle + 1;
         else high = middle;
     }
-    if (!current || low == current->place_count || current->places[low].slot != slot ||
-        current->places[low].exact != bytes)
+    if (!current || low == current->placement_count || current->placements[low].tensor != id ||
+        current->placements[low].exact != bytes)
         return NULL;
     rt_buffer *buffer = &shapes->buffers[low];
     *buffer = (rt_buffer){.references = 1,
                           .planned = true,
                           .capacity = bytes,
                           .used = bytes,
-                          .data = (char *)shapes->memory + current->places[low].offset};
+                          .data = (char *)shapes->memory + current->placements[low].offset};
     return buffer;
 }
 

@@ -86,7 +86,7 @@ static void print_result(const compile_result *result, const char *model, const 
     char arena[32], bound[32], sum[32], constants[32];
     size_t views = 0;
     for (size_t i = 0; i < header->nodes.count; i++)
-        views += (result->plan.nodes[i].flags & PLAN_NODE_VIEW) != 0;
+        views += (result->plan.nodes[i].flags & PLAN_NODE_ALIAS) != 0;
     printf("%s: %zu operators, %zu of them views\n", model, (size_t)header->nodes.count, views);
     printf("  arena %s (%zu bytes), lower bound %s%s, without reuse %s\n",
            emit_size_print(memory->arena_bytes, arena, sizeof arena), memory->arena_bytes,

@@ -47,7 +47,7 @@ static operator_count *count_operators(const plan *of, base_arena *arena, size_t
             if (!base_map_put(&map, name, entry)) return NULL;
         }
         entry->count++;
-        entry->views += (of->nodes[i].flags & PLAN_NODE_VIEW) != 0;
+        entry->views += (of->nodes[i].flags & PLAN_NODE_ALIAS) != 0;
     }
     if (counts) qsort(counts, *count, sizeof *counts, compare_counts);
     return counts;
@@ -63,7 +63,7 @@ static uint64_t buffer_bytes(const plan *of, const plan_node *node) {
     uint64_t most = 0;
     for (uint32_t g = 0; g < node->graph_count; g++) {
         const plan_graph *graph = &of->graphs[node->first_graph + g];
-        if (graph->frame_bytes > most) most = graph->frame_bytes;
+        if (graph->region_bytes > most) most = graph->region_bytes;
     }
     return most;
 }
@@ -85,7 +85,7 @@ static void print_interface(const plan *of, const char *title, const plan_interf
     printf("%s:\n", title);
     for (uint64_t i = 0; i < count; i++) {
         op_type type;
-        plan_tensor_type(of, items[i].slot, &type);
+        plan_tensor_type(of, items[i].tensor, &type);
         static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
         printf("  %s: %s%s", of->texts + items[i].name, kinds[type.kind], op_dtype_name(type.dtype));
         if (type.shape.rank < 0) printf(" of unknown rank");
@@ -103,7 +103,7 @@ static void print_bytes(const char *label, uint64_t bytes) {
 }
 
 /* "prologue input 0 @0; repeats 2 {@0, @256}": at most a handful of entries, the rest is counted. */
-static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
+static void print_view(const plan *of, const plan_multiview *view, uint64_t offset) {
     enum { MOST = 8 };
     char text[64];
     if (view->group) {
@@ -127,11 +127,11 @@ static void print_view(const plan *of, const plan_view *view, uint64_t offset) {
 }
 
 /* One value of a loop: "  carried x <= y: 64 B, repeats 2 {@0, @64}". */
-static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t slot,
+static void print_loop_value(const plan *of, uint32_t loop, const char *role, uint32_t id,
                              const char *source) {
     char text[64];
-    const plan_tensor *tensor = &of->tensors[slot];
-    const plan_view *view = emit_loop_view(of, slot, loop);
+    const plan_tensor *tensor = &of->tensors[id];
+    const plan_multiview *view = emit_loop_view(of, id, loop);
     printf("  %s %s%s%s: %s, ", role, of->texts + tensor->name, source ? " <= " : "", source ? source : "",
            emit_size_print((size_t)tensor->bytes, text, sizeof text));
     if (view) print_view(of, view, tensor->address.offset);
@@ -155,7 +155,7 @@ static bool print_loop(const plan *of, uint32_t node) {
         plan_address room;
         print_loop_value(of, node, "carried", form->parameters[2 + i],
                          of->texts + of->tensors[form->results[1 + i]].name);
-        if (output != PLAN_ABSENT && plan_tensor_room(of, output, &room) &&
+        if (output != PLAN_ABSENT && plan_tensor_reservation(of, output, &room) &&
             plan_loop_grows(of, form, i, NULL))
             printf("    grows in room of %s, %s\n",
                    emit_size_print((size_t)of->tensors[output].bytes, text[0], sizeof text[0]),
@@ -217,7 +217,7 @@ static void emit_interface(emit_buffer *json, const plan *of, const char *key, c
     emit_json_open(json, key, '[');
     for (uint64_t i = 0; i < count; i++) {
         op_type type;
-        plan_tensor_type(of, items[i].slot, &type);
+        plan_tensor_type(of, items[i].tensor, &type);
         static const char *const kinds[] = {"tensor", "sequence", "optional", "map"};
         emit_json_open(json, NULL, '{');
         emit_json_text(json, "name", of->texts + items[i].name);
@@ -249,10 +249,10 @@ static void emit_places(emit_buffer *json, const plan *of, const char *key, uint
 }
 
 /* One value of a loop. A fixed address is a table of one entry. */
-static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, const char *role, uint32_t slot,
+static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, const char *role, uint32_t id,
                             uint32_t source) {
-    const plan_tensor *tensor = &of->tensors[slot];
-    const plan_view *view = emit_loop_view(of, slot, loop);
+    const plan_tensor *tensor = &of->tensors[id];
+    const plan_multiview *view = emit_loop_view(of, id, loop);
     char text[64];
     emit_json_open(json, NULL, '{');
     emit_json_text(json, "role", role);

@@ -103,7 +103,7 @@ static int open_plan(const command_model_request *request, command_model *model)
         return command_fail_memory();
     for (size_t i = 0; i < known.count; i++) {
         known.names[i] = model->plan->texts + model->plan->inputs[i].name;
-        plan_tensor_type(model->plan, model->plan->inputs[i].slot, &known.types[i]);
+        plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &known.types[i]);
     }
     return read_inputs(request, &known, model);
 }
@@ -195,7 +195,7 @@ int command_model_fill(command_model *model, uint64_t seed) {
         op_tensor *tensor = &model->inputs[i].tensor;
         if (command_is_given(&model->inputs[i])) continue;
         const char *name = model->plan->texts + model->plan->inputs[i].name;
-        plan_tensor_type(model->plan, model->plan->inputs[i].slot, &tensor->type);
+        plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &tensor->type);
         base_report report = {0};
         if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.shape.rank < 0) {
             return command_fail(BASE_INVALID, "%s: input '%s' cannot be made up: %s", model->path, name,

@@ -40,7 +40,7 @@ typedef struct dot_source {
 typedef struct dot_writer {
     const plan *of;
     emit_buffer *out;
-    dot_source *sources; /* by slot */
+    dot_source *sources; /* by tensor id */
     unsigned depth;
 } dot_writer;
 
@@ -128,7 +128,7 @@ static void emit_entries(dot_writer *writer, uint64_t first, uint32_t count, uin
  *     v3 + 256 KiB
  *     exchanged, first @0 */
 static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
-    const plan_view *view = &writer->of->views[address->index];
+    const plan_multiview *view = &writer->of->multiviews[address->index];
     emit_format(writer->out, "v%u + %s", address->index, size);
     if (view->group) { /* by exchange it may be where another one was */
         emit_text(writer->out, "<BR/>exchanged, first ");
@@ -151,17 +151,17 @@ static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
     const plan_address *address = &tensor->address;
     char size[32];
     emit_size_print((size_t)tensor->bytes, size, sizeof size);
-    if (address->place == PLAN_PLACE_ARENA) {
+    if (address->space == MEMORY_ARENA) {
         emit_format(writer->out, "@%" PRIu64 " + %s", address->offset, size);
-    } else if (address->place == PLAN_PLACE_VIEW) {
+    } else if (address->space == MEMORY_MULTIVIEW) {
         emit_table(writer, address, size);
-    } else if (address->place == PLAN_PLACE_DYNAMIC && tensor->bytes) {
+    } else if (address->space == MEMORY_DYNAMIC && tensor->bytes) {
         emit_format(writer->out, "room @%" PRIu64 " + %s", address->offset, size);
-    } else if (address->place == PLAN_PLACE_DYNAMIC || address->place == PLAN_PLACE_NONE) {
-        emit_text(writer->out, places[address->place]);
-    } else if (address->place <= PLAN_PLACE_DYNAMIC) {
-        emit_format(writer->out, "%s", places[address->place]);
-        if (address->place == PLAN_PLACE_INPUT || address->place == PLAN_PLACE_OUTPUT) {
+    } else if (address->space == MEMORY_DYNAMIC || address->space == MEMORY_NONE) {
+        emit_text(writer->out, places[address->space]);
+    } else if (address->space <= MEMORY_DYNAMIC) {
+        emit_format(writer->out, "%s", places[address->space]);
+        if (address->space == MEMORY_INPUT || address->space == MEMORY_OUTPUT) {
             emit_format(writer->out, " %u", address->index);
         }
         emit_format(writer->out, " @%" PRIu64 " + %s", address->offset, size);
@@ -245,7 +245,7 @@ static void emit_attributes(dot_writer *writer, const plan_node *node) {
         if (is_default(writer, attribute)) continue;
         /* How many values a loop scans is seen from its edges. */
         if (control && (strncmp(text_of(writer, attribute->name), "ouro.scan_", 10) == 0 ||
-                        strcmp(text_of(writer, attribute->name), PLAN_EXCHANGES) == 0))
+                        strcmp(text_of(writer, attribute->name), PLAN_SWAPS) == 0))
             continue;
         print_attribute(writer, attribute, text, sizeof text);
         if (!text[0]) continue;
@@ -263,7 +263,7 @@ static void emit_title(dot_writer *writer, const plan_node *node) {
     emit_text(writer->out, "<FONT POINT-SIZE=\"13\"><B>");
     emit_xml(writer->out, operator_name);
     bool residual = strcmp(operator_name, "Conv") == 0 && node->input_count > 3 &&
-                    writer->of->slots[node->inputs + 3] != PLAN_ABSENT;
+                    writer->of->tensor_ids[node->inputs + 3] != PLAN_ABSENT;
     if (residual) emit_text(writer->out, " + residual");
     for (uint64_t i = 0; i < node->attribute_count; i++) {
         const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
@@ -279,17 +279,17 @@ static void emit_title(dot_writer *writer, const plan_node *node) {
 static void emit_constants(dot_writer *writer, const plan_node *node) {
     size_t shown = 0, count = 0;
     for (uint64_t i = 0; i < node->input_count; i++) {
-        uint32_t slot = writer->of->slots[node->inputs + i];
-        if (slot == PLAN_ABSENT || writer->sources[slot].kind != SOURCE_NONE) continue;
+        uint32_t id = writer->of->tensor_ids[node->inputs + i];
+        if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NONE) continue;
         count++;
     }
     if (!count) return;
     emit_text(writer->out, "<BR/><FONT COLOR=\"#555555\">with ");
     for (uint64_t i = 0; i < node->input_count && shown < 3; i++) {
-        uint32_t slot = writer->of->slots[node->inputs + i];
-        if (slot == PLAN_ABSENT || writer->sources[slot].kind != SOURCE_NONE) continue;
+        uint32_t id = writer->of->tensor_ids[node->inputs + i];
+        if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NONE) continue;
         if (shown++) emit_text(writer->out, ", ");
-        emit_type(writer, &writer->of->tensors[slot]);
+        emit_type(writer, &writer->of->tensors[id]);
     }
     if (count > shown) emit_format(writer->out, " and %zu more", count - shown);
     emit_text(writer->out, "</FONT>");
@@ -298,11 +298,11 @@ static void emit_constants(dot_writer *writer, const plan_node *node) {
 static void emit_outputs(dot_writer *writer, const plan_node *node) {
     uint64_t shown = node->output_count < 6 ? node->output_count : 6;
     for (uint64_t i = 0; i < shown; i++) {
-        uint32_t slot = writer->of->slots[node->outputs + i];
-        if (slot == PLAN_ABSENT) continue;
+        uint32_t id = writer->of->tensor_ids[node->outputs + i];
+        if (id == PLAN_ABSENT) continue;
         emit_text(writer->out, "<BR/><FONT COLOR=\"#333388\">");
         if (node->output_count > 1) emit_format(writer->out, "%" PRIu64 ": ", i);
-        emit_address(writer, &writer->of->tensors[slot]);
+        emit_address(writer, &writer->of->tensors[id]);
         emit_text(writer->out, "</FONT>");
     }
     if (shown < node->output_count)
@@ -330,7 +330,7 @@ static void emit_node(dot_writer *writer, uint32_t index) {
     const char *operator_name = text_of(writer, node->operator_name), *name = text_of(writer, node->name);
     const char *kernel = text_of(writer, node->kernel);
     const emit_family *family = emit_family_of(operator_name);
-    bool view = node->flags & PLAN_NODE_VIEW;
+    bool view = node->flags & PLAN_NODE_ALIAS;
     char scratch[32];
     indent(writer);
     emit_format(writer->out, "n%u [", index);
@@ -381,8 +381,8 @@ static void emit_exit(dot_writer *writer, uint32_t index) {
 }
 
 static void emit_parameter(dot_writer *writer, uint32_t graph, uint64_t number, const char *role) {
-    uint32_t slot = writer->of->slots[writer->of->graphs[graph].parameters + number];
-    const plan_tensor *tensor = &writer->of->tensors[slot];
+    uint32_t id = writer->of->tensor_ids[writer->of->graphs[graph].parameters + number];
+    const plan_tensor *tensor = &writer->of->tensors[id];
     indent(writer);
     emit_format(writer->out,
                 "p%u_%" PRIu64 " [shape=box style=\"filled\" fillcolor=\"white\" color=\"#3c6e3c\"", graph,
@@ -399,7 +399,7 @@ static void emit_parameter(dot_writer *writer, uint32_t graph, uint64_t number, 
 
 static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, const char *role,
                         const char *name) {
-    uint32_t slot = writer->of->slots[writer->of->graphs[graph].results + number];
+    uint32_t id = writer->of->tensor_ids[writer->of->graphs[graph].results + number];
     indent(writer);
     emit_format(writer->out,
                 "r%u_%" PRIu64 " [shape=box style=\"filled\" fillcolor=\"white\" color=\"#8a3c3c\"", graph,
@@ -408,20 +408,20 @@ static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, con
     emit_format(writer->out, " label=<%s <B>", role);
     emit_cut(writer->out, name, NAME_CHARACTERS);
     emit_text(writer->out, "</B>");
-    if (slot != PLAN_ABSENT) {
+    if (id != PLAN_ABSENT) {
         emit_text(writer->out, "<BR/>");
-        emit_type(writer, &writer->of->tensors[slot]);
+        emit_type(writer, &writer->of->tensors[id]);
     }
     emit_text(writer->out, ">]\n");
 }
 
 /* ---- edges --------------------------------------------------------------------------------------------- */
 
-/* Starts an edge from what makes `slot`; false where that is a constant (constants are notes in the boxes).
+/* Starts an edge from what makes `tensor id`; false where that is a constant (constants are notes in the boxes).
  */
-static bool begin_edge(dot_writer *writer, uint32_t slot) {
-    if (slot == PLAN_ABSENT) return false;
-    const dot_source *source = &writer->sources[slot];
+static bool begin_edge(dot_writer *writer, uint32_t id) {
+    if (id == PLAN_ABSENT) return false;
+    const dot_source *source = &writer->sources[id];
     if (source->kind == SOURCE_NONE) return false;
     indent(writer);
     if (source->kind == SOURCE_PARAMETER)
@@ -432,11 +432,11 @@ static bool begin_edge(dot_writer *writer, uint32_t slot) {
     return true;
 }
 
-static void end_edge(dot_writer *writer, uint32_t slot, const char *attributes) {
-    const plan_tensor *tensor = &writer->of->tensors[slot];
+static void end_edge(dot_writer *writer, uint32_t id, const char *attributes) {
+    const plan_tensor *tensor = &writer->of->tensors[id];
     emit_text(writer->out, " [");
     /* A parameter's box holds its type already. */
-    if (writer->sources[slot].kind != SOURCE_PARAMETER) {
+    if (writer->sources[id].kind != SOURCE_PARAMETER) {
         emit_text(writer->out, "label=<");
         emit_type(writer, tensor);
         emit_text(writer->out, "> ");
@@ -467,8 +467,8 @@ static void emit_control_label(dot_writer *writer, uint32_t index, bool loop) {
                 emit_size_print((size_t)numbers.entry_bytes, entry, sizeof entry));
 }
 
-static const char *slot_name(const dot_writer *writer, uint32_t slot) {
-    return slot == PLAN_ABSENT ? "" : text_of(writer, writer->of->tensors[slot].name);
+static const char *tensor_name(const dot_writer *writer, uint32_t id) {
+    return id == PLAN_ABSENT ? "" : text_of(writer, writer->of->tensors[id].name);
 }
 
 static void emit_graph(dot_writer *writer, uint32_t index);
@@ -501,7 +501,7 @@ static void emit_control(dot_writer *writer, uint32_t index) {
         emit_text(writer->out, "</B> ");
         emit_cut(writer->out, text_of(writer, graph->name), NAME_CHARACTERS);
         emit_format(writer->out, ", buffer %s>\n",
-                    emit_size_print((size_t)graph->frame_bytes, size, sizeof size));
+                    emit_size_print((size_t)graph->region_bytes, size, sizeof size));
         emit_graph(writer, g);
         writer->depth--;
         indent(writer);
@@ -526,10 +526,10 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
                                 : "parameter");
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
-        uint32_t slot = of->slots[graph->results + i];
+        uint32_t id = of->tensor_ids[graph->results + i];
         const char *name = !owner && i < of->header->outputs.count ? text_of(writer, of->outputs[i].name)
-                           : slot == PLAN_ABSENT                   ? ""
-                                                                   : text_of(writer, of->tensors[slot].name);
+                           : id == PLAN_ABSENT                     ? ""
+                                                                   : text_of(writer, of->tensors[id].name);
         emit_result(writer, index, i, !owner ? "output" : body && i == 0 ? "condition" : "result", name);
     }
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
@@ -548,17 +548,17 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
         for (uint64_t k = 0; k < node->input_count; k++) {
-            uint32_t slot = of->slots[node->inputs + k];
-            if (!begin_edge(writer, slot)) continue;
+            uint32_t id = of->tensor_ids[node->inputs + k];
+            if (!begin_edge(writer, id)) continue;
             emit_format(writer->out, "n%" PRIu64, i);
-            end_edge(writer, slot, "");
+            end_edge(writer, id, "");
         }
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
-        uint32_t slot = of->slots[graph->results + i];
-        if (!begin_edge(writer, slot)) continue;
+        uint32_t id = of->tensor_ids[graph->results + i];
+        if (!begin_edge(writer, id)) continue;
         emit_format(writer->out, "r%u_%" PRIu64, index, i);
-        end_edge(writer, slot, "");
+        end_edge(writer, id, "");
     }
     if (!owner) return;
     /* From where the control node begins to its sub-graph, and from there to where it ends. */
@@ -581,9 +581,9 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     /* Carried around: result 1 + i becomes parameter 2 + i, the condition (result 0) parameter 1. */
     for (uint64_t i = 0; i <= emit_loop_carried(of, owner); i++) {
         /* A condition that stays as it is tells nothing. */
-        if (i == 0 && of->slots[graph->results] == of->slots[graph->parameters + 1]) continue;
-        const char *parameter = slot_name(writer, of->slots[graph->parameters + i + 1]);
-        const char *replacement = slot_name(writer, of->slots[graph->results + i]);
+        if (i == 0 && of->tensor_ids[graph->results] == of->tensor_ids[graph->parameters + 1]) continue;
+        const char *parameter = tensor_name(writer, of->tensor_ids[graph->parameters + i + 1]);
+        const char *replacement = tensor_name(writer, of->tensor_ids[graph->results + i]);
         indent(writer);
         emit_format(writer->out,
                     "r%u_%" PRIu64 " -> p%u_%" PRIu64
@@ -605,17 +605,16 @@ static base_status find_sources(dot_writer *writer, base_arena *arena, base_repo
     for (uint64_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
         for (uint64_t i = 0; i < graph->parameter_count; i++) {
-            uint32_t slot = of->slots[graph->parameters + i];
-            if (slot != PLAN_ABSENT)
-                writer->sources[slot] = (dot_source){SOURCE_PARAMETER, (uint32_t)g, (uint32_t)i};
+            uint32_t id = of->tensor_ids[graph->parameters + i];
+            if (id != PLAN_ABSENT)
+                writer->sources[id] = (dot_source){SOURCE_PARAMETER, (uint32_t)g, (uint32_t)i};
         }
     }
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {
         const plan_node *node = &of->nodes[n];
         for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t slot = of->slots[node->outputs + i];
-            if (slot != PLAN_ABSENT)
-                writer->sources[slot] = (dot_source){SOURCE_NODE, (uint32_t)n, (uint32_t)i};
+            uint32_t id = of->tensor_ids[node->outputs + i];
+            if (id != PLAN_ABSENT) writer->sources[id] = (dot_source){SOURCE_NODE, (uint32_t)n, (uint32_t)i};
         }
     }
     return BASE_OK;
@@ -630,8 +629,8 @@ static void layout_effort(dot_writer *writer) {
     for (uint64_t i = 0; i < writer->of->header->nodes.count; i++) {
         const plan_node *node = &writer->of->nodes[i];
         for (uint64_t k = 0; k < node->input_count; k++) {
-            uint32_t slot = writer->of->slots[node->inputs + k];
-            if (slot == PLAN_ABSENT || writer->sources[slot].kind == SOURCE_NONE) edges--;
+            uint32_t id = writer->of->tensor_ids[node->inputs + k];
+            if (id == PLAN_ABSENT || writer->sources[id].kind == SOURCE_NONE) edges--;
         }
     }
     if (edges > LARGE_GRAPH_EDGES) {

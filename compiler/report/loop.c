@@ -18,8 +18,8 @@ const char *emit_loop_name(const plan *of, uint32_t index, char *text, size_t ca
     const plan_node *node = &of->nodes[index];
     const char *name = of->texts + node->name, *output = "";
     for (uint64_t i = 0; i < node->output_count && !output[0]; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
-        if (slot != PLAN_ABSENT) output = of->texts + of->tensors[slot].name;
+        uint32_t id = of->tensor_ids[node->outputs + i];
+        if (id != PLAN_ABSENT) output = of->texts + of->tensors[id].name;
     }
     if (name[0]) snprintf(text, capacity, "%s", name);
     else snprintf(text, capacity, "%s%s%s", of->texts + node->path, output[0] ? "/" : "", output);
@@ -29,51 +29,52 @@ const char *emit_loop_name(const plan *of, uint32_t index, char *text, size_t ca
 const char *emit_place_print(const plan_address *address, uint64_t more, char *text, size_t capacity) {
     static const char *const places[] = {"nowhere", "", "constant", "input", "output", "", "run-time memory"};
     uint64_t offset = address->offset + more;
-    switch ((plan_place)address->place) {
-    case PLAN_PLACE_ARENA:
+    switch ((memory_space)address->space) {
+    case MEMORY_ARENA:
         snprintf(text, capacity, "@%" PRIu64, offset);
         break;
-    case PLAN_PLACE_CONSTANT:
+    case MEMORY_CONSTANT:
         snprintf(text, capacity, "constant @%" PRIu64, offset);
         break;
-    case PLAN_PLACE_INPUT:
-    case PLAN_PLACE_OUTPUT:
-        snprintf(text, capacity, "%s %u @%" PRIu64, places[address->place], address->index, offset);
+    case MEMORY_INPUT:
+    case MEMORY_OUTPUT:
+        snprintf(text, capacity, "%s %u @%" PRIu64, places[address->space], address->index, offset);
         break;
-    case PLAN_PLACE_VIEW:
+    case MEMORY_MULTIVIEW:
         if (offset) snprintf(text, capacity, "v%u + %" PRIu64, address->index, offset);
         else snprintf(text, capacity, "v%u", address->index);
         break;
-    case PLAN_PLACE_NONE:
-    case PLAN_PLACE_DYNAMIC:
-        snprintf(text, capacity, "%s", places[address->place]);
+    case MEMORY_NONE:
+    case MEMORY_DYNAMIC:
+        snprintf(text, capacity, "%s", places[address->space]);
         break;
     }
     return text;
 }
 
-const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop) {
-    const plan_address *address = slot == PLAN_ABSENT ? NULL : &of->tensors[slot].address;
-    if (!address || address->place != PLAN_PLACE_VIEW || of->views[address->index].loop != loop) return NULL;
-    return &of->views[address->index];
+const plan_multiview *emit_loop_view(const plan *of, uint32_t id, uint32_t loop) {
+    const plan_address *address = id == PLAN_ABSENT ? NULL : &of->tensors[id].address;
+    if (!address || address->space != MEMORY_MULTIVIEW || of->multiviews[address->index].loop != loop)
+        return NULL;
+    return &of->multiviews[address->index];
 }
 
 static bool same_address(const plan_address *a, const plan_address *b) {
-    return a->place == b->place && a->index == b->index && a->offset == b->offset;
+    return a->space == b->space && a->index == b->index && a->offset == b->offset;
 }
 
 /* Bytes that move when tensor `from` becomes tensor `to`; 0 where both are the same bytes. */
 static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
     if (from == PLAN_ABSENT || to == PLAN_ABSENT) return 0;
     const plan_tensor *source = &of->tensors[from], *target = &of->tensors[to];
-    if (target->address.place == PLAN_PLACE_NONE) return 0;
+    if (target->address.space == MEMORY_NONE) return 0;
     return same_address(&source->address, &target->address) ? 0 : target->bytes;
 }
 
 /* In every iteration but the first ones this address is in a buffer that can be exchanged with this one. */
-static bool is_in_group(const plan *of, const plan_address *address, const plan_view *target) {
-    if (address->place != PLAN_PLACE_VIEW) return false;
-    const plan_view *view = &of->views[address->index];
+static bool is_in_group(const plan *of, const plan_address *address, const plan_multiview *target) {
+    if (address->space != MEMORY_MULTIVIEW) return false;
+    const plan_multiview *view = &of->multiviews[address->index];
     if (view->group) return view->loop == target->loop && view->group == target->group;
     for (uint32_t k = 0; k < view->period; k++)
         if (!is_in_group(of, &of->addresses[view->first + view->prologue_count + k], target)) return false;
@@ -82,8 +83,8 @@ static bool is_in_group(const plan *of, const plan_address *address, const plan_
 
 /* Output `index` of the node gets its bytes by exchange, so that nothing is copied. */
 static bool is_exchanged(const plan *of, const plan_node *node, uint32_t index, uint32_t from) {
-    uint32_t view = plan_exchanged_view(of, (uint32_t)(node - of->nodes), index, from);
-    return view != PLAN_ABSENT && is_in_group(of, &of->tensors[from].address, &of->views[view]);
+    uint32_t view = plan_swap_buffer(of, (uint32_t)(node - of->nodes), index, from);
+    return view != PLAN_ABSENT && is_in_group(of, &of->tensors[from].address, &of->multiviews[view]);
 }
 
 /* What is copied from a parameter to its output when the loop is left: nothing, where it is known that the
@@ -91,24 +92,24 @@ static bool is_exchanged(const plan *of, const plan_node *node, uint32_t index, 
 static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t index, uint32_t parameter,
                            uint32_t output) {
     const plan_address *address = &of->tensors[parameter].address, *target = &of->tensors[output].address;
-    if (address->place != PLAN_PLACE_VIEW || same_address(address, target))
+    if (address->space != MEMORY_MULTIVIEW || same_address(address, target))
         return moved_bytes(of, parameter, output);
-    if (target->place == PLAN_PLACE_NONE) return 0;
-    if (target->place == PLAN_PLACE_VIEW && node == &of->nodes[of->views[target->index].loop]) return 0;
+    if (target->space == MEMORY_NONE) return 0;
+    if (target->space == MEMORY_MULTIVIEW && node == &of->nodes[of->multiviews[target->index].loop]) return 0;
     if (is_exchanged(of, node, index, parameter)) return 0;
     /* The only buffer: it is there but for loops of no iteration. */
-    const plan_view *view = &of->views[address->index];
-    plan_address always = plan_view_entry(of, address->index, view->prologue_count);
+    const plan_multiview *view = &of->multiviews[address->index];
+    plan_address always = plan_multiview_entry(of, address->index, view->prologue_count);
     always.offset += address->offset;
     if (view->period == 1 && view->stride == 0 && same_address(&always, target)) return 0;
-    uint32_t trips = of->slots[node->inputs];
+    uint32_t trips = of->tensor_ids[node->inputs];
     int64_t count;
-    if (trips == PLAN_ABSENT || of->tensors[trips].address.place != PLAN_PLACE_CONSTANT ||
+    if (trips == PLAN_ABSENT || of->tensors[trips].address.space != MEMORY_CONSTANT ||
         of->tensors[trips].bytes != sizeof count) {
         return of->tensors[output].bytes;
     }
     memcpy(&count, of->constants + of->tensors[trips].address.offset, sizeof count);
-    plan_address last = plan_view_entry(of, address->index, count < 0 ? 0 : (uint64_t)count);
+    plan_address last = plan_multiview_entry(of, address->index, count < 0 ? 0 : (uint64_t)count);
     last.offset += address->offset;
     return same_address(&last, target) ? 0 : of->tensors[output].bytes;
 }
@@ -135,29 +136,29 @@ static bool is_within(const plan *of, uint32_t inner, uint32_t outer) {
 
 /* The address in iteration t of the loop whose view it is. */
 static plan_address address_at(const plan *of, const plan_address *address, uint64_t t) {
-    if (address->place != PLAN_PLACE_VIEW || of->views[address->index].group) return *address;
-    plan_address at = plan_view_entry(of, address->index, t);
+    if (address->space != MEMORY_MULTIVIEW || of->multiviews[address->index].group) return *address;
+    plan_address at = plan_multiview_entry(of, address->index, t);
     at.offset += address->offset;
     return at;
 }
 
 uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
-    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_VIEW)) return 0;
-    uint32_t from = of->slots[node->inputs], to = of->slots[node->outputs];
+    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_ALIAS)) return 0;
+    uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
     if (from == PLAN_ABSENT || to == PLAN_ABSENT || is_exchanged(of, node, 0, from)) return 0;
     const plan_address *source = &of->tensors[from].address, *target = &of->tensors[to].address;
     uint64_t first = 0, count = 1;
     for (int i = 0; i < 2; i++) {
         const plan_address *address = i ? target : source;
-        if (address->place != PLAN_PLACE_VIEW) continue;
-        const plan_view *view = &of->views[address->index];
+        if (address->space != MEMORY_MULTIVIEW) continue;
+        const plan_multiview *view = &of->multiviews[address->index];
         if (view->prologue_count > first) first = view->prologue_count;
         count = common_multiple(count, view->period);
     }
     /* Behind the first iterations it is there already. */
     for (uint64_t t = first; t < first + count; t++) {
         plan_address is = address_at(of, source, t), there = address_at(of, target, t);
-        if (!same_address(&is, &there) || is.place == PLAN_PLACE_DYNAMIC) return of->tensors[to].bytes;
+        if (!same_address(&is, &there) || is.space == MEMORY_DYNAMIC) return of->tensors[to].bytes;
     }
     return 0;
 }
@@ -181,7 +182,7 @@ static uint64_t copy_bytes(const plan *of, uint32_t index) {
 
 static int compare_addresses(const void *a, const void *b) {
     const plan_address *x = a, *y = b;
-    if (x->place != y->place) return x->place < y->place ? -1 : 1;
+    if (x->space != y->space) return x->space < y->space ? -1 : 1;
     if (x->index != y->index) return x->index < y->index ? -1 : 1;
     return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
@@ -194,10 +195,10 @@ static bool count_places(const plan *of, emit_loop *loop) {
         plan_address *places = pass ? malloc(most * sizeof *places + 1) : NULL;
         if (pass && !places) return false;
         for (uint32_t i = 0; i < 2 * form->carried; i++) {
-            uint32_t slot = i % 2 ? form->results[1 + i / 2] : form->parameters[2 + i / 2];
-            if (slot == PLAN_ABSENT) continue;
-            const plan_address *address = &of->tensors[slot].address;
-            const plan_view *view = emit_loop_view(of, slot, loop->node);
+            uint32_t id = i % 2 ? form->results[1 + i / 2] : form->parameters[2 + i / 2];
+            if (id == PLAN_ABSENT) continue;
+            const plan_address *address = &of->tensors[id].address;
+            const plan_multiview *view = emit_loop_view(of, id, loop->node);
             uint32_t entries = view ? view->prologue_count + view->period : 1;
             if (!pass) most += entries;
             for (uint32_t k = 0; pass && k < entries; k++) {
@@ -221,9 +222,10 @@ emit_moved emit_loop_moved(const plan *of, const emit_loop *loop, uint32_t index
     emit_moved moved = {0};
     uint32_t output = form->outputs[index];
     /* What grows in the place of its output is put there once, as far as it is there at first. */
-    plan_address place = {.place = PLAN_PLACE_DYNAMIC};
-    if (output != PLAN_ABSENT && !plan_tensor_room(of, output, &place)) place = of->tensors[output].address;
-    if (place.place != PLAN_PLACE_DYNAMIC && plan_loop_grows(of, form, index, NULL)) {
+    plan_address place = {.space = MEMORY_DYNAMIC};
+    if (output != PLAN_ABSENT && !plan_tensor_reservation(of, output, &place))
+        place = of->tensors[output].address;
+    if (place.space != MEMORY_DYNAMIC && plan_loop_grows(of, form, index, NULL)) {
         const plan_tensor *initial = &of->tensors[form->initial[index]];
         moved.entered = same_address(&initial->address, &place) ? 0 : initial->bytes;
         return moved;
@@ -242,25 +244,25 @@ uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t 
     const plan_loop_form *form = &loop->form;
     bool output = index >= form->scan_inputs;
     uint32_t at = output ? index - form->scan_inputs : index;
-    uint32_t slot = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
+    uint32_t id = output ? form->results[1 + form->carried + at] : form->parameters[2 + form->carried + at];
     if (output && form->outputs[form->carried + at] == PLAN_ABSENT) return PLAN_ABSENT;
     /* A slice that lies inside of what is scanned or stacked moves nothing: its address moves with each iteration. */
-    const plan_view *view = emit_loop_view(of, slot, loop->node);
-    return view && view->stride ? PLAN_ABSENT : slot;
+    const plan_multiview *view = emit_loop_view(of, id, loop->node);
+    return view && view->stride ? PLAN_ABSENT : id;
 }
 
 /* Its size is known only when it is there. */
-static bool is_open(const plan *of, uint32_t slot) {
+static bool is_open(const plan *of, uint32_t id) {
     plan_address room;
-    return slot != PLAN_ABSENT && of->tensors[slot].address.place == PLAN_PLACE_DYNAMIC &&
-           !plan_tensor_room(of, slot, &room);
+    return id != PLAN_ABSENT && of->tensors[id].address.space == MEMORY_DYNAMIC &&
+           !plan_tensor_reservation(of, id, &room);
 }
 
 /* A boolean that is always true, or (for the condition with which a loop begins) absent. */
-static bool holds(const plan *of, uint32_t slot) {
-    if (slot == PLAN_ABSENT) return true;
-    const plan_tensor *tensor = &of->tensors[slot];
-    return tensor->address.place == PLAN_PLACE_CONSTANT && tensor->bytes == 1 &&
+static bool holds(const plan *of, uint32_t id) {
+    if (id == PLAN_ABSENT) return true;
+    const plan_tensor *tensor = &of->tensors[id];
+    return tensor->address.space == MEMORY_CONSTANT && tensor->bytes == 1 &&
            of->constants[tensor->address.offset];
 }
 
@@ -269,7 +271,7 @@ static bool is_counted(const plan *of, const plan_loop_form *form) {
     bool handed_on = form->results[0] == form->parameters[1] && holds(of, form->condition);
     if (!handed_on && !holds(of, form->results[0])) return false;
     if (form->trip_count != PLAN_ABSENT)
-        return of->tensors[form->trip_count].address.place == PLAN_PLACE_CONSTANT;
+        return of->tensors[form->trip_count].address.space == MEMORY_CONSTANT;
     return form->scan_inputs && !is_open(of, form->initial[form->carried]);
 }
 
@@ -309,16 +311,16 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
         loop->iteration_bytes += moved.handed_on;
     }
     for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
-        uint32_t slot = emit_loop_copied_slice(of, loop, i);
-        if (slot != PLAN_ABSENT) loop->iteration_bytes += of->tensors[slot].bytes;
+        uint32_t id = emit_loop_copied_slice(of, loop, i);
+        if (id != PLAN_ABSENT) loop->iteration_bytes += of->tensors[id].bytes;
     }
     loop->iteration_bytes += copy_bytes(of, node->first_graph);
     for (uint32_t i = 0; i < of->header->tensors.count; i++) {
-        const plan_view *view = emit_loop_view(of, i, index);
+        const plan_multiview *view = emit_loop_view(of, i, index);
         if (!view || !is_within(of, of->tensors[i].graph, node->first_graph)) continue;
         loop->multiview++;
         loop->unroll = common_multiple(loop->unroll, view->period);
     }
-    loop->buffer_bytes = of->graphs[node->first_graph].frame_bytes;
+    loop->buffer_bytes = of->graphs[node->first_graph].region_bytes;
     return count_places(of, loop);
 }

@@ -32,7 +32,7 @@ bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);
 uint64_t emit_loop_copied(const plan *of, const plan_node *node);
 /* The view of this loop that a tensor's address is, of the views of loops within others the innermost; NULL
  * where the address does not change with its iterations. */
-const plan_view *emit_loop_view(const plan *of, uint32_t slot, uint32_t loop);
+const plan_multiview *emit_loop_view(const plan *of, uint32_t id, uint32_t loop);
 
 /* Bytes that move for carried value `index` when the loop is entered, in each iteration, and when it is left. */
 typedef struct emit_moved {

@@ -13,10 +13,10 @@ static bool is_node(const plan *of, const plan_node *node, const char *operator_
 }
 
 /* Which tensor of a loop is copied, how many bytes, and why. */
-static void emit_copy(emit_buffer *json, const plan *of, uint32_t slot, const char *when, const char *why) {
+static void emit_copy(emit_buffer *json, const plan *of, uint32_t id, const char *when, const char *why) {
     emit_json_open(json, NULL, '{');
-    emit_json_text(json, "tensor", text_of(of, of->tensors[slot].name));
-    emit_json_integer(json, "bytes", of->tensors[slot].bytes);
+    emit_json_text(json, "tensor", text_of(of, of->tensors[id].name));
+    emit_json_integer(json, "bytes", of->tensors[id].bytes);
     emit_json_text(json, "when", when);
     emit_json_text(json, "why", why);
     emit_json_close(json, '}');
@@ -29,7 +29,7 @@ static void emit_copy_nodes(emit_buffer *json, const plan *of, uint32_t index) {
         const plan_node *node = &of->nodes[i];
         if (emit_loop_copied(of, node)) {
             bool limit = strcmp(text_of(of, node->name), "max-unroll") == 0;
-            emit_copy(json, of, of->slots[node->outputs], "iteration",
+            emit_copy(json, of, of->tensor_ids[node->outputs], "iteration",
                       limit ? "it would be kept for more iterations than --max-unroll allows"
                             : "a result that another place holds already");
         }
@@ -57,9 +57,9 @@ static void emit_copies(emit_buffer *json, const plan *of, const emit_loop *loop
         }
     }
     for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
-        uint32_t slot = emit_loop_copied_slice(of, loop, i);
-        if (slot != PLAN_ABSENT) {
-            emit_copy(json, of, slot, "iteration", emit_loop_why_slice(of, loop, i));
+        uint32_t id = emit_loop_copied_slice(of, loop, i);
+        if (id != PLAN_ABSENT) {
+            emit_copy(json, of, id, "iteration", emit_loop_why_slice(of, loop, i));
         }
     }
     emit_copy_nodes(json, of, of->nodes[loop->node].first_graph);
@@ -81,7 +81,7 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     emit_json_integer(json, "unroll", loop.unroll);
     emit_json_open(json, "repeat_lengths", '[');
     for (uint32_t i = 0; i < loop.form.carried; i++) {
-        const plan_view *view = emit_loop_view(of, loop.form.parameters[2 + i], index);
+        const plan_multiview *view = emit_loop_view(of, loop.form.parameters[2 + i], index);
         emit_json_integer(json, NULL, view ? view->period : 1);
     }
     emit_json_close(json, ']');
@@ -127,7 +127,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     const plan *of = &result->plan;
     size_t steps = 0, views = 0;
     for (uint64_t i = 0; i < of->header->nodes.count; i++) {
-        if (of->nodes[i].flags & PLAN_NODE_VIEW) views++;
+        if (of->nodes[i].flags & PLAN_NODE_ALIAS) views++;
         else steps++;
     }
     emit_buffer json = {0};

@@ -44,10 +44,10 @@ void rt_allocator_free(rt_allocator *allocator) {
     free(allocator);
 }
 
-void *rt_allocator_take_before(rt_allocator *allocator, size_t bytes, uint64_t moment) {
+void *rt_allocator_take_before(rt_allocator *allocator, size_t bytes, uint64_t time) {
     if (bytes == 0 || bytes > SIZE_MAX / 4) return NULL;
     pthread_mutex_lock(allocator->lock);
-    void *data = allocator->kind->take(allocator, bytes, moment);
+    void *data = allocator->kind->take(allocator, bytes, time);
     if (data) allocator->statistics.taken++;
     if (data && bytes > allocator->statistics.largest) allocator->statistics.largest = bytes;
     pthread_mutex_unlock(allocator->lock);
@@ -58,10 +58,10 @@ void *rt_allocator_take(rt_allocator *allocator, size_t bytes) {
     return rt_allocator_take_before(allocator, bytes, 0);
 }
 
-void rt_allocator_give_at(rt_allocator *allocator, void *data, uint64_t moment) {
+void rt_allocator_give_at(rt_allocator *allocator, void *data, uint64_t time) {
     if (!data) return;
     pthread_mutex_lock(allocator->lock);
-    allocator->kind->give(allocator, data, moment);
+    allocator->kind->give(allocator, data, time);
     pthread_mutex_unlock(allocator->lock);
 }
 
@@ -69,16 +69,16 @@ void rt_allocator_give(rt_allocator *allocator, void *data) {
     rt_allocator_give_at(allocator, data, 0);
 }
 
-size_t rt_allocator_room(rt_allocator *allocator, const void *data) {
+size_t rt_allocator_capacity(rt_allocator *allocator, const void *data) {
     pthread_mutex_lock(allocator->lock);
-    size_t room = allocator->kind->room(allocator, data);
+    size_t capacity = allocator->kind->capacity(allocator, data);
     pthread_mutex_unlock(allocator->lock);
-    return room;
+    return capacity;
 }
 
-void rt_allocator_advance(rt_allocator *allocator, uint64_t moment) {
+void rt_allocator_advance(rt_allocator *allocator, uint64_t time) {
     pthread_mutex_lock(allocator->lock);
-    allocator->kind->advance(allocator, moment);
+    allocator->kind->advance(allocator, time);
     pthread_mutex_unlock(allocator->lock);
 }
 

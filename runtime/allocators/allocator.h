@@ -1,4 +1,4 @@
-/* allocator.h: run-time allocators: memory for what has no size before a run. Two kinds behind one interface, both after
+/* allocator.h: run-time allocators: memory for what has no size before a run. Two kinds with one interface, both after
  * TensorFlow's (docs/ALLOCATION.md names the descriptions):
  *
  *   bfc    best fit with coalescing (runtime/allocators/bfc.c): regions of memory that double, cut into chunks and merged again
@@ -38,17 +38,17 @@ void rt_allocator_free(rt_allocator *allocator); /* NULL is allowed */
 void *rt_allocator_take(rt_allocator *allocator, size_t bytes);
 void rt_allocator_give(rt_allocator *allocator, void *data); /* NULL is allowed */
 /* Bytes that may be used of what was taken: what was asked for, or more. */
-size_t rt_allocator_room(rt_allocator *allocator, const void *data);
+size_t rt_allocator_capacity(rt_allocator *allocator, const void *data);
 rt_allocator_statistics rt_allocator_look(rt_allocator *allocator);
 
-/* Gives memory back that others may still read until the frontier has come to `moment` (1, 2, ...): until then it is
- * taken only by rt_allocator_take_before with a moment that is not earlier, or when there is no other. bfc; a pool
+/* Gives memory back that others may still read until the frontier has come to `time` (1, 2, ...): until then it is
+ * taken only by rt_allocator_take_before with a time that is not earlier, or when there is no other. bfc; a pool
  * gives it back at once. */
-void rt_allocator_give_at(rt_allocator *allocator, void *data, uint64_t moment);
-/* Takes memory that was given back at no later moment than this one; 0: memory that is safe. */
-void *rt_allocator_take_before(rt_allocator *allocator, size_t bytes, uint64_t moment);
-/* What was given at this moment or before is safe from now on. */
-void rt_allocator_advance(rt_allocator *allocator, uint64_t moment);
+void rt_allocator_give_at(rt_allocator *allocator, void *data, uint64_t time);
+/* Takes memory that was given back at no later time; 0: memory that is safe. */
+void *rt_allocator_take_before(rt_allocator *allocator, size_t bytes, uint64_t time);
+/* What was given at this time or before is safe from now on. */
+void rt_allocator_advance(rt_allocator *allocator, uint64_t time);
 
 /* ---- for the files that implement it ------------------------------------------------------------------- */
 
@@ -59,9 +59,9 @@ typedef struct rt_allocator_kind {
     void (*end)(rt_allocator *allocator);
     /* The rest is called with the lock held. */
     void *(*take)(rt_allocator *allocator, size_t bytes, uint64_t before);
-    void (*give)(rt_allocator *allocator, void *data, uint64_t moment);
-    size_t (*room)(rt_allocator *allocator, const void *data);
-    void (*advance)(rt_allocator *allocator, uint64_t moment);
+    void (*give)(rt_allocator *allocator, void *data, uint64_t time);
+    size_t (*capacity)(rt_allocator *allocator, const void *data);
+    void (*advance)(rt_allocator *allocator, uint64_t time);
 } rt_allocator_kind;
 
 struct rt_allocator {

@@ -4,7 +4,7 @@
  * sizes are multiples of 256 bytes; each knows its neighbours. Free chunks stand in 21 bins, of 256 bytes, 512, ...,
  * 256 MiB and more, ordered by size and then address. A request takes the first that is large enough, beginning with
  * the bin of its size; a chunk at least twice as large as needed, or 128 MiB larger, is split. A chunk that is given
- * back is merged with free neighbours, unless it carries a moment (rt_allocator_give_at): then it waits until the
+ * back is merged with free neighbours, unless it carries a time (rt_allocator_give_at): then it waits until the
  * frontier has passed that, or until nothing else is left. When a region cannot be had, regions that are wholly free go
  * back to the system first.
  */
@@ -45,7 +45,7 @@ typedef struct bfc {
     region *regions; /* by address */
     size_t region_count, region_capacity;
     size_t next_region;
-    int32_t *waiting; /* free chunks that carry a moment */
+    int32_t *waiting; /* free chunks that carry a time */
     size_t waiting_count, waiting_capacity;
     uint64_t frontier;
 } bfc;
@@ -64,7 +64,7 @@ static bool reserve(void *array, size_t *capacity, size_t count, size_t size) {
     return true;
 }
 
-/* Every chunk may have to stand in any bin, and wait: room for that is made with the chunk, so that giving back never
+/* Every chunk may have to stand in any bin, and wait: capacity for that is made with the chunk, so that giving back never
  * fails. */
 static int32_t new_chunk(bfc *b) {
     int32_t handle = b->spare;
@@ -148,7 +148,7 @@ static int32_t *handle_at(const bfc *b, const void *data) {
     return &r->handles[(size_t)((const char *)data - r->memory) >> UNIT_BITS];
 }
 
-/* A region with room for `bytes`, as one free chunk. */
+/* A region of at least `bytes`, as one free chunk. */
 static bool extend(bfc *b, size_t bytes) {
     bool doubled = false;
     while (b->next_region < bytes) {
@@ -187,29 +187,29 @@ static bool extend(bfc *b, size_t bytes) {
 static bool split(bfc *b, int32_t handle, size_t bytes) {
     int32_t rest = new_chunk(b);
     if (rest == NONE) return false;
-    chunk *c = &b->chunks[handle], *behind = &b->chunks[rest];
-    *behind = (chunk){.data = c->data + bytes,
-                      .size = c->size - bytes,
-                      .previous = handle,
-                      .next = c->next,
-                      .bin = NONE,
-                      .freed_at = c->freed_at};
+    chunk *c = &b->chunks[handle], *rest_chunk = &b->chunks[rest];
+    *rest_chunk = (chunk){.data = c->data + bytes,
+                          .size = c->size - bytes,
+                          .previous = handle,
+                          .next = c->next,
+                          .bin = NONE,
+                          .freed_at = c->freed_at};
     if (c->next != NONE) b->chunks[c->next].previous = rest;
     c->next = rest;
     c->size = bytes;
-    *handle_at(b, behind->data) = rest;
-    if (behind->freed_at) b->waiting[b->waiting_count++] = rest;
+    *handle_at(b, rest_chunk->data) = rest;
+    if (rest_chunk->freed_at) b->waiting[b->waiting_count++] = rest;
     put_into_bin(b, rest);
     return true;
 }
 
 /* Both are free and in no bin. */
-static void merge(bfc *b, int32_t handle, int32_t behind) {
-    chunk *c = &b->chunks[handle], *gone = &b->chunks[behind];
+static void merge(bfc *b, int32_t handle, int32_t next) {
+    chunk *c = &b->chunks[handle], *gone = &b->chunks[next];
     c->size += gone->size;
     c->next = gone->next;
     if (gone->next != NONE) b->chunks[gone->next].previous = handle;
-    drop_chunk(b, behind);
+    drop_chunk(b, next);
 }
 
 static bool can_merge(const bfc *b, int32_t handle) {
@@ -337,14 +337,14 @@ static void *take(rt_allocator *allocator, size_t requested, uint64_t before) {
     return data;
 }
 
-static void give(rt_allocator *allocator, void *data, uint64_t moment) {
+static void give(rt_allocator *allocator, void *data, uint64_t time) {
     bfc *b = (bfc *)allocator;
     int32_t handle = *handle_at(b, data);
     chunk *c = &b->chunks[handle];
     rt_allocator_count(allocator, c->size, false);
     c->used = false;
     c->requested = 0;
-    c->freed_at = moment > b->frontier ? moment : 0;
+    c->freed_at = time > b->frontier ? time : 0;
     if (c->freed_at) {
         b->waiting[b->waiting_count++] = handle;
         put_into_bin(b, handle);
@@ -353,14 +353,14 @@ static void give(rt_allocator *allocator, void *data, uint64_t moment) {
     }
 }
 
-static size_t room(rt_allocator *allocator, const void *data) {
+static size_t capacity(rt_allocator *allocator, const void *data) {
     const bfc *b = (const bfc *)allocator;
     return b->chunks[*handle_at(b, data)].size;
 }
 
-static void advance(rt_allocator *allocator, uint64_t moment) {
+static void advance(rt_allocator *allocator, uint64_t time) {
     bfc *b = (bfc *)allocator;
-    if (moment > b->frontier) b->frontier = moment;
+    if (time > b->frontier) b->frontier = time;
     merge_waiting(b, false);
 }
 
@@ -370,5 +370,5 @@ const rt_allocator_kind rt_allocator_bfc = {.name = "bfc",
                                             .end = end,
                                             .take = take,
                                             .give = give,
-                                            .room = room,
+                                            .capacity = capacity,
                                             .advance = advance};

@@ -98,8 +98,8 @@ static void *take(rt_allocator *allocator, size_t bytes, uint64_t before) {
     return (char *)b + COOKIE;
 }
 
-static void give(rt_allocator *allocator, void *data, uint64_t moment) {
-    (void)moment;
+static void give(rt_allocator *allocator, void *data, uint64_t time) {
+    (void)time;
     pool *p = (pool *)allocator;
     block *b = (block *)(void *)((char *)data - COOKIE);
     rt_allocator_count(allocator, b->bytes, false);
@@ -118,14 +118,14 @@ static void give(rt_allocator *allocator, void *data, uint64_t moment) {
     p->count++;
 }
 
-static size_t room(rt_allocator *allocator, const void *data) {
+static size_t capacity(rt_allocator *allocator, const void *data) {
     (void)allocator;
     return ((const block *)(const void *)((const char *)data - COOKIE))->bytes - COOKIE;
 }
 
-static void advance(rt_allocator *allocator, uint64_t moment) {
+static void advance(rt_allocator *allocator, uint64_t time) {
     (void)allocator;
-    (void)moment;
+    (void)time;
 }
 
 const rt_allocator_kind rt_allocator_pool = {.name = "pool",
@@ -134,5 +134,5 @@ const rt_allocator_kind rt_allocator_pool = {.name = "pool",
                                              .end = end,
                                              .take = take,
                                              .give = give,
-                                             .room = room,
+                                             .capacity = capacity,
                                              .advance = advance};

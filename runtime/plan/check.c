@@ -2,7 +2,7 @@
  *
  * Every value has content: pieces of identities, one piece for a value that was written, several for what a
  * Concat joined without moving it. A step that runs must find its inputs' content where they lie, and leaves
- * an identity of its own in its outputs; a step that only views hands content on, and the bytes must be
+ * an identity of its own in its outputs; a step that only makes an alias hands content on, and the bytes must be
  * there. Whatever is overwritten too early, misplaced, or never written is found when somebody reads it.
  *
  * Branches are replayed from the same state each; whatever either wrote is garbage afterwards, except the
@@ -38,8 +38,8 @@ bool replay_fail_memory(replay *r) {
     return false;
 }
 
-const char *replay_name_of(const replay *r, uint32_t slot) {
-    return r->of->texts + r->of->tensors[slot].name;
+const char *replay_name_of(const replay *r, uint32_t id) {
+    return r->of->texts + r->of->tensors[id].name;
 }
 
 /* "bytes 64 to 128 of the arena". */
@@ -60,7 +60,7 @@ static const char *place_text(const replay *r, uint64_t address, uint64_t bytes,
 bool replay_spend(replay *r, uint64_t work) {
     const plan_header *header = r->of->header;
     r->work += work;
-    return r->work <= MOST_WORK + 32 * (header->slots.count + header->nodes.count) ||
+    return r->work <= MOST_WORK + 32 * (header->tensor_ids.count + header->nodes.count) ||
            replay_fail(r, "its loops are nested too deep, or it is too large, to be verified");
 }
 
@@ -74,14 +74,14 @@ content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length) {
     return (content){.one = {identity, offset, length}, .count = length != 0};
 }
 
-void replay_define(replay *r, uint32_t slot, content is) {
-    r->contents[slot] = is;
-    r->phases[slot].count = 0;
-    r->defined[slot] = r->epochs[r->of->tensors[slot].graph];
+void replay_define(replay *r, uint32_t id, content is) {
+    r->contents[id] = is;
+    r->phases[id].count = 0;
+    r->defined[id] = r->epochs[r->of->tensors[id].graph];
 }
 
-static bool is_constant(const replay *r, uint32_t slot) {
-    return r->of->tensors[slot].address.place == PLAN_PLACE_CONSTANT && !r->defined[slot];
+static bool is_constant(const replay *r, uint32_t id) {
+    return r->of->tensors[id].address.space == MEMORY_CONSTANT && !r->defined[id];
 }
 
 /* Bytes [offset, offset + length) of some content. */
@@ -130,97 +130,97 @@ static bool content_append(replay *r, content *to, size_t *capacity, const conte
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
 
-static bool fail_difference(replay *r, uint32_t slot, size_t at, plan_bytes_tag found) {
+static bool fail_difference(replay *r, uint32_t id, size_t at, plan_bytes_tag found) {
     char place[128], where[128];
-    const plan_tensor *tensor = &r->of->tensors[slot];
-    place_text(r, r->spans[slot].address, tensor->bytes, place, sizeof place);
+    const plan_tensor *tensor = &r->of->tensors[id];
+    place_text(r, r->spans[id].address, tensor->bytes, place, sizeof place);
     place_text(r, r->bytes.bounds[at], r->bytes.bounds[at + 1] - r->bytes.bounds[at], where, sizeof where);
     if (!found.identity) {
-        return replay_fail(r, "tensor \"%s\" (%s) is not there: %s hold nothing", replay_name_of(r, slot),
+        return replay_fail(r, "tensor \"%s\" (%s) is not there: %s hold nothing", replay_name_of(r, id),
                            place, where);
     }
     uint64_t first = input_identity(r->of->header->inputs.count);
     uint32_t owner = found.identity >= first ? r->owners[found.identity - first] : PLAN_ABSENT;
     if (owner == PLAN_ABSENT) {
         return replay_fail(r, "tensor \"%s\" (%s) is not there: %s were written by others",
-                           replay_name_of(r, slot), place, where);
+                           replay_name_of(r, id), place, where);
     }
-    return replay_fail(r, "tensor \"%s\" (%s) is not there: %s hold tensor \"%s\"%s", replay_name_of(r, slot),
+    return replay_fail(r, "tensor \"%s\" (%s) is not there: %s hold tensor \"%s\"%s", replay_name_of(r, id),
                        place, where, replay_name_of(r, owner),
-                       owner == slot ? " of another time or place" : "");
+                       owner == id ? " of another time or place" : "");
 }
 
-static bool is_defined(const replay *r, uint32_t slot) {
-    return r->defined[slot] && r->defined[slot] == r->epochs[r->of->tensors[slot].graph];
+static bool is_defined(const replay *r, uint32_t id) {
+    return r->defined[id] && r->defined[id] == r->epochs[r->of->tensors[id].graph];
 }
 
 /* The bytes of a tensor are where it lies now. */
-static bool verify_place(replay *r, uint32_t slot) {
-    const content *is = &r->contents[slot];
+static bool verify_place(replay *r, uint32_t id) {
+    const content *is = &r->contents[id];
     const piece *pieces = pieces_of(is);
-    const plan_address *address = &r->where[slot];
-    switch (address->place) {
-    case PLAN_PLACE_CONSTANT:
-    case PLAN_PLACE_INPUT: {
-        bool input = address->place == PLAN_PLACE_INPUT;
+    const plan_address *address = &r->where[id];
+    switch (address->space) {
+    case MEMORY_CONSTANT:
+    case MEMORY_INPUT: {
+        bool input = address->space == MEMORY_INPUT;
         uint64_t identity = input ? input_identity(address->index) : constants_identity();
         if (is->count == 1 && pieces->identity == identity && pieces->offset == address->offset) return true;
         return replay_fail(r, "tensor \"%s\" is said to lie in %s, which does not hold it",
-                           replay_name_of(r, slot), input ? "an input" : "the constants");
+                           replay_name_of(r, id), input ? "an input" : "the constants");
     }
-    case PLAN_PLACE_ARENA:
-    case PLAN_PLACE_OUTPUT:
+    case MEMORY_ARENA:
+    case MEMORY_OUTPUT:
         break;
     default:
-        return replay_fail(r, "tensor \"%s\" is read but has no place", replay_name_of(r, slot));
+        return replay_fail(r, "tensor \"%s\" is read but has no memory", replay_name_of(r, id));
     }
-    uint64_t position = r->spans[slot].address;
-    size_t first = r->spans[slot].first;
+    uint64_t position = r->spans[id].address;
+    size_t first = r->spans[id].first;
     if (first == SIZE_MAX)
-        return replay_fail(r, "tensor \"%s\" lies outside of its memory", replay_name_of(r, slot));
-    if (!r->through[slot] && !replay_check_apart(r, &r->spans[slot], replay_name_of(r, slot))) return false;
+        return replay_fail(r, "tensor \"%s\" lies outside of its memory", replay_name_of(r, id));
+    if (!r->through[id] && !replay_check_apart(r, &r->spans[id], replay_name_of(r, id))) return false;
     for (size_t i = 0; i < is->count; i++) {
         uint64_t end = position + pieces[i].length;
-        size_t last = i + 1 == is->count ? r->spans[slot].last : plan_bytes_bound(&r->bytes, end);
+        size_t last = i + 1 == is->count ? r->spans[id].last : plan_bytes_bound(&r->bytes, end);
         plan_bytes_tag expected = {pieces[i].identity, position - pieces[i].offset}, found = {0};
         if (last == SIZE_MAX) { /* nothing begins or ends there, so no two contents can meet there */
             return replay_fail(r, "tensor \"%s\" is not there: its parts do not lie next to each other",
-                               replay_name_of(r, slot));
+                               replay_name_of(r, id));
         }
         size_t at = plan_bytes_differ(&r->bytes, first, last, expected, &found);
-        if (at < last) return fail_difference(r, slot, at, found);
+        if (at < last) return fail_difference(r, id, at, found);
         position = end;
         first = last;
     }
     return replay_spend(r, is->count) &&
-           (is->count || replay_fail(r, "tensor \"%s\" has no content", replay_name_of(r, slot)));
+           (is->count || replay_fail(r, "tensor \"%s\" has no content", replay_name_of(r, id)));
 }
 
-static void enter_phase(replay *r, uint32_t slot, const phase *of) {
-    r->where[slot] = of->where;
-    r->spans[slot] = of->at;
-    r->through[slot] = of->through;
-    r->contents[slot] = of->is;
+static void enter_phase(replay *r, uint32_t id, const phase *of) {
+    r->where[id] = of->where;
+    r->spans[id] = of->at;
+    r->through[id] = of->through;
+    r->contents[id] = of->is;
 }
 
-bool replay_verify_phase(replay *r, uint32_t slot, const phase *of) {
-    if (is_constant(r, slot)) return true;
-    enter_phase(r, slot, of);
-    return verify_place(r, slot);
+bool replay_verify_phase(replay *r, uint32_t id, const phase *of) {
+    if (is_constant(r, id)) return true;
+    enter_phase(r, id, of);
+    return verify_place(r, id);
 }
 
 /* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
-bool replay_verify(replay *r, uint32_t slot) {
-    const phase_list *phases = &r->phases[slot];
+bool replay_verify(replay *r, uint32_t id) {
+    const phase_list *phases = &r->phases[id];
     if (!replay_spend(r, 1)) return false;
-    if (is_constant(r, slot)) return true;
-    if (!is_defined(r, slot))
-        return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, slot));
-    if (replay_is_dynamic(r, slot) || !r->of->tensors[slot].bytes) return true;
-    if (!phases->count) return verify_place(r, slot);
+    if (is_constant(r, id)) return true;
+    if (!is_defined(r, id))
+        return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, id));
+    if (replay_is_dynamic(r, id) || !r->of->tensors[id].bytes) return true;
+    if (!phases->count) return verify_place(r, id);
     for (uint64_t i = 0; i < phases->count; i++) {
-        enter_phase(r, slot, &phases->items[i]);
-        if (!verify_place(r, slot)) return false;
+        enter_phase(r, id, &phases->items[i]);
+        if (!verify_place(r, id)) return false;
     }
     return true;
 }
@@ -249,49 +249,47 @@ bool replay_new_identity(replay *r, uint32_t owner, uint64_t *identity) {
 }
 
 /* Where the tensor lies does not depend on how often a loop ran that has ended: that can only be read. */
-static bool is_settled(const replay *r, uint32_t slot) {
-    plan_address address = r->of->tensors[slot].address;
-    while (address.place == PLAN_PLACE_VIEW) {
-        uint32_t loop = r->of->views[address.index].loop;
+static bool is_settled(const replay *r, uint32_t id) {
+    plan_address address = r->of->tensors[id].address;
+    while (address.space == MEMORY_MULTIVIEW) {
+        uint32_t loop = r->of->multiviews[address.index].loop;
         if (!r->running[loop]) return false;
-        address = plan_view_entry(r->of, address.index, r->counters[loop]);
+        address = plan_multiview_entry(r->of, address.index, r->counters[loop]);
     }
     return true;
 }
 
 /* The tensor is made: an identity of its own where it lies. */
-bool replay_write(replay *r, uint32_t slot) {
-    const plan_tensor *tensor = &r->of->tensors[slot];
-    const plan_address *address = &r->where[slot];
-    if (address->place == PLAN_PLACE_INPUT || address->place == PLAN_PLACE_CONSTANT) {
-        return replay_fail(r, "tensor \"%s\" would be written over %s", replay_name_of(r, slot),
-                           address->place == PLAN_PLACE_INPUT ? "an input of the caller" : "the constants");
+bool replay_write(replay *r, uint32_t id) {
+    const plan_tensor *tensor = &r->of->tensors[id];
+    const plan_address *address = &r->where[id];
+    if (address->space == MEMORY_INPUT || address->space == MEMORY_CONSTANT) {
+        return replay_fail(r, "tensor \"%s\" would be written over %s", replay_name_of(r, id),
+                           address->space == MEMORY_INPUT ? "an input of the caller" : "the constants");
     }
-    if (address->place == PLAN_PLACE_NONE) return true; /* nobody wants it: it stays undefined */
-    if (replay_is_dynamic(r, slot) || !tensor->bytes) {
-        replay_define(r, slot, (content){0});
+    if (address->space == MEMORY_NONE) return true; /* nobody wants it: it stays undefined */
+    if (replay_is_dynamic(r, id) || !tensor->bytes) {
+        replay_define(r, id, (content){0});
         return true;
     }
-    if (r->spans[slot].first == SIZE_MAX) {
-        return replay_fail(r, "tensor \"%s\" would be written outside of its memory",
-                           replay_name_of(r, slot));
+    if (r->spans[id].first == SIZE_MAX) {
+        return replay_fail(r, "tensor \"%s\" would be written outside of its memory", replay_name_of(r, id));
     }
-    if (!is_settled(r, slot)) {
+    if (!is_settled(r, id)) {
         return replay_fail(r, "tensor \"%s\" would be written wherever an earlier loop ended",
-                           replay_name_of(r, slot));
+                           replay_name_of(r, id));
     }
-    if (!r->through[slot] && !replay_check_apart(r, &r->spans[slot], replay_name_of(r, slot))) return false;
+    if (!r->through[id] && !replay_check_apart(r, &r->spans[id], replay_name_of(r, id))) return false;
     uint64_t identity;
-    if (!replay_new_identity(r, slot, &identity)) return false;
-    replay_define(r, slot, replay_content_of(identity, 0, tensor->bytes));
-    return replay_write_span(r, r->spans[slot].first, r->spans[slot].last,
-                             (plan_bytes_tag){identity, r->spans[slot].address});
+    if (!replay_new_identity(r, id, &identity)) return false;
+    replay_define(r, id, replay_content_of(identity, 0, tensor->bytes));
+    return replay_write_span(r, r->spans[id].first, r->spans[id].last,
+                             (plan_bytes_tag){identity, r->spans[id].address});
 }
 
 bool replay_is_same_address(const plan_address *x, const plan_address *y) {
-    bool one =
-        x->place == PLAN_PLACE_ARENA || x->place == PLAN_PLACE_CONSTANT; /* there is only one of them */
-    return x->place == y->place && (one || x->index == y->index) && x->offset == y->offset;
+    bool one = x->space == MEMORY_ARENA || x->space == MEMORY_CONSTANT; /* there is only one of them */
+    return x->space == y->space && (one || x->index == y->index) && x->offset == y->offset;
 }
 
 bool replay_is_same_place(const replay *r, uint32_t a, uint32_t b) {
@@ -307,7 +305,7 @@ bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b) {
 
 /* A value is handed over, as the executor does between graphs (plan.h). */
 bool replay_move(replay *r, uint32_t from, uint32_t to) {
-    if (r->of->tensors[to].address.place == PLAN_PLACE_NONE) return true;
+    if (r->of->tensors[to].address.space == MEMORY_NONE) return true;
     if (!replay_verify(r, from)) return false;
     if (!replay_is_dynamic(r, from) && !replay_is_dynamic(r, to) && replay_is_same_place(r, from, to)) {
         content is = r->contents[from];
@@ -356,23 +354,22 @@ bool replay_was_written(const replay *r, size_t since, size_t until, const span 
 }
 
 /* The output is in one of several places, in which it was seen at every end, and nothing was written there since. */
-static bool check_phases(replay *r, uint32_t slot, size_t since, size_t until) {
-    for (uint64_t i = 0; i < r->phases[slot].count; i++) {
-        const phase *place = &r->phases[slot].items[i];
+static bool check_phases(replay *r, uint32_t id, size_t since, size_t until) {
+    for (uint64_t i = 0; i < r->phases[id].count; i++) {
+        const phase *place = &r->phases[id].items[i];
         if (!replay_in_map(&place->where)) continue;
         if (replay_was_written(r, since, until, &place->at))
-            return replay_fail(r, "output \"%s\" is written where it was left before",
-                               replay_name_of(r, slot));
+            return replay_fail(r, "output \"%s\" is written where it was left before", replay_name_of(r, id));
     }
     return true;
 }
 
 /* Nothing was written where this output lies: it is what was there before, and was seen to be so at every end. */
-static bool is_untouched(const replay *r, uint32_t slot, size_t since, size_t until) {
-    const plan_address *at = &r->where[slot];
-    if (replay_is_dynamic(r, slot) || !r->of->tensors[slot].bytes || !is_defined(r, slot)) return false;
-    if (at->place == PLAN_PLACE_INPUT || at->place == PLAN_PLACE_CONSTANT) return true;
-    return replay_in_map(at) && !replay_was_written(r, since, until, &r->spans[slot]);
+static bool is_untouched(const replay *r, uint32_t id, size_t since, size_t until) {
+    const plan_address *at = &r->where[id];
+    if (replay_is_dynamic(r, id) || !r->of->tensors[id].bytes || !is_defined(r, id)) return false;
+    if (at->space == MEMORY_INPUT || at->space == MEMORY_CONSTANT) return true;
+    return replay_in_map(at) && !replay_was_written(r, since, until, &r->spans[id]);
 }
 
 /* All that was written since becomes garbage, except what `outputs` hold. An output that lies in the bytes of
@@ -413,17 +410,17 @@ bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
     return true;
 }
 
-bool replay_verify_all(replay *r, const uint32_t *slots, uint64_t count) {
+bool replay_verify_all(replay *r, const uint32_t *ids, uint64_t count) {
     for (uint64_t i = 0; i < count; i++) {
-        if (slots[i] == PLAN_ABSENT || r->of->tensors[slots[i]].address.place == PLAN_PLACE_NONE) continue;
-        if (!replay_verify(r, slots[i])) return false;
+        if (ids[i] == PLAN_ABSENT || r->of->tensors[ids[i]].address.space == MEMORY_NONE) continue;
+        if (!replay_verify(r, ids[i])) return false;
     }
     return true;
 }
 
 /* ---- steps that run ------------------------------------------------------------------------------------ */
 
-/* Element by element the same: equal shapes, where row-major ones may differ in extents of 1. */
+/* Element by element the same: equal shapes, where row-major ones may differ in dimensions of 1. */
 static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
     op_type x, y;
     plan_tensor_type(r->of, a, &x);
@@ -442,7 +439,7 @@ static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
 
 /* The output, where it lies over the input as that lies now, may do so: exactly, and element by element. */
 static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
-    uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
+    uint32_t from = r->of->tensor_ids[node->inputs + input], to = r->of->tensor_ids[node->outputs + output];
     if (!replay_do_overlap(r, from, to)) return true;
     char place[128];
     place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
@@ -461,7 +458,7 @@ static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint
 }
 
 static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
-    uint32_t from = r->of->slots[node->inputs + input], to = r->of->slots[node->outputs + output];
+    uint32_t from = r->of->tensor_ids[node->inputs + input], to = r->of->tensor_ids[node->outputs + output];
     if (from == PLAN_ABSENT || to == PLAN_ABSENT) return true;
     const phase_list *phases = &r->phases[from];
     for (uint64_t i = 0; i < phases->count; i++) {
@@ -475,20 +472,20 @@ static bool check_scratch(replay *r, const plan_node *node) {
     const span *scratch = &r->scratches[node - r->of->nodes];
     if (!node->scratch_bytes) return true;
     for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
-        uint32_t slot = i < node->input_count ? r->of->slots[node->inputs + i]
-                                              : r->of->slots[node->outputs + i - node->input_count];
-        if (slot == PLAN_ABSENT) continue;
-        bool overlaps = replay_in_map(&r->where[slot]) && r->spans[slot].first < scratch->last &&
-                        scratch->first < r->spans[slot].last;
-        for (uint64_t k = 0; k < r->phases[slot].count; k++) {
-            const phase *place = &r->phases[slot].items[k];
+        uint32_t id = i < node->input_count ? r->of->tensor_ids[node->inputs + i]
+                                            : r->of->tensor_ids[node->outputs + i - node->input_count];
+        if (id == PLAN_ABSENT) continue;
+        bool overlaps = replay_in_map(&r->where[id]) && r->spans[id].first < scratch->last &&
+                        scratch->first < r->spans[id].last;
+        for (uint64_t k = 0; k < r->phases[id].count; k++) {
+            const phase *place = &r->phases[id].items[k];
             overlaps |= replay_in_map(&place->where) && place->at.first < scratch->last &&
                         scratch->first < place->at.last;
         }
         if (overlaps) {
             char place[128];
             place_text(r, scratch->address, node->scratch_bytes, place, sizeof place);
-            return replay_fail(r, "its scratch (%s) overlaps tensor \"%s\"", place, replay_name_of(r, slot));
+            return replay_fail(r, "its scratch (%s) overlaps tensor \"%s\"", place, replay_name_of(r, id));
         }
     }
     return replay_check_apart(r, scratch, "scratch") &&
@@ -496,7 +493,7 @@ static bool check_scratch(replay *r, const plan_node *node) {
 }
 
 static bool replay_run(replay *r, const plan_node *node) {
-    const uint32_t *inputs = r->of->slots + node->inputs, *outputs = r->of->slots + node->outputs;
+    const uint32_t *inputs = r->of->tensor_ids + node->inputs, *outputs = r->of->tensor_ids + node->outputs;
     for (uint64_t i = 0; i < node->input_count; i++) {
         if (inputs[i] != PLAN_ABSENT && !replay_verify(r, inputs[i])) return false;
         if (!replay_spend(r, node->output_count)) return false;
@@ -511,21 +508,21 @@ static bool replay_run(replay *r, const plan_node *node) {
     return replay_verify_all(r, outputs, node->output_count); /* they do not overlap one another */
 }
 
-/* ---- steps that only view ------------------------------------------------------------------------------ */
+/* ---- steps that only make aliases ---------------------------------------------------------------------- */
 
-bool replay_content_of_slot(replay *r, uint32_t slot, content *is) {
-    if (is_constant(r, slot)) {
-        *is = replay_content_of(constants_identity(), r->where[slot].offset, r->of->tensors[slot].bytes);
+bool replay_content_of_tensor(replay *r, uint32_t id, content *is) {
+    if (is_constant(r, id)) {
+        *is = replay_content_of(constants_identity(), r->where[id].offset, r->of->tensors[id].bytes);
         return true;
     }
-    if (!is_defined(r, slot))
-        return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, slot));
-    *is = r->contents[slot];
+    if (!is_defined(r, id))
+        return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, id));
+    *is = r->contents[id];
     return true;
 }
 
-static bool fail_view(replay *r) {
-    return replay_fail(r, "is said to be a view, but its bytes do not lie like that");
+static bool fail_alias(replay *r) {
+    return replay_fail(r, "is said to be an alias, but its bytes do not lie like that");
 }
 
 static bool replay_concat(replay *r, const plan_node *node) {
@@ -537,25 +534,25 @@ static bool replay_concat(replay *r, const plan_node *node) {
     for (uint64_t i = 0; i < node->input_count; i++) {
         uint64_t offset;
         content is;
-        if (!plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) return fail_view(r);
-        if (!replay_content_of_slot(r, part, &is)) return false;
-        if (r->phases[part].count) return fail_view(r); /* it cannot be everywhere */
-        if (r->of->tensors[part].bytes && offset != end) return fail_view(r);
+        if (!plan_alias_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) return fail_alias(r);
+        if (!replay_content_of_tensor(r, part, &is)) return false;
+        if (r->phases[part].count) return fail_alias(r); /* it cannot be everywhere */
+        if (r->of->tensors[part].bytes && offset != end) return fail_alias(r);
         end += r->of->tensors[part].bytes;
         if (!content_append(r, &joined, &capacity, &is)) return false;
     }
-    if (end != r->of->tensors[whole].bytes) return fail_view(r);
+    if (end != r->of->tensors[whole].bytes) return fail_alias(r);
     replay_define(r, whole, joined);
     return replay_verify(r, whole);
 }
 
-bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slot) {
+bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t id) {
     content outer, inner;
-    const uint64_t bytes = r->of->tensors[slot].bytes;
+    const uint64_t bytes = r->of->tensors[id].bytes;
     const phase_list from = r->phases[whole];
-    if (!replay_content_of_slot(r, whole, &outer) || !replay_content_part(r, &outer, offset, bytes, &inner))
+    if (!replay_content_of_tensor(r, whole, &outer) || !replay_content_part(r, &outer, offset, bytes, &inner))
         return false;
-    replay_define(r, slot, inner);
+    replay_define(r, id, inner);
     if (!from.count || !bytes) return true;
     phase *items = BASE_ARRAY(&r->arena, phase, (size_t)from.count);
     if (!items || !replay_spend(r, from.count)) return replay_fail_memory(r);
@@ -571,19 +568,19 @@ bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slo
         part->at.first = plan_bytes_bound(&r->bytes, part->at.address);
         part->at.last = plan_bytes_bound(&r->bytes, part->at.address + bytes);
     }
-    r->phases[slot] = (phase_list){.items = items, .count = from.count, .capacity = (size_t)from.count};
+    r->phases[id] = (phase_list){.items = items, .count = from.count, .capacity = (size_t)from.count};
     return true;
 }
 
-static bool replay_view(replay *r, const plan_node *node) {
+static bool replay_alias(replay *r, const plan_node *node) {
     if (op_schema_of(plan_node_code(r->of, node))->view == OP_VIEW_CONCAT) return replay_concat(r, node);
     int64_t cursor = 0;
     for (uint64_t i = 0; i < node->output_count; i++) {
         uint32_t whole, part;
         uint64_t offset;
-        if (r->of->slots[node->outputs + i] == PLAN_ABSENT ||
-            !plan_view_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) {
-            return fail_view(r);
+        if (r->of->tensor_ids[node->outputs + i] == PLAN_ABSENT ||
+            !plan_alias_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) {
+            return fail_alias(r);
         }
         if (!replay_define_part(r, whole, offset, part) || !replay_verify(r, part)) return false;
     }
@@ -597,23 +594,24 @@ bool replay_graph(replay *r, uint32_t number) {
     for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const plan_node *node = &r->of->nodes[n];
         op_code code = plan_node_code(r->of, node);
-        uint32_t view;
+        uint32_t multiview;
         bool valid;
         r->node = node;
         r->step = n - graph->nodes;
         if (!replay_spend(r, 1)) return false;
         if (code == OP_IF) valid = replay_if(r, node);
         else if (code == OP_LOOP) valid = replay_loop(r, node);
-        else if (code == OP_COPY && (view = plan_exchanged_view(r->of, (uint32_t)n, 0,
-                                                                r->of->slots[node->inputs])) != PLAN_ABSENT)
-            valid = replay_exchange_copy(r, node, view);
+        else if (code == OP_COPY &&
+                 (multiview = plan_swap_buffer(r->of, (uint32_t)n, 0, r->of->tensor_ids[node->inputs])) !=
+                     PLAN_ABSENT)
+            valid = replay_swap_copy(r, node, multiview);
         else if (node->flags & PLAN_NODE_DYNAMIC) valid = replay_run(r, node);
-        else if (node->flags & PLAN_NODE_VIEW) valid = replay_view(r, node);
+        else if (node->flags & PLAN_NODE_ALIAS) valid = replay_alias(r, node);
         else valid = replay_run(r, node);
         if (!valid) return false;
     }
     r->node = NULL;
-    return replay_verify_all(r, r->of->slots + graph->results, graph->result_count);
+    return replay_verify_all(r, r->of->tensor_ids + graph->results, graph->result_count);
 }
 
 static bool replay_plan(replay *r) {
@@ -623,12 +621,12 @@ static bool replay_plan(replay *r) {
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
     if (!r->phases || !r->contents || !r->defined || !r->epochs) return replay_fail_memory(r);
-    if (!replay_map_outputs(r) || !replay_find_exchanged(r) || !replay_map_spans(r)) return false;
+    if (!replay_map_outputs(r) || !replay_find_swap_buffers(r) || !replay_map_spans(r)) return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     r->epochs[0] = ++r->epoch;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {
-        uint32_t slot = of->inputs[i].slot;
-        replay_define(r, slot, replay_content_of(input_identity(i), 0, of->tensors[slot].bytes));
+        uint32_t id = of->inputs[i].tensor;
+        replay_define(r, id, replay_content_of(input_identity(i), 0, of->tensors[id].bytes));
     }
     return replay_graph(r, 0);
 }

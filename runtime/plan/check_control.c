@@ -11,9 +11,9 @@
 /* ---- control ------------------------------------------------------------------------------------------- */
 
 bool replay_if(replay *r, const plan_node *node) {
-    const uint32_t *outputs = r->of->slots + node->outputs;
+    const uint32_t *outputs = r->of->tensor_ids + node->outputs;
     size_t since = r->written_count;
-    if (!replay_verify(r, r->of->slots[node->inputs])) return false;
+    if (!replay_verify(r, r->of->tensor_ids[node->inputs])) return false;
     for (uint32_t g = 0; g < 2; g++) {
         const plan_graph *branch = &r->of->graphs[node->first_graph + g];
         size_t mark = plan_bytes_mark(&r->bytes);
@@ -22,7 +22,7 @@ bool replay_if(replay *r, const plan_node *node) {
         r->node = node;
         for (uint64_t i = 0; valid && i < node->output_count; i++) {
             if (outputs[i] != PLAN_ABSENT)
-                valid = replay_move(r, r->of->slots[branch->results + i], outputs[i]);
+                valid = replay_move(r, r->of->tensor_ids[branch->results + i], outputs[i]);
         }
         valid = valid && replay_verify_all(r, outputs, node->output_count);
         plan_bytes_take_back(&r->bytes, mark);
@@ -32,13 +32,13 @@ bool replay_if(replay *r, const plan_node *node) {
 }
 
 /* The tensor's address changes with the iterations of this very loop: nothing is ever moved there. */
-static bool is_moving(const replay *r, const plan_node *node, uint32_t slot) {
-    const plan_address *address = &r->of->tensors[slot].address;
-    return address->place == PLAN_PLACE_VIEW &&
-           r->of->views[address->index].loop == (uint32_t)(node - r->of->nodes);
+static bool is_moving(const replay *r, const plan_node *node, uint32_t id) {
+    const plan_address *address = &r->of->tensors[id].address;
+    return address->space == MEMORY_MULTIVIEW &&
+           r->of->multiviews[address->index].loop == (uint32_t)(node - r->of->nodes);
 }
 
-/* Carried value `index` grows in the place of its output. */
+/* Carried value `index` grows where its output lies. */
 static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t index) {
     uint32_t output = form->outputs[index];
     return output != PLAN_ABSENT && !replay_is_dynamic(r, output) &&
@@ -69,8 +69,7 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i], output = form->outputs[i];
         if (output == PLAN_ABSENT || is_grown_in(r, form, i)) continue; /* it is there already */
-        if (plan_exchanged_view(r->of, (uint32_t)(node - r->of->nodes), i, parameter) != PLAN_ABSENT)
-            continue;
+        if (plan_swap_buffer(r->of, (uint32_t)(node - r->of->nodes), i, parameter) != PLAN_ABSENT) continue;
         if (is_moving(r, node, output) && !replay_is_same_place(r, parameter, output)) {
             valid =
                 replay_fail(r, "output \"%s\" does not lie where the parameter \"%s\" is when the loop ends",
@@ -79,16 +78,17 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
             valid = replay_move(r, parameter, output);
         }
     }
-    valid =
-        valid && replay_exchange(r, node, form) && replay_verify_all(r, form->outputs, node->output_count);
+    valid = valid && replay_swap(r, node, form) && replay_verify_all(r, form->outputs, node->output_count);
     plan_bytes_take_back(&r->bytes, mark);
     for (uint32_t i = 0; valid && i < form->carried; i++) {
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
-        const plan_view *view = &r->of->views[r->of->tensors[output].address.index];
+        const plan_multiview *multiview = &r->of->multiviews[r->of->tensors[output].address.index];
         uint64_t k = r->counters[node - r->of->nodes];
         uint64_t which =
-            k < view->prologue_count ? k : view->prologue_count + (k - view->prologue_count) % view->period;
+            k < multiview->prologue_count
+                ? k
+                : multiview->prologue_count + (k - multiview->prologue_count) % multiview->period;
         const phase_list *phases = &r->phases[output];
         phase here = {which, 0, r->where[output], r->spans[output], r->through[output], r->contents[output]};
         if (!phases->count) valid = put_end(r, &r->ends[i], &here);
@@ -101,7 +101,7 @@ static bool replay_exit(replay *r, const plan_node *node, const plan_loop_form *
     return valid;
 }
 
-/* Room for the places of outputs that are views. */
+/* Capacity for the places of outputs that are multi-views. */
 static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list **ends) {
     *ends = BASE_ARRAY(&r->arena, phase_list, form->carried);
     if (!*ends) return replay_fail_memory(r);
@@ -113,13 +113,13 @@ static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *fo
     return true;
 }
 
-/* Behind the loop an output that is a view is in any of its places: a place that the loop wrote holds one
+/* After the loop an output that is a multi-view is in any of its places: a place that the loop wrote holds one
  * identity, whichever outputs lie there after whichever number of iterations; what it did not touch (initial
  * values) is as it was. */
 static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends,
                         size_t since) {
     size_t until = r->written_count;
-    if (!replay_end_exchanges(r, node, since)) return false;
+    if (!replay_end_swaps(r, node, since)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
@@ -184,8 +184,7 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
     plan_address at = replay_source(r, whole), of_slice = replay_source(r, slice);
     const uint64_t offset = slice_offset(r, form, output, index, whole, slice, t),
                    bytes = r->of->tensors[whole].bytes;
-    if (offset > bytes || r->of->tensors[slice].bytes > bytes - offset)
-        return false; /* there is no room for so many */
+    if (offset > bytes || r->of->tensors[slice].bytes > bytes - offset) return false; /* so many do not fit */
     at.offset += offset;
     return replay_is_same_address(&at, &of_slice);
 }
@@ -202,7 +201,7 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
             if (!replay_move(r, result, parameter)) return false;
             continue;
         }
-        if (!replay_verify(r, result) || !replay_content_of_slot(r, result, &held[i])) return false;
+        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &held[i])) return false;
         places[i] = replay_source(r, result);
         phases[i] = r->phases[result];
     }
@@ -222,7 +221,7 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
     return true;
 }
 
-/* The slice that iteration t has made in its place: from now on these bytes are the stacked output's, also in
+/* The slice that iteration t has made where it belongs: from now on these bytes are the stacked output's, also in
  * the eyes of the other results that lie in them. */
 static bool adopt_slice(replay *r, const plan_loop_form *form, uint32_t index, uint64_t t) {
     uint32_t whole = form->outputs[form->carried + index], slice = form->results[1 + form->carried + index];
@@ -304,21 +303,21 @@ static uint64_t replayed_iterations(const replay *r, const plan_node *node, cons
 }
 
 /* The tensor lies within the bytes of `whole`, as far as these are known: what is there? */
-static bool content_within(replay *r, uint32_t whole, uint32_t slot, content *is) {
-    const plan_address *at = &r->where[slot], *from = &r->where[whole];
-    uint64_t bytes = r->of->tensors[slot].bytes, all = r->of->tensors[whole].bytes;
-    bool one = at->place == PLAN_PLACE_ARENA || at->place == PLAN_PLACE_CONSTANT;
+static bool content_within(replay *r, uint32_t whole, uint32_t id, content *is) {
+    const plan_address *at = &r->where[id], *from = &r->where[whole];
+    uint64_t bytes = r->of->tensors[id].bytes, all = r->of->tensors[whole].bytes;
+    bool one = at->space == MEMORY_ARENA || at->space == MEMORY_CONSTANT;
     content of_whole;
-    if (replay_is_dynamic(r, whole) || at->place != from->place || (!one && at->index != from->index))
+    if (replay_is_dynamic(r, whole) || at->space != from->space || (!one && at->index != from->index))
         return false;
     if (at->offset < from->offset || at->offset - from->offset > all ||
         bytes > all - (at->offset - from->offset))
         return false;
-    return replay_content_of_slot(r, whole, &of_whole) &&
+    return replay_content_of_tensor(r, whole, &of_whole) &&
            replay_content_part(r, &of_whole, at->offset - from->offset, bytes, is);
 }
 
-/* From here on to iteration t everything goes on as before: all views are where they were a multiple of their
+/* From here on to iteration t everything goes on as before: all multi-views are where they were a multiple of their
  * periods ago, but for those that move on with every iteration, through what is scanned or stacked. */
 static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
     if (!replay_set_counter(r, node, t)) return false;
@@ -326,7 +325,8 @@ static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form
         uint32_t parameter = form->parameters[2 + i];
         content is;
         bool found = false;
-        if (!is_moving(r, node, parameter) || !r->of->views[r->of->tensors[parameter].address.index].stride)
+        if (!is_moving(r, node, parameter) ||
+            !r->of->multiviews[r->of->tensors[parameter].address.index].stride)
             continue;
         for (uint32_t k = 0; k < form->scan_inputs + form->scan_outputs && !found; k++) {
             uint32_t whole = k < form->scan_inputs ? form->initial[form->carried + k]
@@ -340,14 +340,15 @@ static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form
     return true;
 }
 
-/* The least common multiple of the periods of the loop's views. */
+/* The least common multiple of the periods of the loop's multi-views. */
 static uint64_t common_period(const replay *r, const plan_node *node, uint64_t *prologue) {
     uint32_t loop = (uint32_t)(node - r->of->nodes);
     uint64_t horizon = plan_loop_horizon(r->of, loop, UINT32_MAX);
     *prologue = 0;
-    for (uint64_t v = 0; v < r->of->header->views.count; v++) {
-        const plan_view *view = &r->of->views[v];
-        if (view->loop == loop && view->prologue_count > *prologue) *prologue = view->prologue_count;
+    for (uint64_t v = 0; v < r->of->header->multiviews.count; v++) {
+        const plan_multiview *multiview = &r->of->multiviews[v];
+        if (multiview->loop == loop && multiview->prologue_count > *prologue)
+            *prologue = multiview->prologue_count;
     }
     return horizon > *prologue + 1 ? (horizon - *prologue - 1) / 2 : 1;
 }
@@ -366,13 +367,13 @@ bool replay_loop(replay *r, const plan_node *node) {
     for (uint32_t i = 0; i < form.carried; i++) {
         if (!replay_move(r, form.initial[i], form.parameters[2 + i])) return false;
     }
-    r->exchanging[node - r->of->nodes] = true;
+    r->swapping[node - r->of->nodes] = true;
     /* While the loop runs the stacked outputs belong to it, slice by slice. */
     for (uint32_t i = 0; i < form.scan_outputs; i++) {
         uint32_t stacked = form.outputs[form.carried + i];
         if (stacked != PLAN_ABSENT && !replay_write(r, stacked)) return false;
     }
-    /* And so do the places in which values grow. */
+    /* And so do the bytes in which values grow. */
     for (uint32_t i = 0; i < form.carried; i++) {
         if (is_grown_in(r, &form, i) && !replay_write(r, form.outputs[i])) return false;
     }
@@ -403,11 +404,11 @@ bool replay_loop(replay *r, const plan_node *node) {
         if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
     }
     r->ends = outer_ends;
-    r->running[node - r->of->nodes] = r->exchanging[node - r->of->nodes] = false;
+    r->running[node - r->of->nodes] = r->swapping[node - r->of->nodes] = false;
     uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
     if (!fixed) return replay_fail_memory(r);
     for (uint64_t i = 0; i < node->output_count; i++) {
-        uint32_t output = r->of->slots[node->outputs + i];
+        uint32_t output = r->of->tensor_ids[node->outputs + i];
         fixed[i] =
             output != PLAN_ABSENT && i < form.carried && is_moving(r, node, output) ? PLAN_ABSENT : output;
     }

@@ -85,12 +85,12 @@ static base_status place_tables(plan *of, base_report *report) {
     } tables[] = {
         {&header->texts, 1, "texts", (const void **)&of->texts},
         {&header->integers, sizeof *of->integers, "integers", (const void **)&of->integers},
-        {&header->slots, sizeof *of->slots, "slots", (const void **)&of->slots},
+        {&header->tensor_ids, sizeof *of->tensor_ids, "tensor ids", (const void **)&of->tensor_ids},
         {&header->tensors, sizeof *of->tensors, "tensors", (const void **)&of->tensors},
         {&header->attributes, sizeof *of->attributes, "attributes", (const void **)&of->attributes},
         {&header->nodes, sizeof *of->nodes, "nodes", (const void **)&of->nodes},
         {&header->graphs, sizeof *of->graphs, "graphs", (const void **)&of->graphs},
-        {&header->views, sizeof *of->views, "views", (const void **)&of->views},
+        {&header->multiviews, sizeof *of->multiviews, "multiviews", (const void **)&of->multiviews},
         {&header->addresses, sizeof *of->addresses, "addresses", (const void **)&of->addresses},
         {&header->symbols, sizeof *of->symbols, "symbols", (const void **)&of->symbols},
         {&header->inputs, sizeof *of->inputs, "inputs", (const void **)&of->inputs},
@@ -193,8 +193,8 @@ base_status plan_load(const char *path, plan *loaded, base_report *report) {
 
 /* ---- records ------------------------------------------------------------------------------------------- */
 
-void plan_tensor_type(const plan *of, uint32_t slot, op_type *type) {
-    const plan_tensor *tensor = &of->tensors[slot];
+void plan_tensor_type(const plan *of, uint32_t id, op_type *type) {
+    const plan_tensor *tensor = &of->tensors[id];
     *type = (op_type){.kind = (op_kind)tensor->kind,
                       .element = (op_kind)tensor->element,
                       .dtype = (op_dtype)tensor->dtype,
@@ -285,8 +285,8 @@ op_code plan_node_code(const plan *of, const plan_node *node) {
 void plan_node_context(const plan *of, const plan_node *node, const char *file, base_report *report) {
     const char *name = of->texts + node->name, *path = of->texts + node->path;
     const char *origin = name[0] ? name
-                         : node->output_count && of->slots[node->outputs] != PLAN_ABSENT
-                             ? of->texts + of->tensors[of->slots[node->outputs]].name
+                         : node->output_count && of->tensor_ids[node->outputs] != PLAN_ABSENT
+                             ? of->texts + of->tensors[of->tensor_ids[node->outputs]].name
                              : "";
     base_report_context(report, "%s: %s%snode \"%s\" (%s)", file ? file : of->texts + of->header->model_name,
                         path, path[0] ? ": " : "", origin, of->texts + node->operator_name);
@@ -335,23 +335,23 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
         body->result_count != 1 + node->output_count) {
         return false;
     }
-    const uint32_t *slots = of->slots + node->inputs;
-    if (node->input_count > 0) form->trip_count = slots[0];
-    if (node->input_count > 1) form->condition = slots[1];
-    form->initial = inputs ? slots + 2 : slots;
-    form->parameters = of->slots + body->parameters;
-    form->results = of->slots + body->results;
-    form->outputs = of->slots + node->outputs;
+    const uint32_t *ids = of->tensor_ids + node->inputs;
+    if (node->input_count > 0) form->trip_count = ids[0];
+    if (node->input_count > 1) form->condition = ids[1];
+    form->initial = inputs ? ids + 2 : ids;
+    form->parameters = of->tensor_ids + body->parameters;
+    form->results = of->tensor_ids + body->results;
+    form->outputs = of->tensor_ids + node->outputs;
     return read_list(of, node, "ouro.scan_input_axes", form->scan_inputs, &form->axes[0]) &&
            read_list(of, node, "ouro.scan_output_axes", form->scan_outputs, &form->axes[1]) &&
            read_list(of, node, "ouro.scan_input_directions", form->scan_inputs, &form->directions[0]) &&
            read_list(of, node, "ouro.scan_output_directions", form->scan_outputs, &form->directions[1]);
 }
 
-bool plan_tensor_room(const plan *of, uint32_t slot, plan_address *room) {
-    const plan_tensor *tensor = &of->tensors[slot];
-    if (tensor->address.place != PLAN_PLACE_DYNAMIC || !tensor->bytes) return false;
-    *room = (plan_address){PLAN_PLACE_ARENA, 0, tensor->address.offset};
+bool plan_tensor_reservation(const plan *of, uint32_t id, plan_address *reservation) {
+    const plan_tensor *tensor = &of->tensors[id];
+    if (tensor->address.space != MEMORY_DYNAMIC || !tensor->bytes) return false;
+    *reservation = (plan_address){MEMORY_ARENA, 0, tensor->address.offset};
     return true;
 }
 
@@ -359,13 +359,13 @@ bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index,
     uint32_t parameter = form->parameters[2 + index], result = form->results[1 + index];
     const plan_tensor *grown = &of->tensors[result];
     const plan_graph *body = &of->graphs[form->body];
-    if (of->tensors[parameter].address.place != PLAN_PLACE_DYNAMIC ||
-        grown->address.place != PLAN_PLACE_DYNAMIC || grown->rank < 1)
+    if (of->tensors[parameter].address.space != MEMORY_DYNAMIC || grown->address.space != MEMORY_DYNAMIC ||
+        grown->rank < 1)
         return false;
     for (uint64_t n = body->nodes; n < body->nodes + body->node_count; n++) {
         const plan_node *node = &of->nodes[n];
-        if (node->output_count != 1 || of->slots[node->outputs] != result) continue;
-        if (plan_node_code(of, node) != OP_CONCAT || of->slots[node->inputs] != parameter) return false;
+        if (node->output_count != 1 || of->tensor_ids[node->outputs] != result) continue;
+        if (plan_node_code(of, node) != OP_CONCAT || of->tensor_ids[node->inputs] != parameter) return false;
         const plan_attribute *axis = plan_node_attribute(of, node, "axis");
         int32_t normal;
         if (!axis || !op_axis((int64_t)axis->value, grown->rank, &normal)) return false;

@@ -6,63 +6,62 @@
  * Everything is checked at load before anything is trusted: bounds, checksum, then the plan itself
  * (runtime/plan/check.c replays it).
  *
- * An address is one of
- *   arena + offset           the memory of a session, laid out by the compiler
- *   constants + offset       in the mapping, shared by all sessions
- *   input i / output i       + offset, a buffer of the caller (or of the session where the caller gives none)
- *   view v                   + offset, a table of addresses: entry t of the prologue while t <
- * prologue_count, then entries[(t - prologue_count) % period] + stride * (t - prologue_count). Within the
- * body of the view's loop t is the number of the iteration, behind the loop the number of iterations that
- * have run. An entry is an address again, maybe of the view of an enclosing loop, or of one that has ended before.
- *                            A view of a group is an exchanged buffer: a whole piece of the arena, which may trade places with
- *                            the others of the group while its loop runs; when the loop begins each is where its entry
- *                            says. Only tensors in such views see that; nothing else lies in these bytes meanwhile
- *   dynamic                  size known at run time only: the session's run-time allocator; but for what grows in a
- *                            loop and has room: that is at the arena + offset
+ * A tensor id is an index into `tensors`. PLAN_ABSENT stands for an optional tensor that is absent.
  *
- * Constants are mapped read-only: a kernel never writes to one, not even zeros into its padding (whoever
- * packs a constant zeroes it).
+ * What an address means depends on its memory space (ir/base/memory_space.h):
  *
- * What control nodes do beyond their operators (ir/ir.h), in this order; "move a to b" copies the bytes of
- * tensor a to the place of tensor b, and does nothing where they have the same address: If         runs a
- * branch, then moves result 0 to output 0, 1 to 1, ... Loop       reads trip count and condition; moves
- * initial value i to carried parameter i, 0 first. Each iteration: writes iteration number and condition to
- * their parameters, slices of the scanned inputs to theirs; runs the body; reads the condition (result 0);
- * copies scan output slices to their place in the stacked outputs; moves replacement i to carried parameter
- * i, 0 first. At the end: moves carried parameter i to output i, 0 first. Parameters and outputs with place
- * NONE are left out.
+ * - ARENA: offset into the memory of a session, which the compiler has laid out.
+ * - CONSTANT: offset into the constants. They are part of the file and shared by all sessions.
+ * - INPUT, OUTPUT: offset into the buffer of input or output `index`. It is the caller's; for outputs it may
+ *   be the session's.
+ * - MULTIVIEW: offset from where multi-view `index` is now, see below.
+ * - DYNAMIC: only the run knows the size, so the session's run-time allocator gives the memory. One exception:
+ *   where a value grows in a loop and its largest size is known, the tensor has a reservation. `bytes` of it
+ *   is then not 0, and offset is where in the arena it lies.
+ * - NONE: no address. The tensor is an output that nobody reads, of an operator that need not write it.
  *
- * Where an output lies in an exchanged buffer of a loop further out, that buffer and the one of its group in which the parameter
- * is trade places; then nothing is copied. All do so at once, after what is copied elsewhere. Only a parameter that is somewhere
- * else, or has been traded already, is copied into the buffer.
+ * A multi-view is a table of addresses that belongs to a loop. Let t be the number of the iteration within
+ * the body of the loop, and the number of iterations that have run after the loop. While t < prologue_count
+ * the multi-view is at entry t. Then it is at entry prologue_count + (t - prologue_count) % period, moved on
+ * by stride * (t - prologue_count). An entry is again an address. It may lie in a multi-view of an enclosing
+ * loop, or of a loop that has ended before.
  *
- * Words as in passes/passes.h. A slot is an index into `tensors`, PLAN_ABSENT for an absent optional one.
+ * A multi-view with a group is a swap buffer: a whole piece of the arena. When its loop begins it is where its
+ * entry says. While the loop runs it may swap its address with another swap buffer of its group. Only tensors
+ * that lie in such multi-views follow these swaps. Nothing else lies in these bytes while the loop runs.
+ *
+ * No kernel writes to a constant: not even zeros into its padding. Who packs a constant zeroes its padding.
+ *
+ * What control nodes do beyond their operators (ir/ir.h), in this order. "Move a to b" copies the bytes of
+ * tensor a to where tensor b lies. Nothing is copied where both have one address, or where b has none.
+ *
+ * - If: runs a branch. Then moves result 0 to output 0, result 1 to output 1, and so on.
+ * - Loop, at the start: reads trip count and condition. Moves initial value i to carried parameter i, from 0.
+ * - Loop, in each iteration: writes the iteration number, the condition and the slices of scanned inputs to
+ *   their parameters. Runs the body. Reads the condition (result 0). Moves the slices to where they belong in
+ *   the stacked outputs. Moves replacement i to carried parameter i, from 0.
+ * - Loop, at the end: moves carried parameter i to output i, from 0.
+ *
+ * An output can lie in a swap buffer of a loop further out (PLAN_SWAPS). Then that buffer and the buffer of
+ * its group that holds the parameter swap addresses, and nothing is copied. All swaps of a node happen at
+ * once, after its other moves. A parameter that lies elsewhere, or whose buffer has been swapped already, is
+ * copied into the buffer.
  */
 #ifndef OURO_PLAN_H
 #define OURO_PLAN_H
 
+#include "ir/base/memory_space.h"
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 4, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
-#define PLAN_EXCHANGES "ouro.exchanges" /* attribute of nodes; see plan_exchanged_view */
+enum { PLAN_VERSION = 5, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+#define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
 
-typedef enum plan_place {
-    PLAN_PLACE_NONE =
-        0, /* never has an address: an output that nobody wants of a node that need not write it */
-    PLAN_PLACE_ARENA,
-    PLAN_PLACE_CONSTANT,
-    PLAN_PLACE_INPUT,
-    PLAN_PLACE_OUTPUT,
-    PLAN_PLACE_VIEW,
-    PLAN_PLACE_DYNAMIC
-} plan_place;
-
 typedef struct plan_address {
-    uint32_t place; /* plan_place */
-    uint32_t index; /* of the input, output or view */
+    uint32_t space; /* memory_space */
+    uint32_t index; /* of the input, output or multi-view */
     uint64_t offset;
 } plan_address;
 
@@ -87,13 +86,13 @@ typedef struct plan_header {
     uint64_t constants_offset, constants_bytes;
     plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
     plan_table integers;   /* int64_t: dimensions and lists of integers */
-    plan_table slots;      /* uint32_t: lists of tensors */
+    plan_table tensor_ids; /* uint32_t: lists of tensor ids */
     plan_table tensors;    /* plan_tensor */
     plan_table attributes; /* plan_attribute */
     plan_table nodes;      /* plan_node */
     plan_table graphs;     /* plan_graph; graph 0 is main */
-    plan_table views;      /* plan_view */
-    plan_table addresses;  /* plan_address: entries of views */
+    plan_table multiviews; /* plan_multiview */
+    plan_table addresses;  /* plan_address: entries of multi-views */
     plan_table symbols;    /* uint32_t: texts; the name of the symbolic dimension -k is symbols[k] */
     plan_table inputs;     /* plan_interface: the model's inputs */
     plan_table outputs;    /* plan_interface */
@@ -108,23 +107,23 @@ typedef struct plan_tensor {
     int32_t rank;
     uint32_t graph; /* where it is defined; constants: 0 */
     uint64_t dims;  /* index of the first of `rank` integers; as in op_shape */
-    uint64_t bytes; /* of dynamic ones: room in the arena, of a loop's output that grows there; 0: none */
+    uint64_t bytes; /* of a dynamic one: its reservation in the arena, for what grows in a loop; 0: none */
     plan_address address;
 } plan_tensor;
 
-/* One graph: its parameters and results are slots, its nodes stand in the order of execution. */
+/* One graph: its parameters and results are tensor ids, its nodes stand in the order of execution. */
 typedef struct plan_graph {
     uint32_t name;                        /* text */
     uint32_t owner;                       /* the node that owns it, PLAN_ABSENT for main */
-    uint64_t parameters, parameter_count; /* in slots */
+    uint64_t parameters, parameter_count; /* in tensor ids */
     uint64_t results, result_count;
     uint64_t nodes, node_count;
-    uint64_t frame_offset, frame_bytes; /* its part of the arena; main: 0 and arena_bytes */
-    uint64_t frame_bound;               /* largest live sum within it */
+    uint64_t region_offset, region_bytes; /* its part of the arena; main: 0 and arena_bytes */
+    uint64_t region_bound;                /* largest live sum within it */
 } plan_graph;
 
 enum plan_node_flags {
-    PLAN_NODE_VIEW =
+    PLAN_NODE_ALIAS =
         1, /* nothing to run: outputs are bytes of inputs, or inputs bytes of the output (Concat) */
     PLAN_NODE_DYNAMIC = 2 /* shapes are inferred and outputs allocated when it runs */
 };
@@ -137,7 +136,7 @@ typedef struct plan_node {
     uint32_t graph;
     uint32_t first_graph, graph_count; /* its sub-graphs stand next to each other in graphs */
     uint32_t reserved;
-    uint64_t inputs, input_count; /* in slots */
+    uint64_t inputs, input_count; /* in tensor ids */
     uint64_t outputs, output_count;
     uint64_t attributes, attribute_count;
     plan_address scratch;
@@ -156,24 +155,23 @@ typedef struct plan_attribute {
     uint64_t count; /* elements of a list; length of a string in bytes */
     /* INT: the number. FLOAT: its bits. STRING: a text. INTS: index into integers. FLOATS: index into
      * integers, each the bits of one float. STRINGS: index into integers, pairs of text and length. TENSOR: a
-     * slot (of a constant). TYPE: index into integers: kind, element, dtype, rank, dims. */
+     * tensor id (of a constant). TYPE: index into integers: kind, element, dtype, rank, dims. */
     uint64_t value;
 } plan_attribute;
 
-typedef struct plan_view {
+typedef struct plan_multiview {
     uint64_t first;          /* in addresses: prologue_count entries, then period */
     uint32_t prologue_count; /* 0: type I; more: type II */
     uint32_t period;         /* the repeat length, at least 1 */
     int64_t stride;          /* bytes; 0 unless period is 1: slices of what is scanned or stacked */
     uint32_t loop;           /* the node whose iterations count */
-    uint32_t
-        group; /* not 0: an exchanged buffer of this group of the loop; period 1, no prologue, in the arena */
-    uint64_t bytes; /* of an exchanged buffer, of each in its group; 0 otherwise */
-} plan_view;
+    uint32_t group; /* not 0: a swap buffer of this group of the loop; period 1, no prologue, in the arena */
+    uint64_t bytes; /* of a swap buffer, of each in its group; 0 otherwise */
+} plan_multiview;
 
 typedef struct plan_interface {
-    uint32_t name; /* text: the model's name of it */
-    uint32_t slot; /* the tensor */
+    uint32_t name;   /* text: the model's name of it */
+    uint32_t tensor; /* tensor id */
 } plan_interface;
 
 /* The checksum of a plan file of `size` bytes (at least a header): base_hash of the header with its field
@@ -189,12 +187,12 @@ typedef struct plan {
     const plan_header *header;
     const char *texts;
     const int64_t *integers;
-    const uint32_t *slots;
+    const uint32_t *tensor_ids;
     const plan_tensor *tensors;
     const plan_attribute *attributes;
     const plan_node *nodes;
     const plan_graph *graphs;
-    const plan_view *views;
+    const plan_multiview *multiviews;
     const plan_address *addresses;
     const uint32_t *symbols;
     const plan_interface *inputs, *outputs;
@@ -213,13 +211,13 @@ base_status plan_open(const void *bytes, size_t size, const char *name, bool che
 void plan_close(plan *opened);
 
 /* The op_type of a tensor. */
-void plan_tensor_type(const plan *of, uint32_t slot, op_type *type);
+void plan_tensor_type(const plan *of, uint32_t id, op_type *type);
 /* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
 bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena,
                           op_attributes *attributes);
 
-/* A dynamic tensor that has room: where in the arena. False: it has none. */
-bool plan_tensor_room(const plan *of, uint32_t slot, plan_address *room);
+/* Where in the arena a dynamic tensor has its reservation. False: it has none. */
+bool plan_tensor_reservation(const plan *of, uint32_t id, plan_address *reservation);
 
 /* The attribute with this name, or NULL. */
 const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name);
@@ -229,7 +227,7 @@ op_code plan_node_code(const plan *of, const plan_node *node);
  * called after its first output. `file` NULL: the name of the model. */
 void plan_node_context(const plan *of, const plan_node *node, const char *file, base_report *report);
 
-/* A Loop node taken apart: slots, PLAN_ABSENT where absent. */
+/* A Loop node taken apart: tensor ids, PLAN_ABSENT where absent. */
 typedef struct plan_loop_form {
     uint32_t body; /* graph */
     uint32_t carried, scan_inputs, scan_outputs;
@@ -250,50 +248,50 @@ int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
 bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
 
 /* Carried value `index` grows: it is replaced by Concat(parameter, ...) along an axis before which every extent
- * is 1, so that what is appended lies behind what is there. Its size is not known before the run. *concat, which
+ * is 1, so that what is appended lies after what is there. Its size is not known before the run. *concat, which
  * may be NULL, is the node. The executor appends in place (control.c, dynamic.c); in the loop's output itself,
- * where that has a size or room. */
+ * where that has a size or a reservation. */
 bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat);
 
-/* The address that a view gives when the counter of its loop is t: an entry, moved on by the stride. It may
- * lie in a view of an enclosing loop again. */
-plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t);
-/* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by exchange: a view that
+/* The address that a multi-view gives when the counter of its loop is t: an entry, moved on by the stride. It may
+ * lie in a multi-view of an enclosing loop again. */
+plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t);
+/* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by a swap: a multi-view that
  * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
  * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
-uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from);
+uint32_t plan_swap_buffer(const plan *of, uint32_t node, uint32_t index, uint32_t from);
 /* The graph is a sub-graph of the node, or lies within one. */
 bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
-/* How many iterations of a loop (a node) are needed to see every address that its views can take, twice: the
+/* How many iterations of a loop (a node) are needed to see every address that its multi-views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
 
 /* ---- structure (runtime/plan/structure.c) ---------------------------------------------------------------------- */
 
 /* Checks all that records refer to and say, as plan_open does before plan_check: indices, texts, types and
- * sizes, addresses within their places, graphs that form a tree, scopes, operators and their arity, types of
+ * sizes, addresses within their memory, graphs that form a tree, scopes, operators and their arity, types of
  * control nodes and their graphs, and types that follow from one another by the operators' shape functions.
  * Kernels must exist where `kernels` is set. Afterwards nothing that a plan refers to is out of bounds. */
 base_status plan_check_structure(const plan *checked, bool kernels, base_report *report);
 
-/* ---- views (runtime/plan/view.c) ------------------------------------------------------------------------------- */
+/* ---- aliases (runtime/plan/alias.c) ------------------------------------------------------------------------ */
 
-/* A view node says that tensor *part is the bytes from *offset on of tensor *whole: for index = 0, 1, ... its
+/* An alias node says that tensor *part is the bytes from *offset on of tensor *whole: for index = 0, 1, ... its
  * outputs within input 0, or (Concat) its inputs within output 0. Ask for them in order, with *cursor (where
  * the next part begins along the axis) 0 at first. False where that cannot be so: not contiguous, another
  * order, not known before the run. */
-bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
-                    uint32_t *part, uint64_t *offset);
+bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
+                     uint32_t *part, uint64_t *offset);
 
 /* ---- the verifier (runtime/plan/check.c) ----------------------------------------------------------------------- */
 
 /* Replays the plan symbolically: every byte of the arena and of the outputs is tagged with the identity of
  * the value that was written there, each step must find in its inputs the bytes of the values that it reads,
- * and must not write over any byte that is still to be read, nor over inputs and constants. View steps must
+ * and must not write over any byte that is still to be read, nor over inputs and constants. Alias steps must
  * find the right bytes where they claim them. Scratch is written with garbage. Branches are replayed from the
  * same state and joined. A loop is replayed for the longest prologue, two least common multiples of its
  * periods, and one iteration more, with every address as its counter says, and left after each iteration after
- * which it can end; behind it, an output that is a view must be intact in every place that its table names.
+ * which it can end; after it, an output that is a multi-view must be intact in every place that its table names.
  * Values of the run-time allocator only must
  * be made before they are read. Takes O(steps * log tensors); refuses what would take too long (loops nested
  * very deep). Shares no code with the planners and does not read their live ranges. Names the first offending

@@ -1,9 +1,9 @@
 /* replay.h: what the files of the verifier share; see runtime/plan/check.c.
  *
- *   runtime/plan/check.c           contents, reading and writing; steps that run and that view
- *   runtime/plan/check_places.c    where tensors lie: the map of bytes, addresses followed through views
+ *   runtime/plan/check.c           contents, reading and writing; steps that run and that make aliases
+ *   runtime/plan/check_spans.c     where tensors lie: the map of bytes, addresses followed through multi-views
  *   runtime/plan/check_control.c   branches and loops
- *   runtime/plan/check_exchange.c  buffers that trade places when a loop is left
+ *   runtime/plan/check_swap.c      buffers that swap addresses when a loop is left
  *
  * Functions that return bool return false after a report.
  */
@@ -38,10 +38,10 @@ typedef struct span {
  * each. What later loops begin with it, or is a part of it, has phases as well. */
 typedef struct phase {
     uint64_t entry,
-        of; /* of the view's table; the phase of what lies there, from 1, if that has phases, too */
+        of; /* of the multi-view's table; the phase of what lies there, from 1, if that has phases, too */
     plan_address where;
     span at;
-    bool through; /* the place is in an exchanged buffer, and found through its view */
+    bool through; /* the place is in a swap buffer, and found through its multi-view */
     content is;
 } phase;
 
@@ -51,12 +51,12 @@ typedef struct phase_list {
     size_t capacity;
 } phase_list;
 
-/* A view that is an exchanged buffer. */
-typedef struct exchanged_buffer {
-    uint32_t view;
+/* A multi-view that is a swap buffer. */
+typedef struct swap_buffer {
+    uint32_t multiview;
     span at;           /* all of it */
     uint64_t identity; /* what it holds since its loop has ended; 0: nothing was written there while it ran */
-} exchanged_buffer;
+} swap_buffer;
 
 typedef struct written_span {
     size_t first, last;
@@ -67,27 +67,28 @@ typedef struct replay {
     base_report *report;
     base_arena arena;
     plan_bytes bytes;
-    plan_address *where; /* by slot: its address now, views followed */
+    plan_address *where; /* by tensor id: its address now, multi-views followed */
     uint64_t *counters;  /* by node: the iteration of a loop */
     bool *running;       /* by node: the loop has begun and not ended */
-    bool *exchanging;    /* by node: from then on its exchanged buffers may not be where they were at first */
-    bool *through; /* by slot: where it lies now is in an exchanged buffer, and was found through its view */
-    exchanged_buffer *buffers;
+    bool *swapping;      /* by node: from then on its swap buffers may not be where they were at first */
+    bool *
+        through; /* by tensor id: where it lies now is in a swap buffer, and was found through its multi-view */
+    swap_buffer *buffers;
     size_t buffer_count;
-    uint32_t *views; /* slots of tensors whose address is a view */
-    size_t view_count;
-    span *spans;        /* by slot: of tensors in the arena and in outputs; where they lie now */
+    uint32_t *multiviews; /* tensors whose address is a multi-view */
+    size_t multiview_count;
+    span *spans;        /* by tensor id: of tensors in the arena and in outputs; where they lie now */
     span *scratches;    /* by node */
     uint64_t *outputs;  /* by output: the address of its buffer */
-    content *contents;  /* by slot */
-    phase_list *phases; /* by slot */
-    uint64_t *defined;  /* by slot: the epoch of its graph in which it was defined */
+    content *contents;  /* by tensor id */
+    phase_list *phases; /* by tensor id */
+    uint64_t *defined;  /* by tensor id: the epoch of its graph in which it was defined */
     uint64_t *epochs;   /* by graph: the current one */
     uint64_t epoch;
     phase_list
         *ends; /* of the loop that is replayed: by carried value, where its output is after k iterations */
     uint64_t identity; /* the last one given */
-    uint32_t *owners;  /* by identity: the slot that it was given to; PLAN_ABSENT for scratch */
+    uint32_t *owners;  /* by identity: the tensor id that it was given to; PLAN_ABSENT for scratch */
     size_t owner_count, owner_capacity;
     written_span *written;
     size_t written_count, written_capacity;
@@ -109,8 +110,8 @@ static inline uint64_t input_identity(uint64_t index) {
 __attribute__((format(printf, 2, 3))) bool replay_fail(replay *r, const char *format, ...);
 bool replay_fail_memory(replay *r);
 /* The tensor's name, for messages. */
-const char *replay_name_of(const replay *r, uint32_t slot);
-/* The places of outputs in the map, behind the arena. */
+const char *replay_name_of(const replay *r, uint32_t id);
+/* The places of outputs in the map, after the arena. */
 bool replay_map_outputs(replay *r);
 /* The map of bytes, with bounds for all places that tensors can have, and where they lie at first. */
 bool replay_map_spans(replay *r);
@@ -121,7 +122,7 @@ bool replay_in_space(const replay *r, const plan_address *address, uint64_t byte
 /* In the arena or in an output: its bytes are followed. */
 bool replay_in_map(const plan_address *address);
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. */
-bool replay_is_dynamic(const replay *r, uint32_t slot);
+bool replay_is_dynamic(const replay *r, uint32_t id);
 /* So much work more; false where it comes to too much. */
 bool replay_spend(replay *r, uint64_t work);
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
@@ -132,43 +133,43 @@ bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t);
 /* `length` bytes of one identity. */
 content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length);
 /* From now on the tensor is this, where it lies now. */
-void replay_define(replay *r, uint32_t slot, content is);
+void replay_define(replay *r, uint32_t id, content is);
 /* Bytes [offset, offset + length) of some content. */
 bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part);
 /* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
-bool replay_verify(replay *r, uint32_t slot);
+bool replay_verify(replay *r, uint32_t id);
 /* The same for one of the places where it may lie, or for its only one. */
-bool replay_verify_phase(replay *r, uint32_t slot, const phase *of);
+bool replay_verify_phase(replay *r, uint32_t id, const phase *of);
 /* A new identity, of what is written for tensor `owner`; PLAN_ABSENT: for no single one. */
 bool replay_new_identity(replay *r, uint32_t owner, uint64_t *identity);
 /* These bytes of the map get this tag. */
 bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag);
 /* The tensor is made: an identity of its own where it lies. */
-bool replay_write(replay *r, uint32_t slot);
+bool replay_write(replay *r, uint32_t id);
 bool replay_is_same_address(const plan_address *x, const plan_address *y);
 bool replay_is_same_place(const replay *r, uint32_t a, uint32_t b);
-/* The address of a tensor, followed through views of loops that run; a view of a loop that has ended stays one. */
-plan_address replay_source(const replay *r, uint32_t slot);
+/* The address of a tensor, followed through multi-views of loops that run; a multi-view of a loop that has ended stays one. */
+plan_address replay_source(const replay *r, uint32_t id);
 /* From now on the tensor is bytes [offset, ...) of another one, in whichever places that is. */
-bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t slot);
+bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t id);
 /* Their bytes overlap. */
 bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b);
-/* Follows the bounds of exchanged buffers, once the map of bytes is made. */
-void replay_map_exchanged(replay *r);
-/* All that exchanged buffers are said to be: whole pieces of the arena, apart from each other, of a loop. */
-bool replay_find_exchanged(replay *r);
-/* Bytes of the map that are read or written other than through the view of a buffer: while loops exchange buffers, they are
+/* Follows the bounds of swap buffers, once the map of bytes is made. */
+void replay_map_swap_buffers(replay *r);
+/* All that swap buffers are said to be: whole pieces of the arena, apart from each other, of a loop. */
+bool replay_find_swap_buffers(replay *r);
+/* Bytes of the map that are read or written other than through the multi-view of a buffer: while loops swap buffers, they are
  * not these. `what` names the reader in a message. */
 bool replay_check_apart(replay *r, const span *at, const char *what);
-/* The end of a loop, for outputs that are exchanged: they are what the parameters are, all at once; the buffers in which these
+/* The end of a loop, for outputs that are swapped: they are what the parameters are, all at once; the buffers in which these
  * were hold nothing that anybody knows. */
-bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form);
-/* The same for a Copy node whose output is in the group of this view. */
-bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view);
+bool replay_swap(replay *r, const plan_node *node, const plan_loop_form *form);
+/* The same for a Copy node whose output is in the group of this multi-view. */
+bool replay_swap_copy(replay *r, const plan_node *node, uint32_t multiview);
 /* The loop whose buffers they are has ended: what was written there since is of one identity in each. */
-bool replay_end_exchanges(replay *r, const plan_node *node, size_t since);
-/* The buffer of this very loop in which the place is, found through its view; NULL: it is in none. */
-const exchanged_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place);
+bool replay_end_swaps(replay *r, const plan_node *node, size_t since);
+/* The buffer of this very loop in which the place is, found through its multi-view; NULL: it is in none. */
+const swap_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place);
 /* Then what lies in one may be in each other of its group that was written: a phase more for each. */
 bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes);
 /* A value is handed over, as the executor does between graphs (plan.h). */
@@ -179,9 +180,9 @@ bool replay_was_written(const replay *r, size_t since, size_t until, const span 
  * another one is a part of it: at every end both were seen to be there. */
 bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t count);
 /* All of these that are wanted. */
-bool replay_verify_all(replay *r, const uint32_t *slots, uint64_t count);
+bool replay_verify_all(replay *r, const uint32_t *ids, uint64_t count);
 /* What a tensor is, constants included, after looking whether it is there. */
-bool replay_content_of_slot(replay *r, uint32_t slot, content *is);
+bool replay_content_of_tensor(replay *r, uint32_t id, content *is);
 /* Replays all steps of a graph. */
 bool replay_graph(replay *r, uint32_t graph);
 /* Branches, each from the same state; a loop. (runtime/plan/check_control.c) */

@@ -1,7 +1,7 @@
 /* structure.c: is a plan well formed? Every index, text, size and type, before anything follows one.
  *
  * Tables are checked in an order in which each refers only to what has been checked: texts, integers,
- * interface sizes, tensors, slots, graphs, nodes; then what needs all of them: scopes, definitions, and the
+ * interface sizes, tensors, lists of tensor ids, graphs, nodes; then what needs all of them: scopes, definitions, and the
  * types that operators give.
  */
 #include "runtime/kernels/table.h"
@@ -18,8 +18,9 @@ typedef struct checker {
     base_arena arena;
     bool kernels;
     char file[BASE_REPORT_CONTEXT];
-    uint32_t *depth;   /* of graphs: main has 0 */
-    uint64_t *defined; /* by slot: 0: nothing defines it; 1: a parameter; else the number of its node + 2 */
+    uint32_t *depth; /* of graphs: main has 0 */
+    uint64_t
+        *defined; /* by tensor id: 0: nothing defines it; 1: a parameter; else the number of its node + 2 */
 } checker;
 
 __attribute__((format(printf, 2, 3))) static bool fail(checker *c, const char *format, ...) {
@@ -68,7 +69,7 @@ static bool check_basics(checker *c) {
     const plan_interface *items[] = {c->of->inputs, c->of->outputs};
     for (int t = 0; t < 2; t++) {
         for (uint64_t i = 0; i < tables[t]->count; i++) {
-            if (!is_text(c, items[t][i].name) || items[t][i].slot >= header->tensors.count) {
+            if (!is_text(c, items[t][i].name) || items[t][i].tensor >= header->tensors.count) {
                 return fail(c, "%s %" PRIu64 " refers to nothing", t ? "output" : "input", i);
             }
         }
@@ -90,58 +91,58 @@ static bool check_dims(checker *c, int64_t rank, uint64_t first) {
 
 /* The size of an interface's buffer. */
 static uint64_t interface_bytes(const checker *c, uint32_t place, uint32_t index) {
-    const plan_interface *items = place == PLAN_PLACE_INPUT ? c->of->inputs : c->of->outputs;
-    return c->of->tensors[items[index].slot].bytes;
+    const plan_interface *items = place == MEMORY_INPUT ? c->of->inputs : c->of->outputs;
+    return c->of->tensors[items[index].tensor].bytes;
 }
 
-static bool check_place(checker *c, uint32_t slot, bool sized) {
+static bool check_place(checker *c, uint32_t id, bool sized) {
     const plan *of = c->of;
-    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_tensor *tensor = &of->tensors[id];
     const plan_address *address = &tensor->address;
     const char *name = text_of(c, tensor->name);
     uint64_t whole;
-    switch (address->place) {
-    case PLAN_PLACE_DYNAMIC:
-        if (!sized && tensor->bytes) { /* room */
+    switch (address->space) {
+    case MEMORY_DYNAMIC:
+        if (!sized && tensor->bytes) { /* a reservation */
             whole = of->header->arena_bytes;
             break;
         }
         /* fall through */
-    case PLAN_PLACE_NONE:
+    case MEMORY_NONE:
         if (address->index || address->offset)
-            return fail(c, "tensor \"%s\" has an offset in no place", name);
+            return fail(c, "tensor \"%s\" has an offset but no memory", name);
         return true;
-    case PLAN_PLACE_ARENA:
+    case MEMORY_ARENA:
         whole = of->header->arena_bytes;
         break;
-    case PLAN_PLACE_CONSTANT:
+    case MEMORY_CONSTANT:
         whole = of->header->constants_bytes;
         break;
-    case PLAN_PLACE_INPUT:
-    case PLAN_PLACE_OUTPUT:
+    case MEMORY_INPUT:
+    case MEMORY_OUTPUT:
         if (address->index >=
-            (address->place == PLAN_PLACE_INPUT ? of->header->inputs : of->header->outputs).count) {
+            (address->space == MEMORY_INPUT ? of->header->inputs : of->header->outputs).count) {
             return fail(c, "tensor \"%s\" lies in an input or output that does not exist", name);
         }
-        whole = interface_bytes(c, address->place, address->index);
+        whole = interface_bytes(c, address->space, address->index);
         break;
-    case PLAN_PLACE_VIEW:
-        if (address->index >= of->header->views.count) {
-            return fail(c, "tensor \"%s\" lies in a view that does not exist", name);
+    case MEMORY_MULTIVIEW:
+        if (address->index >= of->header->multiviews.count) {
+            return fail(c, "tensor \"%s\" lies in a multi-view that does not exist", name);
         }
         return true;
     default:
-        return fail(c, "tensor \"%s\" lies in place %u", name, address->place);
+        return fail(c, "tensor \"%s\" lies in memory space %u", name, address->space);
     }
-    if (address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_OUTPUT && address->index) {
-        return fail(c, "tensor \"%s\" has an index in a place without", name);
+    if (address->space != MEMORY_INPUT && address->space != MEMORY_OUTPUT && address->index) {
+        return fail(c, "tensor \"%s\" has an index in a memory space without", name);
     }
-    if (!sized && address->place != PLAN_PLACE_INPUT && address->place != PLAN_PLACE_DYNAMIC) {
+    if (!sized && address->space != MEMORY_INPUT && address->space != MEMORY_DYNAMIC) {
         return fail(c, "tensor \"%s\" of no known size has an address", name);
     }
     if (!within(address->offset, tensor->bytes, whole)) {
         return fail(c,
-                    "tensor \"%s\": bytes %" PRIu64 " to %" PRIu64 " lie outside of their place of %" PRIu64,
+                    "tensor \"%s\": bytes %" PRIu64 " to %" PRIu64 " lie outside of their memory of %" PRIu64,
                     name, address->offset, address->offset + tensor->bytes, whole);
     }
     size_t element = op_dtype_bytes((op_dtype)tensor->dtype);
@@ -152,9 +153,9 @@ static bool check_place(checker *c, uint32_t slot, bool sized) {
 }
 
 /* The characters of a constant tensor of strings lie among the constants. */
-static bool check_strings(checker *c, uint32_t slot) {
+static bool check_strings(checker *c, uint32_t id) {
     const plan *of = c->of;
-    const plan_tensor *tensor = &of->tensors[slot];
+    const plan_tensor *tensor = &of->tensors[id];
     for (uint64_t at = 0; at < tensor->bytes; at += sizeof(plan_string)) {
         plan_string record;
         uint64_t begin = tensor->address.offset + at;
@@ -169,10 +170,10 @@ static bool check_strings(checker *c, uint32_t slot) {
     return true;
 }
 
-static bool check_tensor(checker *c, uint32_t slot) {
+static bool check_tensor(checker *c, uint32_t id) {
     const plan *of = c->of;
-    const plan_tensor *tensor = &of->tensors[slot];
-    if (!is_text(c, tensor->name)) return fail(c, "tensor %u has no name", slot);
+    const plan_tensor *tensor = &of->tensors[id];
+    if (!is_text(c, tensor->name)) return fail(c, "tensor %u has no name", id);
     const char *name = text_of(c, tensor->name);
     if (tensor->kind > OP_KIND_MAP || tensor->element > OP_KIND_MAP || tensor->dtype >= OP_DTYPE_COUNT ||
         tensor->layout >= OP_LAYOUT_COUNT || !check_dims(c, tensor->rank, tensor->dims)) {
@@ -180,7 +181,7 @@ static bool check_tensor(checker *c, uint32_t slot) {
     }
     if (tensor->graph >= of->header->graphs.count) return fail(c, "tensor \"%s\" is in no graph", name);
     op_type type;
-    plan_tensor_type(of, slot, &type);
+    plan_tensor_type(of, id, &type);
     if (type.kind == OP_KIND_MAP || type.dtype == OP_NONE) {
         char text[256];
         base_fail_unsupported(c->report, "tensor \"%s\" is %s: that cannot be executed", name,
@@ -191,64 +192,65 @@ static bool check_tensor(checker *c, uint32_t slot) {
     bool sized = op_type_bytes(&type, &bytes);
     if (!sized && type.kind == OP_KIND_TENSOR && op_shape_known(&type.shape))
         return fail(c, "tensor \"%s\" is too large", name);
-    if (type.layout == OP_LAYOUT_PACKED && tensor->address.place != PLAN_PLACE_CONSTANT) {
+    if (type.layout == OP_LAYOUT_PACKED && tensor->address.space != MEMORY_CONSTANT) {
         return fail(c, "tensor \"%s\" is packed but no constant", name);
     }
-    bool room = !sized && type.kind == OP_KIND_TENSOR && tensor->address.place == PLAN_PLACE_DYNAMIC;
-    if (!room && tensor->bytes != (sized ? bytes : 0)) {
+    bool reserved = !sized && type.kind == OP_KIND_TENSOR && tensor->address.space == MEMORY_DYNAMIC;
+    if (!reserved && tensor->bytes != (sized ? bytes : 0)) {
         return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
     }
-    if (!check_place(c, slot, sized)) return false;
-    return type.dtype != OP_STRING || tensor->address.place != PLAN_PLACE_CONSTANT || check_strings(c, slot);
+    if (!check_place(c, id, sized)) return false;
+    return type.dtype != OP_STRING || tensor->address.space != MEMORY_CONSTANT || check_strings(c, id);
 }
 
-static bool check_views(checker *c) {
+static bool check_multiviews(checker *c) {
     const plan *of = c->of;
-    for (uint64_t i = 0; i < of->header->views.count; i++) {
-        const plan_view *view = &of->views[i];
-        if (!view->period ||
-            !in_table(view->first, (uint64_t)view->prologue_count + view->period, &of->header->addresses)) {
-            return fail(c, "view %" PRIu64 " refers to nothing", i);
+    for (uint64_t i = 0; i < of->header->multiviews.count; i++) {
+        const plan_multiview *multiview = &of->multiviews[i];
+        if (!multiview->period ||
+            !in_table(multiview->first, (uint64_t)multiview->prologue_count + multiview->period,
+                      &of->header->addresses)) {
+            return fail(c, "multi-view %" PRIu64 " refers to nothing", i);
         }
     }
     for (uint64_t i = 0; i < of->header->addresses.count; i++) {
         const plan_address *address = &of->addresses[i];
         bool valid;
-        switch (address->place) {
-        case PLAN_PLACE_ARENA:
+        switch (address->space) {
+        case MEMORY_ARENA:
             valid = address->offset <= of->header->arena_bytes;
             break;
-        case PLAN_PLACE_CONSTANT:
+        case MEMORY_CONSTANT:
             valid = address->offset <= of->header->constants_bytes;
             break;
-        case PLAN_PLACE_INPUT:
+        case MEMORY_INPUT:
             valid = address->index < of->header->inputs.count;
             break;
-        case PLAN_PLACE_OUTPUT:
+        case MEMORY_OUTPUT:
             valid = address->index < of->header->outputs.count;
             break;
-        case PLAN_PLACE_VIEW:
-            valid = address->index < of->header->views.count;
+        case MEMORY_MULTIVIEW:
+            valid = address->index < of->header->multiviews.count;
             break;
         default:
             valid = false;
         }
-        if (!valid) return fail(c, "entry %" PRIu64 " of the views refers to nothing", i);
+        if (!valid) return fail(c, "entry %" PRIu64 " of the multi-views refers to nothing", i);
     }
     return true;
 }
 
 static bool check_tensors(checker *c) {
     uint64_t count = c->of->header->tensors.count;
-    for (uint32_t slot = 0; slot < count; slot++) {
-        if (!check_tensor(c, slot)) return false;
+    for (uint32_t id = 0; id < count; id++) {
+        if (!check_tensor(c, id)) return false;
     }
-    for (uint64_t i = 0; i < c->of->header->slots.count; i++) {
-        if (c->of->slots[i] != PLAN_ABSENT && c->of->slots[i] >= count) {
-            return fail(c, "slot %" PRIu64 " refers to no tensor", i);
+    for (uint64_t i = 0; i < c->of->header->tensor_ids.count; i++) {
+        if (c->of->tensor_ids[i] != PLAN_ABSENT && c->of->tensor_ids[i] >= count) {
+            return fail(c, "tensor id %" PRIu64 " refers to no tensor", i);
         }
     }
-    return check_views(c);
+    return check_multiviews(c);
 }
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */
@@ -280,7 +282,7 @@ static bool is_attribute(checker *c, const plan_attribute *attribute) {
         }
         return true;
     case OP_ATTRIBUTE_TENSOR:
-        return first < of->header->tensors.count && of->tensors[first].address.place == PLAN_PLACE_CONSTANT &&
+        return first < of->header->tensors.count && of->tensors[first].address.space == MEMORY_CONSTANT &&
                of->tensors[first].kind == OP_KIND_TENSOR && of->tensors[first].dtype != OP_STRING &&
                op_dtype_bytes((op_dtype)of->tensors[first].dtype);
     case OP_ATTRIBUTE_TYPE: {
@@ -300,30 +302,30 @@ static bool check_graph(checker *c, uint32_t number) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[number];
     if (!is_text(c, graph->name) ||
-        !in_table(graph->parameters, graph->parameter_count, &of->header->slots) ||
-        !in_table(graph->results, graph->result_count, &of->header->slots) ||
+        !in_table(graph->parameters, graph->parameter_count, &of->header->tensor_ids) ||
+        !in_table(graph->results, graph->result_count, &of->header->tensor_ids) ||
         !in_table(graph->nodes, graph->node_count, &of->header->nodes)) {
         return fail(c, "graph %u refers to nothing", number);
     }
     const char *name = text_of(c, graph->name);
-    if (!within(graph->frame_offset, graph->frame_bytes, of->header->arena_bytes)) {
-        return fail(c, "the frame of graph \"%s\" lies outside of the arena", name);
+    if (!within(graph->region_offset, graph->region_bytes, of->header->arena_bytes)) {
+        return fail(c, "the region of graph \"%s\" lies outside of the arena", name);
     }
     for (uint64_t i = 0; i < graph->parameter_count; i++) {
-        uint32_t slot = of->slots[graph->parameters + i];
-        if (slot == PLAN_ABSENT || of->tensors[slot].graph != number || c->defined[slot]) {
+        uint32_t id = of->tensor_ids[graph->parameters + i];
+        if (id == PLAN_ABSENT || of->tensors[id].graph != number || c->defined[id]) {
             return fail(c, "parameter %" PRIu64 " of graph \"%s\" is not its own", i, name);
         }
-        c->defined[slot] = 1;
+        c->defined[id] = 1;
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
-        if (of->slots[graph->results + i] == PLAN_ABSENT) {
+        if (of->tensor_ids[graph->results + i] == PLAN_ABSENT) {
             return fail(c, "graph \"%s\" has no result %" PRIu64, name, i);
         }
     }
     if (number == 0) {
-        if (graph->owner != PLAN_ABSENT || graph->frame_offset ||
-            graph->frame_bytes != of->header->arena_bytes) {
+        if (graph->owner != PLAN_ABSENT || graph->region_offset ||
+            graph->region_bytes != of->header->arena_bytes) {
             return fail(c, "its main graph is not the outermost");
         }
         c->depth[0] = 0;
@@ -342,8 +344,8 @@ static bool check_graph(checker *c, uint32_t number) {
 
 static bool check_scratch(checker *c, const plan_node *node) {
     const plan_address *scratch = &node->scratch;
-    if (!node->scratch_bytes) return scratch->place == PLAN_PLACE_NONE || fail(c, "a scratch has no bytes");
-    if (scratch->place != PLAN_PLACE_ARENA || scratch->index || scratch->offset % RT_ALIGNMENT != 0 ||
+    if (!node->scratch_bytes) return scratch->space == MEMORY_NONE || fail(c, "a scratch has no bytes");
+    if (scratch->space != MEMORY_ARENA || scratch->index || scratch->offset % RT_ALIGNMENT != 0 ||
         !within(scratch->offset, node->scratch_bytes, c->of->header->arena_bytes)) {
         return fail(c, "the scratch of node \"%s\" lies outside of the arena", text_of(c, node->name));
     }
@@ -364,11 +366,11 @@ static bool check_node(checker *c, uint32_t number) {
     const plan_header *header = of->header;
     if (!is_text(c, node->operator_name) || !is_text(c, node->operator_domain) || !is_text(c, node->name) ||
         !is_text(c, node->path) || !is_text(c, node->kernel) || node->graph >= header->graphs.count ||
-        !in_table(node->inputs, node->input_count, &header->slots) ||
-        !in_table(node->outputs, node->output_count, &header->slots) ||
+        !in_table(node->inputs, node->input_count, &header->tensor_ids) ||
+        !in_table(node->outputs, node->output_count, &header->tensor_ids) ||
         !in_table(node->attributes, node->attribute_count, &header->attributes) ||
         !in_table(node->first_graph, node->graph_count, &header->graphs) ||
-        node->flags & ~(uint32_t)(PLAN_NODE_VIEW | PLAN_NODE_DYNAMIC) || node->reserved) {
+        node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || node->reserved) {
         return fail(c, "node %u refers to nothing", number);
     }
     const char *name = text_of(c, node->name), *operator_name = text_of(c, node->operator_name);
@@ -406,10 +408,10 @@ static bool check_node(checker *c, uint32_t number) {
     }
     if (row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS) && !(node->flags & PLAN_NODE_DYNAMIC))
         return fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name, operator_name);
-    if (owns && node->flags & PLAN_NODE_VIEW)
-        return fail(c, "node \"%s\" (%s) is a view", name, operator_name);
+    if (owns && node->flags & PLAN_NODE_ALIAS)
+        return fail(c, "node \"%s\" (%s) is an alias", name, operator_name);
     const char *kernel = text_of(c, node->kernel);
-    bool runs = !owns && !(node->flags & PLAN_NODE_VIEW);
+    bool runs = !owns && !(node->flags & PLAN_NODE_ALIAS);
     if (!runs && kernel[0]) return fail(c, "node \"%s\" (%s) does not run a kernel", name, operator_name);
     if (runs && !kernel[0] && !(node->flags & PLAN_NODE_DYNAMIC)) {
         return fail(c, "node \"%s\" (%s) has no kernel", name, operator_name);
@@ -423,22 +425,22 @@ static bool check_node(checker *c, uint32_t number) {
 
 /* ---- scopes and definitions ---------------------------------------------------------------------------- */
 
-/* The value of the slot is there for step `node` of `graph` (past the last: for its results): a constant, a
+/* The value of the tensor is there for step `node` of `graph` (past the last: for its results): a constant, a
  * parameter of the graph or an enclosing one, or the output of a node that comes before the step, or before
  * the control node that holds it. */
-static bool check_use(checker *c, uint32_t slot, uint32_t graph, uint64_t node) {
+static bool check_use(checker *c, uint32_t id, uint32_t graph, uint64_t node) {
     const plan *of = c->of;
-    uint32_t home = of->tensors[slot].graph;
+    uint32_t home = of->tensors[id].graph;
     while (graph > home) {
         node = of->graphs[graph].owner;
         graph = of->nodes[node].graph;
     }
-    const char *name = text_of(c, of->tensors[slot].name);
+    const char *name = text_of(c, of->tensors[id].name);
     if (graph != home) return fail(c, "tensor \"%s\" is used outside of its graph", name);
-    if (!c->defined[slot] && of->tensors[slot].address.place != PLAN_PLACE_CONSTANT) {
+    if (!c->defined[id] && of->tensors[id].address.space != MEMORY_CONSTANT) {
         return fail(c, "tensor \"%s\" is used but never made", name);
     }
-    return c->defined[slot] < 2 || c->defined[slot] - 2 < node ||
+    return c->defined[id] < 2 || c->defined[id] - 2 < node ||
            fail(c, "tensor \"%s\" is used before it is made", name);
 }
 
@@ -455,12 +457,12 @@ static bool check_scopes(checker *c) {
             const plan_node *node = &of->nodes[n];
             if (node->graph != g) return fail(c, "node %" PRIu64 " is not in its graph", n);
             for (uint64_t i = 0; i < node->output_count; i++) {
-                uint32_t slot = of->slots[node->outputs + i];
-                if (slot == PLAN_ABSENT) continue;
-                if (of->tensors[slot].graph != g || c->defined[slot]) {
-                    return fail(c, "tensor \"%s\" is defined twice", text_of(c, of->tensors[slot].name));
+                uint32_t id = of->tensor_ids[node->outputs + i];
+                if (id == PLAN_ABSENT) continue;
+                if (of->tensors[id].graph != g || c->defined[id]) {
+                    return fail(c, "tensor \"%s\" is defined twice", text_of(c, of->tensors[id].name));
                 }
-                c->defined[slot] = n + 2;
+                c->defined[id] = n + 2;
             }
         }
     }
@@ -470,19 +472,19 @@ static bool check_scopes(checker *c) {
         for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
             const plan_node *node = &of->nodes[n];
             for (uint64_t i = 0; i < node->input_count; i++) {
-                uint32_t slot = of->slots[node->inputs + i];
-                if (slot != PLAN_ABSENT && !check_use(c, slot, g, n)) return false;
+                uint32_t id = of->tensor_ids[node->inputs + i];
+                if (id != PLAN_ABSENT && !check_use(c, id, g, n)) return false;
             }
         }
         for (uint64_t i = 0; i < graph->result_count; i++) {
-            if (!check_use(c, of->slots[graph->results + i], g, graph->nodes + graph->node_count))
+            if (!check_use(c, of->tensor_ids[graph->results + i], g, graph->nodes + graph->node_count))
                 return false;
         }
     }
-    for (uint32_t slot = 0; slot < of->header->tensors.count; slot++) {
-        bool constant = of->tensors[slot].address.place == PLAN_PLACE_CONSTANT;
-        if (!c->defined[slot] && constant && of->tensors[slot].graph != 0) {
-            return fail(c, "constant \"%s\" belongs to a graph", text_of(c, of->tensors[slot].name));
+    for (uint32_t id = 0; id < of->header->tensors.count; id++) {
+        bool constant = of->tensors[id].address.space == MEMORY_CONSTANT;
+        if (!c->defined[id] && constant && of->tensors[id].graph != 0) {
+            return fail(c, "constant \"%s\" belongs to a graph", text_of(c, of->tensors[id].name));
         }
     }
     return true;
@@ -496,19 +498,19 @@ static bool check_interfaces(checker *c) {
         return fail(c, "its main graph does not have its inputs and outputs");
     }
     for (uint32_t i = 0; i < graph->parameter_count; i++) {
-        uint32_t slot = of->slots[graph->parameters + i];
-        const plan_address *address = &of->tensors[slot].address;
-        if (of->inputs[i].slot != slot || address->place != PLAN_PLACE_INPUT || address->index != i ||
+        uint32_t id = of->tensor_ids[graph->parameters + i];
+        const plan_address *address = &of->tensors[id].address;
+        if (of->inputs[i].tensor != id || address->space != MEMORY_INPUT || address->index != i ||
             address->offset) {
             return fail(c, "input \"%s\" does not lie in the caller's buffer",
                         text_of(c, of->inputs[i].name));
         }
     }
     for (uint32_t i = 0; i < graph->result_count; i++) {
-        uint32_t slot = of->slots[graph->results + i];
-        const plan_address *address = &of->tensors[slot].address;
-        bool bound = address->place == PLAN_PLACE_OUTPUT && address->index == i && !address->offset;
-        if (of->outputs[i].slot != slot || !(bound || address->place == PLAN_PLACE_DYNAMIC)) {
+        uint32_t id = of->tensor_ids[graph->results + i];
+        const plan_address *address = &of->tensors[id].address;
+        bool bound = address->space == MEMORY_OUTPUT && address->index == i && !address->offset;
+        if (of->outputs[i].tensor != id || !(bound || address->space == MEMORY_DYNAMIC)) {
             return fail(c, "output \"%s\" does not lie in the caller's buffer",
                         text_of(c, of->outputs[i].name));
         }
@@ -518,14 +520,14 @@ static bool check_interfaces(checker *c) {
 
 /* ---- types --------------------------------------------------------------------------------------------- */
 
-static bool is_static(const checker *c, uint32_t slot) {
+static bool is_static(const checker *c, uint32_t id) {
     op_type type;
     size_t bytes;
-    plan_tensor_type(c->of, slot, &type);
-    return op_type_bytes(&type, &bytes) && c->of->tensors[slot].address.place != PLAN_PLACE_DYNAMIC;
+    plan_tensor_type(c->of, id, &type);
+    return op_type_bytes(&type, &bytes) && c->of->tensors[id].address.space != MEMORY_DYNAMIC;
 }
 
-/* A value can be handed from one slot to the other: equal types where both are known. */
+/* A value can be handed from one tensor to the other: equal types where both are known. */
 static bool can_move(const checker *c, uint32_t from, uint32_t to) {
     op_type a, b;
     plan_tensor_type(c->of, from, &a);
@@ -535,15 +537,15 @@ static bool can_move(const checker *c, uint32_t from, uint32_t to) {
     return a.layout == b.layout && a.layout != OP_LAYOUT_PACKED && op_shape_equal(&a.shape, &b.shape);
 }
 
-static bool is_scalar(const checker *c, uint32_t slot, op_dtype dtype) {
-    const plan_tensor *tensor = &c->of->tensors[slot];
+static bool is_scalar(const checker *c, uint32_t id, op_dtype dtype) {
+    const plan_tensor *tensor = &c->of->tensors[id];
     if (tensor->kind != OP_KIND_TENSOR || tensor->dtype != dtype) return false;
-    return !is_static(c, slot) || tensor->bytes == op_dtype_bytes(dtype);
+    return !is_static(c, id) || tensor->bytes == op_dtype_bytes(dtype);
 }
 
 static bool check_if(checker *c, const plan_node *node) {
     const plan *of = c->of;
-    uint32_t condition = of->slots[node->inputs];
+    uint32_t condition = of->tensor_ids[node->inputs];
     if (condition == PLAN_ABSENT || !is_scalar(c, condition, OP_BOOL))
         return fail(c, "its condition is no bool");
     for (uint32_t g = 0; g < 2; g++) {
@@ -552,8 +554,8 @@ static bool check_if(checker *c, const plan_node *node) {
             return fail(c, "its branches do not have its outputs");
         }
         for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t output = of->slots[node->outputs + i];
-            if (output != PLAN_ABSENT && !can_move(c, of->slots[branch->results + i], output)) {
+            uint32_t output = of->tensor_ids[node->outputs + i];
+            if (output != PLAN_ABSENT && !can_move(c, of->tensor_ids[branch->results + i], output)) {
                 return fail(c, "output %" PRIu64 " is of another type in a branch", i);
             }
         }
@@ -630,22 +632,22 @@ static bool check_inference(checker *c, const plan_node *node, op_code code) {
         return false;
     }
     for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t slot = of->slots[node->inputs + i];
-        if (slot == PLAN_ABSENT) continue;
-        const plan_tensor *tensor = &of->tensors[slot];
-        plan_tensor_type(of, slot, &inputs[i].type);
+        uint32_t id = of->tensor_ids[node->inputs + i];
+        if (id == PLAN_ABSENT) continue;
+        const plan_tensor *tensor = &of->tensors[id];
+        plan_tensor_type(of, id, &inputs[i].type);
         inputs[i].bytes = (size_t)tensor->bytes;
-        if (tensor->address.place == PLAN_PLACE_CONSTANT && tensor->dtype != OP_STRING) {
+        if (tensor->address.space == MEMORY_CONSTANT && tensor->dtype != OP_STRING) {
             inputs[i].data = (void *)(uintptr_t)(of->constants + tensor->address.offset);
         }
     }
     if (op_infer(&call, c->report) != BASE_OK) return false;
     for (uint32_t i = 0; i < call.output_count; i++) {
-        uint32_t slot = of->slots[node->outputs + i];
-        if (slot == PLAN_ABSENT) continue;
+        uint32_t id = of->tensor_ids[node->outputs + i];
+        if (id == PLAN_ABSENT) continue;
         op_type declared;
         const op_type *inferred = &outputs[i].type;
-        plan_tensor_type(of, slot, &declared);
+        plan_tensor_type(of, id, &declared);
         bool equal = declared.kind == inferred->kind && declared.element == inferred->element &&
                      declared.dtype == inferred->dtype &&
                      (inferred->shape.rank < 0 || declared.shape.rank < 0 ||
@@ -682,10 +684,10 @@ static bool check_types(checker *c) {
         /* A static node knows everything. */
         for (uint64_t i = 0; i < node->input_count + node->output_count && !(node->flags & PLAN_NODE_DYNAMIC);
              i++) {
-            uint32_t slot = i < node->input_count ? of->slots[node->inputs + i]
-                                                  : of->slots[node->outputs + i - node->input_count];
-            if (slot == PLAN_ABSENT || is_static(c, slot)) continue;
-            return fail(c, "tensor \"%s\" is not known before the run", text_of(c, of->tensors[slot].name));
+            uint32_t id = i < node->input_count ? of->tensor_ids[node->inputs + i]
+                                                : of->tensor_ids[node->outputs + i - node->input_count];
+            if (id == PLAN_ABSENT || is_static(c, id)) continue;
+            return fail(c, "tensor \"%s\" is not known before the run", text_of(c, of->tensors[id].name));
         }
     }
     return true;
@@ -693,10 +695,10 @@ static bool check_types(checker *c) {
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static bool is_output_of(const checker *c, uint32_t loop, uint32_t slot) {
+static bool is_output_of(const checker *c, uint32_t loop, uint32_t id) {
     const plan_node *node = &c->of->nodes[loop];
     for (uint64_t i = 0; i < node->output_count; i++) {
-        if (c->of->slots[node->outputs + i] == slot) return true;
+        if (c->of->tensor_ids[node->outputs + i] == id) return true;
     }
     return false;
 }
@@ -713,49 +715,54 @@ static bool ends_before(const checker *c, uint32_t first, uint32_t then) {
 
 /* The tensor may lie where the loop leaves what it carries: it is its output, or in its body, or belongs to a loop that
  * runs later. */
-static bool may_lie_behind(const checker *c, uint32_t loop, uint32_t slot) {
+static bool may_lie_after(const checker *c, uint32_t loop, uint32_t id) {
     const plan *of = c->of;
-    uint32_t graph = of->tensors[slot].graph;
-    if (plan_is_within(of, loop, graph) || is_output_of(c, loop, slot)) return true;
+    uint32_t graph = of->tensors[id].graph;
+    if (plan_is_within(of, loop, graph) || is_output_of(c, loop, id)) return true;
     if (graph && ends_before(c, loop, of->graphs[graph].owner)) return true;
     for (uint32_t n = loop + 1; n < of->header->nodes.count; n++) {
-        if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, slot))
+        if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, id))
             return ends_before(c, loop, n);
     }
     return false;
 }
 
-/* Views belong to loops, tensors with such addresses to their bodies or to what runs behind them, and entries
- * that are views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their places
+/* Multi-views belong to loops, tensors with such addresses to their bodies or to what runs after them, and entries
+ * that are multi-views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their memory
  * is found when the plan is replayed. */
-static bool check_view_loops(checker *c) {
+static bool check_multiview_loops(checker *c) {
     const plan *of = c->of;
-    for (uint64_t v = 0; v < of->header->views.count; v++) {
-        const plan_view *view = &of->views[v];
-        if (view->loop >= of->header->nodes.count || plan_node_code(of, &of->nodes[view->loop]) != OP_LOOP ||
-            (view->stride && view->period != 1) ||
-            (view->group && (view->period != 1 || view->prologue_count || view->stride)) ||
-            (view->group == 0) != (view->bytes == 0) || view->prologue_count > MOST_ENTRIES ||
-            view->period > MOST_ENTRIES) {
-            return fail(c, "view %" PRIu64 " belongs to no loop", v);
+    for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
+        const plan_multiview *multiview = &of->multiviews[v];
+        if (multiview->loop >= of->header->nodes.count ||
+            plan_node_code(of, &of->nodes[multiview->loop]) != OP_LOOP ||
+            (multiview->stride && multiview->period != 1) ||
+            (multiview->group &&
+             (multiview->period != 1 || multiview->prologue_count || multiview->stride)) ||
+            (multiview->group == 0) != (multiview->bytes == 0) || multiview->prologue_count > MOST_ENTRIES ||
+            multiview->period > MOST_ENTRIES) {
+            return fail(c, "multi-view %" PRIu64 " belongs to no loop", v);
         }
-        for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++) {
-            const plan_address *entry = &of->addresses[view->first + i];
-            if (entry->place != PLAN_PLACE_VIEW) continue;
-            if (of->views[entry->index].group && of->views[entry->index].loop == view->loop && !view->group)
-                continue; /* an exchanged buffer of the loop itself lies in the arena */
-            if (of->views[entry->index].loop >= of->header->nodes.count ||
-                (!plan_is_within(of, of->views[entry->index].loop, of->nodes[view->loop].graph) &&
-                 !ends_before(c, of->views[entry->index].loop, view->loop))) {
-                return fail(c, "view %" PRIu64 " refers to a view of no enclosing or earlier loop", v);
+        for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
+            const plan_address *entry = &of->addresses[multiview->first + i];
+            if (entry->space != MEMORY_MULTIVIEW) continue;
+            if (of->multiviews[entry->index].group && of->multiviews[entry->index].loop == multiview->loop &&
+                !multiview->group)
+                continue; /* a swap buffer of the loop itself lies in the arena */
+            if (of->multiviews[entry->index].loop >= of->header->nodes.count ||
+                (!plan_is_within(of, of->multiviews[entry->index].loop, of->nodes[multiview->loop].graph) &&
+                 !ends_before(c, of->multiviews[entry->index].loop, multiview->loop))) {
+                return fail(
+                    c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
             }
         }
     }
-    for (uint64_t slot = 0; slot < of->header->tensors.count; slot++) {
-        const plan_tensor *tensor = &of->tensors[slot];
-        if (tensor->address.place == PLAN_PLACE_VIEW &&
-            !may_lie_behind(c, of->views[tensor->address.index].loop, (uint32_t)slot)) {
-            return fail(c, "tensor \"%s\" lies in a view outside of its loop", text_of(c, tensor->name));
+    for (uint64_t id = 0; id < of->header->tensors.count; id++) {
+        const plan_tensor *tensor = &of->tensors[id];
+        if (tensor->address.space == MEMORY_MULTIVIEW &&
+            !may_lie_after(c, of->multiviews[tensor->address.index].loop, (uint32_t)id)) {
+            return fail(c, "tensor \"%s\" lies in a multi-view outside of its loop",
+                        text_of(c, tensor->name));
         }
     }
     return true;
@@ -777,7 +784,7 @@ static bool check_all(checker *c) {
     for (uint32_t g = 0; g < header->graphs.count; g++) {
         if (!check_graph(c, g)) return false;
     }
-    return check_scopes(c) && check_view_loops(c) && check_interfaces(c) && check_types(c);
+    return check_scopes(c) && check_multiview_loops(c) && check_interfaces(c) && check_types(c);
 }
 
 base_status plan_check_structure(const plan *checked, bool kernels, base_report *report) {

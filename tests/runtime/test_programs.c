@@ -69,7 +69,7 @@ static bool start(running *r, const char *text, const char *allocator, judge *by
         ouro_session_new(r->plan, &session_options, &r->session, &error) == OURO_OK) {
         const plan *of = rt_plan_of(r->plan);
         bool exchanged = false;
-        for (uint64_t v = 0; v < of->header->views.count; v++) exchanged |= of->views[v].group != 0;
+        for (uint64_t v = 0; v < of->header->multiviews.count; v++) exchanged |= of->multiviews[v].group != 0;
         exchanging += exchanged;
         return true;
     }

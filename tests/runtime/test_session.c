@@ -595,7 +595,7 @@ static void test_check_finds_faults(void **state) {
             ouro_session *session;
             base_report report = {0};
             plan_address kept = tensors[i].address;
-            if (i == k || kept.place != PLAN_PLACE_ARENA || tensors[k].address.place != PLAN_PLACE_ARENA)
+            if (i == k || kept.space != MEMORY_ARENA || tensors[k].address.space != MEMORY_ARENA)
                 continue;
             if (tensors[k].address.offset == kept.offset) continue;
             if (tensors[k].address.offset + tensors[i].bytes > of->header->arena_bytes) continue;

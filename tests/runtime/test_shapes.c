@@ -379,10 +379,10 @@ static int count_blocked(const char *text) {
         const plan_node *node = &of.nodes[n];
         const op_code code = plan_node_code(&of, node);
         if (code == OP_CONV || code == OP_CONV_TRANSPOSE)
-            blocked += of.tensors[of.slots[node->outputs]].layout != OP_LAYOUT_ROW_MAJOR;
+            blocked += of.tensors[of.tensor_ids[node->outputs]].layout != OP_LAYOUT_ROW_MAJOR;
         for (uint32_t i = 0; i < node->input_count; i++) {
-            const uint32_t slot = of.slots[node->inputs + i];
-            blocked += slot != PLAN_ABSENT && of.tensors[slot].layout == OP_LAYOUT_PACKED;
+            const uint32_t id = of.tensor_ids[node->inputs + i];
+            blocked += id != PLAN_ABSENT && of.tensors[id].layout == OP_LAYOUT_PACKED;
         }
     }
     plan_close(&of);

@@ -114,8 +114,8 @@ void support_check_no_copies(const plan *of, const char *name) {
         for (uint32_t i = 0; i < form.carried; i++) {
             const plan_address *from = &of->tensors[form.results[1 + i]].address,
                                *to = &of->tensors[form.parameters[2 + i]].address;
-            if (to->place == PLAN_PLACE_VIEW) continue;
-            if (from->place == to->place && from->index == to->index && from->offset == to->offset) continue;
+            if (to->space == MEMORY_MULTIVIEW) continue;
+            if (from->space == to->space && from->index == to->index && from->offset == to->offset) continue;
             fail_msg("%s: carried value %u is copied", name, i);
         }
     }

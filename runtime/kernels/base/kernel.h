@@ -22,7 +22,7 @@ typedef struct rt_environment {
     bool portable_only; /* never choose oneDNN: the oracle of the tests */
     /* How often the graph in which the application stands has been executed within a run, this time included: tells
      * iterations apart where random numbers are drawn. Read while the kernel runs; NULL: always 1. */
-    const uint64_t *moment;
+    const uint64_t *execution;
     /* Where characters are put that a kernel makes: they must outlive the tensors that hold them. Read while the kernel
      * runs; NULL: with the prepared kernel, as long as it lives. */
     base_arena *texts;

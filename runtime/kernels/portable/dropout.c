@@ -90,8 +90,8 @@ static double twister_uniform(twister *t) {
 static void drop_seeded(const dropout_context *context, twister *t) {
     const dropout_state *state = context->state;
     const double scale = 1 / (1 - context->ratio);
-    const uint64_t *moment = state->source.moment;
-    twister_seed(t, state->seed + (moment ? (uint32_t)(*moment - 1) : 0));
+    const uint64_t *execution = state->source.execution;
+    twister_seed(t, state->seed + (execution ? (uint32_t)(*execution - 1) : 0));
     for (int64_t i = 0; i < state->count; i++) decide(context, i, twister_uniform(t), scale);
 }
 

@@ -15,12 +15,13 @@ rt_random_source rt_random_read(const op_call *call, const rt_environment *envir
         memcpy(&bits, &seed->as.real, sizeof bits);
         number = bits;
     }
-    return (rt_random_source){.stream = base_mix(number + BASE_RANDOM_STEP), .moment = environment->moment};
+    return (rt_random_source){.stream = base_mix(number + BASE_RANDOM_STEP),
+                              .execution = environment->execution};
 }
 
 uint64_t rt_random_stream(const rt_random_source *source) {
-    const uint64_t moment = source->moment ? *source->moment : 1;
-    return source->stream + base_mix(moment);
+    const uint64_t execution = source->execution ? *source->execution : 1;
+    return source->stream + base_mix(execution);
 }
 
 typedef struct random_state {

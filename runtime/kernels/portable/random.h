@@ -29,7 +29,7 @@ static inline double rt_random_uniform(uint64_t stream, uint64_t index, int bits
 /* Where a node's streams come from. */
 typedef struct rt_random_source {
     uint64_t stream;
-    const uint64_t *moment; /* see rt_environment; NULL: always the first */
+    const uint64_t *execution; /* see rt_environment; NULL: always the first */
 } rt_random_source;
 
 rt_random_source rt_random_read(const op_call *call, const rt_environment *environment);

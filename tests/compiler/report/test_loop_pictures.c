@@ -180,11 +180,11 @@ static void test_name(void **state) {
 static void test_places(void **state) {
     (void)state;
     char text[64];
-    plan_address address = {PLAN_PLACE_ARENA, 0, 64};
+    plan_address address = {MEMORY_ARENA, 0, 64};
     assert_string_equal(emit_place_print(&address, 8, text, sizeof text), "@72");
-    address = (plan_address){PLAN_PLACE_OUTPUT, 3, 0};
+    address = (plan_address){MEMORY_OUTPUT, 3, 0};
     assert_string_equal(emit_place_print(&address, 0, text, sizeof text), "output 3 @0");
-    address = (plan_address){PLAN_PLACE_VIEW, 2, 0};
+    address = (plan_address){MEMORY_MULTIVIEW, 2, 0};
     assert_string_equal(emit_place_print(&address, 0, text, sizeof text), "v2");
     assert_string_equal(emit_place_print(&address, 4, text, sizeof text), "v2 + 4");
 }

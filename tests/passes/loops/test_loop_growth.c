@@ -24,9 +24,9 @@ static void watch_append(void *user, const rt_trace_event *event) {
     const plan *of = watch->session->of;
     const plan_node *node = &of->nodes[event->node];
     if (plan_node_code(of, node) != OP_CONCAT) return;
-    uint32_t made = of->slots[node->outputs], wanted = (uint32_t)(support_find_tensor(of, "p") - of->tensors);
+    uint32_t made = of->tensor_ids[node->outputs], wanted = (uint32_t)(support_find_tensor(of, "p") - of->tensors);
     plan_address room;
-    const void *place = plan_tensor_room(of, wanted, &room)
+    const void *place = plan_tensor_reservation(of, wanted, &room)
                             ? (const char *)watch->session->memory + room.offset
                             : watch->session->tensors[wanted].data;
     watch->in_place += watch->session->tensors[made].data == place;
@@ -173,12 +173,12 @@ static void test_growing_until(void **state) {
     support_session_open(&on, text, 1);
     const plan *of = rt_plan_of(on.plan);
     plan_address room;
-    assert_true(plan_tensor_room(of, (uint32_t)(support_find_tensor(of, "p") - of->tensors), &room));
-    assert_true(plan_tensor_room(of, (uint32_t)(support_find_tensor(of, "w") - of->tensors), &room));
+    assert_true(plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "p") - of->tensors), &room));
+    assert_true(plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "w") - of->tensors), &room));
     assert_int_equal(support_find_tensor(of, "p")->bytes, 128); /* 16 + 8 * 8, rounded up */
     assert_int_equal(support_find_tensor(of, "p")->address.offset,
                      support_find_tensor(of, "x0")->address.offset);
-    assert_int_equal(support_find_tensor(of, "z")->address.place, PLAN_PLACE_VIEW);
+    assert_int_equal(support_find_tensor(of, "z")->address.space, MEMORY_MULTIVIEW);
     for (int64_t limit = 0; limit <= 12; limit++) {
         for (unsigned char go = 0; go < 2; go++) {
             size_t trips = !go ? 0 : limit < 1 ? 1 : limit > 8 ? 8 : (size_t)limit;

@@ -445,10 +445,10 @@ static void write_module(const loop_case *of, char *text, size_t capacity) {
 /* Adds an address to those seen; entries that are views of an enclosing loop count by themselves, exchanged buffers are where
  * they are at first. */
 static void see(const plan *of, plan_address *seen, uint64_t *count, plan_address address) {
-    if (address.place == PLAN_PLACE_VIEW && of->views[address.index].group)
-        address = plan_view_entry(of, address.index, 0);
+    if (address.space == MEMORY_MULTIVIEW && of->multiviews[address.index].group)
+        address = plan_multiview_entry(of, address.index, 0);
     for (uint64_t i = 0; i < *count; i++) {
-        if (seen[i].place == address.place && seen[i].index == address.index &&
+        if (seen[i].space == address.space && seen[i].index == address.index &&
             seen[i].offset == address.offset)
             return;
     }
@@ -463,23 +463,23 @@ static uint64_t check_views(const plan *of, const loop_case *expected) {
         const expected_view *view = &expected->views[i];
         const plan_tensor *tensor = support_find_tensor(of, view->name);
         if (view->period == 0) {
-            if (tensor->address.place == PLAN_PLACE_VIEW) {
+            if (tensor->address.space == MEMORY_MULTIVIEW) {
                 fail_msg("%s: %%%s has an address that changes: prologue %u, period %u", expected->name,
-                         view->name, of->views[tensor->address.index].prologue_count,
-                         of->views[tensor->address.index].period);
+                         view->name, of->multiviews[tensor->address.index].prologue_count,
+                         of->multiviews[tensor->address.index].period);
             }
             see(of, seen, &count, tensor->address);
             continue;
         }
-        if (tensor->address.place != PLAN_PLACE_VIEW)
+        if (tensor->address.space != MEMORY_MULTIVIEW)
             fail_msg("%s: %%%s has one fixed address", expected->name, view->name);
-        const plan_view *table = &of->views[tensor->address.index];
+        const plan_multiview *table = &of->multiviews[tensor->address.index];
         if (table->prologue_count != view->prologue || table->period != view->period) {
             fail_msg("%s: %%%s has prologue %u and period %u, expected %u and %u", expected->name, view->name,
                      table->prologue_count, table->period, view->prologue, view->period);
         }
         for (uint32_t t = 0; t < table->prologue_count + table->period; t++) {
-            plan_address entry = plan_view_entry(of, tensor->address.index, t);
+            plan_address entry = plan_multiview_entry(of, tensor->address.index, t);
             entry.offset += tensor->address.offset;
             see(of, seen, &count, entry);
         }
@@ -539,13 +539,13 @@ static void test_slices(void **state) {
         uint64_t first;
         int64_t stride;
     } expected[3] = {
-        {"u", PLAN_PLACE_INPUT, 16, -8}, {"v", PLAN_PLACE_INPUT, 0, 8}, {"w", PLAN_PLACE_OUTPUT, 16, -8}};
+        {"u", MEMORY_INPUT, 16, -8}, {"v", MEMORY_INPUT, 0, 8}, {"w", MEMORY_OUTPUT, 16, -8}};
     for (int i = 0; i < 3; i++) {
         const plan_tensor *tensor = support_find_tensor(of, expected[i].name);
-        assert_int_equal(tensor->address.place, PLAN_PLACE_VIEW);
-        assert_int_equal(of->views[tensor->address.index].stride, expected[i].stride);
-        plan_address first = plan_view_entry(of, tensor->address.index, 0);
-        assert_int_equal(first.place, expected[i].place);
+        assert_int_equal(tensor->address.space, MEMORY_MULTIVIEW);
+        assert_int_equal(of->multiviews[tensor->address.index].stride, expected[i].stride);
+        plan_address first = plan_multiview_entry(of, tensor->address.index, 0);
+        assert_int_equal(first.space, expected[i].place);
         assert_int_equal(first.offset, expected[i].first);
     }
     support_bind(&on, 0, x, sizeof x);
@@ -575,11 +575,11 @@ static void test_stacked_and_carried(void **state) {
         1);
     const plan *of = rt_plan_of(on.plan);
     const plan_tensor *u = support_find_tensor(of, "u"), *w = support_find_tensor(of, "w");
-    assert_int_equal(u->address.place, PLAN_PLACE_VIEW);
-    assert_int_equal(w->address.place, PLAN_PLACE_VIEW);
-    assert_int_equal(of->views[u->address.index].prologue_count, 1);
-    assert_int_equal(of->views[u->address.index].stride, 8);
-    assert_int_equal(of->views[w->address.index].stride, 8);
+    assert_int_equal(u->address.space, MEMORY_MULTIVIEW);
+    assert_int_equal(w->address.space, MEMORY_MULTIVIEW);
+    assert_int_equal(of->multiviews[u->address.index].prologue_count, 1);
+    assert_int_equal(of->multiviews[u->address.index].stride, 8);
+    assert_int_equal(of->multiviews[w->address.index].stride, 8);
     support_check_no_copies(of, "21");
     support_bind(&on, 0, x, sizeof x);
     support_run(&on);

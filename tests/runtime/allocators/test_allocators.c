@@ -25,7 +25,7 @@ static void chunks_are_split_and_merged(void **state) {
     /* Sizes are multiples of 256, chunks are cut off from the front. */
     assert_ptr_equal(y, x + 256);
     assert_ptr_equal(z, y + 512);
-    assert_int_equal(rt_allocator_room(a, y), 512);
+    assert_int_equal(rt_allocator_capacity(a, y), 512);
     assert_int_equal(rt_allocator_look(a).in_use, 1024);
     assert_int_equal(rt_allocator_look(a).reserved, 4096);
     rt_allocator_give(a, x);
@@ -40,7 +40,7 @@ static void chunks_are_split_and_merged(void **state) {
     /* Less than twice as large as needed: not split. */
     char *w = rt_allocator_take(a, 2304);
     assert_ptr_equal(w, x);
-    assert_int_equal(rt_allocator_room(a, w), 4096);
+    assert_int_equal(rt_allocator_capacity(a, w), 4096);
     rt_allocator_give(a, w);
     assert_int_equal(rt_allocator_look(a).in_use, 0);
     assert_int_equal(rt_allocator_look(a).from_system, 1);
@@ -91,7 +91,7 @@ static void regions_double_and_go(void **state) {
     rt_allocator_free(a);
 }
 
-static void moments_keep_memory_back(void **state) {
+static void times_keep_memory_back(void **state) {
     (void)state;
     rt_allocator *a = make("bfc", (rt_allocator_options){.first_region = 2048, .limit = 2048});
     char *x = rt_allocator_take(a, 1024), *y = rt_allocator_take(a, 1024);
@@ -109,7 +109,7 @@ static void moments_keep_memory_back(void **state) {
     rt_allocator_give_at(a, x, 9);
     /* Where there is nothing else, waiting ends. */
     assert_ptr_equal(rt_allocator_take(a, 2048), x);
-    rt_allocator_give_at(a, x, 4); /* that moment is over */
+    rt_allocator_give_at(a, x, 4); /* that time is over */
     assert_ptr_equal(rt_allocator_take(a, 300), x);
     rt_allocator_free(a);
 }
@@ -203,11 +203,11 @@ static void *work(void *context) {
         if (blocks[slot]) {
             w->failed = blocks[slot][0] != mark || blocks[slot][sizes[slot] - 1] != mark ||
                         blocks[slot][sizes[slot] / 2] != mark ||
-                        rt_allocator_room(w->allocator, blocks[slot]) < sizes[slot];
-            uint64_t moment = next_random(&random) % 4 ? 0 : next_random(&random) % 100 + 1;
-            rt_allocator_give_at(w->allocator, blocks[slot], moment);
+                        rt_allocator_capacity(w->allocator, blocks[slot]) < sizes[slot];
+            uint64_t time = next_random(&random) % 4 ? 0 : next_random(&random) % 100 + 1;
+            rt_allocator_give_at(w->allocator, blocks[slot], time);
             blocks[slot] = NULL;
-            if (round % 64 == 0) rt_allocator_advance(w->allocator, moment);
+            if (round % 64 == 0) rt_allocator_advance(w->allocator, time);
         } else {
             sizes[slot] = (size_t)1 << next_random(&random) % 14;
             sizes[slot] += next_random(&random) % sizes[slot];
@@ -254,7 +254,7 @@ int main(void) {
         cmocka_unit_test(chunks_are_split_and_merged),
         cmocka_unit_test(the_best_fit_is_the_lowest_of_equals),
         cmocka_unit_test(regions_double_and_go),
-        cmocka_unit_test(moments_keep_memory_back),
+        cmocka_unit_test(times_keep_memory_back),
         cmocka_unit_test(blocks_come_back_to_their_size),
         cmocka_unit_test(a_pool_that_is_too_small_grows),
         cmocka_unit_test(a_full_pool_makes_room),

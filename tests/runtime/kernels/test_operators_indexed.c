@@ -480,7 +480,7 @@ static void open_case(const indexed_case *of, support_session *on, unsigned char
     support_session_open(on, text, 1);
     const plan *plan_of = rt_plan_of(on->plan);
     for (uint64_t i = 0; i < plan_of->header->inputs.count; i++) {
-        const plan_tensor *tensor = &plan_of->tensors[plan_of->inputs[i].slot];
+        const plan_tensor *tensor = &plan_of->tensors[plan_of->inputs[i].tensor];
         size_t element = op_dtype_bytes((op_dtype)tensor->dtype), count = (size_t)tensor->bytes / element;
         for (size_t e = 0; e < count; e++)
             put_number((op_dtype)tensor->dtype, of->inputs[i][e], data[i] + e * element);

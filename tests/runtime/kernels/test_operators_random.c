@@ -123,8 +123,8 @@ static void normal_numbers_have_their_moments(void **state) {
     }
 }
 
-/* The first numbers of a node, made with a moment. */
-static void draw(double *numbers, bool seeded, float seed, int64_t stream, const uint64_t *moment) {
+/* The first numbers of a node, made in some execution. */
+static void draw(double *numbers, bool seeded, float seed, int64_t stream, const uint64_t *execution) {
     fixture f;
     const int64_t dims[] = {8};
     begin(&f, OP_RANDOM_UNIFORM);
@@ -132,7 +132,7 @@ static void draw(double *numbers, bool seeded, float seed, int64_t stream, const
     if (seeded) add_real(&f, "seed", seed);
     add_integer(&f, "ouro.stream", stream);
     add_shape(&f, 1, dims);
-    const rt_environment environment = {.threads = 1, .moment = moment};
+    const rt_environment environment = {.threads = 1, .execution = execution};
     assert_int_equal(op_infer(&f.call, &f.report), BASE_OK);
     assert_int_equal(rt_kernel_evaluate(&f.call, &environment, &f.arena, &f.report), BASE_OK);
     memcpy(numbers, f.outputs[0].data, 8 * sizeof *numbers);
@@ -145,7 +145,7 @@ static void streams_differ_where_they_should(void **state) {
     double drawn[6][8];
     draw(drawn[0], true, 0, 7, &first);
     draw(drawn[1], true, 0, 8,
-         NULL); /* the same: a seed goes before the stream, and no moment is the first */
+         NULL); /* the same: a seed goes before the stream, and no execution given is the first */
     draw(drawn[2], true, 1, 7, &first);
     draw(drawn[3], true, 0, 7, &later);
     draw(drawn[4], false, 0, 7, &first);

@@ -485,8 +485,8 @@ static void test_plan(void **state) {
     const plan *of = rt_plan_of(on.plan);
     int planned = 0, measured = 0;
     for (uint64_t i = 0; i < of->header->tensors.count; i++) {
-        planned += of->tensors[i].address.place == PLAN_PLACE_ARENA;
-        measured += of->tensors[i].address.place == PLAN_PLACE_DYNAMIC;
+        planned += of->tensors[i].address.space == MEMORY_ARENA;
+        measured += of->tensors[i].address.space == MEMORY_DYNAMIC;
     }
     assert_int_equal(measured, 1);
     assert_int_equal(planned, 3); /* r, s, t */
@@ -544,7 +544,7 @@ static void test_constant_condition(void **state) {
                          1);
     const plan *of = rt_plan_of(on.plan);
     for (uint64_t i = 0; i < of->header->tensors.count; i++)
-        assert_int_not_equal(of->tensors[i].address.place, PLAN_PLACE_DYNAMIC);
+        assert_int_not_equal(of->tensors[i].address.space, MEMORY_DYNAMIC);
     const int64_t x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, y[4] = {-1, -3, -5, -7};
     support_bind(&on, 0, x, sizeof x);
     support_run(&on);

@@ -122,14 +122,14 @@ static void test_round_trip(void **state) {
     assert_int_equal(opened.header->graphs.count, 1);
     op_type type;
     char text[64];
-    plan_tensor_type(&opened, opened.inputs[1].slot, &type);
+    plan_tensor_type(&opened, opened.inputs[1].tensor, &type);
     assert_string_equal(op_type_print(&type, text, sizeof text), "int64[3]");
     /* Equal constants lie in one place, aligned. */
     uint64_t places[2];
     size_t found = 0;
     for (uint32_t i = 0; i < opened.header->tensors.count; i++) {
         const plan_tensor *tensor = &opened.tensors[i];
-        if (tensor->address.place != PLAN_PLACE_CONSTANT || tensor->bytes != 32) continue;
+        if (tensor->address.space != MEMORY_CONSTANT || tensor->bytes != 32) continue;
         assert_int_equal(tensor->address.offset % PLAN_ALIGNMENT, 0);
         assert_true(found < 2);
         places[found++] = tensor->address.offset;
@@ -362,7 +362,7 @@ static void end(mutation *m, const char *name) {
 
 static bool is_movable(const plan_tensor *tensor) {
     return tensor->bytes &&
-           (tensor->address.place == PLAN_PLACE_ARENA || tensor->address.place == PLAN_PLACE_OUTPUT);
+           (tensor->address.space == MEMORY_ARENA || tensor->address.space == MEMORY_OUTPUT);
 }
 
 static void mutate_addresses(mutation *m) {
@@ -377,15 +377,15 @@ static void mutate_addresses(mutation *m) {
             try_mutation(m, what);
         }
         snprintf(what, sizeof what, "tensor %zu in another place", i);
-        m->tensors[i].address.place =
-            m->tensors[i].address.place == PLAN_PLACE_ARENA ? PLAN_PLACE_OUTPUT : PLAN_PLACE_ARENA;
+        m->tensors[i].address.space =
+            m->tensors[i].address.space == MEMORY_ARENA ? MEMORY_OUTPUT : MEMORY_ARENA;
         m->tensors[i].address.index = 0;
         try_mutation(m, what);
-        const uint32_t places[] = {PLAN_PLACE_NONE, PLAN_PLACE_CONSTANT, PLAN_PLACE_INPUT, PLAN_PLACE_DYNAMIC,
-                                   PLAN_PLACE_VIEW};
+        const uint32_t places[] = {MEMORY_NONE, MEMORY_CONSTANT, MEMORY_INPUT, MEMORY_DYNAMIC,
+                                   MEMORY_MULTIVIEW};
         for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
             snprintf(what, sizeof what, "tensor %zu in place %u", i, places[k]);
-            m->tensors[i].address = (plan_address){.place = places[k]};
+            m->tensors[i].address = (plan_address){.space = places[k]};
             try_mutation(m, what);
         }
         for (size_t j = 0; j < count; j++) {
@@ -406,7 +406,7 @@ static void mutate_nodes(mutation *m) {
     char what[256];
     for (size_t n = 0; n < m->header->nodes.count; n++) {
         snprintf(what, sizeof what, "node %zu made a view, or run", n);
-        m->nodes[n].flags ^= PLAN_NODE_VIEW;
+        m->nodes[n].flags ^= PLAN_NODE_ALIAS;
         m->nodes[n].kernel = 0;
         try_mutation(m, what);
         const char *name = (const char *)m->bytes + m->header->texts.offset + m->nodes[n].operator_name;
@@ -427,7 +427,7 @@ static void mutate_nodes(mutation *m) {
             }
         }
         for (size_t i = 0; i < m->header->tensors.count && m->nodes[n].scratch_bytes; i++) {
-            if (!is_movable(&m->tensors[i]) || m->tensors[i].address.place != PLAN_PLACE_ARENA) continue;
+            if (!is_movable(&m->tensors[i]) || m->tensors[i].address.space != MEMORY_ARENA) continue;
             snprintf(what, sizeof what, "scratch of node %zu put where tensor %zu is", n, i);
             m->nodes[n].scratch.offset = m->tensors[i].address.offset;
             try_mutation(m, what);
@@ -466,7 +466,7 @@ static void mutate_sizes(mutation *m) {
     }
     /* A smaller arena can hold less. */
     m->header->arena_bytes -= 64;
-    ((plan_graph *)(void *)(m->bytes + m->header->graphs.offset))->frame_bytes -= 64;
+    ((plan_graph *)(void *)(m->bytes + m->header->graphs.offset))->region_bytes -= 64;
     assert_true(try_mutation(m, "arena shrunk"));
 }
 

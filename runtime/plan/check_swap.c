@@ -1,8 +1,8 @@
-/* check_exchange.c: exchanged buffers in the verifier; see plan.h, runtime/plan/check.c and docs/LOOPS.md.
+/* check_swap.c: swap buffers in the verifier; see plan.h, runtime/plan/check.c and docs/LOOPS.md.
  *
- * Two buffers that trade their names are the same as two that keep their names and trade their bytes, as long as nobody
+ * Two buffers that swap their names are the same as two that keep their names and swap their bytes, as long as nobody
  * looks at these bytes but by the names. So the replay leaves each buffer where its entry says, moves contents, and refuses
- * whatever touches the bytes other than through the buffers' views while their loop runs. Behind the loop its outputs may be
+ * whatever touches the bytes other than through the buffers' multi-views while their loop runs. After the loop its outputs may be
  * in any buffer of the group.
  */
 #include "runtime/plan/replay.h"
@@ -12,11 +12,11 @@
  * was elsewhere is copied. */
 enum { SEEN, LEFT, ARRIVED, COPIED, STEPS };
 
-static const plan_view *view_of(const replay *r, const exchanged_buffer *buffer) {
-    return &r->of->views[buffer->view];
+static const plan_multiview *multiview_of(const replay *r, const swap_buffer *buffer) {
+    return &r->of->multiviews[buffer->multiview];
 }
 
-static bool is_one_group(const plan_view *a, const plan_view *b) {
+static bool is_one_group(const plan_multiview *a, const plan_multiview *b) {
     return a->loop == b->loop && a->group == b->group;
 }
 
@@ -25,66 +25,69 @@ static bool run_together(const plan *of, uint32_t a, uint32_t b) {
     return a == b || plan_is_within(of, a, of->nodes[b].graph) || plan_is_within(of, b, of->nodes[a].graph);
 }
 
-bool replay_find_exchanged(replay *r) {
+bool replay_find_swap_buffers(replay *r) {
     const plan *of = r->of;
-    const size_t views = (size_t)of->header->views.count;
-    r->buffers = BASE_ARRAY(&r->arena, exchanged_buffer, views);
+    const size_t multiviews = (size_t)of->header->multiviews.count;
+    r->buffers = BASE_ARRAY(&r->arena, swap_buffer, multiviews);
     if (!r->buffers) return replay_fail_memory(r);
-    for (uint32_t v = 0; v < views; v++) {
-        const plan_view *view = &of->views[v];
-        const plan_address *entry = &of->addresses[view->first];
-        if (!view->group) continue;
-        if (entry->place != PLAN_PLACE_ARENA || !view->bytes || view->bytes > of->header->arena_bytes ||
-            entry->offset > of->header->arena_bytes - view->bytes || entry->offset % PLAN_ALIGNMENT) {
-            return replay_fail(r, "view %" PRIu32 " is no whole piece of the arena to be exchanged", v);
+    for (uint32_t v = 0; v < multiviews; v++) {
+        const plan_multiview *multiview = &of->multiviews[v];
+        const plan_address *entry = &of->addresses[multiview->first];
+        if (!multiview->group) continue;
+        if (entry->space != MEMORY_ARENA || !multiview->bytes || multiview->bytes > of->header->arena_bytes ||
+            entry->offset > of->header->arena_bytes - multiview->bytes || entry->offset % PLAN_ALIGNMENT) {
+            return replay_fail(r, "multi-view %" PRIu32 " is no whole piece of the arena to be swapped", v);
         }
         for (size_t k = 0; k < r->buffer_count; k++) {
-            const plan_view *other = view_of(r, &r->buffers[k]);
+            const plan_multiview *other = multiview_of(r, &r->buffers[k]);
             const plan_address *there = &of->addresses[other->first];
             if (!replay_spend(r, 1)) return false;
-            if (is_one_group(view, other) && view->bytes != other->bytes)
+            if (is_one_group(multiview, other) && multiview->bytes != other->bytes)
                 return replay_fail(
-                    r, "views %" PRIu32 " and %" PRIu32 " are to be exchanged, but differ in size", v,
-                    r->buffers[k].view);
+                    r, "multi-views %" PRIu32 " and %" PRIu32 " are to be swapped, but differ in size", v,
+                    r->buffers[k].multiview);
             /* Loops that never run at the same time may have the same bytes. */
-            if (!run_together(of, view->loop, other->loop)) continue;
-            if (entry->offset < there->offset + other->bytes && there->offset < entry->offset + view->bytes)
-                return replay_fail(r, "views %" PRIu32 " and %" PRIu32 " are to be exchanged, but overlap", v,
-                                   r->buffers[k].view);
+            if (!run_together(of, multiview->loop, other->loop)) continue;
+            if (entry->offset < there->offset + other->bytes &&
+                there->offset < entry->offset + multiview->bytes)
+                return replay_fail(r,
+                                   "multi-views %" PRIu32 " and %" PRIu32 " are to be swapped, but overlap",
+                                   v, r->buffers[k].multiview);
         }
-        r->buffers[r->buffer_count++].view = v;
+        r->buffers[r->buffer_count++].multiview = v;
     }
     return true;
 }
 
-void replay_map_exchanged(replay *r) {
+void replay_map_swap_buffers(replay *r) {
     for (size_t i = 0; i < r->buffer_count; i++) {
-        exchanged_buffer *buffer = &r->buffers[i];
-        const plan_view *view = view_of(r, buffer);
-        buffer->at.address = r->of->addresses[view->first].offset;
+        swap_buffer *buffer = &r->buffers[i];
+        const plan_multiview *multiview = multiview_of(r, buffer);
+        buffer->at.address = r->of->addresses[multiview->first].offset;
         buffer->at.first = plan_bytes_bound(&r->bytes, buffer->at.address);
-        buffer->at.last = plan_bytes_bound(&r->bytes, buffer->at.address + view->bytes);
+        buffer->at.last = plan_bytes_bound(&r->bytes, buffer->at.address + multiview->bytes);
     }
 }
 
 bool replay_check_apart(replay *r, const span *at, const char *what) {
     for (size_t i = 0; i < r->buffer_count; i++) {
-        const exchanged_buffer *buffer = &r->buffers[i];
-        if (!r->exchanging[view_of(r, buffer)->loop]) continue;
+        const swap_buffer *buffer = &r->buffers[i];
+        if (!r->swapping[multiview_of(r, buffer)->loop]) continue;
         if (!replay_spend(r, 1)) return false;
         if (at->first < buffer->at.last && buffer->at.first < at->last)
-            return replay_fail(r, "%s lies in view %" PRIu32 ", a buffer that may be elsewhere by exchange",
-                               what, buffer->view);
+            return replay_fail(r,
+                               "%s lies in multi-view %" PRIu32 ", a buffer that may be elsewhere by a swap",
+                               what, buffer->multiview);
     }
     return true;
 }
 
 /* The buffer of the group in which these bytes lie; NULL: in none. */
-static const exchanged_buffer *find_buffer(const replay *r, const plan_view *group, const span *at,
-                                           bool through) {
+static const swap_buffer *find_buffer(const replay *r, const plan_multiview *group, const span *at,
+                                      bool through) {
     for (size_t i = 0; i < r->buffer_count && through; i++) {
-        const exchanged_buffer *buffer = &r->buffers[i];
-        if (is_one_group(view_of(r, buffer), group) && at->first < buffer->at.last &&
+        const swap_buffer *buffer = &r->buffers[i];
+        if (is_one_group(multiview_of(r, buffer), group) && at->first < buffer->at.last &&
             buffer->at.first < at->last)
             return buffer;
     }
@@ -92,10 +95,10 @@ static const exchanged_buffer *find_buffer(const replay *r, const plan_view *gro
 }
 
 /* What tensor `from` is gets into tensor `to`, in a buffer of the group, from one of its places: `at` at this step of the
- * exchange. */
-static bool exchange_place(replay *r, uint32_t from, uint32_t to, const plan_view *group, const phase *at,
-                           int step) {
-    const exchanged_buffer *buffer = find_buffer(r, group, &at->at, at->through);
+ * swap. */
+static bool swap_place(replay *r, uint32_t from, uint32_t to, const plan_multiview *group, const phase *at,
+                       int step) {
+    const swap_buffer *buffer = find_buffer(r, group, &at->at, at->through);
     if (!buffer && step == COPIED) { /* like any move, one after another */
         if (replay_do_overlap(r, from, to))
             return replay_fail(r, "tensor \"%s\" is copied to tensor \"%s\", which overlaps it",
@@ -103,52 +106,52 @@ static bool exchange_place(replay *r, uint32_t from, uint32_t to, const plan_vie
         return replay_verify_phase(r, from, at) && replay_write(r, to);
     }
     if (buffer && step == LEFT && at->at.address != buffer->at.address)
-        return replay_fail(r, "tensor \"%s\" is a part of a buffer that would be exchanged",
+        return replay_fail(r, "tensor \"%s\" is a part of a buffer that would be swapped",
                            replay_name_of(r, from));
     if (buffer && step == LEFT)
         return replay_write_span(r, buffer->at.first, buffer->at.last, (plan_bytes_tag){0});
     return !buffer || step != ARRIVED || replay_write(r, to);
 }
 
-static bool exchange_one(replay *r, uint32_t from, uint32_t to, uint32_t view, int step) {
+static bool swap_one(replay *r, uint32_t from, uint32_t to, uint32_t multiview, int step) {
     const phase_list *phases = &r->phases[from];
-    const plan_view *group = &r->of->views[view];
+    const plan_multiview *group = &r->of->multiviews[multiview];
     if (step == SEEN && !replay_verify(r, from)) return false;
     if (!phases->count && replay_is_same_place(r, from, to))
         return step != ARRIVED || replay_move(r, from, to);
     const phase here = {
         .where = r->where[from], .at = r->spans[from], .through = r->through[from], .is = r->contents[from]};
-    if (!phases->count) return exchange_place(r, from, to, group, &here, step);
+    if (!phases->count) return swap_place(r, from, to, group, &here, step);
     for (uint64_t k = 0; k < phases->count; k++)
-        if (!exchange_place(r, from, to, group, &phases->items[k], step)) return false;
+        if (!swap_place(r, from, to, group, &phases->items[k], step)) return false;
     return true;
 }
 
-bool replay_exchange(replay *r, const plan_node *node, const plan_loop_form *form) {
+bool replay_swap(replay *r, const plan_node *node, const plan_loop_form *form) {
     const uint32_t number = (uint32_t)(node - r->of->nodes);
     for (int step = SEEN; step < STEPS; step++) {
         for (uint32_t i = 0; i < form->carried; i++) {
             uint32_t parameter = form->parameters[2 + i],
-                     view = plan_exchanged_view(r->of, number, i, parameter);
-            if (view != PLAN_ABSENT && !exchange_one(r, parameter, form->outputs[i], view, step))
+                     multiview = plan_swap_buffer(r->of, number, i, parameter);
+            if (multiview != PLAN_ABSENT && !swap_one(r, parameter, form->outputs[i], multiview, step))
                 return false;
         }
     }
     return true;
 }
 
-bool replay_exchange_copy(replay *r, const plan_node *node, uint32_t view) {
+bool replay_swap_copy(replay *r, const plan_node *node, uint32_t multiview) {
     for (int step = SEEN; step < STEPS; step++)
-        if (!exchange_one(r, r->of->slots[node->inputs], r->of->slots[node->outputs], view, step))
+        if (!swap_one(r, r->of->tensor_ids[node->inputs], r->of->tensor_ids[node->outputs], multiview, step))
             return false;
-    return replay_verify(r, r->of->slots[node->outputs]);
+    return replay_verify(r, r->of->tensor_ids[node->outputs]);
 }
 
-bool replay_end_exchanges(replay *r, const plan_node *node, size_t since) {
+bool replay_end_swaps(replay *r, const plan_node *node, size_t since) {
     const size_t until = r->written_count;
     for (size_t i = 0; i < r->buffer_count; i++) {
-        exchanged_buffer *buffer = &r->buffers[i];
-        if (view_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
+        swap_buffer *buffer = &r->buffers[i];
+        if (multiview_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
         buffer->identity = 0;
         if (!replay_spend(r, 1)) return false;
         if (!replay_was_written(r, since, until, &buffer->at)) continue;
@@ -160,10 +163,10 @@ bool replay_end_exchanges(replay *r, const plan_node *node, size_t since) {
     return true;
 }
 
-const exchanged_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place) {
+const swap_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place) {
     for (size_t i = 0; i < r->buffer_count && place->through; i++) {
-        const exchanged_buffer *buffer = &r->buffers[i];
-        if (view_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) &&
+        const swap_buffer *buffer = &r->buffers[i];
+        if (multiview_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) &&
             buffer->at.first <= place->at.first && place->at.last <= buffer->at.last)
             return buffer;
     }
@@ -174,13 +177,13 @@ bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t 
     const uint64_t count = ends->count;
     for (uint64_t k = 0; k < count; k++) {
         const phase from = ends->items[k];
-        const exchanged_buffer *own = replay_own_buffer(r, node, &from);
+        const swap_buffer *own = replay_own_buffer(r, node, &from);
         if (!own) continue;
         const uint64_t offset = from.at.address - own->at.address;
         for (size_t i = 0; i < r->buffer_count; i++) {
-            const exchanged_buffer *other = &r->buffers[i];
+            const swap_buffer *other = &r->buffers[i];
             if (!replay_spend(r, 1)) return false;
-            if (!other->identity || !is_one_group(view_of(r, own), view_of(r, other))) continue;
+            if (!other->identity || !is_one_group(multiview_of(r, own), multiview_of(r, other))) continue;
             phase place = from;
             place.is = replay_content_of(other->identity, offset, bytes);
             place.where.offset = place.at.address = other->at.address + offset;

@@ -1,6 +1,6 @@
-/* list.c: sequences and optionals. A value of either kind is an array of elements, each a value with the buffer that
+/* sequence.c: sequences and optionals. A value of either kind is an array of elements, each a value with the buffer that
  * owns it: no element is copied when a list is made of another. A list is never changed once it is there, but for
- * what is appended behind its end, which shares the array while there is room: a loop that appends to a sequence
+ * what is appended after its end, which shares the array while its capacity suffices: a loop that appends to a sequence
  * takes time in proportion to what it appends.
  *
  * An optional is a list of no or one element; a sequence in an optional is an element that is a list itself.
@@ -16,25 +16,25 @@ static const rt_element *elements_of(const op_tensor *list, size_t *count) {
 
 static uint32_t input_of(const ouro_session *session, const rt_step *step, uint32_t index) {
     const plan_node *node = &session->of->nodes[step->node];
-    return index < node->input_count ? session->of->slots[node->inputs + index] : PLAN_ABSENT;
+    return index < node->input_count ? session->of->tensor_ids[node->inputs + index] : PLAN_ABSENT;
 }
 
 static const op_tensor *input_value(const ouro_session *session, const rt_step *step, uint32_t index) {
-    uint32_t slot = input_of(session, step, index);
-    return slot == PLAN_ABSENT ? NULL : &session->tensors[slot];
+    uint32_t id = input_of(session, step, index);
+    return id == PLAN_ABSENT ? NULL : &session->tensors[id];
 }
 
 /* PLAN_ABSENT where nobody wants it. */
 static uint32_t output_of(const ouro_session *session, const rt_step *step) {
-    uint32_t slot = session->of->slots[session->of->nodes[step->node].outputs];
-    bool wanted = slot != PLAN_ABSENT && session->of->tensors[slot].address.place != PLAN_PLACE_NONE;
-    return wanted ? slot : PLAN_ABSENT;
+    uint32_t id = session->of->tensor_ids[session->of->nodes[step->node].outputs];
+    bool wanted = id != PLAN_ABSENT && session->of->tensors[id].address.space != MEMORY_NONE;
+    return wanted ? id : PLAN_ABSENT;
 }
 
 /* ---- making lists -------------------------------------------------------------------------------------- */
 
-/* An empty array with room for `count` elements; NULL when memory runs out (reported). */
-static rt_buffer *new_list(ouro_session *session, size_t count) {
+/* An empty array with capacity for `count` elements; NULL when memory runs out (reported). */
+static rt_buffer *new_sequence(ouro_session *session, size_t count) {
     size_t bytes;
     rt_buffer *buffer =
         base_size_multiply(count, sizeof(rt_element), &bytes) ? rt_pool_take(&session->pool, bytes) : NULL;
@@ -42,7 +42,7 @@ static rt_buffer *new_list(ouro_session *session, size_t count) {
         base_fail_memory(&session->report);
         return NULL;
     }
-    buffer->is_list = true;
+    buffer->is_sequence = true;
     buffer->used = 0;
     return buffer;
 }
@@ -57,18 +57,18 @@ static void append_all(rt_buffer *list, const rt_element *elements, size_t count
     for (size_t i = 0; i < count; i++) append(list, &elements[i]);
 }
 
-void rt_list_clear(rt_pool *pool, rt_buffer *list) {
+void rt_sequence_clear(rt_pool *pool, rt_buffer *list) {
     rt_element *elements = list->data;
     for (size_t i = 0; i < list->used / sizeof *elements; i++) rt_buffer_release(pool, elements[i].buffer);
     list->used = 0;
-    list->is_list = false;
+    list->is_sequence = false;
 }
 
-/* The first `bytes` of the array become the value of the slot, which keeps the array; the caller's reference ends. */
-static base_status set_list(ouro_session *session, uint32_t slot, rt_buffer *list, size_t bytes) {
+/* The first `bytes` of the array become the value of the tensor, which keeps the array; the caller's reference ends. */
+static base_status set_list(ouro_session *session, uint32_t id, rt_buffer *list, size_t bytes) {
     op_type type;
-    plan_tensor_type(session->of, slot, &type);
-    rt_value_set(session, slot, &type, list->data, bytes, list);
+    plan_tensor_type(session->of, id, &type);
+    rt_value_set(session, id, &type, list->data, bytes, list);
     rt_buffer_release(&session->pool, list);
     return BASE_OK;
 }
@@ -83,21 +83,21 @@ static base_status copy_tensor(ouro_session *session, const op_tensor *from, rt_
     return BASE_OK;
 }
 
-/* The value of the slot as an element, with a reference to its buffer; copied where it lies in memory that others
+/* The value of the tensor as an element, with a reference to its buffer; copied where it lies in memory that others
  * will write to. */
-static base_status take_element(ouro_session *session, uint32_t slot, rt_element *element) {
-    const op_tensor *value = &session->tensors[slot];
-    rt_buffer *buffer = session->buffers[slot];
+static base_status take_element(ouro_session *session, uint32_t id, rt_element *element) {
+    const op_tensor *value = &session->tensors[id];
+    rt_buffer *buffer = session->buffers[id];
     *element = (rt_element){*value, buffer && !buffer->planned ? buffer : NULL};
     element->tensor.symbolic = NULL;
-    if (element->buffer || rt_value_is_lasting(session, slot)) {
+    if (element->buffer || rt_value_is_lasting(session, id)) {
         rt_buffer_retain(element->buffer);
         return BASE_OK;
     }
     if (value->type.kind == OP_KIND_TENSOR) return copy_tensor(session, value, element);
-    size_t count; /* a list of the caller's: its array goes with the slot, its elements do not */
+    size_t count; /* a sequence of the caller's: its array goes with the tensor, its elements do not */
     const rt_element *elements = elements_of(value, &count);
-    rt_buffer *list = new_list(session, count);
+    rt_buffer *list = new_sequence(session, count);
     if (!list) return BASE_SYSTEM_ERROR;
     append_all(list, elements, count);
     element->buffer = list;
@@ -105,7 +105,7 @@ static base_status take_element(ouro_session *session, uint32_t slot, rt_element
     return BASE_OK;
 }
 
-base_status rt_list_move(ouro_session *session, uint32_t from, uint32_t to) {
+base_status rt_sequence_move(ouro_session *session, uint32_t from, uint32_t to) {
     rt_element element;
     base_status status = take_element(session, from, &element);
     if (status != BASE_OK) return status;
@@ -117,14 +117,14 @@ base_status rt_list_move(ouro_session *session, uint32_t from, uint32_t to) {
 
 /* ---- handing elements out ------------------------------------------------------------------------------ */
 
-static base_status put_element(ouro_session *session, uint32_t slot, const rt_element *element) {
-    if (slot == PLAN_ABSENT) return BASE_OK;
-    if (session->dynamic[slot]) {
+static base_status put_element(ouro_session *session, uint32_t id, const rt_element *element) {
+    if (id == PLAN_ABSENT) return BASE_OK;
+    if (session->dynamic[id]) {
         const op_tensor value = element->tensor;
-        rt_value_set(session, slot, &value.type, value.data, value.bytes, element->buffer);
+        rt_value_set(session, id, &value.type, value.data, value.bytes, element->buffer);
         return BASE_OK;
     }
-    return rt_value_put(session, slot, &element->tensor);
+    return rt_value_put(session, id, &element->tensor);
 }
 
 /* The number of a position input; `otherwise` where it is absent. */
@@ -159,13 +159,13 @@ static base_status construct(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     uint32_t output = output_of(session, step);
     if (output == PLAN_ABSENT) return BASE_OK;
-    rt_buffer *list = new_list(session, (size_t)node->input_count);
+    rt_buffer *list = new_sequence(session, (size_t)node->input_count);
     if (!list) return BASE_SYSTEM_ERROR;
     for (uint32_t i = 0; i < node->input_count; i++) {
         rt_element element;
-        uint32_t slot = input_of(session, step, i);
-        if (slot == PLAN_ABSENT) continue; /* an Optional of nothing */
-        base_status status = take_element(session, slot, &element);
+        uint32_t id = input_of(session, step, i);
+        if (id == PLAN_ABSENT) continue; /* an Optional of nothing */
+        base_status status = take_element(session, id, &element);
         if (status != BASE_OK) {
             rt_buffer_release(&session->pool, list);
             return status;
@@ -176,18 +176,18 @@ static base_status construct(ouro_session *session, const rt_step *step) {
     return set_list(session, output, list, list->used);
 }
 
-/* A list to which an element can be appended behind the `count` first of the value: the value's own where they end it
- * and it has room, else a copy with room for as many again. With a reference for the caller. */
-static rt_buffer *list_with_room(ouro_session *session, uint32_t slot, const rt_element *elements,
-                                 size_t count) {
-    rt_buffer *list = session->buffers[slot];
+/* A list to which an element can be appended after the `count` first of the value: the value's own where they end it
+ * and its capacity suffices, else a copy with capacity for as many again. With a reference for the caller. */
+static rt_buffer *sequence_with_capacity(ouro_session *session, uint32_t id, const rt_element *elements,
+                                         size_t count) {
+    rt_buffer *list = session->buffers[id];
     const char *end = (const char *)elements + count * sizeof *elements;
-    if (list && list->is_list && end == (char *)list->data + list->used &&
+    if (list && list->is_sequence && end == (char *)list->data + list->used &&
         list->capacity - list->used >= sizeof *elements) {
         rt_buffer_retain(list);
         return list;
     }
-    list = new_list(session, 2 * count + 4);
+    list = new_sequence(session, 2 * count + 4);
     if (list) append_all(list, elements, count);
     return list;
 }
@@ -198,14 +198,15 @@ static base_status insert(ouro_session *session, const rt_step *step) {
     const rt_element *elements = elements_of(&session->tensors[from], &count);
     int64_t position;
     base_status status = read_position(session, step, 2, (int64_t)count, &position);
-    if (status == BASE_OK && position == (int64_t)count) index = count; /* behind the last */
+    if (status == BASE_OK && position == (int64_t)count) index = count; /* after the last */
     else if (status == BASE_OK) status = resolve_position(session, position, count, &index);
     if (status != BASE_OK || output == PLAN_ABSENT) return status;
     rt_element element;
     status = take_element(session, input_of(session, step, 1), &element);
     if (status != BASE_OK) return status;
     bool last = index == count;
-    rt_buffer *list = last ? list_with_room(session, from, elements, count) : new_list(session, count + 1);
+    rt_buffer *list =
+        last ? sequence_with_capacity(session, from, elements, count) : new_sequence(session, count + 1);
     if (list) {
         if (!last) append_all(list, elements, index);
         append(list, &element);
@@ -224,7 +225,7 @@ static base_status erase(ouro_session *session, const rt_step *step) {
     base_status status = read_position(session, step, 1, -1, &position);
     if (status == BASE_OK) status = resolve_position(session, position, count, &index);
     if (status != BASE_OK || output == PLAN_ABSENT) return status;
-    rt_buffer *list = new_list(session, count - 1);
+    rt_buffer *list = new_sequence(session, count - 1);
     if (!list) return BASE_SYSTEM_ERROR;
     append_all(list, elements, index);
     append_all(list, elements + index + 1, count - index - 1);
@@ -250,10 +251,10 @@ static base_status get_element(ouro_session *session, const rt_step *step) {
 
 /* A scalar that the executor computes. */
 static base_status put_scalar(ouro_session *session, const rt_step *step, op_dtype dtype, const void *value) {
-    uint32_t slot = output_of(session, step);
+    uint32_t id = output_of(session, step);
     const op_tensor scalar = {
         .type = {.dtype = dtype}, .bytes = op_dtype_bytes(dtype), .data = (void *)(uintptr_t)value};
-    return slot == PLAN_ABSENT ? BASE_OK : rt_value_put(session, slot, &scalar);
+    return id == PLAN_ABSENT ? BASE_OK : rt_value_put(session, id, &scalar);
 }
 
 static base_status count_elements(ouro_session *session, const rt_step *step, bool whether) {
@@ -340,7 +341,7 @@ static base_status split(ouro_session *session, const rt_step *step) {
     } else {
         status = count_parts(session, sizes, shape->dims[axis], &parts);
     }
-    if (status == BASE_OK && !(list = new_list(session, (size_t)parts))) status = BASE_SYSTEM_ERROR;
+    if (status == BASE_OK && !(list = new_sequence(session, (size_t)parts))) status = BASE_SYSTEM_ERROR;
     size_t outer = 1, inner = op_dtype_bytes(whole.tensor.type.dtype), first = 0;
     for (int32_t d = 0; d < axis && status == BASE_OK; d++) outer *= (size_t)shape->dims[d];
     for (int32_t d = axis + 1; d < shape->rank && status == BASE_OK; d++) inner *= (size_t)shape->dims[d];
@@ -432,24 +433,24 @@ static base_status join(ouro_session *session, const rt_step *step) {
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-bool rt_list_is_node(const plan *of, const plan_node *node) {
+bool rt_sequence_is_node(const plan *of, const plan_node *node) {
     bool lists = op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_LISTS;
     for (uint64_t i = 0; i < node->input_count + node->output_count && !lists; i++) {
-        uint32_t slot =
-            of->slots[i < node->input_count ? node->inputs + i : node->outputs + i - node->input_count];
-        lists = slot != PLAN_ABSENT && of->tensors[slot].kind != OP_KIND_TENSOR;
+        uint32_t id =
+            of->tensor_ids[i < node->input_count ? node->inputs + i : node->outputs + i - node->input_count];
+        lists = id != PLAN_ABSENT && of->tensors[id].kind != OP_KIND_TENSOR;
     }
     return lists;
 }
 
-bool rt_list_make(ouro_session *session, const plan_node *node, rt_step *step) {
+bool rt_sequence_make(ouro_session *session, const plan_node *node, rt_step *step) {
     op_attributes *attributes = BASE_NEW(&session->arena, op_attributes);
-    step->kind = RT_STEP_LIST;
+    step->kind = RT_STEP_SEQUENCE;
     step->detail = attributes;
     return attributes && plan_node_attributes(session->of, node, &session->arena, attributes);
 }
 
-base_status rt_list_run(ouro_session *session, const rt_step *step) {
+base_status rt_sequence_run(ouro_session *session, const rt_step *step) {
     uint32_t output = output_of(session, step);
     switch (plan_node_code(session->of, &session->of->nodes[step->node])) {
     case OP_SEQUENCE_EMPTY:
@@ -474,7 +475,8 @@ base_status rt_list_run(ouro_session *session, const rt_step *step) {
         return get_element(session, step);
     case OP_IDENTITY:
     case OP_COPY:
-        return output == PLAN_ABSENT ? BASE_OK : rt_list_move(session, input_of(session, step, 0), output);
+        return output == PLAN_ABSENT ? BASE_OK
+                                     : rt_sequence_move(session, input_of(session, step, 0), output);
     default:
         return base_fail(&session->report, BASE_INVALID, "does not take sequences or optionals");
     }
@@ -508,15 +510,15 @@ bool rt_value_equal(const op_tensor *a, const op_tensor *b, size_t *at) {
     return false;
 }
 
-base_status rt_list_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data) {
+base_status rt_sequence_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data) {
     size_t count;
     const rt_element *elements = elements_of(value, &count);
-    rt_buffer *list = new_list(session, count);
+    rt_buffer *list = new_sequence(session, count);
     base_status status = list ? BASE_OK : BASE_SYSTEM_ERROR;
     for (size_t i = 0; i < count && status == BASE_OK; i++) {
         rt_element element = elements[i];
         if (element.tensor.type.kind != OP_KIND_TENSOR) {
-            status = rt_list_keep(session, &elements[i].tensor, &element.buffer, &element.tensor.data);
+            status = rt_sequence_keep(session, &elements[i].tensor, &element.buffer, &element.tensor.data);
         } else if (!element.buffer) {
             status = copy_tensor(session, &elements[i].tensor, &element);
         } else {

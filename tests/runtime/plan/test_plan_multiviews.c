@@ -1,4 +1,4 @@
-/* test_plan_views.c: plans of loops that are wrong on purpose: tables of views with another period, without
+/* test_plan_multiviews.c: plans of loops that are wrong on purpose: tables of views with another period, without
  * an entry, with entries moved or exchanged, other strides, other loops; tensors put over bytes that a later
  * iteration still reads. The verifier refuses each of them, or it computes the same for every number of
  * iterations. */
@@ -108,7 +108,7 @@ typedef struct mutation {
     size_t refused, harmless;
     const char *name;
     plan_header *header;
-    plan_view *views;
+    plan_multiview *multiviews;
     plan_address *addresses;
     plan_tensor *tensors;
 } mutation;
@@ -165,17 +165,17 @@ static void begin(mutation *m, const view_case *of) {
     assert_non_null(m->bytes);
     memcpy(m->bytes, m->good, m->size);
     m->header = (plan_header *)(void *)m->bytes;
-    m->views = (plan_view *)(void *)(m->bytes + m->header->views.offset);
+    m->multiviews = (plan_multiview *)(void *)(m->bytes + m->header->multiviews.offset);
     m->addresses = (plan_address *)(void *)(m->bytes + m->header->addresses.offset);
     m->tensors = (plan_tensor *)(void *)(m->bytes + m->header->tensors.offset);
     execute(m->bytes, m->size, &m->expected);
     if (!m->expected.ran) fail_msg("%s: the plan does not run", m->name);
-    assert_true(m->header->views.count > 0);
+    assert_true(m->header->multiviews.count > 0);
 }
 
 static void mutate_periods(mutation *m) {
-    for (size_t v = 0; v < m->header->views.count; v++) {
-        plan_view *view = &m->views[v];
+    for (size_t v = 0; v < m->header->multiviews.count; v++) {
+        plan_multiview *view = &m->multiviews[v];
         for (int64_t by = -3; by <= 3; by++) {
             view->period = (uint32_t)((int64_t)view->period + by);
             (void)try_mutation(m, "the period of view", v, by);
@@ -211,8 +211,8 @@ static void mutate_entries(mutation *m) {
             m->addresses[j] = kept;
             (void)try_mutation(m, "entries exchanged", i, (int64_t)j);
         }
-        for (uint32_t place = 0; place <= PLAN_PLACE_VIEW; place++) {
-            m->addresses[i].place = place;
+        for (uint32_t place = 0; place <= MEMORY_MULTIVIEW; place++) {
+            m->addresses[i].space = place;
             m->addresses[i].index = 0;
             (void)try_mutation(m, "the place of entry", i, place);
         }
@@ -220,16 +220,16 @@ static void mutate_entries(mutation *m) {
 }
 
 static void mutate_strides(mutation *m) {
-    for (size_t v = 0; v < m->header->views.count; v++) {
-        int64_t stride = m->views[v].stride;
+    for (size_t v = 0; v < m->header->multiviews.count; v++) {
+        int64_t stride = m->multiviews[v].stride;
         const int64_t strides[] = {0,  -stride, stride + 4, stride - 16, 2 * stride,
                                    64, -64,     INT64_MAX,  INT64_MIN};
         for (size_t k = 0; k < sizeof strides / sizeof *strides; k++) {
-            m->views[v].stride = strides[k];
+            m->multiviews[v].stride = strides[k];
             (void)try_mutation(m, "the stride of view", v, strides[k]);
         }
         for (uint32_t n = 0; n < m->header->nodes.count; n++) {
-            m->views[v].loop = n;
+            m->multiviews[v].loop = n;
             (void)try_mutation(m, "the loop of view", v, n);
         }
     }
@@ -239,15 +239,15 @@ static void mutate_strides(mutation *m) {
 static void mutate_tensors(mutation *m) {
     for (size_t i = 0; i < m->header->tensors.count; i++) {
         plan_address at = m->tensors[i].address;
-        for (size_t k = 0; k < m->header->addresses.count && at.place != PLAN_PLACE_CONSTANT; k++) {
+        for (size_t k = 0; k < m->header->addresses.count && at.space != MEMORY_CONSTANT; k++) {
             m->tensors[i].address = m->addresses[k];
             (void)try_mutation(m, "put where an entry is: tensor", i, (int64_t)k);
         }
-        for (uint32_t v = 0; v < m->header->views.count; v++) {
-            m->tensors[i].address = (plan_address){.place = PLAN_PLACE_VIEW, .index = v};
+        for (uint32_t v = 0; v < m->header->multiviews.count; v++) {
+            m->tensors[i].address = (plan_address){.space = MEMORY_MULTIVIEW, .index = v};
             (void)try_mutation(m, "put where a view is: tensor", i, v);
         }
-        if (at.place != PLAN_PLACE_VIEW) continue;
+        if (at.space != MEMORY_MULTIVIEW) continue;
         for (int64_t by = -128; by <= 128; by += 16) {
             m->tensors[i].address.offset += (uint64_t)by;
             (void)try_mutation(m, "moved within its view: tensor", i, by);
@@ -258,7 +258,7 @@ static void mutate_tensors(mutation *m) {
 /* Room for what grows is moved, or made smaller; other tensors are put into it. */
 static void mutate_rooms(mutation *m) {
     for (size_t i = 0; i < m->header->tensors.count; i++) {
-        if (m->tensors[i].address.place != PLAN_PLACE_DYNAMIC || !m->tensors[i].bytes) continue;
+        if (m->tensors[i].address.space != MEMORY_DYNAMIC || !m->tensors[i].bytes) continue;
         const plan_tensor room = m->tensors[i];
         for (int64_t by = -512; by <= 512; by += 64) {
             m->tensors[i].address.offset += (uint64_t)by;
@@ -269,7 +269,7 @@ static void mutate_rooms(mutation *m) {
             (void)try_mutation(m, "smaller room", i, (int64_t)bytes);
         }
         for (size_t k = 0; k < m->header->tensors.count; k++) {
-            if (m->tensors[k].address.place != PLAN_PLACE_ARENA) continue;
+            if (m->tensors[k].address.space != MEMORY_ARENA) continue;
             m->tensors[k].address.offset = room.address.offset + 64;
             (void)try_mutation(m, "put into a room: tensor", k, (int64_t)i);
         }
@@ -278,17 +278,17 @@ static void mutate_rooms(mutation *m) {
 
 /* Buffers leave their group, or join another; they are said to be larger or smaller. */
 static void mutate_groups(mutation *m) {
-    for (size_t v = 0; v < m->header->views.count; v++) {
+    for (size_t v = 0; v < m->header->multiviews.count; v++) {
         for (uint32_t group = 0; group < 4; group++) {
-            const uint64_t is = m->views[v].bytes;
-            m->views[v].group = group;
+            const uint64_t is = m->multiviews[v].bytes;
+            m->multiviews[v].group = group;
             (void)try_mutation(m, "the group of view", v, group);
-            m->views[v].group = group;
-            m->views[v].bytes = is ? 0 : 64;
+            m->multiviews[v].group = group;
+            m->multiviews[v].bytes = is ? 0 : 64;
             (void)try_mutation(m, "the group and bytes of view", v, group);
         }
         for (uint64_t bytes = 0; bytes <= 256; bytes += 16) {
-            m->views[v].bytes = bytes;
+            m->multiviews[v].bytes = bytes;
             (void)try_mutation(m, "the bytes of view", v, (int64_t)bytes);
         }
     }

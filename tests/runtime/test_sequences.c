@@ -1,4 +1,4 @@
-/* test_lists.c: sequences, optionals and strings: made, changed, carried through loops and branches, given and taken by
+/* test_sequences.c: sequences, optionals and strings: made, changed, carried through loops and branches, given and taken by
  * the caller, refused where they do not fit. Every run is also checked against memory of its own for every tensor. */
 #include "tests/support/support.h"
 #include "tests/support/allocations.h"

@@ -1,6 +1,6 @@
-/* view.c: where views lie: which bytes of a tensor a reshaped, sliced, split or joined one is. Worked
+/* alias.c: where aliases lie: which bytes of a tensor a reshaped, sliced, split or joined one is. Worked
  * out from shapes, layouts, attributes and constant inputs alone, for the verifier: no code is shared with
- * the passes that decide on views.
+ * the passes that decide on aliases.
  */
 #include "runtime/plan/plan.h"
 #include <string.h>
@@ -77,8 +77,8 @@ static bool locate(const plan *of, uint32_t whole, uint32_t part, const int64_t 
            of->tensors[part].bytes <= of->tensors[whole].bytes - *offset;
 }
 
-/* The elements lie in the order of the row-major layout, without padding. */
-static bool is_plain(const op_type *type) {
+/* The elements lie in row-major order, without padding. */
+static bool is_row_major(const op_type *type) {
     int64_t block = op_layout_block(type->layout), points = 1;
     if (type->layout == OP_LAYOUT_ROW_MAJOR) return true;
     if (type->layout == OP_LAYOUT_PACKED || type->shape.rank < 2) return false;
@@ -94,7 +94,7 @@ static bool is_same(const op_type *a, const op_type *b) {
     if (a->dtype != b->dtype || !op_type_bytes(a, &x) || !op_type_bytes(b, &y) || x != y) return false;
     if (a->layout == b->layout && a->layout != OP_LAYOUT_PACKED && op_shape_equal(&a->shape, &b->shape))
         return true;
-    return is_plain(a) && is_plain(b);
+    return is_row_major(a) && is_row_major(b);
 }
 
 /* Only axes of extent 1 change places. */
@@ -118,20 +118,20 @@ static bool keeps_order(const plan *of, const plan_node *node, const op_type *ty
 /* Element `index` of a constant input; `otherwise` where the input is absent. False where it is not known. */
 static bool constant_integer(const plan *of, const plan_node *node, uint32_t input, int64_t index,
                              int64_t otherwise, int64_t *value) {
-    uint32_t slot = input < node->input_count ? of->slots[node->inputs + input] : PLAN_ABSENT;
+    uint32_t id = input < node->input_count ? of->tensor_ids[node->inputs + input] : PLAN_ABSENT;
     *value = otherwise;
-    if (slot == PLAN_ABSENT) return true;
-    if (of->tensors[slot].address.place != PLAN_PLACE_CONSTANT) return false;
-    op_tensor tensor = {.bytes = (size_t)of->tensors[slot].bytes,
-                        .data = (void *)(uintptr_t)(of->constants + of->tensors[slot].address.offset)};
-    plan_tensor_type(of, slot, &tensor.type);
+    if (id == PLAN_ABSENT) return true;
+    if (of->tensors[id].address.space != MEMORY_CONSTANT) return false;
+    op_tensor tensor = {.bytes = (size_t)of->tensors[id].bytes,
+                        .data = (void *)(uintptr_t)(of->constants + of->tensors[id].address.offset)};
+    plan_tensor_type(of, id, &tensor.type);
     op_call call = {.input_count = 1, .inputs = &tensor};
     return op_input_integer(&call, 0, index, value);
 }
 
 static bool slice_starts(const plan *of, const plan_node *node, int64_t *starts) {
-    uint32_t whole = of->slots[node->inputs], part = of->slots[node->outputs];
-    uint32_t list = node->input_count > 1 ? of->slots[node->inputs + 1] : PLAN_ABSENT;
+    uint32_t whole = of->tensor_ids[node->inputs], part = of->tensor_ids[node->outputs];
+    uint32_t list = node->input_count > 1 ? of->tensor_ids[node->inputs + 1] : PLAN_ABSENT;
     if (list == PLAN_ABSENT) return false;
     op_type outer, inner, listed;
     plan_tensor_type(of, whole, &outer);
@@ -154,8 +154,8 @@ static bool slice_starts(const plan *of, const plan_node *node, int64_t *starts)
     return true;
 }
 
-bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
-                    uint32_t *part, uint64_t *offset) {
+bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
+                     uint32_t *part, uint64_t *offset) {
     op_code code = plan_node_code(of, node);
     const op_schema *row = op_schema_of(code);
     bool joins = row->view == OP_VIEW_CONCAT;
@@ -163,8 +163,8 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
         index >= (joins ? node->input_count : node->output_count)) {
         return false;
     }
-    *whole = joins ? of->slots[node->outputs] : of->slots[node->inputs];
-    *part = joins ? of->slots[node->inputs + index] : of->slots[node->outputs + index];
+    *whole = joins ? of->tensor_ids[node->outputs] : of->tensor_ids[node->inputs];
+    *part = joins ? of->tensor_ids[node->inputs + index] : of->tensor_ids[node->outputs + index];
     *offset = 0;
     if (*whole == PLAN_ABSENT || *part == PLAN_ABSENT) return false;
 
@@ -206,8 +206,8 @@ bool plan_view_part(const plan *of, const plan_node *node, uint32_t index, int64
 
 /* ---- addresses that change ----------------------------------------------------------------------------- */
 
-plan_address plan_view_entry(const plan *of, uint32_t view, uint64_t t) {
-    const plan_view *table = &of->views[view];
+plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t) {
+    const plan_multiview *table = &of->multiviews[multiview];
     uint64_t index = t, beyond = 0;
     if (t >= table->prologue_count) {
         beyond = t - table->prologue_count;
@@ -224,51 +224,52 @@ bool plan_is_within(const plan *of, uint32_t node, uint32_t graph) {
     return false;
 }
 
-/* The address is always that of a whole exchanged buffer: one of its group; PLAN_ABSENT otherwise. */
+/* The address is always that of a whole swap buffer: one of its group; PLAN_ABSENT otherwise. */
 static uint32_t lead_to_group(const plan *of, const plan_address *address) {
-    if (address->place != PLAN_PLACE_VIEW || address->offset) return PLAN_ABSENT;
-    const plan_view *view = &of->views[address->index];
-    if (view->group) return address->index;
+    if (address->space != MEMORY_MULTIVIEW || address->offset) return PLAN_ABSENT;
+    const plan_multiview *multiview = &of->multiviews[address->index];
+    if (multiview->group) return address->index;
     uint32_t found = PLAN_ABSENT;
-    for (uint64_t k = 0; k < (uint64_t)view->prologue_count + view->period; k++) {
-        const plan_address *entry = &of->addresses[view->first + k];
-        if (view->stride || entry->place != PLAN_PLACE_VIEW || entry->offset) return PLAN_ABSENT;
-        const plan_view *buffer = &of->views[entry->index];
-        if (!buffer->group || (found != PLAN_ABSENT && (of->views[found].group != buffer->group ||
-                                                        of->views[found].loop != buffer->loop)))
+    for (uint64_t k = 0; k < (uint64_t)multiview->prologue_count + multiview->period; k++) {
+        const plan_address *entry = &of->addresses[multiview->first + k];
+        if (multiview->stride || entry->space != MEMORY_MULTIVIEW || entry->offset) return PLAN_ABSENT;
+        const plan_multiview *buffer = &of->multiviews[entry->index];
+        if (!buffer->group || (found != PLAN_ABSENT && (of->multiviews[found].group != buffer->group ||
+                                                        of->multiviews[found].loop != buffer->loop)))
             return PLAN_ABSENT;
         found = entry->index;
     }
     return found;
 }
 
-uint32_t plan_exchanged_view(const plan *of, uint32_t node, uint32_t index, uint32_t from) {
-    const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], PLAN_EXCHANGES);
-    const uint32_t output = of->slots[of->nodes[node].outputs + index];
+uint32_t plan_swap_buffer(const plan *of, uint32_t node, uint32_t index, uint32_t from) {
+    const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], PLAN_SWAPS);
+    const uint32_t output = of->tensor_ids[of->nodes[node].outputs + index];
     if (!marks || marks->kind != OP_ATTRIBUTE_INTS || index >= marks->count ||
         of->integers[marks->value + index] != 1 || output == PLAN_ABSENT)
         return PLAN_ABSENT;
-    uint32_t view = lead_to_group(of, &of->tensors[output].address);
-    if (view == PLAN_ABSENT || of->tensors[output].bytes > of->views[view].bytes || from == PLAN_ABSENT ||
-        of->tensors[from].bytes != of->tensors[output].bytes ||
-        of->tensors[from].address.place == PLAN_PLACE_DYNAMIC)
+    uint32_t multiview = lead_to_group(of, &of->tensors[output].address);
+    if (multiview == PLAN_ABSENT || of->tensors[output].bytes > of->multiviews[multiview].bytes ||
+        from == PLAN_ABSENT || of->tensors[from].bytes != of->tensors[output].bytes ||
+        of->tensors[from].address.space == MEMORY_DYNAMIC)
         return PLAN_ABSENT;
-    return plan_is_within(of, of->views[view].loop, of->nodes[node].graph) ? view : PLAN_ABSENT;
+    return plan_is_within(of, of->multiviews[multiview].loop, of->nodes[node].graph) ? multiview
+                                                                                     : PLAN_ABSENT;
 }
 
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {
     uint64_t prologue = 0, multiple = 1;
-    for (uint64_t v = 0; v < of->header->views.count; v++) {
-        const plan_view *view = &of->views[v];
-        if (view->loop != loop) continue;
-        if (view->prologue_count > prologue) prologue = view->prologue_count;
-        uint64_t a = multiple, b = view->period;
+    for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
+        const plan_multiview *multiview = &of->multiviews[v];
+        if (multiview->loop != loop) continue;
+        if (multiview->prologue_count > prologue) prologue = multiview->prologue_count;
+        uint64_t a = multiple, b = multiview->period;
         while (b) {
             uint64_t rest = a % b;
             a = b;
             b = rest;
         }
-        multiple = multiple / a * view->period;
+        multiple = multiple / a * multiview->period;
         if (multiple > most) return most;
     }
     uint64_t all = prologue + 2 * multiple + 1;
