@@ -30,8 +30,8 @@ typedef struct pass_storage {
     ir_value *value; /* the largest value in it, for names in pictures and messages */
     ir_node *scratch_of; /* it is the scratch memory of this node; NULL otherwise */
     ir_node *buffer_of;  /* it is the buffer of this node's sub-graphs; NULL otherwise */
-    ir_node *
-        carried_by; /* carried values of this loop are made in it, in turn with other buffers; NULL otherwise */
+    const ir_node
+        *carried_by;    /* carried values of this loop are made in it, in turn with others; NULL otherwise */
     bool carried_again; /* and those of another loop */
     bool swapped;       /* of a parameter that will lie in a buffer that takes part in swaps */
     /* How large it is: exact at first, rounded up to RT_ALIGNMENT by analyse-liveness. A storage in the arena for a value
@@ -59,7 +59,7 @@ typedef struct pass_location {
  * For the outputs of the loop, t is the number of iterations that have run. An entry may lie in a storage that has a
  * multi-view of an enclosing loop: they nest. */
 typedef struct pass_multiview {
-    ir_node *loop;
+    const ir_node *loop;
     uint32_t prologue, repeat; /* repeat: the repeat length, at least 1 */
     int64_t stride; /* bytes; not 0 only for slices of what is scanned or stacked, whose repeat length is 1 */
     /* Not 0: the storage is a buffer that may trade its name with the others of this group while the loop runs (a buffer

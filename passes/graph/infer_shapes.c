@@ -2,16 +2,18 @@
  *
  *     %y = Conv(%x, %w)            =>   %y: float32[1,64,112,112] = Conv(%x, %w)
  *
- * Operators are asked one by one through op_infer, with constant inputs and known integer values; control
- * nodes are inferred here: If      both branches; an output has the extents on which they agree, the others
- * are not known. Loop    the parameters begin with the types of the initial values; the body is inferred
- * until a carried parameter has the type of its replacement, extents that change from one iteration to the
- * next becoming unknown. Stacked outputs have the trip count as first extent where it is constant and the
- * condition stays true.
+ * Operators are asked one by one through op_infer, with constant inputs and known integer values. Control nodes are inferred
+ * here:
+ *
+ *   If     both branches. An output has the extents on which they agree; the others are not known.
+ *   Loop   The parameters begin with the types of the initial values. The body is inferred until each carried parameter has the
+ *          type of its replacement; extents that change from one iteration to the next become unknown. A stacked output has as
+ *          many slices as the loop has iterations, where that is certain.
  *
  * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become
  * better known. Reports every node that is wrong, not only the first.
  */
+#include "ir/loop.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -28,11 +30,6 @@ static op_type join_types(const op_type *a, const op_type *b) {
         if (a->shape.dims[d] != b->shape.dims[d]) joined.shape.dims[d] = OP_DIM_UNKNOWN;
     }
     return joined;
-}
-
-static bool constant_true(const ir_value *value) {
-    return value->constant && value->constant->tensor.data &&
-           *(const unsigned char *)value->constant->tensor.data;
 }
 
 /* ---- If ------------------------------------------------------------------------------------------------ */
@@ -74,112 +71,70 @@ static base_status infer_if(pass_context *context, ir_node *node) {
 
 /* ---- Loop ---------------------------------------------------------------------------------------------- */
 
-typedef struct loop_counts {
-    uint32_t carried, scan_inputs, scan_outputs;
-} loop_counts;
-
-static base_status count_loop(const ir_node *node, loop_counts *counts, base_report *report) {
+static base_status check_loop(const ir_node *node, ir_loop *loop, base_report *report) {
+    if (ir_loop_read(node, loop)) return BASE_OK;
     const ir_graph *body = node->graph_count == 1 ? node->graphs[0] : NULL;
     if (!body) return base_fail(report, BASE_INVALID, "%u bodies, expected 1", node->graph_count);
-    int64_t scanned = op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
-    if (scanned < 0 || node->input_count < 2 || scanned > (int64_t)node->input_count - 2) {
+    if (!loop->body) {
         return base_fail(report, BASE_INVALID,
                          "%u inputs, a loop needs a trip count, a condition and its initial values",
                          node->input_count);
     }
-    counts->scan_inputs = (uint32_t)scanned;
-    counts->carried = node->input_count - 2 - counts->scan_inputs;
     if (body->parameter_count != node->input_count) {
         return base_fail(report, BASE_INVALID,
                          "the body has %u parameters, expected %u (iteration, condition, %u carried)",
-                         body->parameter_count, node->input_count, counts->carried);
+                         body->parameter_count, node->input_count, loop->carried);
     }
-    if (body->result_count < 1 + counts->carried || body->result_count - 1 != node->output_count) {
-        return base_fail(report, BASE_INVALID,
-                         "the body has %u results, expected %u (condition, then one an output)",
-                         body->result_count, node->output_count + 1);
-    }
-    counts->scan_outputs = body->result_count - 1 - counts->carried;
-    return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "the body has %u results, expected %u (condition, then one an output)",
+                     body->result_count, node->output_count + 1);
 }
 
-static void take_axis(op_shape *shape, int64_t axis) {
-    int32_t normal;
-    if (shape->rank < 0 || !op_axis(axis, shape->rank, &normal)) {
+/* Without this axis; an axis of -1 is not known. */
+static void take_axis(op_shape *shape, int32_t axis) {
+    if (axis < 0) {
         *shape = (op_shape){.rank = -1};
         return;
     }
-    memmove(&shape->dims[normal], &shape->dims[normal + 1],
-            (size_t)(shape->rank - normal - 1) * sizeof *shape->dims);
+    memmove(&shape->dims[axis], &shape->dims[axis + 1],
+            (size_t)(shape->rank - axis - 1) * sizeof *shape->dims);
     shape->rank--;
 }
 
-static bool insert_axis(op_shape *shape, int64_t axis, int64_t extent) {
-    int32_t normal;
+static bool insert_axis(op_shape *shape, int32_t axis, int64_t extent) {
     if (shape->rank < 0) return true;
-    if (shape->rank >= OP_MAX_RANK || !op_axis(axis, shape->rank + 1, &normal)) return false;
-    memmove(&shape->dims[normal + 1], &shape->dims[normal],
-            (size_t)(shape->rank - normal) * sizeof *shape->dims);
-    shape->dims[normal] = extent;
+    if (shape->rank >= OP_MAX_RANK || axis < 0) return false;
+    memmove(&shape->dims[axis + 1], &shape->dims[axis], (size_t)(shape->rank - axis) * sizeof *shape->dims);
+    shape->dims[axis] = extent;
     shape->rank++;
     return true;
 }
 
-/* How often the body runs, as far as it is known: a constant trip count, or the extent of what is scanned, if
- * the condition cannot end the loop. */
-static int64_t trip_count(const ir_node *node, const loop_counts *counts) {
-    const ir_graph *body = node->graphs[0];
-    const ir_value *trips = ir_input(node, 0), *condition = ir_input(node, 1),
-                   *again = body->results[0]->value;
-    bool always =
-        (!condition || constant_true(condition)) && (again == body->parameters[1] || constant_true(again));
-    if (!always) return OP_DIM_UNKNOWN;
-    if (trips && trips->constant) {
-        op_call call = {.input_count = 1, .inputs = &trips->constant->tensor};
-        int64_t value;
-        if (op_input_integer(&call, 0, 0, &value)) return value < 0 ? 0 : value;
-    }
-    if (counts->scan_inputs) {
-        const op_shape *shape = &ir_input(node, node->input_count - counts->scan_inputs)->type.shape;
-        int32_t axis;
-        if (op_axis(op_attribute_entry(&node->attributes, "ouro.scan_input_axes", 0), shape->rank, &axis))
-            return shape->dims[axis];
-    }
-    return OP_DIM_UNKNOWN;
-}
-
-/* What carried value `index` is after `trips` iterations, where each appends the same to it:
- * x <= Concat(x, y). Changes the type's extent along that axis. */
-static void grow_type(const ir_node *node, uint32_t index, int64_t trips, op_type *type) {
-    const ir_value *parameter = node->graphs[0]->parameters[2 + index], *initial = ir_input(node, 2 + index);
-    const ir_node *concat = node->graphs[0]->results[1 + index]->value->node;
-    const op_shape *from = &initial->type.shape;
-    int32_t axis;
-    if (trips < 0 || !concat || concat->code != OP_CONCAT || concat->graph != node->graphs[0] ||
-        ir_input(concat, 0) != parameter || from->rank < 1 || from->rank != type->shape.rank ||
-        !op_axis(op_attribute_integer(&concat->attributes, "axis", 0), from->rank, &axis) ||
-        from->dims[axis] < 0)
-        return;
+/* What carried value `index` is after `trips` iterations, where each appends the same to it. Changes the type's extent along
+ * that axis. */
+static void grow_type(const ir_loop *loop, uint32_t index, int64_t trips, op_type *type) {
+    ir_loop_growth growth;
+    if (trips < 0 || !ir_loop_grows(loop, index, &growth)) return;
+    const int64_t from = ir_loop_carry(loop, index).initial->type.shape.dims[growth.axis];
     int64_t appended = 0;
-    for (uint32_t i = 1; i < concat->input_count; i++) {
-        const ir_value *part = ir_input(concat, i);
-        if (!part || part == parameter || part->type.shape.rank != from->rank ||
-            part->type.shape.dims[axis] < 0 || part->type.shape.dims[axis] > INT32_MAX)
-            return;
-        appended += part->type.shape.dims[axis];
+    if (from < 0) return;
+    for (uint32_t i = 1; i < growth.concat->input_count; i++) {
+        const int64_t part = ir_input(growth.concat, i)->type.shape.dims[growth.axis];
+        if (part < 0 || part > INT32_MAX) return;
+        appended += part;
     }
-    if (appended > INT32_MAX || trips > INT32_MAX || from->dims[axis] > INT64_MAX / 2) return;
-    type->shape.dims[axis] = from->dims[axis] + trips * appended;
+    if (appended > INT32_MAX || trips > INT32_MAX || from > INT64_MAX / 2) return;
+    type->shape.dims[growth.axis] = from + trips * appended;
 }
 
 static base_status infer_loop(pass_context *context, ir_node *node) {
     enum { ROUNDS = OP_MAX_RANK + 3 }; /* each round makes an extent or a rank unknown, or is the last */
     base_report *report = context->report;
-    loop_counts counts = {0};
+    ir_loop loop;
     ir_node_context(node, report);
-    base_status status = count_loop(node, &counts, report);
+    base_status status = check_loop(node, &loop, report);
     if (status != BASE_OK) return status;
-    ir_graph *body = node->graphs[0];
+    ir_graph *body = loop.body;
     body->parameters[0]->type = (op_type){.dtype = OP_INT64};
     body->parameters[1]->type = (op_type){.dtype = OP_BOOL};
     for (uint32_t i = 2; i < node->input_count; i++) {
@@ -187,9 +142,8 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         if (!input)
             return base_fail(report, BASE_INVALID, "input %u is absent, expected an initial value", i);
         body->parameters[i]->type = input->type;
-        if (i < 2 + counts.carried) continue;
-        take_axis(&body->parameters[i]->type.shape,
-                  op_attribute_entry(&node->attributes, "ouro.scan_input_axes", i - 2 - counts.carried));
+        if (i < 2 + loop.carried) continue;
+        take_axis(&body->parameters[i]->type.shape, ir_loop_scan(&loop, i - 2 - loop.carried).axis);
     }
     bool again = true;
     for (int round = 0; again && round < ROUNDS; round++) {
@@ -197,7 +151,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
         if (status != BASE_OK) return status;
         again = false;
         ir_node_context(node, report);
-        for (uint32_t i = 0; i < counts.carried; i++) {
+        for (uint32_t i = 0; i < loop.carried; i++) {
             ir_value *parameter = body->parameters[2 + i];
             const op_type *next = &body->results[1 + i]->value->type;
             if (parameter->type.dtype != next->dtype || parameter->type.kind != next->kind ||
@@ -211,18 +165,16 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
             again = true;
         }
     }
-    int64_t trips = trip_count(node, &counts);
+    const int64_t trips = ir_loop_extent(&loop);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!node->outputs[i]) continue;
-        op_type type = i < counts.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
-        if (i >= counts.carried &&
-            !insert_axis(&type.shape,
-                         op_attribute_entry(&node->attributes, "ouro.scan_output_axes", i - counts.carried),
-                         trips)) {
+        op_type type = i < loop.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
+        if (i >= loop.carried &&
+            !insert_axis(&type.shape, ir_loop_stack(&loop, i - loop.carried).axis, trips)) {
             return base_fail(report, BASE_INVALID, "output %u would have more than %d dimensions", i,
                              OP_MAX_RANK);
         }
-        if (i < counts.carried) grow_type(node, i, trips, &type);
+        if (i < loop.carried) grow_type(&loop, i, trips, &type);
         type.layout = OP_LAYOUT_ROW_MAJOR;
         node->outputs[i]->type = type;
     }

@@ -9,8 +9,8 @@
  *
  * Needs: types, layouts. Keeps both: they are those of the values that take part.
  */
+#include "ir/loop.h"
 #include "passes/layout/layout.h"
-#include "passes/loops/loops.h"
 
 static op_layout target_of(const ir_node *reorder) {
     return (op_layout)op_attribute_integer(&reorder->attributes, "ouro.layout", OP_LAYOUT_ROW_MAJOR);
@@ -51,12 +51,13 @@ static ir_value *reorder(pass_context *context, ir_graph *graph, ir_node *before
 }
 
 static bool carry(pass_context *context, ir_node *loop, uint32_t index) {
-    ir_graph *body = loop->graphs[0];
-    ir_value *parameter = body->parameters[2 + index], *initial = ir_input(loop, 2 + index),
-             *output = index < loop->output_count ? loop->outputs[index] : NULL;
+    const ir_loop parts = ir_loop_of(loop);
+    const ir_loop_carried c = ir_loop_carry(&parts, index);
+    ir_graph *body = parts.body;
+    ir_value *parameter = c.parameter, *initial = c.initial, *output = c.output;
     op_layout layout = wanted_layout(parameter);
     if (layout == OP_LAYOUT_ROW_MAJOR || initial->type.layout != OP_LAYOUT_ROW_MAJOR) return true;
-    ir_value *made = made_in(body, body->results[1 + index]->value, layout);
+    ir_value *made = made_in(body, c.replacement, layout);
     if (!made) return true;
     /* The initial value may have been reordered out of this layout itself. */
     ir_value *begins = made_in(initial->graph, initial, layout);
@@ -84,10 +85,10 @@ base_status pass_carry_layouts(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &count);
     if (!graphs) return base_fail_memory(context->report);
     for (size_t g = count; g-- > 0;) {
-        ir_node *loop = graphs[g]->owner;
-        if (!loop || loop->code != OP_LOOP) continue;
-        for (uint32_t i = 0; i < pass_carried_count(loop); i++) {
-            if (pass_carried_is_static(loop, i) && !carry(context, loop, i))
+        ir_loop loop;
+        if (!ir_loop_around(graphs[g], &loop)) continue;
+        for (uint32_t i = 0; i < loop.carried; i++) {
+            if (ir_loop_is_static(&loop, i) && !carry(context, graphs[g]->owner, i))
                 return base_fail_memory(context->report);
         }
     }

@@ -10,6 +10,7 @@
  *
  * Needs: types. Keeps: types.
  */
+#include "ir/loop.h"
 #include "passes/graph/graph.h"
 #include "passes/loops/loops.h"
 
@@ -69,23 +70,21 @@ static bool is_reader(const growth *g, const ir_use *use) {
     return made && made->uses && !made->uses->next;
 }
 
-static bool read(ir_node *loop, uint32_t index, growth *g) {
-    const ir_graph *body = loop->graphs[0];
-    *g = (growth){.loop = loop, .index = index, .parameter = body->parameters[2 + index]};
-    g->grown = body->results[1 + index]->value;
-    g->concat = g->grown->node;
-    g->rank = g->parameter->type.shape.rank;
-    const ir_value *initial = ir_input(loop, 2 + index), *output = loop->outputs[index];
-    int32_t axis;
-    if (!g->concat || g->concat->code != OP_CONCAT || g->concat->graph != body || g->rank < 2 ||
-        ir_input(g->concat, 0) != g->parameter || g->parameter->type.kind != OP_KIND_TENSOR ||
-        g->parameter->type.dtype == OP_STRING || initial->type.shape.rank != g->rank ||
-        g->grown->type.shape.rank != g->rank || (output && output->type.shape.rank != g->rank) ||
-        !op_axis(op_attribute_integer(&g->concat->attributes, "axis", 0), g->rank, &axis))
+static bool read(const ir_loop *loop, uint32_t index, growth *g) {
+    const ir_loop_carried c = ir_loop_carry(loop, index);
+    ir_loop_growth grows;
+    if (!ir_loop_grows(loop, index, &grows) || grows.after) return false;
+    const ir_graph *body = loop->body;
+    const int32_t axis = grows.axis;
+    *g = (growth){.loop = body->owner,
+                  .concat = grows.concat,
+                  .index = index,
+                  .parameter = c.parameter,
+                  .grown = c.replacement,
+                  .rank = c.parameter->type.shape.rank};
+    if (g->parameter->type.dtype == OP_STRING || g->grown->type.shape.rank != g->rank ||
+        (c.output && c.output->type.shape.rank != g->rank))
         return false;
-    bool behind = true; /* what is appended lies behind what is there */
-    for (int32_t i = 0; i < axis; i++) behind = behind && g->parameter->type.shape.dims[i] == 1;
-    if (behind) return false;
     for (int32_t i = 0; i < g->rank; i++) {
         g->first[i] = i == 0 ? axis : i <= axis ? i - 1 : i;
         g->back[g->first[i]] = i;
@@ -95,10 +94,6 @@ static bool read(ir_node *loop, uint32_t index, growth *g) {
     for (const ir_use *use = g->grown->uses; use; use = use->next) {
         const bool replaces = !use->node && use->graph == body && use->index == 1 + index;
         if (!replaces && !is_reader(g, use)) return false;
-    }
-    for (uint32_t i = 1; i < g->concat->input_count; i++) {
-        const ir_value *part = ir_input(g->concat, i);
-        if (!part || part == g->parameter || part->type.shape.rank != g->rank) return false;
     }
     return true;
 }
@@ -150,11 +145,11 @@ base_status pass_carry_growth(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &count);
     if (!graphs) return base_fail_memory(context->report);
     for (size_t n = count; n-- > 0;) {
-        ir_node *loop = graphs[n]->owner;
-        if (!loop || loop->code != OP_LOOP) continue;
-        for (uint32_t i = 0; i < pass_carried_count(loop); i++) {
+        ir_loop loop;
+        if (!ir_loop_around(graphs[n], &loop)) continue;
+        for (uint32_t i = 0; i < loop.carried; i++) {
             growth g;
-            if (read(loop, i, &g) && !carry(context, &g)) return base_fail_memory(context->report);
+            if (read(&loop, i, &g) && !carry(context, &g)) return base_fail_memory(context->report);
         }
     }
     return BASE_OK;

@@ -12,6 +12,7 @@
  * Needs: types, kernels. Keeps: everything else. Guarantees: no chain of carried parameters of static size is
  * longer than the limit less one (for a limit of 1: than 1), and no cycle longer than the limit.
  */
+#include "ir/loop.h"
 #include "passes/loops/loops.h"
 #include <string.h>
 
@@ -20,8 +21,8 @@ enum { NONE = UINT32_MAX };
 typedef struct chain {
     ir_graph *body;
     uint32_t count;
-    uint32_t *next;  /* by parameter: the one that it holds in the next iteration, or NONE */
-    uint32_t *depth; /* iterations that the value has been kept; 0: not known yet */
+    uint32_t *next;     /* by parameter: the one that it holds in the next iteration, or NONE */
+    uint32_t *distance; /* dependence distance: iterations that the value has been kept; 0: not known yet */
 } chain;
 
 static bool fail_memory(pass_context *context) {
@@ -50,12 +51,12 @@ static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t inde
 
 /* Cuts the chain behind parameter `index` wherever it gets too long. */
 static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
-    /* Down to where the depth is known, or the value is made, then back up. */
+    /* Down to where the distance is known, or the value is made, then back up. */
     uint32_t *path = BASE_ARRAY(context->scratch, uint32_t, c->count), length = 0, known = 0;
     if (!path) return fail_memory(context);
     for (uint32_t at = index; at != NONE; at = c->next[at]) {
-        if (c->depth[at]) {
-            known = c->depth[at];
+        if (c->distance[at]) {
+            known = c->distance[at];
             break;
         }
         path[length++] = at;
@@ -68,7 +69,7 @@ static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t 
             c->next[at] = NONE;
             known = 0;
         }
-        c->depth[at] = ++known;
+        c->distance[at] = ++known;
     }
     return true;
 }
@@ -96,17 +97,16 @@ static bool may_be_in_place(const chain *c, uint32_t index) {
     return false;
 }
 
-static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
-    chain c = {.body = loop->graphs[0]};
-    c.count = pass_carried_count(loop);
+static bool limit_loop(pass_context *context, const ir_loop *loop, uint32_t limit) {
+    chain c = {.body = loop->body, .count = loop->carried};
     c.next = BASE_ARRAY(context->scratch, uint32_t, c.count);
-    c.depth = BASE_ARRAY(context->scratch, uint32_t, c.count);
-    if (!c.next || !c.depth) return fail_memory(context);
+    c.distance = BASE_ARRAY(context->scratch, uint32_t, c.count);
+    if (!c.next || !c.distance) return fail_memory(context);
     for (uint32_t i = 0; i < c.count; i++) {
         const ir_value *from = origin_of(c.body->results[1 + i]->value, c.body);
         c.next[i] = NONE;
         for (uint32_t k = 0; k < c.count; k++)
-            if (from == c.body->parameters[2 + k] && pass_carried_is_static(loop, i)) c.next[i] = k;
+            if (from == c.body->parameters[2 + k] && ir_loop_is_static(loop, i)) c.next[i] = k;
     }
     for (uint32_t i = 0; i < c.count; i++)
         if (!cut_cycle(context, &c, i, limit)) return false;
@@ -114,10 +114,11 @@ static bool limit_loop(pass_context *context, ir_node *loop, uint32_t limit) {
     for (uint32_t i = 0; i < c.count; i++) {
         uint32_t at = i, steps = 0;
         while (at != NONE && steps++ <= c.count) at = c.next[at];
-        if (at == NONE && !c.depth[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1)) return false;
+        if (at == NONE && !c.distance[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1))
+            return false;
     }
     for (uint32_t i = 0; i < c.count && limit == 1; i++) {
-        if (c.next[i] == NONE && pass_carried_is_static(loop, i) && !may_be_in_place(&c, i) &&
+        if (c.next[i] == NONE && ir_loop_is_static(loop, i) && !may_be_in_place(&c, i) &&
             !replace_by_copy(context, c.body, i))
             return false;
     }
@@ -128,9 +129,10 @@ base_status pass_limit_unrolling(pass_context *context) {
     ir_module *module = context->module;
     uint32_t limit = pass_unroll_limit(context->options);
     for (size_t n = 1; n < module->node_count; n++) {
-        ir_node *node = module->nodes[n];
-        if (!node || node->code != OP_LOOP) continue;
-        if (!limit_loop(context, node, limit)) return BASE_SYSTEM_ERROR;
+        const ir_node *node = module->nodes[n];
+        ir_loop loop;
+        if (!node || !ir_loop_read(node, &loop)) continue;
+        if (!limit_loop(context, &loop, limit)) return BASE_SYSTEM_ERROR;
     }
     return BASE_OK;
 }

@@ -15,20 +15,10 @@
  *
  * Needs: views. Makes: room, which is a storage in the arena for a value whose type has no size.
  */
+#include "ir/loop.h"
 #include "passes/loops/loops.h"
 
 static const size_t MOST_ROOM = (size_t)1 << 28;
-
-/* The most iterations of the loop, or -1 where its trip count does not say. */
-static int64_t most_trips(const ir_node *loop) {
-    const ir_value *trips = ir_input(loop, 0);
-    int64_t most;
-    op_call call = {.input_count = 1};
-    if (!trips || !trips->constant) return -1;
-    call.inputs = &trips->constant->tensor;
-    if (!op_input_integer(&call, 0, 0, &most)) return -1;
-    return most < 0 ? 0 : most;
-}
 
 /* `begin` bytes and `trips` times `more`. */
 static bool bytes_after(size_t begin, size_t more, int64_t trips, size_t *bytes) {
@@ -36,37 +26,29 @@ static bool bytes_after(size_t begin, size_t more, int64_t trips, size_t *bytes)
     return base_size_multiply(more, (size_t)trips, &grown) && base_size_add(begin, grown, bytes);
 }
 
-/* What carried value `index` is at most, if it is only appended to. */
-static bool grown_bytes(const ir_node *loop, uint32_t index, int64_t trips, size_t *bytes) {
-    const ir_graph *body = loop->graphs[0];
-    const ir_value *parameter = body->parameters[2 + index], *initial = ir_input(loop, 2 + index);
-    const ir_node *concat = body->results[1 + index]->value->node;
-    const op_shape *shape = &parameter->type.shape;
+/* What carried value `index` is at most, if it is only appended to, after what is there. */
+static bool grown_bytes(const ir_loop *loop, uint32_t index, int64_t trips, size_t *bytes) {
+    ir_loop_growth growth;
     size_t begin, appended = 0;
-    int32_t axis;
-    if (!concat || concat->code != OP_CONCAT || concat->graph != body || ir_input(concat, 0) != parameter ||
-        !op_type_bytes(&initial->type, &begin) || shape->rank < 1 ||
-        !op_axis(op_attribute_integer(&concat->attributes, "axis", 0), shape->rank, &axis))
+    if (!ir_loop_grows(loop, index, &growth) || !growth.after ||
+        !op_type_bytes(&ir_loop_carry(loop, index).initial->type, &begin))
         return false;
-    for (int32_t d = 0; d < axis; d++)
-        if (shape->dims[d] != 1) return false;
-    for (uint32_t i = 1; i < concat->input_count; i++) {
+    for (uint32_t i = 1; i < growth.concat->input_count; i++) {
         size_t part;
-        if (!op_type_bytes(&ir_input(concat, i)->type, &part) || !base_size_add(appended, part, &appended))
+        if (!op_type_bytes(&ir_input(growth.concat, i)->type, &part) ||
+            !base_size_add(appended, part, &appended))
             return false;
     }
     return bytes_after(begin, appended, trips, bytes);
 }
 
-/* What stacked output `index` is at most, if its slices lie one behind the other. */
-static bool stacked_bytes(const ir_node *loop, uint32_t index, uint32_t carried, int64_t trips,
-                          size_t *bytes) {
-    const ir_value *slice = loop->graphs[0]->results[1 + carried + index]->value;
+/* What stacked output `index` is at most, if its slices lie one after the other. */
+static bool stacked_bytes(const ir_loop *loop, uint32_t index, int64_t trips, size_t *bytes) {
+    const ir_loop_slices stack = ir_loop_stack(loop, index);
     size_t each;
-    return op_attribute_entry(&loop->attributes, "ouro.scan_output_axes", index) == 0 &&
-           op_attribute_entry(&loop->attributes, "ouro.scan_output_directions", index) == 0 &&
-           slice->type.kind == OP_KIND_TENSOR && slice->type.layout == OP_LAYOUT_ROW_MAJOR &&
-           op_type_bytes(&slice->type, &each) && bytes_after(0, each, trips, bytes);
+    return stack.axis == 0 && !stack.backwards && stack.slice->type.kind == OP_KIND_TENSOR &&
+           stack.slice->type.layout == OP_LAYOUT_ROW_MAJOR && op_type_bytes(&stack.slice->type, &each) &&
+           bytes_after(0, each, trips, bytes);
 }
 
 /* The initial value of what grows is made where it will grow, if nobody else reads it. */
@@ -88,29 +70,30 @@ static void begin_there(pass_memory *memory, const ir_node *loop, uint32_t index
         pass_memory_join(memory, to.storage, from.storage, to.offset);
 }
 
-static void reserve(pass_memory *memory, const ir_node *loop) {
-    const uint32_t carried = pass_carried_count(loop);
-    const int64_t trips = most_trips(loop);
-    for (uint32_t i = 0; i < loop->output_count && trips >= 0; i++) {
-        const ir_value *output = loop->outputs[i];
+static void reserve(pass_memory *memory, const ir_loop *loop) {
+    const uint32_t carried = loop->carried;
+    const int64_t trips = ir_loop_most_trips(loop);
+    for (uint32_t i = 0; i < loop->node->output_count && trips >= 0; i++) {
+        const ir_value *output = loop->node->outputs[i];
         size_t bytes;
         if (!output || output->type.kind != OP_KIND_TENSOR || output->type.dtype == OP_STRING) continue;
         pass_location at = pass_memory_location(memory, output);
         pass_storage *storage = pass_memory_storage(memory, at.storage);
         bool known = i < carried ? grown_bytes(loop, i, trips, &bytes)
-                                 : stacked_bytes(loop, i - carried, carried, trips, &bytes);
+                                 : stacked_bytes(loop, i - carried, trips, &bytes);
         if (known && storage->space == MEMORY_DYNAMIC && !at.offset && bytes && bytes <= MOST_ROOM) {
             storage->space = MEMORY_ARENA;
             storage->bytes = bytes;
         }
-        if (known && i < carried) begin_there(memory, loop, i);
+        if (known && i < carried) begin_there(memory, loop->node, i);
     }
 }
 
 base_status pass_reserve_growth(pass_context *context) {
     for (size_t n = 1; n < context->module->node_count; n++) {
         const ir_node *node = context->module->nodes[n];
-        if (node && node->code == OP_LOOP) reserve(context->memory, node);
+        ir_loop loop;
+        if (node && ir_loop_read(node, &loop)) reserve(context->memory, &loop);
     }
     return BASE_OK;
 }

@@ -10,6 +10,7 @@
  *
  * Needs: types. Keeps: types, which infer-shapes then knows better.
  */
+#include "ir/loop.h"
 #include "passes/loops/loops.h"
 #include <string.h>
 
@@ -59,15 +60,16 @@ static bool is_next(const ir_node *node, const ir_value *value) {
 
 /* The value is a counter of the loop whose body it belongs to; *first is what it begins with. */
 static bool is_counter(const ir_value *value, int64_t *first) {
-    const ir_node *loop = value->kind == IR_PARAMETER ? value->graph->owner : NULL;
+    ir_loop loop;
     int64_t elements;
-    if (!loop || loop->code != OP_LOOP || !is_integer(value)) return false;
+    if (value->kind != IR_PARAMETER || !ir_loop_around(value->graph, &loop) || !is_integer(value))
+        return false;
     if (!op_shape_elements(&value->type.shape, &elements) || elements != 1) return false;
     *first = 0;
     if (value->index == 0) return true;
-    if (value->index < 2 || value->index - 2 >= pass_carried_count(loop)) return false;
-    return number_of(ir_input(loop, value->index), 0, first) &&
-           is_next(value->graph->results[value->index - 1]->value->node, value);
+    if (value->index < 2 || value->index - 2 >= loop.carried) return false;
+    const ir_loop_carried c = ir_loop_carry(&loop, value->index - 2);
+    return number_of(c.initial, 0, first) && is_next(c.replacement->node, value);
 }
 
 /* Element `index` of an integer value of rank 0 or 1. */
@@ -136,18 +138,19 @@ static bool fits(int64_t bound, int64_t more, int64_t extent) {
 static int64_t limit_of(const ir_value *limit) {
     for (int steps = 0; limit && steps < MOST_STEPS; steps++) {
         int64_t dim = dim_of(limit, 0);
-        const ir_node *loop = limit->kind == IR_PARAMETER ? limit->graph->owner : NULL;
+        ir_loop loop;
         if (dim != OP_DIM_UNKNOWN) return dim;
         const ir_value *cast = limit->node && limit->node->code == OP_CAST ? ir_input(limit->node, 0) : NULL;
         if (cast && is_integer(cast)) {
             limit = cast;
             continue;
         }
-        if (!loop || loop->code != OP_LOOP || limit->index < 2 ||
-            limit->index >= limit->graph->result_count + 1 ||
-            limit->graph->results[limit->index - 1]->value != limit)
+        if (limit->kind != IR_PARAMETER || !ir_loop_around(limit->graph, &loop) || limit->index < 2 ||
+            limit->index - 2 >= loop.carried)
             return OP_DIM_UNKNOWN;
-        limit = ir_input(loop, limit->index);
+        const ir_loop_carried c = ir_loop_carry(&loop, limit->index - 2);
+        if (c.replacement != limit) return OP_DIM_UNKNOWN;
+        limit = c.initial;
     }
     return OP_DIM_UNKNOWN;
 }
@@ -180,24 +183,20 @@ static bool stays_below(const position *at, int64_t extent) {
     const int64_t offset = at->offset;
     /* What passes through 32 bits may wrap around, but for what is compared in them: it never leaves its limit behind. */
     const bool wraps = at->narrow && (extent < 0 || extent > INT32_MAX);
-    const ir_graph *body = counter->graph;
-    const ir_node *loop = body->owner;
-    const uint32_t scanned = (uint32_t)op_attribute_integer(&loop->attributes, "ouro.scan_inputs", 0);
+    ir_loop loop;
+    if (!ir_loop_around(counter->graph, &loop)) return false;
     int64_t first, begin;
     if (!is_counter(counter, &first) || __builtin_add_overflow(first, offset, &begin)) return false;
-    if (!wraps && fits(dim_of(ir_input(loop, 0), 0), begin, extent)) return true;
-    for (uint32_t i = 0; i < scanned && !wraps; i++) {
-        const ir_value *whole = ir_input(loop, loop->input_count - scanned + i);
-        int32_t axis;
-        if (whole && whole->type.kind == OP_KIND_TENSOR &&
-            op_axis(op_attribute_entry(&loop->attributes, "ouro.scan_input_axes", i), whole->type.shape.rank,
-                    &axis) &&
-            fits(whole->type.shape.dims[axis], begin, extent))
+    if (!wraps && fits(dim_of(ir_input(loop.node, 0), 0), begin, extent)) return true;
+    for (uint32_t i = 0; i < loop.scanned && !wraps; i++) {
+        const ir_loop_slices scan = ir_loop_scan(&loop, i);
+        if (scan.whole->type.kind == OP_KIND_TENSOR && scan.axis >= 0 &&
+            fits(scan.whole->type.shape.dims[scan.axis], begin, extent))
             return true;
     }
     const bool begins = (extent >= 0 && begin < extent) ||
-                        implies(ir_input(loop, 1), &(position){.offset = begin}, 0, extent, 0);
-    return begins && implies(body->results[0]->value, at, 1, extent, 0);
+                        implies(ir_input(loop.node, 1), &(position){.offset = begin}, 0, extent, 0);
+    return begins && implies(loop.body->results[0]->value, at, 1, extent, 0);
 }
 
 /* ---- slices -------------------------------------------------------------------------------------------- */

@@ -16,7 +16,7 @@
  *
  * Needs: join-aliases; the schedule is final. Makes: fewer storages.
  */
-#include "passes/loops/loops.h"
+#include "ir/loop.h"
 #include "passes/memory/memory.h"
 #include <string.h>
 
@@ -111,12 +111,11 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
 /* What a loop leaves is read where it is (analyse-loops): in any of several places, unless the number of
  * iterations is known and the last one makes it. To write over it would be to copy it first. */
 static bool lies_anywhere(const ir_value *value) {
-    const ir_node *loop = value->node;
-    if (!loop || loop->code != OP_LOOP) return false;
-    if (value->index >= pass_carried_count(loop) || !pass_carried_is_static(loop, value->index)) return false;
-    const ir_value *replacement = loop->graphs[0]->results[1 + value->index]->value;
-    if (pass_known_trips(loop) <= 0 || replacement->graph != loop->graphs[0] || !replacement->node)
-        return true;
+    ir_loop loop;
+    if (!value->node || !ir_loop_read(value->node, &loop)) return false;
+    if (value->index >= loop.carried || !ir_loop_is_static(&loop, value->index)) return false;
+    const ir_value *replacement = ir_loop_carry(&loop, value->index).replacement;
+    if (ir_loop_trips(&loop) <= 0 || replacement->graph != loop.body || !replacement->node) return true;
     /* An inner loop made it, and left it in one of several buffers. */
     if (replacement->node->code == OP_LOOP && lies_anywhere(replacement)) return true;
     /* A branch that hands its state on may do so by exchange. */
@@ -134,7 +133,8 @@ static bool lies_anywhere(const ir_value *value) {
 /* A loop that may end after any iteration, before the first one, too: what it leaves may be the very bytes that it began
  * with. */
 static bool may_end_early(const ir_node *node) {
-    return node->code == OP_LOOP && pass_known_trips(node) < 0;
+    ir_loop loop;
+    return ir_loop_read(node, &loop) && ir_loop_trips(&loop) < 0;
 }
 
 /* By loop of this graph, the last step in which what it leaves is read, or what later loops of the graph that begin with that

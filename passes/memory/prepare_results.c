@@ -15,20 +15,17 @@
  * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
  * replacements of loops, are made by nodes of their own graph, each only once; but for these.
  */
-#include "passes/loops/loops.h"
+#include "ir/loop.h"
 #include "passes/memory/memory.h"
 
 /* A result that may stay as it is; see the head. */
 static bool is_free(const ir_graph *graph, uint32_t index) {
-    if (!graph->owner || graph->owner->code != OP_LOOP) return false;
+    ir_loop loop;
+    if (!ir_loop_around(graph, &loop)) return false;
     if (index == 0) return true;
-    const ir_value *value = graph->results[index]->value;
-    if (index - 1 < pass_carried_count(graph->owner) && pass_carried_is_static(graph->owner, index - 1))
-        return true;
-    return value->kind == IR_PARAMETER && value->graph == graph && value->index == index + 1 &&
-           index + 1 < graph->parameter_count &&
-           index < graph->result_count -
-                       (uint32_t)op_attribute_integer(&graph->owner->attributes, "ouro.scan_outputs", 0);
+    if (index > loop.carried) return false; /* a slice */
+    return ir_loop_is_static(&loop, index - 1) ||
+           graph->results[index]->value == ir_loop_carry(&loop, index - 1).parameter;
 }
 
 static bool needs_copy(const ir_graph *graph, uint32_t index) {

@@ -1,5 +1,5 @@
-/* loop_branch.c: a branch node whose output can be made over a carried parameter; see loop_periods.h. */
-#include "passes/loops/loop_periods.h"
+/* branches.c: a branch node whose output can be made over a carried parameter; see periods.h. */
+#include "passes/loops/periods.h"
 
 static bool lies_in(const pass_memory *memory, const ir_value *value, pass_storage_id storage) {
     return value && pass_memory_location(memory, value).storage.index == storage.index;
@@ -17,50 +17,49 @@ static bool makes_in(const pass_memory *memory, const ir_node *node, pass_storag
 }
 
 /* The node makes its output, all of storage `made`, over this input, element by element. */
-static bool makes_over(const loop_analysis *a, const ir_node *node, uint32_t input, pass_storage_id made) {
+static bool makes_over(const loop_info *info, const ir_node *node, uint32_t input, pass_storage_id made) {
     const ir_value *from = ir_input(node, input), *to = node->output_count ? node->outputs[0] : NULL;
-    return to && from && lies_in(a->memory, to, made) &&
+    return to && from && lies_in(info->memory, to, made) &&
            (node->code == OP_COPY ? pass_same_form(&from->type, &to->type)
                                   : pass_may_write_over(node, input)) &&
-           a->memory->executions[node->id.index] == PASS_RUN && !pass_memory_location(a->memory, to).offset &&
-           !pass_memory_location(a->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to) &&
-           loop_bytes_of(to) == pass_memory_storage(a->memory, made)->bytes;
+           info->memory->executions[node->id.index] == PASS_RUN && loop_fills(info->memory, to) &&
+           !pass_memory_location(info->memory, from).offset && loop_bytes_of(from) == loop_bytes_of(to);
 }
 
 /* In this branch storage `made` is first written when nothing reads storage `over` any more, or by an operator that may
  * write over it. */
-static bool writes_last(const loop_analysis *a, const ir_graph *graph, pass_storage_id made,
+static bool writes_last(const loop_info *info, const ir_graph *graph, pass_storage_id made,
                         pass_storage_id over) {
-    ir_node **at = a->memory->order.nodes[graph->id.index];
-    while (*at && !makes_in(a->memory, *at, made)) at++;
+    ir_node **at = info->memory->order.nodes[graph->id.index];
+    while (*at && !makes_in(info->memory, *at, made)) at++;
     const ir_node *first = *at;
-    int64_t step = first ? a->numbers[first->id.index] : graph->node_count;
-    for (ir_value_id v = pass_memory_storage(a->memory, over)->values; v.index;
-         v = a->memory->siblings[v.index]) {
-        const ir_value *value = a->module->values[v.index];
+    int64_t step = first ? info->numbers[first->id.index] : graph->node_count;
+    for (ir_value_id v = pass_memory_storage(info->memory, over)->values; v.index;
+         v = info->memory->siblings[v.index]) {
+        const ir_value *value = info->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
             if (!ir_graph_encloses(graph, use->graph)) continue;
             if (!use->node) return false; /* handed out as a result */
-            int64_t now = pass_step_in(graph, use->node, a->numbers);
+            int64_t now = pass_step_in(graph, use->node, info->numbers);
             if (now > step ||
-                (now == step && (use->node != first || !makes_over(a, first, use->index, made))))
+                (now == step && (use->node != first || !makes_over(info, first, use->index, made))))
                 return false;
         }
     }
     return true;
 }
 
-bool loop_branches_in_place(const loop_analysis *a, const ir_node *branch, pass_storage_id made,
+bool loop_branches_in_place(const loop_info *info, const ir_node *branch, pass_storage_id made,
                             pass_storage_id over) {
-    for (size_t v = 1; v < a->memory->multiview_count;
+    for (size_t v = 1; v < info->memory->multiview_count;
          v++) { /* what loops in a branch leave may be these bytes */
-        const pass_multiview *view = &a->memory->multiviews[v];
+        const pass_multiview *view = &info->memory->multiviews[v];
         for (uint32_t g = 0; g < branch->graph_count; g++)
             if (ir_graph_encloses(branch->graphs[g], view->loop->graph) &&
-                loop_view_reaches(a->memory, view, over))
+                loop_view_reaches(info->memory, view, over))
                 return false;
     }
     for (uint32_t g = 0; g < branch->graph_count; g++)
-        if (!writes_last(a, branch->graphs[g], made, over)) return false;
+        if (!writes_last(info, branch->graphs[g], made, over)) return false;
     return true;
 }

@@ -1,0 +1,355 @@
+/* periods.c: implements periods.h. */
+#include "passes/loops/periods.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { LONGEST_PERIOD = 4096 };
+
+/* ---- origins ------------------------------------------------------------------------------------------- */
+
+static void find_next(loop_info *info) {
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        loop_carried *c = &info->carried[i];
+        pass_location at = pass_memory_location(info->memory, c->replacement);
+        for (uint32_t k = 0; k < info->loop.carried && c->next == LOOP_NONE && c->kind != LOOP_ORIGIN_COPY;
+             k++) {
+            const ir_value *parameter = info->carried[k].parameter;
+            if (info->carried[k].kind != LOOP_ORIGIN_COPY &&
+                loop_same_location(at, pass_memory_location(info->memory, parameter)) &&
+                loop_bytes_of(parameter) == loop_bytes_of(c->replacement)) {
+                c->next = k;
+            }
+        }
+    }
+}
+
+static void find_origin(loop_info *info, uint32_t index) {
+    loop_carried *c = &info->carried[index];
+    uint32_t at = index, hops = 0;
+    while (info->carried[at].next != LOOP_NONE && hops <= info->loop.carried) {
+        at = info->carried[at].next;
+        hops++;
+    }
+    if (hops > info->loop.carried) {
+        /* Round and round: how long is the cycle, and how far is it? */
+        uint32_t start = at, length = 1;
+        for (uint32_t k = info->carried[at].next; k != start; k = info->carried[k].next) length++;
+        uint32_t ahead = index, behind = index;
+        for (uint32_t k = 0; k < length; k++) ahead = info->carried[ahead].next;
+        for (c->distance = 0; ahead != behind; c->distance++) {
+            ahead = info->carried[ahead].next;
+            behind = info->carried[behind].next;
+        }
+        c->kind = LOOP_ORIGIN_CYCLE;
+        c->cycle = length;
+        return;
+    }
+    c->distance = hops + 1;
+    c->origin = pass_memory_location(info->memory, info->carried[at].replacement);
+    const pass_storage *storage = pass_memory_storage(info->memory, c->origin.storage);
+    c->kind = storage->graph == info->loop.body && storage->space == MEMORY_ARENA ? LOOP_ORIGIN_BODY
+                                                                                  : LOOP_ORIGIN_OUTSIDE;
+}
+
+/* Parameters that hold what storage `id` held look for it among the slices. */
+static void look_among_slices(loop_info *info, pass_storage_id id, pass_location base, int64_t stride) {
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        loop_carried *c = &info->carried[i];
+        if (c->kind != LOOP_ORIGIN_BODY || c->origin.storage.index != id.index) continue;
+        c->kind = LOOP_ORIGIN_STACK;
+        c->origin = (pass_location){base.storage, base.offset + c->origin.offset};
+        c->stride = stride;
+    }
+}
+
+/* What is scanned or stacked has a place of its own in every iteration; parameters that hold it look there. */
+static void find_stacks(loop_info *info) {
+    pass_location base;
+    int64_t stride;
+    for (uint32_t k = 0; k < info->loop.scanned; k++) {
+        const ir_value *slice = ir_loop_scan(&info->loop, k).slice;
+        if (loop_slice_of(info, k, &base, &stride))
+            look_among_slices(info, pass_memory_location(info->memory, slice).storage, base, stride);
+    }
+    for (uint32_t k = 0; k < info->loop.stacked; k++) {
+        const ir_value *slice = ir_loop_stack(&info->loop, k).slice;
+        if (loop_stack_of(info, k, &base, &stride))
+            look_among_slices(info, pass_memory_location(info->memory, slice).storage, base, stride);
+    }
+}
+
+/* ---- members and their lives --------------------------------------------------------------------------- */
+
+static bool add_member(loop_info *info, pass_storage_id id) {
+    if (info->member_of[id.index] != LOOP_NONE) return true;
+    loop_member *m = &info->members[info->member_count];
+    *m = (loop_member){.storage = id.index, .class = info->member_count, .over = LOOP_NONE};
+    loop_touched_steps(info, id, &m->first, &m->last);
+    m->first *= 2;
+    m->last *= 2;
+    info->member_of[id.index] = info->member_count++;
+    return true;
+}
+
+/* Readers in later iterations: through every parameter that holds what was made here. */
+static void extend_lives(loop_info *info) {
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        const loop_carried *c = &info->carried[i];
+        if (c->kind != LOOP_ORIGIN_BODY) continue;
+        loop_member *m = &info->members[info->member_of[c->origin.storage.index]];
+        int64_t first, last, base = (int64_t)c->distance * info->half;
+        loop_touched_steps(info, pass_memory_location(info->memory, c->parameter).storage, &first, &last);
+        /* A parameter touches step 0 by being there; only readers count. */
+        bool read = false;
+        for (ir_value_id v =
+                 pass_memory_storage(info->memory, pass_memory_location(info->memory, c->parameter).storage)
+                     ->values;
+             v.index; v = info->memory->siblings[v.index]) {
+            const ir_value *value = info->module->values[v.index];
+            for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
+                read |= loop_use_step(info, use) < info->steps;
+        }
+        /* At the boundary it must be there, read or not: it is handed on, or out. */
+        if (m->last < base - 1) m->last = base - 1;
+        if (read && base + 2 * last > m->last) m->last = base + 2 * last;
+    }
+}
+
+/* ---- classes: storages that share buffers in place ----------------------------------------------------- */
+
+/* Instance t of x and instance t + distance of y are the same bytes one after the other, in place. */
+static bool handed_on(const loop_info *info, uint32_t x, uint32_t y, int64_t distance) {
+    const loop_member *m = &info->members[y];
+    return m->in_place && m->over == x && m->over_distance == distance;
+}
+
+/* No two instances that lie in one buffer of the class are live together, with this period. */
+static bool period_fits(loop_info *info, uint32_t class, int64_t period) {
+    for (uint32_t x = 0; x < info->member_count; x++) {
+        int64_t shift_x, shift_y;
+        if (loop_find_class(info, x, &shift_x) != class) continue;
+        for (uint32_t y = 0; y < info->member_count; y++) {
+            if (loop_find_class(info, y, &shift_y) != class) continue;
+            const loop_member *mx = &info->members[x], *my = &info->members[y];
+            int64_t reach = (mx->last - mx->first) / info->half + 2;
+            /* Instance 0 of x against later or equal instances t of y in the same buffer. */
+            for (int64_t t = -1; t <= reach; t++) {
+                if (x == y && t == 0) continue;
+                if ((t + shift_y - shift_x) % period != 0) continue;
+                int64_t begin = t * info->half + my->first, end = t * info->half + my->last;
+                if (begin > mx->last || end < mx->first) continue;
+                if (begin == mx->last && handed_on(info, x, y, t)) continue;
+                if (end == mx->first && handed_on(info, y, x, -t)) continue;
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The least period that fits, or 0. */
+static int64_t find_period(loop_info *info, uint32_t class) {
+    int64_t modulus = info->members[class].modulus, limit = modulus ? modulus : LONGEST_PERIOD;
+    for (int64_t period = 1; period <= limit; period++) {
+        if (modulus && modulus % period) continue;
+        if (period_fits(info, class, period)) return period;
+    }
+    return 0;
+}
+
+/* Joins the class of `of` to that of `over`: instance t of the one lies where instance t - distance of the other
+ * did. */
+static void join_classes(loop_info *info, uint32_t of, uint32_t over, int64_t distance) {
+    int64_t shift_of, shift_over;
+    uint32_t from = loop_find_class(info, of, &shift_of), to = loop_find_class(info, over, &shift_over);
+    int64_t shift = shift_over - distance - shift_of; /* of the one representative relative to the other */
+    if (from == to) {
+        info->members[to].modulus =
+            (int64_t)base_gcd((uint64_t)info->members[to].modulus, (uint64_t)llabs(shift));
+        return;
+    }
+    info->members[to].modulus =
+        (int64_t)base_gcd((uint64_t)info->members[to].modulus, (uint64_t)info->members[from].modulus);
+    info->members[from].class = to;
+    info->members[from].shift = shift;
+}
+
+/* In the node's step the value is read by it alone, where it may write over what it reads. */
+static bool reads_in_place(const loop_info *info, const ir_value *value, void *user) {
+    const ir_node *node = user;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        if (loop_use_step(info, use) != info->numbers[node->id.index]) continue;
+        if (use->node != node || !pass_may_write_over(node, use->index)) return false;
+    }
+    return true;
+}
+
+/* The node reads the parameter's bytes exactly, as this input, and nothing else reads them in its step; but what an inner
+ * loop leaves may be these very bytes. */
+static bool reads_only(const loop_info *info, const ir_node *node, uint32_t input, pass_storage_id storage) {
+    for (ir_value_id v = pass_memory_storage(info->memory, storage)->values; v.index;
+         v = info->memory->siblings[v.index]) {
+        const ir_value *value = info->module->values[v.index];
+        for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
+            if (loop_use_step(info, use) != info->numbers[node->id.index]) continue;
+            if (use->node != node || value != ir_input(node, input)) return false;
+        }
+    }
+    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)node);
+}
+
+/* Another parameter holds the same instance, and the node reads it. */
+static bool reads_congruent(const loop_info *info, const ir_node *node, uint32_t index) {
+    const loop_carried *c = &info->carried[index];
+    for (uint32_t k = 0; k < info->loop.carried; k++) {
+        const loop_carried *other = &info->carried[k];
+        if (!loop_are_congruent(c, other)) continue;
+        pass_storage_id storage = pass_memory_location(info->memory, other->parameter).storage;
+        for (uint32_t i = 0; i < node->input_count; i++) {
+            const ir_value *input = ir_input(node, i);
+            if (input && pass_memory_location(info->memory, input).storage.index == storage.index)
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Member `of`, which the node makes, lies over carried parameter `index` from now on, if a period fits. */
+static bool join_on_trial(loop_info *info, uint32_t of, const ir_node *node, uint32_t index) {
+    const loop_carried *c = &info->carried[index];
+    loop_member *m = &info->members[of], *saved = BASE_ARRAY(info->arena, loop_member, info->member_count);
+    const uint32_t over = info->member_of[c->origin.storage.index];
+    if (!saved) {
+        info->out_of_memory = true;
+        return false;
+    }
+    memcpy(saved, info->members, info->member_count * sizeof *saved);
+    m->in_place = (ir_node *)node;
+    m->over = over;
+    m->over_distance = c->distance;
+    join_classes(info, of, over, c->distance);
+    int64_t shift, period = find_period(info, loop_find_class(info, of, &shift)),
+                   limit = pass_unroll_limit(info->context->options);
+    if (period && period <= limit) return true;
+    memcpy(info->members, saved, info->member_count * sizeof *saved);
+    return false;
+}
+
+/* Tries to make the storage of `m` over input `input` of the node that begins it. */
+static bool try_in_place(loop_info *info, uint32_t of, const ir_node *node, uint32_t input) {
+    loop_member *m = &info->members[of];
+    const ir_value *read = ir_input(node, input), *made = node->outputs[0];
+    if (!read || !made || read->graph != info->loop.body) return false;
+    pass_location from = pass_memory_location(info->memory, read),
+                  to = pass_memory_location(info->memory, made);
+    if (to.storage.index != m->storage || to.offset || from.offset) return false;
+    size_t bytes = loop_bytes_of(made);
+    if (bytes != pass_memory_storage(info->memory, to.storage)->bytes || bytes != loop_bytes_of(read))
+        return false;
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        const loop_carried *c = &info->carried[i];
+        if (c->kind != LOOP_ORIGIN_BODY ||
+            !loop_same_location(from, pass_memory_location(info->memory, c->parameter)))
+            continue;
+        uint32_t over = info->member_of[c->origin.storage.index];
+        const loop_member *old = &info->members[over];
+        if (c->origin.offset || pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes)
+            return false;
+        if (old->last != (int64_t)c->distance * info->half + m->first ||
+            !reads_only(info, node, input, from.storage) || reads_congruent(info, node, i)) {
+            return false;
+        }
+        return join_on_trial(info, of, node, i);
+    }
+    return false;
+}
+
+/* In a step of the body, nothing outside of this node's branches reads the parameter, nor what inner loops left of it. */
+static bool only_branches_read(const loop_info *info, const ir_node *branch, pass_storage_id storage) {
+    for (ir_value_id v = pass_memory_storage(info->memory, storage)->values; v.index;
+         v = info->memory->siblings[v.index]) {
+        const ir_value *value = info->module->values[v.index];
+        for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
+            if (use->node == branch) return false;
+    }
+    return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)branch);
+}
+
+/* Tries to make an output of a branch node over a parameter that dies there. */
+static bool try_branches(loop_info *info, const ir_node *branch, const ir_value *made) {
+    pass_location to = pass_memory_location(info->memory, made);
+    uint32_t of = info->member_of[to.storage.index];
+    const size_t bytes = loop_bytes_of(made);
+    if (of == LOOP_NONE || to.offset || bytes != pass_memory_storage(info->memory, to.storage)->bytes)
+        return false;
+    const loop_member *m = &info->members[of];
+    if (m->in_place || m->first != 2 * info->numbers[branch->id.index]) return false;
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        const loop_carried *c = &info->carried[i];
+        if (c->kind != LOOP_ORIGIN_BODY || c->origin.offset || loop_bytes_of(c->parameter) != bytes) continue;
+        pass_location from = pass_memory_location(info->memory, c->parameter);
+        const loop_member *old = &info->members[info->member_of[c->origin.storage.index]];
+        bool congruent = false;
+        for (uint32_t k = 0; k < info->loop.carried; k++)
+            congruent |= loop_are_congruent(c, &info->carried[k]);
+        if (congruent || from.offset ||
+            pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes ||
+            old->last != (int64_t)c->distance * info->half + m->first ||
+            !only_branches_read(info, branch, from.storage) ||
+            !loop_branches_in_place(info, branch, to.storage, from.storage))
+            continue;
+        if (join_on_trial(info, of, branch, i)) return true;
+    }
+    return false;
+}
+
+/* Over all iterations: what is made over a parameter. (choose_in_place.c decides within one iteration.) */
+static void make_over_parameters(loop_info *info) {
+    for (ir_node **at = info->memory->order.nodes[info->loop.body->id.index]; *at; at++) {
+        const ir_node *node = *at;
+        for (uint32_t i = 0; node->code == OP_IF && i < node->output_count; i++)
+            if (node->outputs[i]) (void)try_branches(info, node, node->outputs[i]);
+        if (node->output_count == 0 || !node->outputs[0]) continue;
+        if (info->memory->executions[node->id.index] != PASS_RUN) continue;
+        uint32_t of = info->member_of[pass_memory_location(info->memory, node->outputs[0]).storage.index];
+        if (of == LOOP_NONE || info->members[of].in_place ||
+            info->members[of].first != 2 * info->numbers[node->id.index])
+            continue;
+        for (uint32_t i = node->input_count; i-- > 0;) {
+            if (pass_may_write_over(node, i) && try_in_place(info, of, node, i)) break;
+        }
+    }
+}
+
+/* ---- one loop ------------------------------------------------------------------------------------------ */
+
+bool loop_find_periods(loop_info *info) {
+    find_next(info);
+    for (uint32_t i = 0; i < info->loop.carried; i++)
+        if (info->carried[i].kind != LOOP_ORIGIN_COPY) find_origin(info, i);
+    find_stacks(info);
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        if (info->carried[i].kind == LOOP_ORIGIN_BODY && !add_member(info, info->carried[i].origin.storage))
+            return false;
+    }
+    extend_lives(info);
+    make_over_parameters(info);
+    for (uint32_t c = 0; c < info->member_count; c++) {
+        if (info->members[c].class == c) info->members[c].period = (uint32_t)find_period(info, c);
+    }
+    return !info->out_of_memory;
+}
+
+bool loop_leaves_anywhere(pass_context *context, base_arena *arena, const ir_value *value, bool *anywhere) {
+    loop_info info;
+    *anywhere = false;
+    if (!value->node || value->node->code != OP_LOOP) return true;
+    if (!loop_info_read(context, arena, value->node, &info) || !loop_find_periods(&info)) return false;
+    for (uint32_t i = 0; i < info.loop.carried; i++) {
+        const loop_carried *c = &info.carried[i];
+        if (c->output != value || c->kind == LOOP_ORIGIN_COPY) continue;
+        const loop_member *class = loop_class_of(&info, c);
+        *anywhere = !class || (ir_loop_trips(&info.loop) < 0 && class->period > 1);
+    }
+    return true;
+}

@@ -1,0 +1,62 @@
+/* tables.c: implements tables.h. */
+#include "passes/loops/tables.h"
+
+/* A value that was made in such bytes before the loop began is found through the buffer's multi-view from then on. */
+static pass_location as_swapped(const loop_info *info, pass_location at) {
+    for (size_t v = 1; v < info->memory->multiview_count; v++) {
+        const pass_multiview *view = &info->memory->multiviews[v];
+        if (view->group && view->loop == info->loop.node &&
+            view->entries[0].storage.index == at.storage.index)
+            return (pass_location){view->buffer, at.offset};
+    }
+    return at;
+}
+
+pass_location loop_parameter_at(const loop_info *info, uint32_t index, uint64_t t) {
+    const loop_carried *c = &info->carried[index];
+    if (c->kind == LOOP_ORIGIN_CYCLE || t < c->distance) {
+        for (; t > 0; t--) index = info->carried[index].next;
+        return as_swapped(info, pass_memory_location(info->memory, info->carried[index].initial));
+    }
+    if (c->kind == LOOP_ORIGIN_OUTSIDE) return pass_memory_resolve(info->memory, c->origin);
+    if (c->kind == LOOP_ORIGIN_STACK) {
+        pass_location slice = c->origin;
+        slice.offset += (size_t)(c->stride * (int64_t)(t - c->distance));
+        return pass_memory_resolve(info->memory, slice);
+    }
+    pass_storage_id buffer =
+        loop_buffer_of(info, info->member_of[c->origin.storage.index], (int64_t)(t - c->distance));
+    return pass_memory_resolve(info->memory, (pass_location){buffer, c->origin.offset});
+}
+
+bool loop_table_of(const loop_info *info, uint32_t index, pass_multiview *view) {
+    const loop_carried *c = &info->carried[index];
+    const loop_member *class = loop_class_of(info, c);
+    const uint32_t period = c->kind == LOOP_ORIGIN_CYCLE ? c->cycle : class ? class->period : 1;
+    uint32_t prologue = c->distance;
+    while (prologue > 0 && c->kind != LOOP_ORIGIN_STACK &&
+           loop_same_location(loop_parameter_at(info, index, prologue - 1),
+                              loop_parameter_at(info, index, prologue - 1 + period)))
+        prologue--;
+    *view = (pass_multiview){
+        .loop = info->loop.node, .prologue = prologue, .repeat = period, .stride = c->stride};
+    view->entries = BASE_ARRAY(info->memory->arena, pass_location, (size_t)prologue + period);
+    for (uint32_t t = 0; view->entries && t < prologue + period; t++)
+        view->entries[t] = loop_parameter_at(info, index, t);
+    return view->entries != NULL;
+}
+
+bool loop_put_storage(const loop_info *info, pass_storage_id id, const pass_multiview *view) {
+    if (view->prologue == 0 && view->repeat == 1 && view->stride == 0) {
+        const pass_storage *target = pass_memory_storage(info->memory, view->entries[0].storage);
+        if (view->entries[0].storage.index != id.index && target->space != MEMORY_DYNAMIC) {
+            pass_memory_join(info->memory, view->entries[0].storage, id, view->entries[0].offset);
+            return true;
+        }
+    }
+    uint32_t index = pass_memory_add_multiview(info->memory, view);
+    pass_storage *storage = pass_memory_storage(info->memory, id);
+    storage->space = MEMORY_MULTIVIEW;
+    storage->index = index;
+    return index != 0;
+}
