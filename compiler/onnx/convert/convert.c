@@ -97,6 +97,8 @@ static const import_row rows[] = {
     {"", "LpPool", 1, 17, LP_POOL_ATTRIBUTES, 1, 1, 1, import_convert_lp_pool},
     {"", "LpPool", 18, LAST, LP_POOL_ATTRIBUTES " ceil_mode:i dilations:I", 1, 1, 1, import_convert_lp_pool},
     {"", "GlobalLpPool", 1, LAST, "p:i", 1, 1, 1, import_convert_global_lp_pool},
+    {"", "Attention", 23, 23, NULL, 3, 6, 4, import_convert_attention},
+    {"", "Attention", 24, LAST, NULL, 3, 7, 4, import_convert_attention},
     /* operators that are made of others (compiler/onnx/convert/compose.c) */
     {"", "ReduceL1", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
     {"", "ReduceL1", 18, LAST, "keepdims:i noop_with_empty_axes:i", 1, 2, 1, import_convert_reduce_composed},

@@ -58,6 +58,7 @@ base_status import_convert_cross_entropy_loss(import_node *node);
 base_status import_convert_window(import_node *node);
 base_status import_convert_dft(import_node *node);
 base_status import_convert_grid_sample(import_node *node);
+base_status import_convert_attention(import_node *node);            /* attention.c */
 base_status import_convert_optional_has_element(import_node *node); /* sequence.c */
 base_status import_convert_optional_get_element(import_node *node);
 

@@ -42,6 +42,10 @@ static const conversion conversions[] = {
     {"Sum", 8, "a:1:2;b:1:2", "y", ""},
     {"Max", 12, "a:1:2;b:1:2;c:1:2", "y", ""},
     {"Mean", 13, "a:11:2;b:11:2;c:11:2", "y", ""},
+    /* caches beside attention */
+    {"Attention", 23, "q:1:2,4,5,8;k:1:2,4,6,8;v:1:2,4,6,8;m:1:5,6", "y", ""},
+    {"Attention", 24, "q:1:2,1,32;k:1:2,1,16;v:1:2,1,16;m:9:1,P;pk:1:2,2,P,8;pv:1:2,2,P,8", "y,k2,v2",
+     "q_num_heads i 4;kv_num_heads i 2;is_causal i 1"},
     /* attributes that became inputs */
     {"Clip", 6, "x:1:2", "y", "min f -1;max f 6"},
     {"Clip", 6, "x:10:2", "y", "max f 6"},

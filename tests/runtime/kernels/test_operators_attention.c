@@ -1,0 +1,230 @@
+/* test_operators_attention.c: attention against a plain reference that holds all scores: chunks and blocks that are full, begun and
+ * nearly empty, heads that share keys, masks of every kind, limits of what a query sees, scores given out, every type. */
+#include "tests/support/application.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+typedef struct attention_case {
+    op_dtype dtype;
+    int64_t batch, heads, shared, queries, keys, depth, width;
+    bool flat; /* queries, keys and values have rank 3 */
+    int mask; /* 0: none; 1: bool by query and key; 2: numbers by head; 3: numbers that reach half of the keys; 4: integers, one a batch */
+    bool causal, lengths;
+    int64_t offset, window;
+    float softcap;
+    int scores; /* -1: not given out */
+} attention_case;
+
+static const attention_case cases[] = {
+    {OP_FLOAT, 2, 3, 1, 4, 6, 8, 10, false, 0, false, false, 0, 0, 0, -1},
+    {OP_FLOAT, 1, 2, 1, 70, 300, 24, 17, false, 0, true, false, 230, 0, 0, -1},
+    {OP_FLOAT, 2, 4, 2, 150, 129, 16, 16, true, 1, false, false, 0, 0, 0, -1},
+    {OP_FLOAT, 1, 6, 3, 100, 100, 5, 33, true, 2, true, false, 0, 0, 2.5f, 0},
+    {OP_FLOAT, 1, 4, 4, 1, 700, 32, 32, false, 0, false, true, 0, 0, 0, -1},
+    {OP_FLOAT, 2, 4, 2, 3, 260, 20, 12, false, 3, false, false, 0, 0, 0, 1},
+    {OP_FLOAT, 2, 2, 1, 40, 200, 16, 16, true, 4, true, true, 160, 37, 1, 2},
+    {OP_FLOAT, 1, 2, 2, 300, 260, 8, 8, false, 1, true, false, 0, 0, 0, 3},
+    {OP_DOUBLE, 2, 4, 2, 9, 140, 19, 21, true, 2, true, false, 131, 0, 3, 3},
+    {OP_DOUBLE, 1, 2, 1, 70, 64, 16, 16, false, 1, false, true, 0, 0, 0, -1},
+    {OP_FLOAT16, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1},
+    {OP_FLOAT16, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 2},
+    {OP_BFLOAT16, 1, 2, 1, 3, 20, 16, 8, false, 0, true, false, 17, 0, 5, 3},
+};
+
+/* Row `row` of a head of an operand of either rank. */
+static int64_t row_at(const attention_case *c, int64_t heads, int64_t rows, int64_t size, int64_t b,
+                      int64_t h, int64_t row) {
+    return c->flat ? ((b * rows + row) * heads + h) * size : ((b * heads + h) * rows + row) * size;
+}
+
+static void add_rows(application *app, const attention_case *c, int64_t heads, int64_t rows, int64_t size,
+                     uint64_t *seed) {
+    if (c->flat) application_random(app, c->dtype, 3, DIMS(c->batch, rows, heads * size), seed);
+    else application_random(app, c->dtype, 4, DIMS(c->batch, heads, rows, size), seed);
+}
+
+static void add_mask(application *app, const attention_case *c, uint64_t *seed) {
+    if (c->mask == 0) application_absent(app);
+    if (c->mask == 1) {
+        bool *seen = application_input(app, OP_BOOL, 2, DIMS(c->queries, c->keys));
+        /* One key is always seen: a query that sees none has no weights. */
+        for (int64_t i = 0; i < c->queries * c->keys; i++)
+            seen[i] = i % c->keys == 0 || random_range(seed, 0, 3) > 0;
+    }
+    if (c->mask == 2) application_random(app, c->dtype, 3, DIMS(c->heads, c->queries, c->keys), seed);
+    if (c->mask == 3) application_random(app, c->dtype, 4, DIMS(c->batch, 1, 1, c->keys / 2), seed);
+    if (c->mask == 4) {
+        int32_t *added = application_input(app, OP_INT32, 4, DIMS(c->batch, 1, 1, c->keys));
+        for (int64_t i = 0; i < c->batch * c->keys; i++) added[i] = (int32_t)random_range(seed, -2, 2);
+    }
+}
+
+static double masked(const application *app, const attention_case *c, double score, int64_t b, int64_t h,
+                     int64_t i, int64_t j) {
+    const op_tensor *mask = &app->inputs[3];
+    if (c->mask == 1 && !((const bool *)mask->data)[i * c->keys + j]) return -(double)INFINITY;
+    if (c->mask == 2) score += application_element(mask, (h * c->queries + i) * c->keys + j);
+    if (c->mask == 3)
+        score =
+            j < c->keys / 2 ? score + application_element(mask, b * (c->keys / 2) + j) : -(double)INFINITY;
+    if (c->mask == 4) score += ((const int32_t *)mask->data)[b * c->keys + j];
+    if (c->lengths && j >= c->keys - 1 - b) return -(double)INFINITY;
+    if (c->causal && j > i + c->offset) return -(double)INFINITY;
+    if (c->causal && c->window && j <= i + c->offset - c->window) return -(double)INFINITY;
+    return score;
+}
+
+static void check_query(application *app, const attention_case *c, int64_t b, int64_t h, int64_t i,
+                        uint64_t seed) {
+    const int64_t groups = c->heads / c->shared;
+    double *scores = calloc((size_t)c->keys * 2, sizeof *scores), *given = scores + c->keys,
+           largest = -(double)INFINITY, sum = 0;
+    assert_non_null(scores);
+    for (int64_t j = 0; j < c->keys; j++) {
+        const int64_t q = row_at(c, c->heads, c->queries, c->depth, b, h, i);
+        const int64_t k = row_at(c, groups, c->keys, c->depth, b, h / c->shared, j);
+        double score = 0;
+        for (int64_t d = 0; d < c->depth; d++)
+            score +=
+                application_element(&app->inputs[0], q + d) * application_element(&app->inputs[1], k + d);
+        score /= sqrt((double)c->depth);
+        given[j] = score;
+        if (c->softcap > 0) score = (double)c->softcap * tanh(score / (double)c->softcap);
+        if (c->scores >= 1) given[j] = score;
+        scores[j] = masked(app, c, score, b, h, i, j);
+        if (c->scores == 2) given[j] = scores[j];
+        largest = fmax(largest, scores[j]);
+    }
+    for (int64_t j = 0; j < c->keys; j++) sum += scores[j] = exp(scores[j] - largest);
+    /* Sums that cancel are compared with what was added, which is at most one. */
+    const double tolerance = c->dtype == OP_BFLOAT16  ? 2e-2
+                             : c->dtype == OP_FLOAT16 ? 2e-3
+                             : c->dtype == OP_DOUBLE  ? 1e-12
+                                                      : 5e-6;
+    for (int64_t d = 0; d < c->width; d++) {
+        double y = 0;
+        for (int64_t j = 0; j < c->keys; j++) {
+            const int64_t v = row_at(c, groups, c->keys, c->width, b, h / c->shared, j);
+            y += scores[j] / sum * application_element(&app->inputs[2], v + d);
+        }
+        const int64_t at = row_at(c, c->heads, c->queries, c->width, b, h, i) + d;
+        application_check_near(application_element(&app->outputs[0], at), y, tolerance, seed, at);
+    }
+    for (int64_t j = 0; c->scores >= 0 && j < c->keys; j++) {
+        const int64_t at = ((b * c->heads + h) * c->queries + i) * c->keys + j;
+        const double got = application_element(&app->outputs[1], at),
+                     want = c->scores == 3 ? scores[j] / sum : given[j];
+        if (isinf(want)) assert_true(isinf(got) && got < 0);
+        else application_check_near(got, want, tolerance, seed, at);
+    }
+    free(scores);
+}
+
+static void begin(application *app, const attention_case *c, uint64_t *seed) {
+    const int64_t groups = c->heads / c->shared;
+    application_init(app, OP_ATTENTION);
+    add_rows(app, c, c->heads, c->queries, c->depth, seed);
+    add_rows(app, c, groups, c->keys, c->depth, seed);
+    add_rows(app, c, groups, c->keys, c->width, seed);
+    add_mask(app, c, seed);
+    if (c->lengths) {
+        int64_t *lengths = application_input(app, OP_INT64, 1, DIMS(c->batch));
+        for (int64_t b = 0; b < c->batch; b++) lengths[b] = c->keys - 1 - b;
+    } else {
+        application_absent(app);
+    }
+    if (c->offset) *(int64_t *)application_input(app, OP_INT64, 0, NULL) = c->offset;
+    if (c->flat) {
+        application_integer(app, "q_num_heads", c->heads);
+        application_integer(app, "kv_num_heads", groups);
+    }
+    if (c->causal) application_integer(app, "is_causal", 1);
+    if (c->window) application_integer(app, "ouro.window", c->window);
+    if (c->softcap > 0) application_real(app, "softcap", c->softcap);
+    app->call.output_count = c->scores < 0 ? 1 : 2;
+    if (c->scores >= 0) application_integer(app, "qk_matmul_output_mode", c->scores);
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    for (size_t index = 0; index < sizeof cases / sizeof *cases; index++) {
+        const attention_case *c = &cases[index];
+        for (int threads = 1; threads <= 2; threads++) {
+            uint64_t seed = 7919 * (index + 1);
+            application app;
+            begin(&app, c, &seed);
+            if (application_infer(&app) != BASE_OK) fail_msg("case %zu: %s", index, app.report.text);
+            application_run(&app, "portable.attention", threads);
+            for (int64_t b = 0; b < c->batch; b++) {
+                for (int64_t h = 0; h < c->heads; h++) {
+                    for (int64_t i = 0; i < c->queries; i += 1 + c->queries / 40)
+                        check_query(&app, c, b, h, i, index);
+                }
+            }
+            application_free(&app);
+        }
+    }
+}
+
+/* Results may be written over the queries. */
+static void test_in_place(void **state) {
+    (void)state;
+    const attention_case c = {OP_FLOAT, 2, 4, 2, 30, 40, 16, 16, true, 0, true, false, 0, 0, 0, -1};
+    uint64_t seed = 5, again = 5;
+    application apart, over;
+    begin(&apart, &c, &seed);
+    begin(&over, &c, &again);
+    assert_int_equal(application_infer(&apart), BASE_OK);
+    assert_int_equal(application_infer(&over), BASE_OK);
+    application_run(&apart, "portable.attention", 2);
+    over.outputs[0].data = over.inputs[0].data;
+    over.outputs[0].bytes = over.inputs[0].bytes;
+    application_run(&over, "portable.attention", 2);
+    assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
+    application_free(&apart);
+    application_free(&over);
+}
+
+/* A query that sees nothing has no weights: 0 / 0, as Softmax has it. No keys at all is the same. */
+static void test_nothing_seen(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_ATTENTION);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 2, 4));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 0, 4));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 0, 3));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    application_run(&app, "portable.attention", 1);
+    for (int64_t i = 0; i < 6; i++) assert_true(isnan(application_element(&app.outputs[0], i)));
+    application_free(&app);
+}
+
+static void test_refused(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_ATTENTION);
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 2, 8));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 2, 8));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 2, 8));
+    application_expect_failure(&app, "attribute \"q_num_heads\"");
+    application_init(&app, OP_ATTENTION);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 3, 2, 8));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 8));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 8));
+    application_expect_failure(&app, "3 heads of queries, expected a multiple of the 2 of keys");
+    application_init(&app, OP_ATTENTION);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 8));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 5, 8));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 5, 8));
+    application_input(&app, OP_FLOAT, 2, DIMS(3, 5));
+    application_expect_failure(&app, "input 3 has shape [3,5]");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_in_place),
+                                       cmocka_unit_test(test_nothing_seen), cmocka_unit_test(test_refused)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
