@@ -149,17 +149,26 @@ base_status import_check(import_state *importer) {
     return c.status;
 }
 
+/* An earlier row of the table is of the same operator. */
+static bool listed_before(const import_row *rows, size_t index) {
+    for (size_t i = 0; i < index; i++)
+        if (strcmp(rows[i].name, rows[index].name) == 0 && strcmp(rows[i].domain, rows[index].domain) == 0)
+            return true;
+    return false;
+}
+
 const char *import_composed_operator(size_t index, const char **domain, int *since) {
+    const import_row *rows;
     size_t count;
-    const import_row *rows = import_rows(&count);
-    for (size_t i = 0; i < count; i++) {
-        bool again = op_code_from_name(rows[i].domain, rows[i].name) != OP_CODE_NONE;
-        for (size_t k = 0; k < i && !again; k++)
-            again = strcmp(rows[k].name, rows[i].name) == 0 && strcmp(rows[k].domain, rows[i].domain) == 0;
-        if (again || index-- > 0) continue;
-        *domain = rows[i].domain;
-        *since = rows[i].from;
-        return rows[i].name;
+    for (size_t t = 0; (rows = import_rows(t, &count)); t++) {
+        for (size_t i = 0; i < count; i++) {
+            if (op_code_from_name(rows[i].domain, rows[i].name) != OP_CODE_NONE || listed_before(rows, i))
+                continue;
+            if (index-- > 0) continue;
+            *domain = rows[i].domain;
+            *since = rows[i].from;
+            return rows[i].name;
+        }
     }
     return NULL;
 }

@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from random_contrib import CONSTANT_INPUTS, CONTRIB
 from random_operators_wide import WIDE, change
 
 FLOATS = [np.float32, np.float32, np.float32, np.float64, np.float16]
@@ -759,6 +760,7 @@ def either(one, other):
     return lambda d: (one if d.maybe() else other)(d)
 
 
+OPERATORS.update(CONTRIB)
 for key, (version, row) in WIDE.items():
     if key in OPERATORS and OPERATORS[key][0] == version:
         row = either(OPERATORS[key][1], row)
@@ -784,7 +786,7 @@ def output_types(name, opset, inputs, attributes, outputs):
         info.name = f"y{i}"
         results.append(info)
     node = helper.make_node(name, names, [f"y{i}" for i in range(outputs)], **attributes)
-    model = helper.make_model(helper.make_graph([node], name, given, results), opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(helper.make_graph([node], name, given, results), opset_imports=[helper.make_opsetid("", 16 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else []))
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph.output
     except RuntimeError:  # not a valid model
@@ -799,10 +801,10 @@ def write_case(folder, name, seed):
     made = make(d)
     outputs = made[2] if len(made) > 2 else 1
     before, allowed = list(made[0]), {k: v for k, v in made[1].items() if k not in OLD_ATTRIBUTES.get(name, ())}
-    plain = name.split("@")[0]
+    domain, _, plain = name.split("@")[0].rpartition(":")
     inputs, attributes = change(d, name, before, allowed)
     # ONNX's inference does not stand all that is changed.
-    types = output_types(plain, opset, before, allowed, outputs)
+    types = output_types(plain, opset, before, allowed, outputs) if ":" not in name else [0] * outputs
     if dtype_of(before) != dtype_of(inputs):
         types = [dtype_of(inputs) if known == dtype_of(before) else known for known in types]
     while inputs and inputs[-1] is None:
@@ -816,22 +818,23 @@ def write_case(folder, name, seed):
         if inputs[i] is not None and np.ndim(inputs[i]) == 0:
             value = value.reshape(())
         names.append(f"x{i}")
-        if i and name in CONSTANTS and d.maybe(0.6):
+        if i and (name in CONSTANTS or name in CONSTANT_INPUTS) and d.maybe(0.6):
             initializers.append(numpy_helper.from_array(value, f"x{i}"))
         else:
             tensor = numpy_helper.from_array(value, f"x{i}")
             graph_inputs.append(helper.make_tensor_value_info(f"x{i}", tensor.data_type, value.shape))
             data.append((f"x{i}", value, tensor))
-    node = helper.make_node(plain, names, [f"y{i}" for i in range(outputs)], **attributes)
+    node = helper.make_node(plain, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)
     results = []
     for i in range(outputs):
         info = onnx.ValueInfoProto()
         info.name = f"y{i}"
         results.append(info)
-    model = helper.make_model(helper.make_graph([node], name, graph_inputs, results, initializers), opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(helper.make_graph([node], name, graph_inputs, results, initializers), opset_imports=[helper.make_opsetid("", 16 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else []))
     model.ir_version = 8
     for info, known in zip(model.graph.output, types):
-        info.type.tensor_type.elem_type = known
+        if known:
+            info.type.tensor_type.elem_type = known
     sets = os.path.join(folder, "test_data_set_0")
     os.makedirs(sets)
     with open(os.path.join(folder, "model.onnx"), "wb") as file:
@@ -849,7 +852,7 @@ def write_case(folder, name, seed):
 
 
 def generate(folder, count, seed, only):
-    names = [only] if only else sorted(OPERATORS)
+    names = [name for name in sorted(OPERATORS) if only in (None, name, name.rpartition(":")[0])]
     for i in range(count):
         name = names[i % len(names)]
         write_case(os.path.join(folder, f"{i:05d}_{name}"), name, seed + i)

@@ -121,7 +121,8 @@ static const import_row rows[] = {
     {"", "LpNormalization", 1, LAST, "axis:i p:i", 1, 1, 1, import_convert_lp_normalization},
     {"", "InstanceNormalization", 1, LAST, "consumed_inputs:I epsilon:f", 3, 3, 1,
      import_convert_instance_normalization},
-    {"", "LayerNormalization", 17, LAST, "axis:i epsilon:f stash_type:i", 2, 3, 3,
+    /* from opset 17 on; fused models of older opsets have it too */
+    {"", "LayerNormalization", 1, LAST, "axis:i epsilon:f stash_type:i", 2, 3, 3,
      import_convert_layer_normalization},
     {"", "Hardmax", 1, 12, "axis:i", 1, 1, 1, import_convert_hardmax_flat},
     {"", "Hardmax", 13, LAST, "axis:i", 1, 1, 1, import_convert_hardmax},
@@ -160,21 +161,32 @@ static const import_row rows[] = {
     {"", "Scan", 9, LAST, SCAN_ATTRIBUTES, 1, ANY, ANY, import_convert_scan},
 };
 
-const import_row *import_rows(size_t *count) {
-    *count = sizeof rows / sizeof *rows;
-    return rows;
+static const import_table table = {rows, sizeof rows / sizeof *rows};
+static const import_table *const tables[] = {&table, &import_table_microsoft};
+enum { TABLES = sizeof tables / sizeof *tables };
+
+const import_row *import_rows(size_t index, size_t *count) {
+    *count = index < TABLES ? tables[index]->count : 0;
+    return index < TABLES ? tables[index]->rows : NULL;
+}
+
+static bool same_operator(const import_row *row, const char *domain, const char *name) {
+    return strcmp(row->name, name) == 0 && strcmp(row->domain, domain) == 0;
 }
 
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row) {
     if (version < 1) return false;
     bool any = false; /* a row for some version: then others are not supported */
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (strcmp(rows[i].name, name) != 0 || strcmp(rows[i].domain, domain) != 0) continue;
-        if (version >= rows[i].from && version <= rows[i].to) {
-            *row = rows[i];
-            return true;
+    for (size_t t = 0; t < TABLES; t++) {
+        for (size_t i = 0; i < tables[t]->count; i++) {
+            const import_row *at = &tables[t]->rows[i];
+            if (!same_operator(at, domain, name)) continue;
+            if (version >= at->from && version <= at->to) {
+                *row = *at;
+                return true;
+            }
+            any = any || at->to == LAST;
         }
-        any = any || rows[i].to == LAST;
     }
     op_code code = op_code_from_name(domain, name);
     if (any || code == OP_CODE_NONE || strcmp(domain, "ouro") == 0) return false;

@@ -7,8 +7,16 @@
 
 /* ---- the table (convert.c) ----------------------------------------------------------------------------- */
 
-/* All rows; those of one operator stand in the order of its versions. */
-const import_row *import_rows(size_t *count);
+/* The rows of one domain, in a file of its own where there are many: an operator of another domain that the default domain has
+ * too, or that is made of its operators, is converted to these; what is left has a row in ops.def under its domain and name. */
+typedef struct import_table {
+    const import_row *rows;
+    size_t count;
+} import_table;
+extern const import_table import_table_microsoft; /* microsoft.c */
+
+/* Table `index` of conversions, *count rows; NULL behind the last. */
+const import_row *import_rows(size_t index, size_t *count);
 
 /* How an operator of a version is converted; false where it is not supported. */
 bool import_row_find(const char *domain, const char *name, int64_t version, import_row *row);

@@ -59,6 +59,14 @@ ir_value *expr_input(const import_node *n, uint32_t index) {
     return index < n->input_count ? n->inputs[index] : NULL;
 }
 
+base_status expr_need_inputs(const import_node *n, uint32_t count, uint32_t absent) {
+    for (uint32_t i = 0; i < count; i++) {
+        if (expr_input(n, i) || absent & EXPR_INPUT(i)) continue;
+        return base_fail(n->importer->report, BASE_INVALID, "input %u is absent, it is needed", i);
+    }
+    return BASE_OK;
+}
+
 base_status expr_finish(import_node *n, ir_value *y) {
     return y ? import_define(n, 0, y) : import_memory(n);
 }

@@ -27,6 +27,9 @@ ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int
 
 /* Input `index`; NULL where it is absent. */
 ir_value *expr_input(const import_node *n, uint32_t index);
+/* For rows of the table whose minimum is 0: the first `count` inputs must be given, but those of `absent` need not be. */
+#define EXPR_INPUT(i) (1u << (i))
+base_status expr_need_inputs(const import_node *n, uint32_t count, uint32_t absent);
 /* Output 0 of the node is `y`. */
 base_status expr_finish(import_node *n, ir_value *y);
 /* The same of any output that the node names. */

@@ -115,6 +115,48 @@ static const conversion conversions[] = {
     {"Multinomial", 7, "x:1:4,5", "y", "sample_size i 7"},
 };
 
+/* Operators of other domains, as "DOMAIN/NAME". */
+static const conversion others[] = {
+    {"com.microsoft/Gelu", 1, "x:1:2,3", "y", ""},
+    {"com.microsoft/BiasGelu", 1, "x:1:2,3;b:1:3", "y", ""},
+    {"com.microsoft/FastGelu", 1, "x:1:2,3;b:1:3", "y", ""},
+    {"com.microsoft/QuickGelu", 1, "x:1:2,3", "y", ""},
+    {"com.microsoft/BiasSplitGelu", 1, "x:1:2,3,8;b:1:8", "y", ""},
+    {"com.microsoft/BiasSoftmax", 1, "x:1:2,3,8;b:1:8", "y", "axis i 2;is_inner_broadcast i 1"},
+    {"com.microsoft/FusedConv", 1, "x:1:1,2,4,4;w:1:3,2,1,1;b:1:3;z:1:1,3,4,4", "y",
+     "activation s LeakyRelu"},
+    {"com.microsoft/FusedGemm", 1, "a:1:2,3;b:1:4,3", "y", "transB i 1;activation s Relu;alpha f 0.5"},
+    {"com.microsoft/FusedMatMul", 1, "a:1:3,2,4;b:1:2,4,5", "y", "transBatchA i 1;alpha f 2"},
+    {"com.microsoft/FusedMatMul", 1, "a:1:2,4,3;b:1:5,2,4", "y", "transA i 1;transB i 1;transBatchB i 1"},
+    {"com.microsoft/SkipLayerNormalization", 1, "x:1:1,2,4;s:1:2,4;g:1:4;b:1:4;c:1:4", "y,,,sum",
+     "epsilon f 0.5"},
+    {"com.microsoft/SkipSimplifiedLayerNormalization", 1, "x:10:1,2,4;s:10:1,2,4;g:10:4", "y", ""},
+    {"/SimplifiedLayerNormalization", 13, "x:1:1,2,4;g:1:4", "y", "axis i -1"},
+    {"com.microsoft/EmbedLayerNormalization", 1,
+     "ids:6:2,5;segments:6:2,5;words:1:9,4;positions:1:7,4;kinds:1:2,4;g:1:4;b:1:4;mask:6:2,5", "y,count",
+     ""},
+    {"com.microsoft/Trilu", 1, "x:1:2,3;k:7:", "y", "upper i 0"},
+    {"com.microsoft/ExpandDims", 1, "x:1:2,3;axis:6:", "y", ""},
+    {"com.microsoft/Range", 1, "a:1:;b:1:1", "y", ""},
+    {"com.microsoft/ComplexMulConj", 1, "a:1:3,2;b:1:3,2", "y", ""},
+    {"com.microsoft/CDist", 1, "a:1:3,2;b:1:4,2", "y", "metric s euclidean"},
+    {"com.microsoft/Unique", 1, "x:1:5", "y,inverse,counts", ""},
+    {"com.microsoft/QLinearAdd", 1, "a:2:2,3;as:1:;az:2:;b:2:3;bs:1:1;bz:2:1;cs:1:", "y", ""},
+    {"com.microsoft/QLinearLeakyRelu", 1, "x:3:2,3;xs:1:;xz:3:;ys:1:;yz:3:", "y", "alpha f 0.5"},
+    {"com.microsoft/QLinearAveragePool", 1, "x:2:1,4,4,3;xs:1:;xz:2:;ys:1:;yz:2:", "y",
+     "channels_last i 1;kernel_shape I 2,2"},
+    {"com.microsoft/QLinearConcat", 1, "ys:1:;yz:2:;a:2:2,3;as:1:;az:2:;b:2:2,3;bs:1:;bz:2:", "y",
+     "axis i 1"},
+    {"com.microsoft/QLinearSoftmax", 1, "x:2:2,3,4;xs:1:;xz:2:;ys:1:;yz:2:", "y", "axis i 1;opset i 12"},
+    {"com.microsoft/QLinearWhere", 1, "c:9:3;a:2:2,3;as:1:;az:2:;b:2:3;bs:1:;bz:2:;ys:1:;yz:2:", "y", ""},
+    {"com.microsoft/QGemm", 1, "a:2:2,3;as:1:;az:2:;b:3:4,3;bs:1:4;bz:3:4;c:6:4;ys:1:;yz:2:", "y",
+     "transB i 1;alpha f 2"},
+    {"com.microsoft/MatMulIntegerToFloat", 1, "a:2:2,3;b:3:3,4;as:1:1;bs:1:4;az:2:;bz:3:4;c:1:4", "y", ""},
+    {"com.microsoft/DynamicQuantizeMatMul", 1, "a:1:2,3;b:3:3,4;bs:1:4", "y", ""},
+    {"com.microsoft/ReduceSumInteger", 1, "x:2:2,3", "y", "axes I 1;keepdims i 0"},
+    {"com.microsoft/NhwcMaxPool", 1, "x:2:1,4,4,3", "y", "kernel_shape I 2,2"},
+};
+
 static void add_input(onnx *o, char *spec) {
     char *equals = strchr(spec, '='), *colon = strchr(spec, ':');
     if (equals) {
@@ -157,7 +199,9 @@ static void import_to(FILE *file, onnx *o, const char *title) {
 }
 
 static void convert_to(FILE *file, const conversion *c) {
-    onnx *o = onnx_new(c->opset);
+    const char *slash = strchr(c->op, '/'), *name_of_op = slash ? slash + 1 : c->op;
+    const bool foreign = slash && slash != c->op;
+    onnx *o = onnx_new(foreign ? 17 : c->opset);
     char names[200] = "", *saved;
     char *inputs = onnx_text(o, c->inputs), *outputs = onnx_text(o, c->outputs),
          *attributes = onnx_text(o, c->attributes);
@@ -166,7 +210,12 @@ static void convert_to(FILE *file, const conversion *c) {
         if (*names) strcat(names, ",");
         strcat(names, spec);
     }
-    Onnx__NodeProto *node = onnx_node(o, o->graph, c->op, "node", names, c->outputs);
+    Onnx__NodeProto *node = onnx_node(o, o->graph, name_of_op, "node", names, c->outputs);
+    if (foreign) {
+        node->domain = onnx_text(o, c->op);
+        node->domain[slash - c->op] = '\0';
+        onnx_opset(o, node->domain, c->opset);
+    }
     for (char *name = strtok_r(outputs, ",", &saved); name; name = strtok_r(NULL, ",", &saved)) {
         onnx_output(o, o->graph, name);
     }
@@ -186,6 +235,17 @@ static void test_conversions(void **state) {
     for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) convert_to(file, &conversions[i]);
     fclose(file);
     support_expect_golden("import/convert.ir", text);
+    free(text);
+}
+
+static void test_other_domains(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) convert_to(file, &others[i]);
+    fclose(file);
+    support_expect_golden("import/domains.ir", text);
     free(text);
 }
 
@@ -267,7 +327,8 @@ int main(int count, char **arguments) {
     support_arguments(count, arguments);
     char folder[] = "/tmp/ouro_import_XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0) return 1; /* messages and modules then have no path in them */
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions), cmocka_unit_test(test_control)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
+                                       cmocka_unit_test(test_other_domains), cmocka_unit_test(test_control)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return chdir("/") != 0 || rmdir(folder) != 0 ? 1 : failed;
 }

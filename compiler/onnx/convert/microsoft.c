@@ -1,0 +1,446 @@
+/* microsoft.c: the table of the domain com.microsoft, and its float operators that are made of others. */
+#include "compiler/onnx/convert/convert.h"
+#include "compiler/onnx/convert/microsoft.h"
+
+#include <string.h>
+
+static const op_attributes NONE = {0};
+
+static ir_value *with_text(const import_node *n, op_code code, const char *name, const char *text,
+                           ir_value *x) {
+    op_attributes attributes = NONE;
+    if (!x || !import_attributes_add_text(n, &attributes, name, text)) return NULL;
+    return import_make(n, code, attributes, 1, &x);
+}
+
+/* x + y, where y may be absent. */
+static ir_value *plus(const import_node *n, ir_value *x, ir_value *y) {
+    return y ? expr_binary(n, OP_ADD, x, y) : x;
+}
+
+/* ---- activations --------------------------------------------------------------------------------------- */
+
+/* Gelu, BiasGelu and FastGelu, whose bias is optional: the exact function, or the one with tanh. */
+static base_status convert_gelu(import_node *n) {
+    ir_value *x = plus(n, n->inputs[0], expr_input(n, 1));
+    if (strcmp(n->proto->op_type, "FastGelu") == 0)
+        return expr_finish(n, with_text(n, OP_GELU, "approximate", "tanh", x));
+    return expr_finish(n, expr_unary(n, OP_GELU, x));
+}
+
+static base_status convert_quick_gelu(import_node *n) {
+    op_attributes attributes = NONE;
+    const op_attribute alpha = {
+        .name = "alpha", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = import_real(n, "alpha", 1.702f)};
+    if (!ir_attribute_set(n->importer->module, &attributes, &alpha)) return import_memory(n);
+    return import_finish(n, OP_SWISH, attributes, 1, n->inputs);
+}
+
+/* The left half of x + bias times the Gelu of its right half. */
+static base_status convert_bias_split_gelu(import_node *n) {
+    op_attributes attributes = NONE;
+    ir_value *sum = plus(n, n->inputs[0], n->inputs[1]), *halves[2];
+    if (!sum || !import_attributes_add_integer(n, &attributes, "axis", -1) ||
+        !import_attributes_add_integer(n, &attributes, "num_outputs", 2))
+        return import_memory(n);
+    ir_node *split = import_begin(n, OP_SPLIT, attributes, 1, &sum);
+    for (int i = 0; i < 2; i++) {
+        halves[i] = split ? ir_node_add_output(split, NULL, NULL) : NULL;
+        if (!halves[i]) return import_memory(n);
+    }
+    if (!import_infer(n->importer, split)) return import_memory(n);
+    return expr_finish(n, expr_binary(n, OP_MUL, halves[0], expr_unary(n, OP_GELU, halves[1])));
+}
+
+static base_status convert_bias_add(import_node *n) {
+    return expr_finish(n, plus(n, plus(n, n->inputs[0], n->inputs[1]), n->inputs[2]));
+}
+
+/* Without training: the sum of data, bias and residual. */
+static base_status convert_bias_dropout(import_node *n) {
+    if (expr_input(n, 4) || import_output_wanted(n, 1)) {
+        return base_fail_unsupported(n->importer->report,
+                                     "training_mode and mask are not supported, only inference is");
+    }
+    return expr_finish(n, plus(n, plus(n, n->inputs[0], n->inputs[1]), expr_input(n, 2)));
+}
+
+/* What ONNX Runtime fuses behind products and convolutions: an operator by its name, with the parameters that it has. */
+typedef struct activation {
+    const char *name;
+    op_code code;
+    unsigned count; /* of parameters */
+} activation;
+
+static base_status activated(const import_node *n, ir_value **y, const float *given, size_t count) {
+    static const activation known[] = {{"Relu", OP_RELU, 0},
+                                       {"Tanh", OP_TANH, 0},
+                                       {"Sigmoid", OP_SIGMOID, 0},
+                                       {"LeakyRelu", OP_LEAKY_RELU, 1},
+                                       {"Clip", OP_CLIP, 2},
+                                       {"HardSigmoid", OP_HARD_SIGMOID, 2},
+                                       {"Elu", OP_ELU, 1},
+                                       {"Selu", OP_SELU, 2},
+                                       {"Softplus", OP_SOFTPLUS, 0},
+                                       {"Softsign", OP_SOFTSIGN, 0},
+                                       {"ThresholdedRelu", OP_THRESHOLDED_RELU, 1}};
+    const Onnx__AttributeProto *name = import_attribute(n, "activation");
+    if (!name || name->s.len == 0) return BASE_OK;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const activation *a = &known[i];
+        if (name->s.len != strlen(a->name) || memcmp(name->s.data, a->name, name->s.len) != 0) continue;
+        if (a->code == OP_CLIP && count >= 2) {
+            ir_value *inputs[] = {*y, expr_number(n, *y, (double)given[0]),
+                                  expr_number(n, *y, (double)given[1])};
+            *y = *y && inputs[1] && inputs[2] ? import_make(n, OP_CLIP, NONE, 3, inputs) : NULL;
+            return BASE_OK;
+        }
+        op_attributes attributes = NONE;
+        const char *names[] = {"alpha", a->code == OP_SELU ? "gamma" : "beta"};
+        for (unsigned k = 0; k < a->count && k < count; k++) {
+            const op_attribute parameter = {
+                .name = names[k], .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = given[k]};
+            if (!ir_attribute_set(n->importer->module, &attributes, &parameter)) return import_memory(n);
+        }
+        *y = *y ? import_make(n, a->code, attributes, 1, y) : NULL;
+        return BASE_OK;
+    }
+    return base_fail_unsupported(
+        n->importer->report,
+        "activation \"%.*s\" is not supported; Relu, Tanh, Sigmoid, LeakyRelu, Clip, "
+        "HardSigmoid, Elu, Selu, Softplus, Softsign and ThresholdedRelu are",
+        (int)(name->s.len < 40 ? name->s.len : 40), (const char *)name->s.data);
+}
+
+/* ---- products ------------------------------------------------------------------------------------------ */
+
+/* Conv, then the residual Z, then the activation. */
+static base_status convert_fused_convolution(import_node *n) {
+    const Onnx__AttributeProto *given = import_attribute(n, "activation_params");
+    op_attributes attributes;
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK) status = import_attributes(n, OP_CONV, &attributes);
+    if (status != BASE_OK) return status;
+    ir_value *y = import_make(n, OP_CONV, attributes, expr_input(n, 2) ? 3 : 2, n->inputs);
+    y = plus(n, y, expr_input(n, 3));
+    status = activated(n, &y, given ? given->floats : NULL, given ? given->n_floats : 0);
+    return status == BASE_OK ? expr_finish(n, y) : status;
+}
+
+static base_status convert_fused_gemm(import_node *n) {
+    op_attributes attributes;
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK) status = import_attributes(n, OP_GEMM, &attributes);
+    if (status != BASE_OK) return status;
+    ir_value *y = import_make(n, OP_GEMM, attributes, n->input_count, n->inputs);
+    const bool clip = import_attribute(n, "activation_gamma") && !import_attribute(n, "activation_alpha");
+    const float given[] = {import_real(n, "activation_alpha", 0.01f),
+                           import_real(n, clip ? "activation_gamma" : "activation_beta", 0)};
+    const size_t count = import_attribute(n, "activation_beta")    ? 2
+                         : import_attribute(n, "activation_alpha") ? 1
+                                                                   : 0;
+    status = activated(n, &y, given, count);
+    return status == BASE_OK ? expr_finish(n, y) : status;
+}
+
+/* An operand in the order of axes that its attributes tell: with `batch`, the first axis goes behind the others but the last;
+ * then, with `turned`, the last two change places. */
+static ir_value *operand(const import_node *n, ir_value *x, bool turned, bool batch) {
+    const int32_t rank = import_rank_of(x);
+    int64_t order[OP_MAX_RANK];
+    if ((!turned && !batch) || rank < 2) return x;
+    for (int32_t i = 0; i < rank; i++) order[i] = batch && i < rank - 1 ? (i + 1) % (rank - 1) : i;
+    if (turned) {
+        const int64_t last = order[rank - 1];
+        order[rank - 1] = order[rank - 2];
+        order[rank - 2] = last;
+    }
+    return expr_transpose(n, x, (size_t)rank, order);
+}
+
+static base_status convert_fused_matmul(import_node *n) {
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK && (import_rank_of(n->inputs[0]) < 0 || import_rank_of(n->inputs[1]) < 0))
+        status = base_fail_unsupported(n->importer->report, "needs inputs whose ranks are known");
+    if (status != BASE_OK) return status;
+    ir_value *a = operand(n, n->inputs[0], import_integer(n, "transA", 0) != 0,
+                          import_integer(n, "transBatchA", 0) != 0);
+    ir_value *b = operand(n, n->inputs[1], import_integer(n, "transB", 0) != 0,
+                          import_integer(n, "transBatchB", 0) != 0);
+    const double alpha = (double)import_real(n, "alpha", 1);
+    ir_value *y = expr_binary(n, OP_MATMUL, a, b);
+    if (alpha != 1) y = expr_binary(n, OP_MUL, y, expr_number(n, n->inputs[0], alpha));
+    const float given[] = {import_real(n, "activation_alpha", 0.01f), import_real(n, "activation_beta", 0)};
+    status = activated(n, &y, given,
+                       import_attribute(n, "activation_beta")    ? 2
+                       : import_attribute(n, "activation_alpha") ? 1
+                                                                 : 0);
+    return status == BASE_OK ? expr_finish(n, y) : status;
+}
+
+static base_status convert_gemm_fast_gelu(import_node *n) {
+    ir_value *y = plus(n, expr_binary(n, OP_MATMUL, n->inputs[0], n->inputs[1]), expr_input(n, 2));
+    return expr_finish(n, with_text(n, OP_GELU, "approximate", "tanh", y));
+}
+
+/* ---- normalisations ------------------------------------------------------------------------------------ */
+
+/* x over its axes from `first` on, in float: less its mean (unless `simple`), divided by the root of the mean square of that. */
+typedef struct normalized {
+    ir_value *y, *mean, *inverse;
+} normalized;
+
+static normalized normalize(const import_node *n, ir_value *x, int64_t first, ir_value *scale, ir_value *bias,
+                            double epsilon, bool simple) {
+    normalized r = {0};
+    int64_t axes[OP_MAX_RANK];
+    size_t count = 0;
+    const op_dtype dtype = import_dtype_of(x);
+    ir_value *wide = expr_cast(n, x, dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT), *centred = wide;
+    for (int64_t i = first; i < (first < 0 ? 0 : import_rank_of(x)); i++) axes[count++] = i;
+    if (!simple) {
+        r.mean = expr_reduce(n, OP_REDUCE_MEAN, wide, count, axes, true);
+        centred = expr_binary(n, OP_SUB, wide, r.mean);
+    }
+    ir_value *square =
+        expr_reduce(n, OP_REDUCE_MEAN, expr_binary(n, OP_MUL, centred, centred), count, axes, true);
+    ir_value *deviation =
+        expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, square, expr_number(n, wide, epsilon)));
+    r.inverse = expr_unary(n, OP_RECIPROCAL, deviation);
+    r.y = expr_cast(n, expr_binary(n, OP_MUL, centred, r.inverse), dtype);
+    r.y = plus(n, expr_binary(n, OP_MUL, r.y, scale), bias);
+    return r;
+}
+
+static base_status convert_simplified_layer_normalization(import_node *n) {
+    const int64_t axis = import_integer(n, "axis", -1);
+    const int32_t rank = import_rank_of(n->inputs[0]);
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK && axis >= 0 && rank < 0)
+        status = base_fail_unsupported(n->importer->report, "needs an input of known rank");
+    if (status == BASE_OK && rank >= 0 && !op_axis(axis, rank, &(int32_t){0})) {
+        status = base_fail(n->importer->report, BASE_INVALID,
+                           "attribute \"axis\" is %lld, expected a number in [%d, %d)", (long long)axis,
+                           -rank, rank);
+    }
+    if (status != BASE_OK) return status;
+    normalized r =
+        normalize(n, n->inputs[0], axis, n->inputs[1], NULL, (double)import_real(n, "epsilon", 1e-5f), true);
+    status = expr_finish(n, r.y);
+    return status == BASE_OK ? expr_output(n, 1, r.inverse) : status;
+}
+
+/* Input and skip, with the bias that may be added, normalised; outputs 1 and 2 are statistics, output 3 is the sum. */
+static base_status convert_skip_layer_normalization(import_node *n) {
+    const bool simple = strcmp(n->proto->op_type, "SkipSimplifiedLayerNormalization") == 0;
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    ir_value *sum =
+        plus(n, expr_binary(n, OP_ADD, n->inputs[0], n->inputs[1]), expr_input(n, simple ? 3 : 4));
+    const double epsilon = (double)import_real(n, "epsilon", 1e-12f);
+    normalized r = normalize(n, sum, -1, n->inputs[2], simple ? NULL : expr_input(n, 3), epsilon, simple);
+    status = expr_finish(n, r.y);
+    if (status == BASE_OK && simple && import_output_wanted(n, 1))
+        return base_fail_unsupported(n->importer->report, "output 1 (mean) is not supported: there is none");
+    if (status == BASE_OK && !simple) status = expr_output(n, 1, r.mean);
+    if (status == BASE_OK) status = expr_output(n, 2, r.inverse);
+    return status == BASE_OK ? expr_output(n, 3, sum) : status;
+}
+
+/* Embeddings of words, positions and segments, added and normalised; output 1 counts what the mask leaves, output 2 is the sum. */
+static base_status convert_embed_layer_normalization(import_node *n) {
+    static const int64_t last = 1;
+    base_status status = expr_need_inputs(n, 7, EXPR_INPUT(1) | EXPR_INPUT(4));
+    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[2]);
+    if (status != BASE_OK) return status;
+    ir_value *ids = n->inputs[0], *segments = expr_input(n, 1), *mask = expr_input(n, 7),
+             *positions = expr_input(n, 8);
+    if (!positions) { /* 0, 1, ... of a row */
+        ir_value *shape = expr_unary(n, OP_SHAPE, ids);
+        ir_value *range[] = {import_constant_integer(n, 0),
+                             expr_binary(n, OP_GATHER, shape, import_constant_integer(n, 1)),
+                             import_constant_integer(n, 1)};
+        if (!range[0] || !range[1] || !range[2]) return import_memory(n);
+        positions = import_make(n, OP_RANGE, NONE, 3, range);
+    }
+    ir_value *sum = expr_binary(n, OP_ADD, expr_binary(n, OP_GATHER, n->inputs[2], ids),
+                                expr_binary(n, OP_GATHER, n->inputs[3], positions));
+    if (segments && expr_input(n, 4)) sum = plus(n, sum, expr_binary(n, OP_GATHER, n->inputs[4], segments));
+    const double epsilon = (double)import_real(n, "epsilon", 1e-12f);
+    normalized r = normalize(n, sum, -1, n->inputs[5], n->inputs[6], epsilon, false);
+    status = expr_finish(n, r.y);
+    if (status == BASE_OK && import_output_named(n, 1)) {
+        /* Without a mask: 0 of each row. */
+        ir_value *zero = import_constant_real(n, import_dtype_of(ids), 0);
+        ir_value *kept = mask ? expr_binary(n, OP_EQUAL, mask, expr_number(n, mask, 1))
+                              : expr_binary(n, OP_LESS, expr_binary(n, OP_MUL, ids, zero), zero);
+        status =
+            expr_output(n, 1, expr_reduce(n, OP_REDUCE_SUM, expr_cast(n, kept, OP_INT32), 1, &last, false));
+    }
+    return status == BASE_OK ? expr_output(n, 2, sum) : status;
+}
+
+/* ---- other operators ----------------------------------------------------------------------------------- */
+
+/* Softmax of a matrix whose columns are all axes from `axis` on, of the sum of data and bias. */
+static base_status convert_bias_softmax(import_node *n) {
+    ir_value *x = expr_binary(n, OP_ADD, n->inputs[0], n->inputs[1]);
+    ir_value *flat = expr_with_integer(n, OP_FLATTEN, "axis", import_integer(n, "axis", 1), 1, &x);
+    ir_value *y = expr_with_integer(n, OP_SOFTMAX, "axis", 1, 1, &flat);
+    return expr_finish(n, expr_binary(n, OP_RESHAPE, y, expr_unary(n, OP_SHAPE, x)));
+}
+
+/* An operator of the default domain with the same inputs and attributes. */
+static base_status convert_same(import_node *n) {
+    const op_code code = op_code_from_name("", n->proto->op_type);
+    op_attributes attributes;
+    base_status status = import_attributes(n, code, &attributes);
+    return status == BASE_OK ? import_finish(n, code, attributes, n->input_count, n->inputs) : status;
+}
+
+static base_status convert_expand_dims(import_node *n) {
+    static const int64_t one = 1;
+    base_status status = expr_need_dtype(n, n->inputs[1]);
+    if (status != BASE_OK) return status;
+    ir_value *axis = expr_reshape(n, expr_cast(n, n->inputs[1], OP_INT64), 1, &one);
+    return expr_finish(n, expr_binary(n, OP_UNSQUEEZE, n->inputs[0], axis));
+}
+
+static base_status convert_range(import_node *n) {
+    ir_value *inputs[] = {n->inputs[0], n->inputs[1], expr_input(n, 2)};
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    if (!inputs[2]) inputs[2] = expr_number(n, inputs[0], 1);
+    for (int i = 0; i < 3; i++) /* one element, as a vector or as a scalar */
+        if (!inputs[i] ||
+            (import_rank_of(inputs[i]) != 0 && !(inputs[i] = expr_reshape(n, inputs[i], 0, NULL))))
+            return import_memory(n);
+    return import_finish(n, OP_RANGE, NONE, 3, inputs);
+}
+
+/* Part 0 or 1 of the last axis, which has extent 2. */
+static ir_value *part(const import_node *n, ir_value *x, int64_t index) {
+    ir_value *inputs[] = {x, import_constant_integers(n, 1, &index)};
+    return inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", -1, 2, inputs) : NULL;
+}
+
+/* Complex products of pairs of reals; with ComplexMulConj, the second is conjugated. */
+static base_status convert_complex_product(import_node *n) {
+    const bool conjugate = strcmp(n->proto->op_type, "ComplexMulConj") == 0;
+    ir_value *a = part(n, n->inputs[0], 0), *b = part(n, n->inputs[0], 1), *c = part(n, n->inputs[1], 0),
+             *d = part(n, n->inputs[1], 1);
+    ir_value *ac = expr_binary(n, OP_MUL, a, c), *bd = expr_binary(n, OP_MUL, b, d),
+             *ad = expr_binary(n, OP_MUL, a, d), *bc = expr_binary(n, OP_MUL, b, c);
+    ir_value *pair[] = {
+        expr_binary(n, conjugate ? OP_ADD : OP_SUB, ac, bd),
+        expr_binary(n, conjugate ? OP_SUB : OP_ADD, conjugate ? bc : ad, conjugate ? ad : bc)};
+    return expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", -1, 2, pair));
+}
+
+/* Distances of the rows of A from those of B. */
+static base_status convert_distances(import_node *n) {
+    static const int64_t last = 2;
+    const Onnx__AttributeProto *metric = import_attribute(n, "metric");
+    const char *name = metric ? (const char *)metric->s.data : "sqeuclidean";
+    const size_t length = metric ? metric->s.len : strlen(name);
+    const bool squared = length == 11 && memcmp(name, "sqeuclidean", 11) == 0;
+    if (!squared && (length != 9 || memcmp(name, "euclidean", 9) != 0)) {
+        return base_fail_unsupported(n->importer->report,
+                                     "metric \"%.*s\" is not supported; euclidean and sqeuclidean are",
+                                     (int)(length < 40 ? length : 40), name);
+    }
+    ir_value *difference = expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, n->inputs[0], 1),
+                                       expr_axis(n, OP_UNSQUEEZE, n->inputs[1], 0));
+    ir_value *sum =
+        expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, difference, difference), 1, &last, false);
+    return expr_finish(n, squared ? sum : expr_unary(n, OP_SQRT, sum));
+}
+
+/* Distinct elements in the order of their first occurrence, the index of each element's among them, and how many there are. */
+static base_status convert_unique(import_node *n) {
+    static const uint32_t from[] = {0, 2, 3};
+    op_attributes attributes = NONE;
+    ir_value *made[4];
+    if (!import_attributes_add_integer(n, &attributes, "sorted", 0)) return import_memory(n);
+    ir_node *node = import_begin(n, OP_UNIQUE, attributes, 1, n->inputs);
+    for (int i = 0; i < 4; i++) {
+        made[i] = node ? ir_node_add_output(node, NULL, NULL) : NULL;
+        if (!made[i]) return import_memory(n);
+    }
+    if (!import_infer(n->importer, node)) return import_memory(n);
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < 3 && status == BASE_OK; i++) status = expr_output(n, i, made[from[i]]);
+    return status;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------ */
+
+#define CONV_ATTRIBUTES "auto_pad:s dilations:I group:i kernel_shape:I pads:I strides:I"
+#define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i kernel_shape:I! pads:I strides:I"
+#define MATMUL_ATTRIBUTES "alpha:f transA:i transB:i transBatchA:i transBatchB:i"
+#define ACTIVATION_ATTRIBUTES "activation:s activation_alpha:f activation_beta:f activation_gamma:f"
+#define MS "com.microsoft"
+
+enum { ANY = -1, LAST = 1 };
+
+static const import_row rows[] = {
+    /* inputs at least 0: the converter tells which may be absent before the last that may not */
+    {MS, "Gelu", 1, LAST, "", 1, 1, 1, convert_gelu},
+    {MS, "BiasGelu", 1, LAST, "", 2, 2, 1, convert_gelu},
+    {MS, "FastGelu", 1, LAST, "", 1, 2, 1, convert_gelu},
+    {MS, "QuickGelu", 1, LAST, "alpha:f", 1, 1, 1, convert_quick_gelu},
+    {MS, "BiasSplitGelu", 1, LAST, "", 2, 2, 1, convert_bias_split_gelu},
+    {MS, "BiasAdd", 1, LAST, "", 3, 3, 1, convert_bias_add},
+    {MS, "BiasDropout", 1, LAST, "seed:i", 2, 5, 2, convert_bias_dropout},
+    {MS, "BiasSoftmax", 1, LAST, "axis:i is_inner_broadcast:i!", 2, 2, 1, convert_bias_softmax},
+    {MS, "FusedConv", 1, LAST, CONV_ATTRIBUTES " activation:s activation_params:F", 2, 4, 1,
+     convert_fused_convolution},
+    {MS, "FusedGemm", 1, LAST, "alpha:f beta:f transA:i transB:i " ACTIVATION_ATTRIBUTES, 2, 3, 1,
+     convert_fused_gemm},
+    {MS, "FusedMatMul", 1, LAST, MATMUL_ATTRIBUTES, 2, 2, 1, convert_fused_matmul},
+    {MS, "TransposeMatMul", 1, LAST, MATMUL_ATTRIBUTES, 2, 2, 1, convert_fused_matmul},
+    {MS, "FusedMatMulActivation", 1, LAST, MATMUL_ATTRIBUTES " " ACTIVATION_ATTRIBUTES, 2, 2, 1,
+     convert_fused_matmul},
+    {MS, "GemmFastGelu", 1, LAST, "", 2, 3, 1, convert_gemm_fast_gelu},
+    {MS, "SkipLayerNormalization", 1, LAST, "epsilon:f", 3, 5, 4, convert_skip_layer_normalization},
+    {MS, "SkipSimplifiedLayerNormalization", 1, LAST, "epsilon:f", 3, 4, 4, convert_skip_layer_normalization},
+    {"", "SimplifiedLayerNormalization", 1, 27, "axis:i epsilon:f stash_type:i", 2, 2, 2,
+     convert_simplified_layer_normalization},
+    {MS, "EmbedLayerNormalization", 1, LAST, "epsilon:f mask_index_type:i", 0, 9, 3,
+     convert_embed_layer_normalization},
+    {MS, "Trilu", 1, LAST, "upper:i", 1, 2, 1, convert_same},
+    {MS, "GatherND", 1, LAST, "", 2, 2, 1, convert_same},
+    {MS, "Pad", 1, LAST, "mode:s", 2, 3, 1, convert_same},
+    {MS, "GridSample", 1, LAST, "align_corners:i mode:s padding_mode:s", 2, 2, 1, import_convert_grid_sample},
+    {MS, "Unique", 1, LAST, "", 1, 1, 3, convert_unique},
+    {MS, "ExpandDims", 1, LAST, "", 2, 2, 1, convert_expand_dims},
+    {MS, "Range", 1, LAST, "", 2, 3, 1, convert_range},
+    {MS, "ComplexMul", 1, LAST, "", 2, 2, 1, convert_complex_product},
+    {MS, "ComplexMulConj", 1, LAST, "", 2, 2, 1, convert_complex_product},
+    {MS, "CDist", 1, LAST, "metric:s!", 2, 2, 1, convert_distances},
+    /* 8-bit integers (microsoft_quantized.c) */
+    {MS, "QuantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},
+    {MS, "DequantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},
+    {MS, "QLinearAdd", 1, LAST, "", 0, 8, 1, import_convert_ms_qlinear_binary},
+    {MS, "QLinearMul", 1, LAST, "", 0, 8, 1, import_convert_ms_qlinear_binary},
+    {MS, "QLinearSigmoid", 1, LAST, "", 0, 5, 1, import_convert_ms_qlinear_unary},
+    {MS, "QLinearLeakyRelu", 1, LAST, "alpha:f", 0, 5, 1, import_convert_ms_qlinear_unary},
+    {MS, "QLinearAveragePool", 1, LAST, POOL_ATTRIBUTES " channels_last:i count_include_pad:i", 0, 5, 1,
+     import_convert_ms_qlinear_pool},
+    {MS, "QLinearGlobalAveragePool", 1, LAST, "channels_last:i", 5, 5, 1,
+     import_convert_ms_qlinear_global_pool},
+    {MS, "QLinearConcat", 1, LAST, "axis:i!", 5, ANY, 1, import_convert_ms_qlinear_concat},
+    {MS, "QLinearSoftmax", 1, LAST, "axis:i opset:i!", 0, 5, 1, import_convert_ms_qlinear_softmax},
+    {MS, "QLinearWhere", 1, LAST, "", 9, 9, 1, import_convert_ms_qlinear_where},
+    {MS, "QLinearReduceMean", 1, LAST, "axes:I! keepdims:i!", 0, 5, 1, import_convert_ms_qlinear_reduce_mean},
+    {MS, "QLinearConv", 1, LAST, CONV_ATTRIBUTES " channels_last:i", 8, 9, 1,
+     import_convert_ms_qlinear_convolution},
+    {MS, "QGemm", 1, LAST, "alpha:f transA:i transB:i", 6, 9, 1, import_convert_ms_qgemm},
+    {MS, "MatMulIntegerToFloat", 1, LAST, "", 4, 7, 1, import_convert_ms_matmul_integer_to_float},
+    {MS, "DynamicQuantizeMatMul", 1, LAST, "", 3, 5, 1, import_convert_ms_dynamic_quantize_matmul},
+    {MS, "MatMulInteger16", 1, LAST, "", 2, 2, 1, import_convert_ms_matmul_integer_16},
+    {MS, "ReduceSumInteger", 1, LAST, "axes:I! keepdims:i!", 1, 1, 1, import_convert_ms_reduce_sum_integer},
+    {MS, "NhwcMaxPool", 1, LAST, POOL_ATTRIBUTES " dilations:I", 1, 1, 1, import_convert_ms_nhwc_max_pool},
+};
+
+const import_table import_table_microsoft = {rows, sizeof rows / sizeof *rows};

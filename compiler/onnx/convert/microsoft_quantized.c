@@ -1,0 +1,270 @@
+/* microsoft_quantized.c: operators of com.microsoft on 8-bit integers. Most are a float operator between a DequantizeLinear of
+ * each input and a QuantizeLinear of the result, which is what their page defines them as. */
+#include "compiler/onnx/convert/microsoft.h"
+
+#include <string.h>
+
+static const op_attributes NONE = {0};
+
+/* ---- numbers of 8 bits as reals and back ----------------------------------------------------------------- */
+
+/* A value of one element as a scalar: files give scales and zero points of one element either way. */
+static ir_value *scalar(const import_node *n, ir_value *x) {
+    return x && import_rank_of(x) != 0 ? expr_reshape(n, x, 0, NULL) : x;
+}
+
+static ir_value *dequantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero) {
+    ir_value *inputs[] = {x, scalar(n, scale), scalar(n, zero)};
+    return x && inputs[1] && (!zero || inputs[2])
+               ? import_make(n, OP_DEQUANTIZE_LINEAR, NONE, zero ? 3 : 2, inputs)
+               : NULL;
+}
+
+/* `like` has the type of the result: without a zero point, 0 is meant. */
+static ir_value *quantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero,
+                           const ir_value *like) {
+    ir_value *inputs[] = {x, scalar(n, scale), zero ? scalar(n, zero) : expr_number(n, like, 0)};
+    return x && inputs[1] && inputs[2] ? import_make(n, OP_QUANTIZE_LINEAR, NONE, 3, inputs) : NULL;
+}
+
+/* Input `at` with its scale and zero point behind it. */
+static ir_value *dequantized_input(const import_node *n, uint32_t at) {
+    return dequantized(n, expr_input(n, at), expr_input(n, at + 1), expr_input(n, at + 2));
+}
+
+/* At least so many inputs are given, but perhaps no zero points; input 0 has a known dtype. */
+static base_status check(const import_node *n, uint32_t count, uint32_t zero_points) {
+    base_status status = expr_need_inputs(n, count, zero_points);
+    return status == BASE_OK ? expr_need_dtype(n, n->inputs[0]) : status;
+}
+
+base_status import_convert_ms_quantize(import_node *n) {
+    op_attributes attributes = NONE;
+    const op_code code =
+        strcmp(n->proto->op_type, "QuantizeLinear") == 0 ? OP_QUANTIZE_LINEAR : OP_DEQUANTIZE_LINEAR;
+    base_status status = import_attributes(n, code, &attributes);
+    return status == BASE_OK ? import_finish(n, code, attributes, n->input_count, n->inputs) : status;
+}
+
+/* ---- elementwise ------------------------------------------------------------------------------------------- */
+
+/* A, its scale and zero point, B, likewise, C's scale and zero point. */
+base_status import_convert_ms_qlinear_binary(import_node *n) {
+    const op_code code = strcmp(n->proto->op_type, "QLinearAdd") == 0 ? OP_ADD : OP_MUL;
+    base_status status = check(n, 7, EXPR_INPUT(2) | EXPR_INPUT(5));
+    if (status != BASE_OK) return status;
+    ir_value *y = expr_binary(n, code, dequantized_input(n, 0), dequantized_input(n, 3));
+    return expr_finish(n, quantized(n, y, n->inputs[6], expr_input(n, 7), n->inputs[0]));
+}
+
+base_status import_convert_ms_qlinear_unary(import_node *n) {
+    op_attributes attributes = NONE;
+    op_code code = OP_SIGMOID;
+    base_status status = check(n, 4, EXPR_INPUT(2));
+    if (status == BASE_OK && strcmp(n->proto->op_type, "QLinearLeakyRelu") == 0) {
+        code = OP_LEAKY_RELU;
+        status = import_attributes(n, code, &attributes);
+    }
+    if (status != BASE_OK) return status;
+    ir_value *x = dequantized_input(n, 0);
+    ir_value *y = x ? import_make(n, code, attributes, 1, &x) : NULL;
+    return expr_finish(n, quantized(n, y, n->inputs[3], expr_input(n, 4), n->inputs[0]));
+}
+
+/* Condition, X with its scale and zero point, Y likewise, Z's scale and zero point. */
+base_status import_convert_ms_qlinear_where(import_node *n) {
+    base_status status = expr_need_dtype(n, n->inputs[1]);
+    if (status != BASE_OK) return status;
+    ir_value *y = expr_select(n, n->inputs[0], dequantized_input(n, 1), dequantized_input(n, 4));
+    return expr_finish(n, quantized(n, y, n->inputs[7], expr_input(n, 8), n->inputs[1]));
+}
+
+/* ---- along axes -------------------------------------------------------------------------------------------- */
+
+base_status import_convert_ms_qlinear_concat(import_node *n) {
+    const uint32_t count = (n->input_count - 2) / 3;
+    if (n->input_count < 5 || count * 3 + 2 != n->input_count) {
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "%u inputs, expected a scale and a zero point, then three for each tensor",
+                         n->input_count);
+    }
+    base_status status = expr_need_dtype(n, n->inputs[2]);
+    if (status != BASE_OK) return status;
+    ir_value **parts = BASE_ARRAY(&n->importer->arena, ir_value *, count);
+    if (!parts) return import_memory(n);
+    for (uint32_t i = 0; i < count; i++) parts[i] = dequantized_input(n, 2 + 3 * i);
+    ir_value *y = expr_with_integer(n, OP_CONCAT, "axis", import_integer(n, "axis", 0), count, parts);
+    return expr_finish(n, quantized(n, y, n->inputs[0], n->inputs[1], n->inputs[2]));
+}
+
+/* Softmax of the opset that an attribute tells: before 13, of a matrix whose columns are all axes from `axis` on. */
+base_status import_convert_ms_qlinear_softmax(import_node *n) {
+    const bool flat = import_integer(n, "opset", 13) < 13;
+    const int64_t axis = import_integer(n, "axis", flat ? 1 : -1);
+    base_status status = check(n, 4, EXPR_INPUT(2));
+    if (status != BASE_OK) return status;
+    ir_value *x = dequantized_input(n, 0), *y = x;
+    if (flat) y = expr_with_integer(n, OP_FLATTEN, "axis", axis, 1, &x);
+    y = expr_with_integer(n, OP_SOFTMAX, "axis", flat ? 1 : axis, 1, &y);
+    if (flat) y = expr_binary(n, OP_RESHAPE, y, expr_unary(n, OP_SHAPE, x));
+    return expr_finish(n, quantized(n, y, n->inputs[3], expr_input(n, 4), n->inputs[0]));
+}
+
+base_status import_convert_ms_qlinear_reduce_mean(import_node *n) {
+    size_t count;
+    const int64_t *axes = import_integers(n, "axes", &count);
+    base_status status = check(n, 4, EXPR_INPUT(2));
+    if (status != BASE_OK) return status;
+    ir_value *y = expr_reduce(n, OP_REDUCE_MEAN, dequantized_input(n, 0), count, axes,
+                              import_integer(n, "keepdims", 1) != 0);
+    return expr_finish(n, quantized(n, y, n->inputs[3], expr_input(n, 4), n->inputs[0]));
+}
+
+base_status import_convert_ms_reduce_sum_integer(import_node *n) {
+    size_t count;
+    const int64_t *axes = import_integers(n, "axes", &count);
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    ir_value *wide =
+        expr_cast(n, n->inputs[0], import_dtype_of(n->inputs[0]) == OP_UINT8 ? OP_UINT32 : OP_INT32);
+    return expr_finish(
+        n, expr_reduce(n, OP_REDUCE_SUM, wide, count, axes, import_integer(n, "keepdims", 1) != 0));
+}
+
+/* ---- images, with channels behind or before the spatial axes ------------------------------------------------- */
+
+/* NHWC to NCHW, or back. */
+static ir_value *channels_moved(const import_node *n, ir_value *x, bool to_front) {
+    const int32_t rank = import_rank_of(x);
+    int64_t order[OP_MAX_RANK] = {0};
+    for (int32_t i = 1; i < rank; i++) order[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : i + 1;
+    if (!to_front) order[rank - 1] = 1;
+    return expr_transpose(n, x, (size_t)rank, order);
+}
+
+static base_status check_image(const import_node *n, bool last) {
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK && last && import_rank_of(n->inputs[0]) < 3)
+        return base_fail_unsupported(n->importer->report, "needs an input of known rank, at least 3");
+    return status;
+}
+
+/* An operator of the default domain on the image `x`. */
+static ir_value *on_image(const import_node *n, op_code code, op_attributes attributes, ir_value *x,
+                          bool last) {
+    ir_value *front = last ? channels_moved(n, x, true) : x;
+    ir_value *y = front ? import_make(n, code, attributes, 1, &front) : NULL;
+    return last && y ? channels_moved(n, y, false) : y;
+}
+
+static base_status quantized_pool(import_node *n, op_code code) {
+    const bool last = import_integer(n, "channels_last", 0) != 0;
+    op_attributes attributes = NONE;
+    base_status status = check(n, 4, EXPR_INPUT(2));
+    if (status == BASE_OK) status = check_image(n, last);
+    if (status == BASE_OK) status = import_attributes(n, code, &attributes);
+    if (status != BASE_OK) return status;
+    ir_value *x = dequantized_input(n, 0);
+    ir_value *y = x ? on_image(n, code, attributes, x, last) : NULL;
+    return expr_finish(n, quantized(n, y, n->inputs[3], expr_input(n, 4), n->inputs[0]));
+}
+
+base_status import_convert_ms_qlinear_pool(import_node *n) {
+    return quantized_pool(n, OP_AVERAGE_POOL);
+}
+
+base_status import_convert_ms_qlinear_global_pool(import_node *n) {
+    return quantized_pool(n, OP_GLOBAL_AVERAGE_POOL);
+}
+
+base_status import_convert_ms_nhwc_max_pool(import_node *n) {
+    op_attributes attributes;
+    base_status status = check_image(n, true);
+    if (status == BASE_OK) status = import_attributes(n, OP_MAX_POOL, &attributes);
+    return status == BASE_OK ? expr_finish(n, on_image(n, OP_MAX_POOL, attributes, n->inputs[0], true))
+                             : status;
+}
+
+base_status import_convert_ms_qlinear_convolution(import_node *n) {
+    const bool last = import_integer(n, "channels_last", 0) != 0;
+    op_attributes attributes;
+    base_status status = check_image(n, last);
+    if (status == BASE_OK) status = import_attributes(n, OP_QLINEAR_CONV, &attributes);
+    if (status != BASE_OK) return status;
+    if (!last) return import_finish(n, OP_QLINEAR_CONV, attributes, n->input_count, n->inputs);
+    ir_value *inputs[9];
+    for (uint32_t i = 0; i < n->input_count; i++) inputs[i] = n->inputs[i];
+    inputs[0] = channels_moved(n, inputs[0], true);
+    ir_value *y = inputs[0] ? import_make(n, OP_QLINEAR_CONV, attributes, n->input_count, inputs) : NULL;
+    return expr_finish(n, y ? channels_moved(n, y, false) : NULL);
+}
+
+/* ---- products ---------------------------------------------------------------------------------------------- */
+
+/* The product of 8-bit matrices less their zero points, in 32 bits. */
+static ir_value *integer_product(const import_node *n, ir_value *a, ir_value *b, ir_value *a_zero,
+                                 ir_value *b_zero) {
+    ir_value *inputs[] = {a, b, a_zero, b_zero};
+    if (!a || !b) return NULL;
+    if (b_zero && !a_zero && !(inputs[2] = expr_number(n, a, 0))) return NULL;
+    return import_make(n, OP_MATMUL_INTEGER, NONE, b_zero ? 4 : a_zero ? 3 : 2, inputs);
+}
+
+/* An integer product as reals: times both scales, and the bias added. */
+static ir_value *scaled(const import_node *n, ir_value *product, ir_value *a_scale, ir_value *b_scale,
+                        ir_value *bias) {
+    const op_dtype dtype = import_dtype_of(b_scale) == OP_NONE ? OP_FLOAT : import_dtype_of(b_scale);
+    ir_value *scale = expr_binary(n, OP_MUL, scalar(n, a_scale), b_scale);
+    ir_value *y = expr_binary(n, OP_MUL, expr_cast(n, product, OP_FLOAT), expr_cast(n, scale, OP_FLOAT));
+    y = expr_cast(n, y, dtype);
+    return bias ? expr_binary(n, OP_ADD, y, bias) : y;
+}
+
+base_status import_convert_ms_matmul_integer_to_float(import_node *n) {
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    ir_value *product =
+        integer_product(n, n->inputs[0], n->inputs[1], scalar(n, expr_input(n, 4)), expr_input(n, 5));
+    return expr_finish(n, scaled(n, product, n->inputs[2], n->inputs[3], expr_input(n, 6)));
+}
+
+base_status import_convert_ms_dynamic_quantize_matmul(import_node *n) {
+    ir_node *node = import_begin(n, OP_DYNAMIC_QUANTIZE_LINEAR, NONE, 1, n->inputs);
+    ir_value *made[3];
+    for (int i = 0; i < 3; i++) {
+        made[i] = node ? ir_node_add_output(node, NULL, NULL) : NULL;
+        if (!made[i]) return import_memory(n);
+    }
+    if (!import_infer(n->importer, node)) return import_memory(n);
+    ir_value *product = integer_product(n, made[0], n->inputs[1], made[2], expr_input(n, 3));
+    return expr_finish(n, scaled(n, product, made[1], n->inputs[2], expr_input(n, 4)));
+}
+
+/* alpha (A - a0) (B - b0) a_scale b_scale, and C, which has the scale of the product already; quantised where there is a scale
+ * for it. */
+base_status import_convert_ms_qgemm(import_node *n) {
+    static const int64_t turned[] = {1, 0};
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status != BASE_OK) return status;
+    const double alpha = (double)import_real(n, "alpha", 1);
+    ir_value *a = n->inputs[0], *b = n->inputs[3], *c = expr_input(n, 6), *scale = n->inputs[1];
+    if (import_integer(n, "transA", 0) != 0) a = expr_transpose(n, a, 2, turned);
+    if (import_integer(n, "transB", 0) != 0) b = expr_transpose(n, b, 2, turned);
+    ir_value *product = integer_product(n, a, b, scalar(n, n->inputs[2]), n->inputs[5]);
+    if (c) product = expr_binary(n, OP_ADD, product, c);
+    if (alpha != 1) scale = expr_binary(n, OP_MUL, scale, expr_number(n, scale, alpha));
+    ir_value *y = scaled(n, product, scale, n->inputs[4], NULL);
+    if (expr_input(n, 7)) y = quantized(n, y, n->inputs[7], expr_input(n, 8), n->inputs[0]);
+    return expr_finish(n, y);
+}
+
+base_status import_convert_ms_matmul_integer_16(import_node *n) {
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[1]);
+    if (status != BASE_OK) return status;
+    const bool negative =
+        import_dtype_of(n->inputs[0]) == OP_INT16 || import_dtype_of(n->inputs[1]) == OP_INT16;
+    const op_dtype wide = negative ? OP_INT32 : OP_UINT32;
+    return expr_finish(
+        n, expr_binary(n, OP_MATMUL, expr_cast(n, n->inputs[0], wide), expr_cast(n, n->inputs[1], wide)));
+}

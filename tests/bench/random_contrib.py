@@ -1,0 +1,263 @@
+"""Rows of random_operators.py of the domain com.microsoft ("com.microsoft:Name")."""
+import numpy as np
+
+F = np.float32
+I64 = np.int64
+BYTES = [np.uint8, np.int8]
+
+
+def byte(d, dtype, shape):
+    bounds = np.iinfo(dtype)
+    return np.asarray(d.n.randint(bounds.min, bounds.max + 1, tuple(shape))).astype(dtype)
+
+
+def scale(d, low=0.01, high=0.1):
+    return np.array(d.n.uniform(low, high), F)
+
+
+def zero(d, dtype):
+    return byte(d, dtype, ())
+
+
+def gelu(d):
+    return [d.tensor(F, d.shape(1))], {}
+
+
+def bias_gelu(optional):
+    def make(d):
+        x = d.tensor(F, d.shape(1, empty=0))
+        return [x] + ([] if optional and d.maybe(0.4) else [d.tensor(F, x.shape[-1:])]), {}
+    return make
+
+
+def quick_gelu(d):
+    return [d.tensor(F, d.shape(1))], {"alpha": d.r.uniform(0.1, 2)} if d.maybe() else {}
+
+
+def fused_convolution(d):
+    channels, maps = d.number(1, 4), d.number(1, 4)
+    size, kernel = d.number(3, 7), d.number(1, 3)
+    x, w = d.tensor(F, [d.number(1, 2), channels, size, size], special=0), d.tensor(F, [maps, channels, kernel, kernel], special=0)
+    inputs = [x, w, d.tensor(F, [maps], special=0) if d.maybe() else None]
+    if d.maybe(0.4):
+        inputs.append(d.tensor(F, [x.shape[0], maps, size - kernel + 1, size - kernel + 1], special=0))
+    name = d.pick(["Relu", "Tanh", "Sigmoid", "LeakyRelu", "Clip", "HardSigmoid"])
+    parameters = {"LeakyRelu": [d.r.uniform(0, 1)], "Clip": [-1.0, 1.5], "HardSigmoid": [0.3, 0.4]}.get(name)
+    return inputs, {"activation": name, **({"activation_params": parameters} if parameters else {})}
+
+
+def fused_gemm(d):
+    m, k, n = d.number(1, 5), d.number(1, 6), d.number(1, 5)
+    ta, tb = d.number(0, 1), d.number(0, 1)
+    inputs = [d.tensor(F, [k, m] if ta else [m, k], special=0), d.tensor(F, [n, k] if tb else [k, n], special=0)]
+    if d.maybe():
+        inputs.append(d.tensor(F, d.pick([[n], [m, n], [1, n], [m, 1]]), special=0))
+    name = d.pick(["Relu", "Tanh", "Sigmoid", "LeakyRelu"])
+    return inputs, {"transA": ta, "transB": tb, "activation": name, **({"activation_alpha": 0.3} if name == "LeakyRelu" else {}),
+                    **({"alpha": 0.5, "beta": 2.0} if d.maybe() else {})}
+
+
+def fused_matmul(d):
+    rank = d.number(2, 4)
+    m, k, n = d.number(1, 5), d.number(1, 6), d.number(1, 5)
+    stack = [d.number(1, 3) for _ in range(rank - 2)]
+    attributes, pair = {}, []
+    for letter, rows, columns in ("A", m, k), ("B", k, n):
+        shape = stack + [rows, columns]
+        if d.maybe(0.4):
+            attributes["trans" + letter] = 1
+            shape[-1], shape[-2] = shape[-2], shape[-1]
+        if d.maybe(0.3) and rank > 2:
+            attributes["transBatch" + letter] = 1
+            shape = [shape[-2]] + shape[:-2] + [shape[-1]]
+        pair.append(d.tensor(F, shape, special=0))
+    if d.maybe():
+        attributes["alpha"] = d.r.uniform(0.1, 2)
+    return pair, attributes
+
+
+def skip_normalization(simple):
+    def make(d):
+        b, s, h = d.number(1, 3), d.number(1, 5), d.number(1, 24)
+        x = d.tensor(F, [b, s, h], special=0)
+        skip = d.tensor(F, [b, s, h] if simple else d.pick([[b, s, h], [b, s, h], [1, s, h], [s, h]]), special=0)
+        inputs = [x, skip, d.tensor(F, [h], special=0)]
+        if not simple:
+            inputs.append(d.tensor(F, [h], special=0) if d.maybe(0.7) else None)
+        if d.maybe():
+            inputs.append(d.tensor(F, [h], special=0))
+        return inputs, {"epsilon": 1e-5} if d.maybe() else {"epsilon": 1e-3}, d.pick([1, 1, 4]) if not simple else 1
+    return make
+
+
+def simplified(d):
+    shape = d.shape(1, 4, empty=0)
+    axis = d.number(-len(shape), len(shape) - 1)
+    return [d.tensor(F, shape, special=0), d.tensor(F, shape[axis:], special=0)], {"axis": axis, "epsilon": 1e-5}
+
+
+def embedding(d):
+    b, s, h, words = d.number(1, 3), d.number(1, 6), d.number(1, 16), d.number(1, 9)
+    ids = d.n.randint(0, words, (b, s)).astype(np.int32)
+    segments = d.n.randint(0, 2, (b, s)).astype(np.int32) if d.maybe(0.7) else None
+    mask = (np.arange(s)[None, :] < d.n.randint(0, s + 1, (b, 1))).astype(np.int32) if d.maybe() else None
+    inputs = [ids, segments, d.tensor(F, [words, h], special=0), d.tensor(F, [s + d.number(0, 3), h], special=0),
+              None if segments is None else d.tensor(F, [2, h], special=0), d.tensor(F, [h], special=0), d.tensor(F, [h], special=0), mask]
+    if d.maybe(0.3):
+        inputs.append(d.n.randint(0, s, (d.pick([1, b]), s)).astype(np.int32))
+    return inputs, {"epsilon": 1e-5}, d.pick([1, 2, 2, 3])
+
+
+def qlinear_binary(d):
+    dtype, shape = d.pick(BYTES), d.shape(1, empty=0)
+    inputs = []
+    for part in (shape, d.broadcast(shape)):
+        inputs += [byte(d, dtype, part), scale(d), zero(d, dtype) if d.maybe(0.8) else None]
+    return inputs + [scale(d), zero(d, dtype) if d.maybe(0.8) else None], {}
+
+
+def qlinear_unary(leaky):
+    def make(d):
+        dtype = d.pick(BYTES)
+        inputs = [byte(d, dtype, d.shape(1, empty=0)), scale(d), zero(d, dtype) if d.maybe(0.8) else None, scale(d, 0.004, 0.1), zero(d, dtype) if d.maybe(0.8) else None]
+        return inputs, {"alpha": d.r.uniform(0.01, 0.9)} if leaky and d.maybe() else {}
+    return make
+
+
+def qlinear_pool(global_one):
+    def make(d):
+        dtype, last = d.pick(BYTES), d.number(0, 1)
+        spatial = [d.number(3, 7) for _ in range(2)]
+        n, c = d.number(1, 2), d.number(1, 5)
+        x = byte(d, dtype, [n] + spatial + [c] if last else [n, c] + spatial)
+        attributes = {"channels_last": last}
+        if not global_one:
+            attributes["kernel_shape"] = [d.number(1, 3) for _ in range(2)]
+            if d.maybe():
+                attributes["strides"] = [d.number(1, 2) for _ in range(2)]
+            if d.maybe(0.4):
+                attributes["pads"] = [d.number(0, k - 1) for k in attributes["kernel_shape"]] * 2
+                attributes["count_include_pad"] = d.number(0, 1)
+        return [x, scale(d), zero(d, dtype), scale(d), zero(d, dtype)], attributes
+    return make
+
+
+def qlinear_concat(d):
+    dtype, shape = d.pick(BYTES), d.shape(1, 3, empty=0)
+    axis = d.axis(len(shape))
+    inputs = [scale(d), zero(d, dtype)]
+    for _ in range(d.number(1, 3)):
+        part = list(shape)
+        part[axis] = d.number(1, 4)
+        inputs += [byte(d, dtype, part), scale(d), zero(d, dtype)]
+    return inputs, {"axis": axis}
+
+
+def qlinear_softmax(d):
+    dtype, shape = d.pick(BYTES), d.shape(1, 4, empty=0)
+    return [byte(d, dtype, shape), scale(d), zero(d, dtype), np.array(1 / 256, F), np.array(0 if dtype == np.uint8 else -128, dtype)], {
+        "axis": d.axis(len(shape)), "opset": d.pick([12, 13])}
+
+
+def qlinear_where(d):
+    dtype, shape = d.pick(BYTES), d.shape(1, empty=0)
+    inputs = [d.tensor(np.bool_, d.broadcast(shape))]
+    for part in (shape, d.broadcast(shape)):
+        inputs += [byte(d, dtype, part), scale(d), zero(d, dtype)]
+    return inputs + [scale(d), zero(d, dtype)], {}
+
+
+def qgemm(d):
+    a, b = d.pick(BYTES), d.pick(BYTES)
+    m, k, n = d.number(1, 5), d.number(1, 6), d.number(1, 5)
+    ta, tb = d.number(0, 1), d.number(0, 1)
+    columns = d.maybe(0.4)
+    inputs = [byte(d, a, [k, m] if ta else [m, k]), scale(d), zero(d, a), byte(d, b, [n, k] if tb else [k, n]),
+              d.n.uniform(0.01, 0.1, n).astype(F) if columns else scale(d), byte(d, b, [n]) if columns else zero(d, b)]
+    if d.maybe(0.7):
+        inputs.append(d.n.randint(-500, 500, d.pick([[n], [m, n]])).astype(np.int32) if d.maybe() else None)
+        if d.maybe():
+            inputs += [scale(d, 0.5, 2), zero(d, a)]
+    return inputs, {"transA": ta, "transB": tb, **({"alpha": 0.5} if d.maybe(0.3) else {})}
+
+
+def integer_to_float(dynamic):
+    def make(d):
+        a, b = np.uint8, d.pick(BYTES)
+        m, k, n = d.number(1, 5), d.number(1, 6), d.number(1, 5)
+        columns = d.maybe(0.4)
+        weights = byte(d, b, [k, n])
+        b_scale = d.n.uniform(0.01, 0.1, n).astype(F) if columns else scale(d)
+        b_zero = (byte(d, b, [n]) if columns else zero(d, b)) if d.maybe() else None
+        bias = d.tensor(F, [n], special=0) if d.maybe() else None
+        if dynamic:
+            return [d.tensor(F, d.shape(0, 2) + [m, k], special=0), weights, b_scale, b_zero, bias], {}
+        return [byte(d, a, d.shape(0, 2) + [m, k]), weights, scale(d), b_scale, zero(d, a) if d.maybe() else None, b_zero, bias], {}
+    return make
+
+
+def quantizing(d):
+    dtype = d.pick(BYTES + [np.int16, np.uint16])
+    return [d.tensor(F, d.shape(1, empty=0), special=0), np.array(d.n.uniform(0.01, 0.1), F), byte(d, dtype, ())], {}
+
+
+def dequantizing(d):
+    dtype = d.pick(BYTES + [np.int32, np.int16, np.uint16])
+    return [d.n.randint(0, 100, d.shape(1, empty=0)).astype(dtype), np.array(d.n.uniform(0.01, 0.1), F), np.array(0 if dtype == np.int32 else 3, dtype)], {}
+
+
+def ranging(d):
+    dtype = d.pick([np.float32, np.int32, np.int64])
+    start, end, step = (np.array(v, dtype) for v in (d.number(-5, 5), d.number(-5, 9), d.pick([1, 2, 3])))
+    return [start, end] + ([step] if d.maybe() else []), {}
+
+
+def complex_product(d):
+    shape = d.shape(1, 3, empty=0) + [2]
+    return [d.tensor(F, shape, special=0), d.tensor(F, shape, special=0)], {}
+
+
+def distances(d):
+    k = d.number(1, 6)
+    return [d.tensor(F, [d.number(1, 5), k], special=0), d.tensor(F, [d.number(1, 5), k], special=0)], {"metric": d.pick(["sqeuclidean", "euclidean"])}
+
+
+def expand_dims(d):
+    x = d.tensor(F, d.shape(1))
+    return [x, np.array(d.number(-x.ndim - 1, x.ndim), np.int32)], {}
+
+
+def wide_product(d):
+    m, k, n = d.number(1, 5), d.number(1, 6), d.number(1, 5)
+    dtype = np.int16
+    return [d.tensor(dtype, [m, k], -90, 90), d.tensor(dtype, [k, n], -90, 90)], {}
+
+
+def nhwc_pool(d):
+    kernel = [d.number(1, 3), d.number(1, 3)]
+    return [byte(d, d.pick(BYTES), [1, d.number(3, 6), d.number(3, 6), d.number(1, 5)])], {"kernel_shape": kernel}
+
+
+def trilu(d):
+    x = d.tensor(d.pick([np.float32, np.int64]), d.shape(2, 4, empty=0))
+    return [x] + ([np.array(d.number(-4, 4), I64)] if d.maybe() else []), {"upper": d.number(0, 1)} if d.maybe() else {}
+
+
+def unique(d):
+    return [d.n.randint(0, 5, d.number(1, 9)).astype(F)], {}, 3
+
+
+MS = {
+    "Gelu": gelu, "BiasGelu": bias_gelu(False), "FastGelu": bias_gelu(True), "QuickGelu": quick_gelu, 
+    "FusedConv": fused_convolution, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul, "TransposeMatMul": fused_matmul,
+    "SkipLayerNormalization": skip_normalization(False), "SkipSimplifiedLayerNormalization": skip_normalization(True),
+    "EmbedLayerNormalization": embedding, "QLinearAdd": qlinear_binary, "QLinearMul": qlinear_binary, "QLinearSigmoid": qlinear_unary(False),
+    "QLinearLeakyRelu": qlinear_unary(True), "QLinearAveragePool": qlinear_pool(False), "QLinearGlobalAveragePool": qlinear_pool(True),
+    "QLinearConcat": qlinear_concat, "QLinearSoftmax": qlinear_softmax, "QLinearWhere": qlinear_where, "QGemm": qgemm,
+    "MatMulIntegerToFloat": integer_to_float(False), "DynamicQuantizeMatMul": integer_to_float(True), "QuantizeLinear": quantizing, "DequantizeLinear": dequantizing,
+    "Range": ranging, "CDist": distances, "ExpandDims": expand_dims, "MatMulInteger16": wide_product, "NhwcMaxPool": nhwc_pool, "Trilu": trilu, "Unique": unique,
+}
+CONTRIB = {f"com.microsoft:{name}": (1, make) for name, make in MS.items()}
+CONTRIB[":SimplifiedLayerNormalization"] = (1, simplified)
+# Inputs that ONNX Runtime wants as constants: scales, zero points, weights.
+CONSTANT_INPUTS = {name for name in CONTRIB if "QLinear" in name or "QGemm" in name}
