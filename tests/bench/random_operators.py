@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from random_contrib import CONSTANT_INPUTS, CONTRIB
+from random_learned import LEARNED
 from random_operators_wide import WIDE, change
 
 FLOATS = [np.float32, np.float32, np.float32, np.float64, np.float16]
@@ -761,6 +762,7 @@ def either(one, other):
 
 
 OPERATORS.update(CONTRIB)
+OPERATORS.update(LEARNED)
 for key, (version, row) in WIDE.items():
     if key in OPERATORS and OPERATORS[key][0] == version:
         row = either(OPERATORS[key][1], row)
@@ -802,7 +804,7 @@ def write_case(folder, name, seed):
     outputs = made[2] if len(made) > 2 else 1
     before, allowed = list(made[0]), {k: v for k, v in made[1].items() if k not in OLD_ATTRIBUTES.get(name, ())}
     domain, _, plain = name.split("@")[0].rpartition(":")
-    inputs, attributes = change(d, name, before, allowed)
+    inputs, attributes = change(d, name, before, allowed) if name not in LEARNED else (before, allowed)
     # ONNX's inference does not stand all that is changed.
     types = output_types(plain, opset, before, allowed, outputs) if ":" not in name else [0] * outputs
     if dtype_of(before) != dtype_of(inputs):
@@ -839,7 +841,7 @@ def write_case(folder, name, seed):
     os.makedirs(sets)
     with open(os.path.join(folder, "model.onnx"), "wb") as file:
         file.write(model.SerializeToString())
-    given = ", ".join(f"{key}={attributes[key]}" for key in sorted(attributes)) + "; " + " ".join(
+    given = ", ".join(f"{key}={str(attributes[key])[:80]!r}" if name in LEARNED else f"{key}={attributes[key]}" for key in sorted(attributes)) + "; " + " ".join(
         f"x{i}:{np.asarray(x).dtype}{list(np.shape(x))}" for i, x in enumerate(inputs) if x is not None)
     case = {"operator": name, "seed": seed, "given": given, "inputs": [], "outputs": outputs}
     for i, (label, value, tensor) in enumerate(data):

@@ -162,7 +162,7 @@ static const import_row rows[] = {
 };
 
 static const import_table table = {rows, sizeof rows / sizeof *rows};
-static const import_table *const tables[] = {&table, &import_table_microsoft};
+static const import_table *const tables[] = {&table, &import_table_microsoft, &import_table_ml};
 enum { TABLES = sizeof tables / sizeof *tables };
 
 const import_row *import_rows(size_t index, size_t *count) {

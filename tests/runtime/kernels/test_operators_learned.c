@@ -1,0 +1,216 @@
+/* test_operators_learned.c: what the operators of ai.onnx.ml are made of: random trees against a walk node by node, constants
+ * that must be refused, keys of every kind. */
+#include "ir/operators/tree_ensemble.h"
+#include "tests/support/operators.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { TREES = 11, NODES = 15, FEATURES = 5, TARGETS = 3, ROWS = 37 };
+
+/* Complete trees of depth 3: node i of a tree leads to 2 i + 1 and 2 i + 2, the last eight are leaves. */
+typedef struct forest {
+    op_tensor inputs[7];
+    bool wide;
+} forest;
+
+static int32_t *node_of(const forest *f, int64_t node) {
+    return (int32_t *)f->inputs[OP_TREE_NODES].data + node * (f->wide ? OP_TREE_WORDS_DOUBLE : OP_TREE_WORDS);
+}
+
+static double split_of(const int32_t *node, bool wide) {
+    float narrow;
+    double split;
+    memcpy(&narrow, node + OP_TREE_SPLIT, sizeof narrow);
+    if (wide) memcpy(&split, node + OP_TREE_SPLIT_DOUBLE, sizeof split);
+    return wide ? split : (double)narrow;
+}
+
+static void set_split(int32_t *node, bool wide, double split) {
+    const float narrow = (float)split;
+    if (wide) memcpy(node + OP_TREE_SPLIT_DOUBLE, &split, sizeof split);
+    else memcpy(node + OP_TREE_SPLIT, &narrow, sizeof narrow);
+}
+
+/* Each leaf gives `gifts` weights to targets. */
+static forest make_forest(base_arena *arena, test_random *random, op_dtype x, bool wide, int64_t targets,
+                          int gifts, int32_t flags) {
+    const int count = TREES * NODES, entries = TREES * (NODES + 1) / 2 * gifts;
+    forest f = {.wide = wide};
+    const op_dtype real = wide ? OP_DOUBLE : OP_FLOAT;
+    f.inputs[OP_TREE_X] = test_tensor(arena, x, &(op_shape){2, {ROWS, FEATURES}});
+    test_fill(&f.inputs[OP_TREE_X], random);
+    f.inputs[OP_TREE_NODES] =
+        test_tensor(arena, OP_INT32, &(op_shape){2, {count, wide ? OP_TREE_WORDS_DOUBLE : OP_TREE_WORDS}});
+    f.inputs[OP_TREE_ROOTS] = test_tensor(arena, OP_INT32, &(op_shape){1, {TREES}});
+    f.inputs[OP_TREE_FIRST] = test_tensor(arena, OP_INT32, &(op_shape){1, {count + 1}});
+    f.inputs[OP_TREE_TARGETS] = test_tensor(arena, OP_INT32, &(op_shape){1, {entries}});
+    f.inputs[OP_TREE_WEIGHTS] = test_tensor(arena, real, &(op_shape){1, {entries}});
+    f.inputs[OP_TREE_BASE] = test_tensor(arena, real, &(op_shape){1, {targets}});
+    int32_t *roots = f.inputs[OP_TREE_ROOTS].data, *first = f.inputs[OP_TREE_FIRST].data;
+    int entry = 0;
+    for (int i = 0; i < count; i++) {
+        int32_t *node = node_of(&f, i);
+        const int within = i % NODES, tree = i - within;
+        const bool leaf = within >= NODES / 2;
+        roots[i / NODES] = tree;
+        node[OP_TREE_LEFT] = leaf ? i : tree + 2 * within + 1;
+        node[OP_TREE_RIGHT] = leaf ? i : tree + 2 * within + 2;
+        node[OP_TREE_FEATURE] = leaf ? 0 : (int32_t)test_random_below(random, FEATURES);
+        if (!leaf && test_random_below(random, 2)) node[OP_TREE_FEATURE] |= flags;
+        set_split(node, wide, leaf ? INFINITY : (double)test_random_below(random, 7) - 3);
+        first[i] = entry;
+        for (int k = 0; leaf && k < gifts; k++, entry++) {
+            ((int32_t *)f.inputs[OP_TREE_TARGETS].data)[entry] = (int32_t)test_random_below(random, targets);
+            test_set(&f.inputs[OP_TREE_WEIGHTS], entry, (double)test_random_below(random, 64) / 8 - 4);
+        }
+    }
+    first[count] = entry;
+    for (int i = 0; i < targets; i++) test_set(&f.inputs[OP_TREE_BASE], i, i + 0.5);
+    return f;
+}
+
+/* All weights are multiples of 1/8, so that sums are exact in any order. */
+static double walked(const forest *f, int64_t row, int64_t target, int aggregate) {
+    double sum = 0;
+    bool given = false;
+    for (int tree = 0; tree < TREES; tree++) {
+        int32_t at = ((const int32_t *)f->inputs[OP_TREE_ROOTS].data)[tree];
+        for (const int32_t *node = node_of(f, at); node[OP_TREE_LEFT] != at; node = node_of(f, at)) {
+            const double x = test_real(&f->inputs[OP_TREE_X],
+                                       row * FEATURES + (node[OP_TREE_FEATURE] & OP_TREE_FEATURE_MASK)),
+                         split = split_of(node, f->wide);
+            bool left = node[OP_TREE_FEATURE] & OP_TREE_EQUAL ? x == split : x <= split;
+            if (isnan(x)) left = (node[OP_TREE_FEATURE] & OP_TREE_NAN_LEFT) != 0;
+            at = node[left ? OP_TREE_LEFT : OP_TREE_RIGHT];
+        }
+        const int32_t *first = f->inputs[OP_TREE_FIRST].data;
+        for (int32_t i = first[at]; i < first[at + 1]; i++) {
+            if (((const int32_t *)f->inputs[OP_TREE_TARGETS].data)[i] != target) continue;
+            const double weight = test_real(&f->inputs[OP_TREE_WEIGHTS], i);
+            if (!given) sum = weight;
+            else if (aggregate == OP_TREE_MINIMUM) sum = weight < sum ? weight : sum;
+            else if (aggregate == OP_TREE_MAXIMUM) sum = weight > sum ? weight : sum;
+            else sum += weight;
+            given = true;
+        }
+    }
+    if (aggregate == OP_TREE_AVERAGE) sum /= TREES;
+    return given ? sum + test_real(&f->inputs[OP_TREE_BASE], target) : 0;
+}
+
+static base_status give(forest *f, base_arena *arena, int64_t targets, int aggregate, int threads,
+                        op_tensor *y) {
+    const op_attribute attributes[] = {
+        {.name = "targets", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = targets},
+        {.name = "aggregate", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = aggregate}};
+    op_call call = {.code = OP_TREE_ENSEMBLE,
+                    .attributes = {2, attributes},
+                    .input_count = 7,
+                    .output_count = 1,
+                    .inputs = f->inputs,
+                    .outputs = y};
+    const rt_environment environment = {.threads = threads, .portable_only = true};
+    base_report report = {0};
+    base_status status = op_infer(&call, &report);
+    return status == BASE_OK ? rt_kernel_evaluate(&call, &environment, arena, &report) : status;
+}
+
+static void test_trees(void **state) {
+    (void)state;
+    static const op_dtype types[] = {OP_FLOAT, OP_DOUBLE, OP_INT32, OP_INT64};
+    static const int32_t flags[] = {0, OP_TREE_NAN_LEFT, OP_TREE_EQUAL, OP_TREE_EQUAL | OP_TREE_NAN_LEFT};
+    test_random random = {5};
+    for (int i = 0; i < 128; i++) {
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        const int64_t targets = i & 64 ? TARGETS : 1;
+        const int aggregate = i >> 2 & 3, gifts = i & 64 ? 2 : 1;
+        forest f = make_forest(&arena, &random, types[i & 3], i & 16, targets, gifts, flags[i >> 4 & 3]);
+        if (test_is_real(types[i & 3]) && i & 32) test_set(&f.inputs[OP_TREE_X], 7, NAN);
+        op_tensor y = {0}, again = {0};
+        assert_int_equal(give(&f, &arena, targets, aggregate, 1, &y), BASE_OK);
+        for (int64_t k = 0; k < ROWS * targets; k++) {
+            const double wanted = walked(&f, k / targets, k % targets, aggregate), got = test_real(&y, k);
+            if (fabs(wanted - got) > 1e-6 * fabs(wanted))
+                fail_msg("case %d: row %lld gives %g, expected %g", i, (long long)(k / targets), got, wanted);
+        }
+        assert_int_equal(give(&f, &arena, targets, aggregate, 2, &again), BASE_OK);
+        assert_memory_equal(y.data, again.data, y.bytes);
+        base_arena_free(&arena);
+    }
+}
+
+/* A walk that would not end, or leave the constants or the row, is refused. */
+static void test_hostile_trees(void **state) {
+    (void)state;
+    test_random random = {6};
+    for (int i = 0; i < 9; i++) {
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        forest f = make_forest(&arena, &random, OP_FLOAT, false, 1, 1, 0);
+        op_tensor y = {0};
+        int32_t *node = node_of(&f, NODES);
+        if (i == 1) node[OP_TREE_LEFT] = NODES - 1;
+        if (i == 2) node[OP_TREE_RIGHT] = NODES; /* to itself, but on one side only */
+        if (i == 3) node[OP_TREE_LEFT] = TREES * NODES;
+        if (i == 4) node[OP_TREE_FEATURE] = FEATURES;
+        if (i == 5) ((int32_t *)f.inputs[OP_TREE_ROOTS].data)[2] = -1;
+        if (i == 6) ((int32_t *)f.inputs[OP_TREE_FIRST].data)[9] = 1 << 20;
+        if (i == 7) ((int32_t *)f.inputs[OP_TREE_TARGETS].data)[0] = 1;
+        if (i == 8) node[OP_TREE_FEATURE] = -1;
+        assert_int_equal(give(&f, &arena, 1, OP_TREE_SUM, 1, &y), i ? BASE_INVALID : BASE_OK);
+        base_arena_free(&arena);
+    }
+}
+
+static op_tensor texts(base_arena *arena, int64_t count, const char *const *list) {
+    op_tensor tensor = test_tensor(arena, OP_STRING, &(op_shape){1, {count}});
+    for (int64_t i = 0; i < count; i++) ((op_string *)tensor.data)[i] = (op_string){list[i], strlen(list[i])};
+    return tensor;
+}
+
+static op_tensor encoded(base_arena *arena, op_tensor x, op_tensor keys, op_tensor values,
+                         op_tensor otherwise) {
+    const op_tensor inputs[] = {x, keys, values, otherwise};
+    op_tensor y = {0};
+    op_call call = {
+        .code = OP_LABEL_ENCODER, .input_count = 4, .output_count = 1, .inputs = inputs, .outputs = &y};
+    const rt_environment environment = {.threads = 1, .portable_only = true};
+    base_report report = {0};
+    assert_int_equal(op_infer(&call, &report), BASE_OK);
+    assert_int_equal(rt_kernel_evaluate(&call, &environment, arena, &report), BASE_OK);
+    return y;
+}
+
+static void test_keys(void **state) {
+    (void)state;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const int64_t numbers[] = {10, 20, 30}, other[] = {-1};
+    op_tensor values = test_vector(&arena, numbers, 3), otherwise = test_vector(&arena, other, 1);
+    op_tensor y = encoded(&arena, texts(&arena, 4, (const char *const[]){"b", "", "x", "a"}),
+                          texts(&arena, 3, (const char *const[]){"a", "b", ""}), values, otherwise);
+    static const int64_t wanted[] = {20, 30, -1, 10};
+    for (int i = 0; i < 4; i++) assert_int_equal(test_integer(&y, i), wanted[i]);
+    /* All that is no number is one key, and so are both zeros; the last of equal keys counts. */
+    op_tensor x = test_tensor(&arena, OP_FLOAT, &(op_shape){1, {4}}),
+              keys = test_tensor(&arena, OP_FLOAT, &(op_shape){1, {3}});
+    const double elements[] = {-0.0, -NAN, 1, 0}, marks[] = {NAN, -0.0, 0};
+    for (int i = 0; i < 4; i++) test_set(&x, i, elements[i]);
+    for (int i = 0; i < 3; i++) test_set(&keys, i, marks[i]);
+    y = encoded(&arena, x, keys, values, otherwise);
+    static const int64_t found[] = {30, 10, -1, 30};
+    for (int i = 0; i < 4; i++) assert_int_equal(test_integer(&y, i), found[i]);
+    base_arena_free(&arena);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_hostile_trees),
+                                       cmocka_unit_test(test_keys)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
