@@ -143,7 +143,8 @@ base_status compile_finish(const ouro_compile_options *options, compile_result *
     if (status == BASE_OK)
         status = plan_write(result->module, result->memory, &passes, &bytes, &size, report);
     if (status == BASE_OK) {
-        status = plan_open(bytes, size, options->model_path, true, free, bytes, &result->plan, report);
+        status =
+            plan_open(bytes, size, options->model_path, &rt_plan_host, free, bytes, &result->plan, report);
     }
     result->compile_seconds = result->import_seconds + (now_seconds() - start);
     return status;

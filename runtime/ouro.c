@@ -23,6 +23,8 @@ ouro_status rt_error_set(ouro_error *error, const base_report *report) {
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
+const plan_host rt_plan_host = {rt_machine_describe, rt_kernel_exists};
+
 ouro_plan *rt_plan_new(plan *opened) {
     ouro_plan *handle = malloc(sizeof *handle);
     if (!handle) {
@@ -50,14 +52,15 @@ static ouro_status finish_open(base_status status, plan *opened, ouro_plan **mad
 ouro_status ouro_plan_load(const char *path, ouro_plan **made, ouro_error *error) {
     base_report report = {0};
     plan opened;
-    return finish_open(plan_load(path, &opened, &report), &opened, made, &report, error);
+    return finish_open(plan_load(path, false, &rt_plan_host, &opened, &report), &opened, made, &report,
+                       error);
 }
 
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **made, ouro_error *error) {
     base_report report = {0};
     plan opened;
-    return finish_open(plan_open(bytes, size, "plan", true, NULL, NULL, &opened, &report), &opened, made,
-                       &report, error);
+    return finish_open(plan_open(bytes, size, "plan", &rt_plan_host, NULL, NULL, &opened, &report), &opened,
+                       made, &report, error);
 }
 
 void ouro_plan_free(ouro_plan *handle) {

@@ -238,15 +238,6 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
 
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
-/* The kernel that the plan names for the node; NULL where it names none. */
-static const rt_kernel *planned_kernel(const plan *of, const plan_node *node, op_code code) {
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(code, i)); i++) {
-        if (strcmp(kernel->name, of->texts + node->kernel) == 0) return kernel;
-    }
-    return NULL;
-}
-
 static base_status make_kernel(ouro_session *session, const plan_node *node, op_code code, rt_step *step,
                                base_report *report) {
     const plan *of = session->of;
@@ -265,7 +256,7 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
         if (id == PLAN_ABSENT || of->tensors[id].address.space != MEMORY_CONSTANT) inputs[i].data = NULL;
     }
     call.inputs = inputs;
-    const rt_kernel *kernel = planned_kernel(of, node, code);
+    const rt_kernel *kernel = rt_kernel_of(code, of->texts + node->kernel);
     if (!kernel || !kernel->accepts(&call, &session->environment)) {
         return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
                          kernel ? "does not accept these types" : "is not in this library");

@@ -7,6 +7,9 @@
 #include "runtime/ouro.h"
 #include "runtime/plan/plan.h"
 
+/* The machine and the kernels of this library, for plan_open. */
+extern const plan_host rt_plan_host;
+
 /* The public handle of an open and verified plan. Takes the plan over, on failure too (it is closed then);
  * NULL when memory runs out. Freed with ouro_plan_free. */
 ouro_plan *rt_plan_new(plan *opened);

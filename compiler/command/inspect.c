@@ -361,7 +361,7 @@ static int inspect_main(const command *self, int count, char **arguments) {
         if (file_read(operands.items[0], &file, &report) != BASE_OK) {
             status = command_fail_report(&report);
         } else {
-            if (plan_open(file.data, file.size, operands.items[0], false, NULL, NULL, &opened, &report) ==
+            if (plan_open(file.data, file.size, operands.items[0], NULL, NULL, NULL, &opened, &report) ==
                 BASE_OK) {
                 status = inspect_plan(&options, &opened, &arena);
                 plan_close(&opened);

@@ -11,7 +11,7 @@ static int verify_one(const char *path) {
     plan opened = {0};
     if (file_read(path, &file, &report) != BASE_OK) return command_fail_report(&report);
     int status = 0;
-    if (plan_open(file.data, file.size, path, false, NULL, NULL, &opened, &report) != BASE_OK) {
+    if (plan_open(file.data, file.size, path, NULL, NULL, NULL, &opened, &report) != BASE_OK) {
         status = command_fail_report(&report);
     } else {
         char arena[32];

@@ -28,6 +28,18 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     return index == 0 && portable != &rt_kernel_none ? portable : NULL;
 }
 
+const rt_kernel *rt_kernel_of(op_code code, const char *name) {
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(code, i)); i++) {
+        if (strcmp(kernel->name, name) == 0) return kernel;
+    }
+    return NULL;
+}
+
+bool rt_kernel_exists(op_code code, const char *name) {
+    return rt_kernel_of(code, name) != NULL;
+}
+
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment) {
     const rt_kernel *kernel;
     for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {

@@ -15,6 +15,10 @@ const rt_kernel *rt_kernel_find(const char *name);
 /* The candidates for an operator in order of preference: index 0, 1, ...; NULL after the last. */
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
 
+/* The kernel of this name for the operator; NULL where this build has none. */
+const rt_kernel *rt_kernel_of(op_code code, const char *name);
+bool rt_kernel_exists(op_code code, const char *name); /* there is one */
+
 /* Runs one application on the spot with a portable kernel: for constant folding and tests. Inputs have data;
  * outputs have types (from op_infer) and get data that this function takes from `arena` (64-byte aligned),
  * unless the caller has set their data already. Outputs of a kernel that measures get their dimensions and

@@ -174,11 +174,11 @@ typedef struct plan_interface {
     uint32_t tensor; /* tensor id */
 } plan_interface;
 
-/* The checksum of a plan file of `size` bytes (at least a header): base_hash of the header with its field
- * `checksum` zero, seed 0, then of all that follows, seeded with that. (runtime/plan/load.c) */
+/* The checksum of a plan file of `size` bytes (at least a header): XXH3 with 64 bits of the header with its field
+ * `checksum` zero, then of all that follows, seeded with that (xxHash, Collet). */
 uint64_t plan_checksum(const void *bytes, size_t size);
 
-/* ---- a loaded plan (runtime/plan/load.c) ----------------------------------------------------------------------- */
+/* ---- a loaded plan: opening (load.c, file.c), records (records.c), loops and multi-views (loop.c) ------- */
 
 /* Read-only and shared by any number of sessions on any number of threads. */
 typedef struct plan {
@@ -201,12 +201,23 @@ typedef struct plan {
     void *owner;
 } plan;
 
-/* Maps a file and checks it in full: structure, checksum, machine, then plan_check. `path` is in every
- * message. */
-base_status plan_load(const char *path, plan *loaded, base_report *report);
+/* What a plan needs from where it is to run. Both functions are thread-safe. */
+typedef struct plan_host {
+    /* What the machine and its kernels are called, as the header's `machine`; `portable`: of a plan that uses
+     * portable kernels only. Written into text; returns text. */
+    const char *(*describe_machine)(bool portable, char *text, size_t capacity);
+    /* There is a kernel of this name for the operator. */
+    bool (*has_kernel)(op_code code, const char *name);
+} plan_host;
+
+/* Reads a file and checks it in full: structure, checksum, machine, then plan_check. `path` is in every message.
+ * `share` false: into memory of its own, so that nothing that happens to the file later matters. `share` true: the
+ * file is mapped, and its pages are shared with all who do the same; it must not change or shrink while the plan
+ * is open. BASE_INVALID: the file or the plan; BASE_SYSTEM_ERROR: reading, or memory. */
+base_status plan_load(const char *path, bool share, const plan_host *host, plan *loaded, base_report *report);
 /* The same for bytes in memory (64-byte aligned). On success, and on failure too, `release` is called with
- * owner when they are no longer needed. `check_machine` false: any machine's plan, for inspection. */
-base_status plan_open(const void *bytes, size_t size, const char *name, bool check_machine,
+ * owner when they are no longer needed. `host` NULL: any machine's plan, for inspection. */
+base_status plan_open(const void *bytes, size_t size, const char *name, const plan_host *host,
                       void (*release)(void *owner), void *owner, plan *opened, base_report *report);
 void plan_close(plan *opened);
 
@@ -271,8 +282,8 @@ uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
 /* Checks all that records refer to and say, as plan_open does before plan_check: indices, texts, types and
  * sizes, addresses within their memory, graphs that form a tree, scopes, operators and their arity, types of
  * control nodes and their graphs, and types that follow from one another by the operators' shape functions.
- * Kernels must exist where `kernels` is set. Afterwards nothing that a plan refers to is out of bounds. */
-base_status plan_check_structure(const plan *checked, bool kernels, base_report *report);
+ * Kernels must exist on the host, unless that is NULL. Afterwards nothing that a plan refers to is out of bounds. */
+base_status plan_check_structure(const plan *checked, const plan_host *host, base_report *report);
 
 /* ---- aliases (runtime/plan/alias.c) ------------------------------------------------------------------------ */
 

@@ -4,26 +4,14 @@
  * interface sizes, tensors, lists of tensor ids, graphs, nodes; then what needs all of them: scopes, definitions, and the
  * types that operators give.
  */
-#include "runtime/kernels/table.h"
-#include "runtime/plan/plan.h"
+#include "runtime/plan/structure.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256, MOST_ENTRIES = 65536 };
+enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256 };
 
-typedef struct checker {
-    const plan *of;
-    base_report *report;
-    base_arena arena;
-    bool kernels;
-    char file[BASE_REPORT_CONTEXT];
-    uint32_t *depth; /* of graphs: main has 0 */
-    uint64_t
-        *defined; /* by tensor id: 0: nothing defines it; 1: a parameter; else the number of its node + 2 */
-} checker;
-
-__attribute__((format(printf, 2, 3))) static bool fail(checker *c, const char *format, ...) {
+bool structure_fail(structure_checker *c, const char *format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
@@ -41,36 +29,37 @@ static bool within(uint64_t offset, uint64_t bytes, uint64_t whole) {
     return offset <= whole && bytes <= whole - offset;
 }
 
-static bool is_text(const checker *c, uint64_t text) {
+static bool is_text(const structure_checker *c, uint64_t text) {
     return text < c->of->header->texts.count;
 }
 
-static const char *text_of(const checker *c, uint32_t text) {
+static const char *text_of(const structure_checker *c, uint32_t text) {
     return c->of->texts + text;
 }
 
 /* ---- header and interfaces ----------------------------------------------------------------------------- */
 
-static bool check_basics(checker *c) {
+static bool check_basics(structure_checker *c) {
     const plan_header *header = c->of->header;
     uint64_t texts = header->texts.count;
-    if (!texts || c->of->texts[0] || c->of->texts[texts - 1]) return fail(c, "its texts have no end");
+    if (!texts || c->of->texts[0] || c->of->texts[texts - 1])
+        return structure_fail(c, "its texts have no end");
     if (!is_text(c, header->model_name) || !is_text(c, header->allocator))
-        return fail(c, "a name is no text");
-    if (header->optimal > 1) return fail(c, "optimal is %u", header->optimal);
+        return structure_fail(c, "a name is no text");
+    if (header->optimal > 1) return structure_fail(c, "optimal is %u", header->optimal);
     if (header->threads < 1 || header->threads > MOST_THREADS) {
-        return fail(c, "it is for %u threads", header->threads);
+        return structure_fail(c, "it is for %u threads", header->threads);
     }
-    if (!header->symbols.count) return fail(c, "it has no symbols");
+    if (!header->symbols.count) return structure_fail(c, "it has no symbols");
     for (uint64_t i = 0; i < header->symbols.count; i++) {
-        if (!is_text(c, c->of->symbols[i])) return fail(c, "symbol %" PRIu64 " has no name", i);
+        if (!is_text(c, c->of->symbols[i])) return structure_fail(c, "symbol %" PRIu64 " has no name", i);
     }
     const plan_table *tables[] = {&header->inputs, &header->outputs};
     const plan_interface *items[] = {c->of->inputs, c->of->outputs};
     for (int t = 0; t < 2; t++) {
         for (uint64_t i = 0; i < tables[t]->count; i++) {
             if (!is_text(c, items[t][i].name) || items[t][i].tensor >= header->tensors.count) {
-                return fail(c, "%s %" PRIu64 " refers to nothing", t ? "output" : "input", i);
+                return structure_fail(c, "%s %" PRIu64 " refers to nothing", t ? "output" : "input", i);
             }
         }
     }
@@ -79,7 +68,7 @@ static bool check_basics(checker *c) {
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
-static bool check_dims(checker *c, int64_t rank, uint64_t first) {
+static bool check_dims(structure_checker *c, int64_t rank, uint64_t first) {
     if (rank < -1 || rank > OP_MAX_RANK) return false;
     if (rank > 0 && !in_table(first, (uint64_t)rank, &c->of->header->integers)) return false;
     for (int64_t d = 0; d < rank; d++) {
@@ -90,12 +79,12 @@ static bool check_dims(checker *c, int64_t rank, uint64_t first) {
 }
 
 /* The size of an interface's buffer. */
-static uint64_t interface_bytes(const checker *c, uint32_t place, uint32_t index) {
+static uint64_t interface_bytes(const structure_checker *c, uint32_t place, uint32_t index) {
     const plan_interface *items = place == MEMORY_INPUT ? c->of->inputs : c->of->outputs;
     return c->of->tensors[items[index].tensor].bytes;
 }
 
-static bool check_place(checker *c, uint32_t id, bool sized) {
+static bool check_place(structure_checker *c, uint32_t id, bool sized) {
     const plan *of = c->of;
     const plan_tensor *tensor = &of->tensors[id];
     const plan_address *address = &tensor->address;
@@ -110,7 +99,7 @@ static bool check_place(checker *c, uint32_t id, bool sized) {
         /* fall through */
     case MEMORY_NONE:
         if (address->index || address->offset)
-            return fail(c, "tensor \"%s\" has an offset but no memory", name);
+            return structure_fail(c, "tensor \"%s\" has an offset but no memory", name);
         return true;
     case MEMORY_ARENA:
         whole = of->header->arena_bytes;
@@ -122,38 +111,38 @@ static bool check_place(checker *c, uint32_t id, bool sized) {
     case MEMORY_OUTPUT:
         if (address->index >=
             (address->space == MEMORY_INPUT ? of->header->inputs : of->header->outputs).count) {
-            return fail(c, "tensor \"%s\" lies in an input or output that does not exist", name);
+            return structure_fail(c, "tensor \"%s\" lies in an input or output that does not exist", name);
         }
         whole = interface_bytes(c, address->space, address->index);
         break;
     case MEMORY_MULTIVIEW:
         if (address->index >= of->header->multiviews.count) {
-            return fail(c, "tensor \"%s\" lies in a multi-view that does not exist", name);
+            return structure_fail(c, "tensor \"%s\" lies in a multi-view that does not exist", name);
         }
         return true;
     default:
-        return fail(c, "tensor \"%s\" lies in memory space %u", name, address->space);
+        return structure_fail(c, "tensor \"%s\" lies in memory space %u", name, address->space);
     }
     if (address->space != MEMORY_INPUT && address->space != MEMORY_OUTPUT && address->index) {
-        return fail(c, "tensor \"%s\" has an index in a memory space without", name);
+        return structure_fail(c, "tensor \"%s\" has an index in a memory space without", name);
     }
     if (!sized && address->space != MEMORY_INPUT && address->space != MEMORY_DYNAMIC) {
-        return fail(c, "tensor \"%s\" of no known size has an address", name);
+        return structure_fail(c, "tensor \"%s\" of no known size has an address", name);
     }
     if (!within(address->offset, tensor->bytes, whole)) {
-        return fail(c,
-                    "tensor \"%s\": bytes %" PRIu64 " to %" PRIu64 " lie outside of their memory of %" PRIu64,
-                    name, address->offset, address->offset + tensor->bytes, whole);
+        return structure_fail(
+            c, "tensor \"%s\": bytes %" PRIu64 " to %" PRIu64 " lie outside of their memory of %" PRIu64,
+            name, address->offset, address->offset + tensor->bytes, whole);
     }
     size_t element = op_dtype_bytes((op_dtype)tensor->dtype);
     if (element && address->offset % (element < 8 ? element : 8) != 0) {
-        return fail(c, "tensor \"%s\" is not aligned to its elements", name);
+        return structure_fail(c, "tensor \"%s\" is not aligned to its elements", name);
     }
     return true;
 }
 
 /* The characters of a constant tensor of strings lie among the constants. */
-static bool check_strings(checker *c, uint32_t id) {
+static bool check_strings(structure_checker *c, uint32_t id) {
     const plan *of = c->of;
     const plan_tensor *tensor = &of->tensors[id];
     for (uint64_t at = 0; at < tensor->bytes; at += sizeof(plan_string)) {
@@ -162,24 +151,25 @@ static bool check_strings(checker *c, uint32_t id) {
         memcpy(&record, of->constants + begin, sizeof record);
         if (record.offset > of->header->constants_bytes - begin ||
             record.length > of->header->constants_bytes - begin - record.offset) {
-            return fail(c,
-                        "tensor \"%s\": the characters of element %" PRIu64 " lie outside of the constants",
-                        text_of(c, tensor->name), at / sizeof(plan_string));
+            return structure_fail(
+                c, "tensor \"%s\": the characters of element %" PRIu64 " lie outside of the constants",
+                text_of(c, tensor->name), at / sizeof(plan_string));
         }
     }
     return true;
 }
 
-static bool check_tensor(checker *c, uint32_t id) {
+static bool check_tensor(structure_checker *c, uint32_t id) {
     const plan *of = c->of;
     const plan_tensor *tensor = &of->tensors[id];
-    if (!is_text(c, tensor->name)) return fail(c, "tensor %u has no name", id);
+    if (!is_text(c, tensor->name)) return structure_fail(c, "tensor %u has no name", id);
     const char *name = text_of(c, tensor->name);
     if (tensor->kind > OP_KIND_MAP || tensor->element > OP_KIND_MAP || tensor->dtype >= OP_DTYPE_COUNT ||
         tensor->layout >= OP_LAYOUT_COUNT || !check_dims(c, tensor->rank, tensor->dims)) {
-        return fail(c, "tensor \"%s\" has no valid type", name);
+        return structure_fail(c, "tensor \"%s\" has no valid type", name);
     }
-    if (tensor->graph >= of->header->graphs.count) return fail(c, "tensor \"%s\" is in no graph", name);
+    if (tensor->graph >= of->header->graphs.count)
+        return structure_fail(c, "tensor \"%s\" is in no graph", name);
     op_type type;
     plan_tensor_type(of, id, &type);
     if (type.kind == OP_KIND_MAP || type.dtype == OP_NONE) {
@@ -191,26 +181,27 @@ static bool check_tensor(checker *c, uint32_t id) {
     size_t bytes = 0;
     bool sized = op_type_bytes(&type, &bytes);
     if (!sized && type.kind == OP_KIND_TENSOR && op_shape_known(&type.shape))
-        return fail(c, "tensor \"%s\" is too large", name);
+        return structure_fail(c, "tensor \"%s\" is too large", name);
     if (type.layout == OP_LAYOUT_PACKED && tensor->address.space != MEMORY_CONSTANT) {
-        return fail(c, "tensor \"%s\" is packed but no constant", name);
+        return structure_fail(c, "tensor \"%s\" is packed but no constant", name);
     }
     bool reserved = !sized && type.kind == OP_KIND_TENSOR && tensor->address.space == MEMORY_DYNAMIC;
     if (!reserved && tensor->bytes != (sized ? bytes : 0)) {
-        return fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes, bytes);
+        return structure_fail(c, "tensor \"%s\" has %" PRIu64 " bytes, its type %zu", name, tensor->bytes,
+                              bytes);
     }
     if (!check_place(c, id, sized)) return false;
     return type.dtype != OP_STRING || tensor->address.space != MEMORY_CONSTANT || check_strings(c, id);
 }
 
-static bool check_multiviews(checker *c) {
+static bool check_multiviews(structure_checker *c) {
     const plan *of = c->of;
     for (uint64_t i = 0; i < of->header->multiviews.count; i++) {
         const plan_multiview *multiview = &of->multiviews[i];
         if (!multiview->period ||
             !in_table(multiview->first, (uint64_t)multiview->prologue_count + multiview->period,
                       &of->header->addresses)) {
-            return fail(c, "multi-view %" PRIu64 " refers to nothing", i);
+            return structure_fail(c, "multi-view %" PRIu64 " refers to nothing", i);
         }
     }
     for (uint64_t i = 0; i < of->header->addresses.count; i++) {
@@ -235,19 +226,19 @@ static bool check_multiviews(checker *c) {
         default:
             valid = false;
         }
-        if (!valid) return fail(c, "entry %" PRIu64 " of the multi-views refers to nothing", i);
+        if (!valid) return structure_fail(c, "entry %" PRIu64 " of the multi-views refers to nothing", i);
     }
     return true;
 }
 
-static bool check_tensors(checker *c) {
+static bool check_tensors(structure_checker *c) {
     uint64_t count = c->of->header->tensors.count;
     for (uint32_t id = 0; id < count; id++) {
         if (!check_tensor(c, id)) return false;
     }
     for (uint64_t i = 0; i < c->of->header->tensor_ids.count; i++) {
         if (c->of->tensor_ids[i] != PLAN_ABSENT && c->of->tensor_ids[i] >= count) {
-            return fail(c, "tensor id %" PRIu64 " refers to no tensor", i);
+            return structure_fail(c, "tensor id %" PRIu64 " refers to no tensor", i);
         }
     }
     return check_multiviews(c);
@@ -255,12 +246,12 @@ static bool check_tensors(checker *c) {
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */
 
-static bool is_string(const checker *c, int64_t text, int64_t length) {
+static bool is_string(const structure_checker *c, int64_t text, int64_t length) {
     return text >= 0 && length >= 0 && is_text(c, (uint64_t)text) &&
            (uint64_t)length < c->of->header->texts.count - (uint64_t)text && !c->of->texts[text + length];
 }
 
-static bool is_attribute(checker *c, const plan_attribute *attribute) {
+static bool is_attribute(structure_checker *c, const plan_attribute *attribute) {
     const plan *of = c->of;
     if (!is_text(c, attribute->name)) return false;
     const plan_table *integers = &of->header->integers;
@@ -298,69 +289,64 @@ static bool is_attribute(checker *c, const plan_attribute *attribute) {
 
 /* ---- graphs and nodes ---------------------------------------------------------------------------------- */
 
-static bool check_graph(checker *c, uint32_t number) {
+static bool check_graph(structure_checker *c, uint32_t number) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[number];
     if (!is_text(c, graph->name) ||
         !in_table(graph->parameters, graph->parameter_count, &of->header->tensor_ids) ||
         !in_table(graph->results, graph->result_count, &of->header->tensor_ids) ||
         !in_table(graph->nodes, graph->node_count, &of->header->nodes)) {
-        return fail(c, "graph %u refers to nothing", number);
+        return structure_fail(c, "graph %u refers to nothing", number);
     }
     const char *name = text_of(c, graph->name);
     if (!within(graph->region_offset, graph->region_bytes, of->header->arena_bytes)) {
-        return fail(c, "the region of graph \"%s\" lies outside of the arena", name);
+        return structure_fail(c, "the region of graph \"%s\" lies outside of the arena", name);
     }
     for (uint64_t i = 0; i < graph->parameter_count; i++) {
         uint32_t id = of->tensor_ids[graph->parameters + i];
         if (id == PLAN_ABSENT || of->tensors[id].graph != number || c->defined[id]) {
-            return fail(c, "parameter %" PRIu64 " of graph \"%s\" is not its own", i, name);
+            return structure_fail(c, "parameter %" PRIu64 " of graph \"%s\" is not its own", i, name);
         }
         c->defined[id] = 1;
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
         if (of->tensor_ids[graph->results + i] == PLAN_ABSENT) {
-            return fail(c, "graph \"%s\" has no result %" PRIu64, name, i);
+            return structure_fail(c, "graph \"%s\" has no result %" PRIu64, name, i);
         }
     }
     if (number == 0) {
         if (graph->owner != PLAN_ABSENT || graph->region_offset ||
             graph->region_bytes != of->header->arena_bytes) {
-            return fail(c, "its main graph is not the outermost");
+            return structure_fail(c, "its main graph is not the outermost");
         }
         c->depth[0] = 0;
         return true;
     }
-    if (graph->owner >= of->header->nodes.count) return fail(c, "graph \"%s\" has no owner", name);
+    if (graph->owner >= of->header->nodes.count) return structure_fail(c, "graph \"%s\" has no owner", name);
     const plan_node *owner = &of->nodes[graph->owner];
     if (owner->first_graph > number || owner->graph_count <= number - owner->first_graph ||
         owner->graph >= number) { /* owners first: no cycles */
-        return fail(c, "graph \"%s\" is not owned by its owner", name);
+        return structure_fail(c, "graph \"%s\" is not owned by its owner", name);
     }
     c->depth[number] = c->depth[owner->graph] + 1;
-    if (c->depth[number] > MOST_DEPTH) return fail(c, "graphs are nested more than %d deep", (int)MOST_DEPTH);
+    if (c->depth[number] > MOST_DEPTH)
+        return structure_fail(c, "graphs are nested more than %d deep", (int)MOST_DEPTH);
     return true;
 }
 
-static bool check_scratch(checker *c, const plan_node *node) {
+static bool check_scratch(structure_checker *c, const plan_node *node) {
     const plan_address *scratch = &node->scratch;
-    if (!node->scratch_bytes) return scratch->space == MEMORY_NONE || fail(c, "a scratch has no bytes");
-    if (scratch->space != MEMORY_ARENA || scratch->index || scratch->offset % RT_ALIGNMENT != 0 ||
+    if (!node->scratch_bytes)
+        return scratch->space == MEMORY_NONE || structure_fail(c, "a scratch has no bytes");
+    if (scratch->space != MEMORY_ARENA || scratch->index || scratch->offset % PLAN_ALIGNMENT != 0 ||
         !within(scratch->offset, node->scratch_bytes, c->of->header->arena_bytes)) {
-        return fail(c, "the scratch of node \"%s\" lies outside of the arena", text_of(c, node->name));
+        return structure_fail(c, "the scratch of node \"%s\" lies outside of the arena",
+                              text_of(c, node->name));
     }
     return true;
 }
 
-static bool has_kernel(op_code code, const char *name) {
-    const rt_kernel *kernel;
-    for (unsigned i = 0; (kernel = rt_kernel_candidate(code, i)); i++) {
-        if (strcmp(kernel->name, name) == 0) return true;
-    }
-    return false;
-}
-
-static bool check_node(checker *c, uint32_t number) {
+static bool check_node(structure_checker *c, uint32_t number) {
     const plan *of = c->of;
     const plan_node *node = &of->nodes[number];
     const plan_header *header = of->header;
@@ -371,7 +357,7 @@ static bool check_node(checker *c, uint32_t number) {
         !in_table(node->attributes, node->attribute_count, &header->attributes) ||
         !in_table(node->first_graph, node->graph_count, &header->graphs) ||
         node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || node->reserved) {
-        return fail(c, "node %u refers to nothing", number);
+        return structure_fail(c, "node %u refers to nothing", number);
     }
     const char *name = text_of(c, node->name), *operator_name = text_of(c, node->operator_name);
     op_code code = plan_node_code(of, node);
@@ -383,42 +369,45 @@ static bool check_node(checker *c, uint32_t number) {
     const op_schema *row = op_schema_of(code);
     bool owns = row->flags & OP_FLAG_GRAPHS;
     if (node->graph_count != (code == OP_IF ? 2u : owns ? 1u : 0u)) {
-        return fail(c, "node \"%s\" (%s) owns %u graphs", name, operator_name, node->graph_count);
+        return structure_fail(c, "node \"%s\" (%s) owns %u graphs", name, operator_name, node->graph_count);
     }
     for (uint32_t g = 0; g < node->graph_count; g++) {
         if (of->graphs[node->first_graph + g].owner != number) {
-            return fail(c, "node \"%s\" (%s) does not own its graphs", name, operator_name);
+            return structure_fail(c, "node \"%s\" (%s) does not own its graphs", name, operator_name);
         }
     }
     if (node->input_count > INT32_MAX || (int64_t)node->input_count < row->input_minimum ||
         (row->input_maximum >= 0 && (int64_t)node->input_count > row->input_maximum) ||
         node->output_count > INT32_MAX || (int64_t)node->output_count < row->output_minimum ||
         (row->output_maximum >= 0 && (int64_t)node->output_count > row->output_maximum)) {
-        return fail(c, "node \"%s\" (%s) has %" PRIu64 " inputs and %" PRIu64 " outputs", name, operator_name,
-                    node->input_count, node->output_count);
+        return structure_fail(c, "node \"%s\" (%s) has %" PRIu64 " inputs and %" PRIu64 " outputs", name,
+                              operator_name, node->input_count, node->output_count);
     }
     if (node->attribute_count > MOST_ATTRIBUTES) {
-        return fail(c, "node \"%s\" (%s) has %" PRIu64 " attributes", name, operator_name,
-                    node->attribute_count);
+        return structure_fail(c, "node \"%s\" (%s) has %" PRIu64 " attributes", name, operator_name,
+                              node->attribute_count);
     }
     for (uint64_t i = 0; i < node->attribute_count; i++) {
         if (!is_attribute(c, &of->attributes[node->attributes + i])) {
-            return fail(c, "attribute %" PRIu64 " of node \"%s\" (%s) is not valid", i, name, operator_name);
+            return structure_fail(c, "attribute %" PRIu64 " of node \"%s\" (%s) is not valid", i, name,
+                                  operator_name);
         }
     }
     if (row->flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS) && !(node->flags & PLAN_NODE_DYNAMIC))
-        return fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name, operator_name);
+        return structure_fail(c, "node \"%s\" (%s) has results of sizes that only a run tells", name,
+                              operator_name);
     if (owns && node->flags & PLAN_NODE_ALIAS)
-        return fail(c, "node \"%s\" (%s) is an alias", name, operator_name);
+        return structure_fail(c, "node \"%s\" (%s) is an alias", name, operator_name);
     const char *kernel = text_of(c, node->kernel);
     bool runs = !owns && !(node->flags & PLAN_NODE_ALIAS);
-    if (!runs && kernel[0]) return fail(c, "node \"%s\" (%s) does not run a kernel", name, operator_name);
+    if (!runs && kernel[0])
+        return structure_fail(c, "node \"%s\" (%s) does not run a kernel", name, operator_name);
     if (runs && !kernel[0] && !(node->flags & PLAN_NODE_DYNAMIC)) {
-        return fail(c, "node \"%s\" (%s) has no kernel", name, operator_name);
+        return structure_fail(c, "node \"%s\" (%s) has no kernel", name, operator_name);
     }
-    if (kernel[0] && c->kernels && !has_kernel(code, kernel)) {
-        return fail(c, "node \"%s\" (%s) runs kernel \"%s\", which this library does not have", name,
-                    operator_name, kernel);
+    if (kernel[0] && c->host && !c->host->has_kernel(code, kernel)) {
+        return structure_fail(c, "node \"%s\" (%s) runs kernel \"%s\", which this library does not have",
+                              name, operator_name, kernel);
     }
     return check_scratch(c, node);
 }
@@ -428,7 +417,7 @@ static bool check_node(checker *c, uint32_t number) {
 /* The value of the tensor is there for step `node` of `graph` (past the last: for its results): a constant, a
  * parameter of the graph or an enclosing one, or the output of a node that comes before the step, or before
  * the control node that holds it. */
-static bool check_use(checker *c, uint32_t id, uint32_t graph, uint64_t node) {
+static bool check_use(structure_checker *c, uint32_t id, uint32_t graph, uint64_t node) {
     const plan *of = c->of;
     uint32_t home = of->tensors[id].graph;
     while (graph > home) {
@@ -436,37 +425,38 @@ static bool check_use(checker *c, uint32_t id, uint32_t graph, uint64_t node) {
         graph = of->nodes[node].graph;
     }
     const char *name = text_of(c, of->tensors[id].name);
-    if (graph != home) return fail(c, "tensor \"%s\" is used outside of its graph", name);
+    if (graph != home) return structure_fail(c, "tensor \"%s\" is used outside of its graph", name);
     if (!c->defined[id] && of->tensors[id].address.space != MEMORY_CONSTANT) {
-        return fail(c, "tensor \"%s\" is used but never made", name);
+        return structure_fail(c, "tensor \"%s\" is used but never made", name);
     }
     return c->defined[id] < 2 || c->defined[id] - 2 < node ||
-           fail(c, "tensor \"%s\" is used before it is made", name);
+           structure_fail(c, "tensor \"%s\" is used before it is made", name);
 }
 
-static bool check_scopes(checker *c) {
+static bool check_scopes(structure_checker *c) {
     const plan *of = c->of;
     uint64_t next = 0;
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
         const char *name = text_of(c, graph->name);
         if (graph->nodes != next)
-            return fail(c, "the nodes of graph \"%s\" do not follow those before", name);
+            return structure_fail(c, "the nodes of graph \"%s\" do not follow those before", name);
         next += graph->node_count;
         for (uint64_t n = graph->nodes; n < next; n++) {
             const plan_node *node = &of->nodes[n];
-            if (node->graph != g) return fail(c, "node %" PRIu64 " is not in its graph", n);
+            if (node->graph != g) return structure_fail(c, "node %" PRIu64 " is not in its graph", n);
             for (uint64_t i = 0; i < node->output_count; i++) {
                 uint32_t id = of->tensor_ids[node->outputs + i];
                 if (id == PLAN_ABSENT) continue;
                 if (of->tensors[id].graph != g || c->defined[id]) {
-                    return fail(c, "tensor \"%s\" is defined twice", text_of(c, of->tensors[id].name));
+                    return structure_fail(c, "tensor \"%s\" is defined twice",
+                                          text_of(c, of->tensors[id].name));
                 }
                 c->defined[id] = n + 2;
             }
         }
     }
-    if (next != of->header->nodes.count) return fail(c, "it has nodes outside of its graphs");
+    if (next != of->header->nodes.count) return structure_fail(c, "it has nodes outside of its graphs");
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
         for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
@@ -484,26 +474,26 @@ static bool check_scopes(checker *c) {
     for (uint32_t id = 0; id < of->header->tensors.count; id++) {
         bool constant = of->tensors[id].address.space == MEMORY_CONSTANT;
         if (!c->defined[id] && constant && of->tensors[id].graph != 0) {
-            return fail(c, "constant \"%s\" belongs to a graph", text_of(c, of->tensors[id].name));
+            return structure_fail(c, "constant \"%s\" belongs to a graph", text_of(c, of->tensors[id].name));
         }
     }
     return true;
 }
 
-static bool check_interfaces(checker *c) {
+static bool check_interfaces(structure_checker *c) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[0];
     if (graph->parameter_count != of->header->inputs.count ||
         graph->result_count != of->header->outputs.count) {
-        return fail(c, "its main graph does not have its inputs and outputs");
+        return structure_fail(c, "its main graph does not have its inputs and outputs");
     }
     for (uint32_t i = 0; i < graph->parameter_count; i++) {
         uint32_t id = of->tensor_ids[graph->parameters + i];
         const plan_address *address = &of->tensors[id].address;
         if (of->inputs[i].tensor != id || address->space != MEMORY_INPUT || address->index != i ||
             address->offset) {
-            return fail(c, "input \"%s\" does not lie in the caller's buffer",
-                        text_of(c, of->inputs[i].name));
+            return structure_fail(c, "input \"%s\" does not lie in the caller's buffer",
+                                  text_of(c, of->inputs[i].name));
         }
     }
     for (uint32_t i = 0; i < graph->result_count; i++) {
@@ -511,183 +501,8 @@ static bool check_interfaces(checker *c) {
         const plan_address *address = &of->tensors[id].address;
         bool bound = address->space == MEMORY_OUTPUT && address->index == i && !address->offset;
         if (of->outputs[i].tensor != id || !(bound || address->space == MEMORY_DYNAMIC)) {
-            return fail(c, "output \"%s\" does not lie in the caller's buffer",
-                        text_of(c, of->outputs[i].name));
-        }
-    }
-    return true;
-}
-
-/* ---- types --------------------------------------------------------------------------------------------- */
-
-static bool is_static(const checker *c, uint32_t id) {
-    op_type type;
-    size_t bytes;
-    plan_tensor_type(c->of, id, &type);
-    return op_type_bytes(&type, &bytes) && c->of->tensors[id].address.space != MEMORY_DYNAMIC;
-}
-
-/* A value can be handed from one tensor to the other: equal types where both are known. */
-static bool can_move(const checker *c, uint32_t from, uint32_t to) {
-    op_type a, b;
-    plan_tensor_type(c->of, from, &a);
-    plan_tensor_type(c->of, to, &b);
-    if (a.kind != b.kind || a.element != b.element || a.dtype != b.dtype) return false;
-    if (!is_static(c, from) || !is_static(c, to)) return true;
-    return a.layout == b.layout && a.layout != OP_LAYOUT_PACKED && op_shape_equal(&a.shape, &b.shape);
-}
-
-static bool is_scalar(const checker *c, uint32_t id, op_dtype dtype) {
-    const plan_tensor *tensor = &c->of->tensors[id];
-    if (tensor->kind != OP_KIND_TENSOR || tensor->dtype != dtype) return false;
-    return !is_static(c, id) || tensor->bytes == op_dtype_bytes(dtype);
-}
-
-static bool check_if(checker *c, const plan_node *node) {
-    const plan *of = c->of;
-    uint32_t condition = of->tensor_ids[node->inputs];
-    if (condition == PLAN_ABSENT || !is_scalar(c, condition, OP_BOOL))
-        return fail(c, "its condition is no bool");
-    for (uint32_t g = 0; g < 2; g++) {
-        const plan_graph *branch = &of->graphs[node->first_graph + g];
-        if (branch->parameter_count || branch->result_count != node->output_count) {
-            return fail(c, "its branches do not have its outputs");
-        }
-        for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t output = of->tensor_ids[node->outputs + i];
-            if (output != PLAN_ABSENT && !can_move(c, of->tensor_ids[branch->results + i], output)) {
-                return fail(c, "output %" PRIu64 " is of another type in a branch", i);
-            }
-        }
-    }
-    return true;
-}
-
-/* A slice along `axis` of the whole. */
-static bool can_slice(const checker *c, uint32_t whole, uint32_t slice, int64_t axis) {
-    op_type a, b;
-    plan_tensor_type(c->of, whole, &a);
-    plan_tensor_type(c->of, slice, &b);
-    if (a.kind != OP_KIND_TENSOR || b.kind != OP_KIND_TENSOR || a.dtype != b.dtype) return false;
-    if (!is_static(c, whole) || !is_static(c, slice)) return true;
-    int32_t normal;
-    if (a.layout != OP_LAYOUT_ROW_MAJOR || b.layout != OP_LAYOUT_ROW_MAJOR ||
-        b.shape.rank != a.shape.rank - 1 || !op_axis(axis, a.shape.rank, &normal)) {
-        return false;
-    }
-    for (int32_t d = 0; d < b.shape.rank; d++) {
-        if (b.shape.dims[d] != a.shape.dims[d < normal ? d : d + 1]) return false;
-    }
-    return true;
-}
-
-static bool check_loop(checker *c, const plan_node *node) {
-    const plan *of = c->of;
-    plan_loop_form form;
-    if (!plan_loop_form_read(of, node, &form)) return fail(c, "its inputs, outputs and body do not fit");
-    if ((form.trip_count != PLAN_ABSENT && !is_scalar(c, form.trip_count, OP_INT64)) ||
-        (form.condition != PLAN_ABSENT && !is_scalar(c, form.condition, OP_BOOL)) ||
-        !is_scalar(c, form.parameters[0], OP_INT64) || !is_scalar(c, form.parameters[1], OP_BOOL) ||
-        !is_scalar(c, form.results[0], OP_BOOL)) {
-        return fail(c, "its trip count or condition has a wrong type");
-    }
-    for (uint32_t i = 0; i < form.carried; i++) {
-        uint32_t parameter = form.parameters[2 + i], output = form.outputs[i];
-        if (form.initial[i] == PLAN_ABSENT || !can_move(c, form.initial[i], parameter) ||
-            !can_move(c, form.results[1 + i], parameter) ||
-            (output != PLAN_ABSENT && !can_move(c, parameter, output))) {
-            return fail(c, "carried parameter %u changes its type", i);
-        }
-    }
-    for (uint32_t i = 0; i < form.scan_inputs; i++) {
-        uint32_t whole = form.initial[form.carried + i];
-        if (whole == PLAN_ABSENT ||
-            !can_slice(c, whole, form.parameters[2 + form.carried + i], plan_loop_axis(&form, false, i))) {
-            return fail(c, "scanned input %u does not have its slice's type", i);
-        }
-    }
-    for (uint32_t i = 0; i < form.scan_outputs; i++) {
-        uint32_t whole = form.outputs[form.carried + i];
-        if (whole == PLAN_ABSENT) continue;
-        if (!can_slice(c, whole, form.results[1 + form.carried + i], plan_loop_axis(&form, true, i))) {
-            return fail(c, "stacked output %u does not have its slice's type", i);
-        }
-    }
-    return true;
-}
-
-/* Output types follow from the inputs' as the operator says, as far as it can without running. */
-static bool check_inference(checker *c, const plan_node *node, op_code code) {
-    const plan *of = c->of;
-    op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, (size_t)node->input_count);
-    op_tensor *outputs = BASE_ARRAY(&c->arena, op_tensor, (size_t)node->output_count);
-    op_call call = {.code = code,
-                    .input_count = (uint32_t)node->input_count,
-                    .output_count = (uint32_t)node->output_count,
-                    .inputs = inputs,
-                    .outputs = outputs,
-                    .arena = &c->arena};
-    if (!inputs || !outputs || !plan_node_attributes(of, node, &c->arena, &call.attributes)) {
-        base_fail_memory(c->report);
-        return false;
-    }
-    for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t id = of->tensor_ids[node->inputs + i];
-        if (id == PLAN_ABSENT) continue;
-        const plan_tensor *tensor = &of->tensors[id];
-        plan_tensor_type(of, id, &inputs[i].type);
-        inputs[i].bytes = (size_t)tensor->bytes;
-        if (tensor->address.space == MEMORY_CONSTANT && tensor->dtype != OP_STRING) {
-            inputs[i].data = (void *)(uintptr_t)(of->constants + tensor->address.offset);
-        }
-    }
-    if (op_infer(&call, c->report) != BASE_OK) return false;
-    for (uint32_t i = 0; i < call.output_count; i++) {
-        uint32_t id = of->tensor_ids[node->outputs + i];
-        if (id == PLAN_ABSENT) continue;
-        op_type declared;
-        const op_type *inferred = &outputs[i].type;
-        plan_tensor_type(of, id, &declared);
-        bool equal = declared.kind == inferred->kind && declared.element == inferred->element &&
-                     declared.dtype == inferred->dtype &&
-                     (inferred->shape.rank < 0 || declared.shape.rank < 0 ||
-                      declared.shape.rank == inferred->shape.rank);
-        for (int32_t d = 0; equal && inferred->shape.rank >= 0 && d < declared.shape.rank; d++) {
-            int64_t a = declared.shape.dims[d], b = inferred->shape.dims[d];
-            equal = a < 0 || b < 0 || a == b;
-        }
-        if (!equal) {
-            char declares[256], infers[256];
-            return fail(c, "output %u is %s, the operator gives %s", i,
-                        op_type_print(&declared, declares, sizeof declares),
-                        op_type_print(inferred, infers, sizeof infers));
-        }
-    }
-    return true;
-}
-
-static bool check_types(checker *c) {
-    const plan *of = c->of;
-    base_arena kept = c->arena;
-    for (uint64_t n = 0; n < of->header->nodes.count; n++) {
-        const plan_node *node = &of->nodes[n];
-        op_code code = plan_node_code(of, node);
-        plan_node_context(of, node, c->file[0] ? c->file : NULL, c->report);
-        bool valid;
-        base_arena_init(&c->arena, kept.allocator);
-        if (code == OP_IF) valid = check_if(c, node);
-        else if (code == OP_LOOP) valid = check_loop(c, node);
-        else valid = check_inference(c, node, code);
-        base_arena_free(&c->arena);
-        c->arena = kept;
-        if (!valid) return false;
-        /* A static node knows everything. */
-        for (uint64_t i = 0; i < node->input_count + node->output_count && !(node->flags & PLAN_NODE_DYNAMIC);
-             i++) {
-            uint32_t id = i < node->input_count ? of->tensor_ids[node->inputs + i]
-                                                : of->tensor_ids[node->outputs + i - node->input_count];
-            if (id == PLAN_ABSENT || is_static(c, id)) continue;
-            return fail(c, "tensor \"%s\" is not known before the run", text_of(c, of->tensors[id].name));
+            return structure_fail(c, "output \"%s\" does not lie in the caller's buffer",
+                                  text_of(c, of->outputs[i].name));
         }
     }
     return true;
@@ -695,82 +510,9 @@ static bool check_types(checker *c) {
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-static bool is_output_of(const checker *c, uint32_t loop, uint32_t id) {
-    const plan_node *node = &c->of->nodes[loop];
-    for (uint64_t i = 0; i < node->output_count; i++) {
-        if (c->of->tensor_ids[node->outputs + i] == id) return true;
-    }
-    return false;
-}
-
-/* Loop `first` runs, and has ended, before loop `then` begins: in the same graph, or in one that encloses it. */
-static bool ends_before(const checker *c, uint32_t first, uint32_t then) {
-    const plan *of = c->of;
-    while (of->nodes[then].graph != of->nodes[first].graph) {
-        if (!of->nodes[then].graph) return false;
-        then = of->graphs[of->nodes[then].graph].owner;
-    }
-    return first < then;
-}
-
-/* The tensor may lie where the loop leaves what it carries: it is its output, or in its body, or belongs to a loop that
- * runs later. */
-static bool may_lie_after(const checker *c, uint32_t loop, uint32_t id) {
-    const plan *of = c->of;
-    uint32_t graph = of->tensors[id].graph;
-    if (plan_is_within(of, loop, graph) || is_output_of(c, loop, id)) return true;
-    if (graph && ends_before(c, loop, of->graphs[graph].owner)) return true;
-    for (uint32_t n = loop + 1; n < of->header->nodes.count; n++) {
-        if (plan_node_code(of, &of->nodes[n]) == OP_LOOP && is_output_of(c, n, id))
-            return ends_before(c, loop, n);
-    }
-    return false;
-}
-
-/* Multi-views belong to loops, tensors with such addresses to their bodies or to what runs after them, and entries
- * that are multi-views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their memory
- * is found when the plan is replayed. */
-static bool check_multiview_loops(checker *c) {
-    const plan *of = c->of;
-    for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
-        const plan_multiview *multiview = &of->multiviews[v];
-        if (multiview->loop >= of->header->nodes.count ||
-            plan_node_code(of, &of->nodes[multiview->loop]) != OP_LOOP ||
-            (multiview->stride && multiview->period != 1) ||
-            (multiview->group &&
-             (multiview->period != 1 || multiview->prologue_count || multiview->stride)) ||
-            (multiview->group == 0) != (multiview->bytes == 0) || multiview->prologue_count > MOST_ENTRIES ||
-            multiview->period > MOST_ENTRIES) {
-            return fail(c, "multi-view %" PRIu64 " belongs to no loop", v);
-        }
-        for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
-            const plan_address *entry = &of->addresses[multiview->first + i];
-            if (entry->space != MEMORY_MULTIVIEW) continue;
-            if (of->multiviews[entry->index].group && of->multiviews[entry->index].loop == multiview->loop &&
-                !multiview->group)
-                continue; /* a swap buffer of the loop itself lies in the arena */
-            if (of->multiviews[entry->index].loop >= of->header->nodes.count ||
-                (!plan_is_within(of, of->multiviews[entry->index].loop, of->nodes[multiview->loop].graph) &&
-                 !ends_before(c, of->multiviews[entry->index].loop, multiview->loop))) {
-                return fail(
-                    c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
-            }
-        }
-    }
-    for (uint64_t id = 0; id < of->header->tensors.count; id++) {
-        const plan_tensor *tensor = &of->tensors[id];
-        if (tensor->address.space == MEMORY_MULTIVIEW &&
-            !may_lie_after(c, of->multiviews[tensor->address.index].loop, (uint32_t)id)) {
-            return fail(c, "tensor \"%s\" lies in a multi-view outside of its loop",
-                        text_of(c, tensor->name));
-        }
-    }
-    return true;
-}
-
-static bool check_all(checker *c) {
+static bool check_all(structure_checker *c) {
     const plan_header *header = c->of->header;
-    if (!header->graphs.count) return fail(c, "it has no graph");
+    if (!header->graphs.count) return structure_fail(c, "it has no graph");
     c->depth = BASE_ARRAY(&c->arena, uint32_t, (size_t)header->graphs.count);
     c->defined = BASE_ARRAY(&c->arena, uint64_t, (size_t)header->tensors.count);
     if (!c->depth || !c->defined) {
@@ -784,12 +526,13 @@ static bool check_all(checker *c) {
     for (uint32_t g = 0; g < header->graphs.count; g++) {
         if (!check_graph(c, g)) return false;
     }
-    return check_scopes(c) && check_multiview_loops(c) && check_interfaces(c) && check_types(c);
+    return check_scopes(c) && structure_check_multiviews(c) && check_interfaces(c) &&
+           structure_check_types(c) && structure_check_operands(c);
 }
 
-base_status plan_check_structure(const plan *checked, bool kernels, base_report *report) {
+base_status plan_check_structure(const plan *checked, const plan_host *host, base_report *report) {
     base_report own = {0};
-    checker c = {.of = checked, .report = report ? report : &own, .kernels = kernels};
+    structure_checker c = {.of = checked, .report = report ? report : &own, .host = host};
     base_arena_init(&c.arena, NULL);
     memcpy(c.file, c.report->context, sizeof c.file);
     bool valid = check_all(&c);

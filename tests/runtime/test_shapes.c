@@ -372,7 +372,7 @@ static int count_blocked(const char *text) {
     plan of;
     base_report report = {0};
     unsigned char *bytes = support_plan(text, false, &size);
-    if (plan_open(bytes, size, "images", true, NULL, NULL, &of, &report) != BASE_OK)
+    if (plan_open(bytes, size, "images", NULL, NULL, NULL, &of, &report) != BASE_OK)
         fail_msg("%s", report.text);
     int blocked = 0;
     for (uint64_t n = 0; n < of.header->nodes.count; n++) {

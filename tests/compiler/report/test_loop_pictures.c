@@ -40,7 +40,7 @@ static void open_result(const char *text, compile_result *result) {
     size_t size;
     *result = (compile_result){0};
     unsigned char *bytes = support_plan(text, true, &size);
-    if (plan_open(bytes, size, "plan", true, free, bytes, &result->plan, &report) != BASE_OK)
+    if (plan_open(bytes, size, "plan", NULL, free, bytes, &result->plan, &report) != BASE_OK)
         fail_msg("%s", report.text);
 }
 

@@ -261,7 +261,7 @@ static void expect_plan(uint64_t seed, const char *allocator, size_t *copies) {
     if (plan_write(module, memory, &options, &bytes, &size, &report) != BASE_OK) {
         fail_msg("seed %" PRIu64 ": %s", seed, report.text);
     }
-    if (plan_open(bytes, size, "plan", false, release, bytes, &opened, &report) != BASE_OK) {
+    if (plan_open(bytes, size, "plan", NULL, release, bytes, &opened, &report) != BASE_OK) {
         char *text = support_print(module, false);
         fputs(text, stderr);
         free(text);

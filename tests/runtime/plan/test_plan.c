@@ -112,7 +112,7 @@ static void test_round_trip(void **state) {
     unsigned char *bytes = support_plan(straight, true, &size);
     plan opened;
     base_report report = {0};
-    if (plan_open(bytes, size, "straight.plan", true, NULL, NULL, &opened, &report))
+    if (plan_open(bytes, size, "straight.plan", &rt_plan_host, NULL, NULL, &opened, &report))
         fail_msg("%s", report.text);
     assert_string_equal(opened.header->machine, "portable");
     assert_string_equal(opened.texts + opened.header->model_name, "straight");
@@ -204,7 +204,8 @@ static void test_file(void **state) {
 static void expect_refused(const unsigned char *bytes, size_t size, const char *part) {
     plan opened;
     base_report report = {0};
-    assert_int_equal(plan_open(bytes, size, "bad.plan", true, NULL, NULL, &opened, &report), BASE_INVALID);
+    assert_int_equal(plan_open(bytes, size, "bad.plan", &rt_plan_host, NULL, NULL, &opened, &report),
+                     BASE_INVALID);
     if (strncmp(report.text, "bad.plan: ", 10) != 0 || !strstr(report.text, part)) {
         fail_msg("\"%s\" does not say \"%s\"", report.text, part);
     }
@@ -236,7 +237,7 @@ static void test_damage(void **state) {
     support_plan_seal(bytes, size);
     expect_refused(bytes, size, "compiled for \"vax onednn-0.1\"");
     plan opened;
-    assert_int_equal(plan_open(bytes, size, "bad.plan", false, NULL, NULL, &opened, NULL), BASE_OK);
+    assert_int_equal(plan_open(bytes, size, "bad.plan", NULL, NULL, NULL, &opened, NULL), BASE_OK);
     plan_close(&opened);
     *header = *(const plan_header *)(const void *)good;
     for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 97) expect_refused(good, cut, "");
@@ -332,7 +333,8 @@ static bool try_mutation(mutation *m, const char *what) {
     plan opened;
     base_report report = {0};
     support_plan_seal(m->bytes, m->size);
-    bool refused = plan_open(m->bytes, m->size, "bad.plan", true, NULL, NULL, &opened, &report) != BASE_OK;
+    bool refused =
+        plan_open(m->bytes, m->size, "bad.plan", &rt_plan_host, NULL, NULL, &opened, &report) != BASE_OK;
     if (refused) {
         assert_int_equal(report.status, BASE_INVALID);
         m->refused++;
@@ -361,8 +363,7 @@ static void end(mutation *m, const char *name) {
 }
 
 static bool is_movable(const plan_tensor *tensor) {
-    return tensor->bytes &&
-           (tensor->address.space == MEMORY_ARENA || tensor->address.space == MEMORY_OUTPUT);
+    return tensor->bytes && (tensor->address.space == MEMORY_ARENA || tensor->address.space == MEMORY_OUTPUT);
 }
 
 static void mutate_addresses(mutation *m) {
@@ -470,6 +471,38 @@ static void mutate_sizes(mutation *m) {
     assert_true(try_mutation(m, "arena shrunk"));
 }
 
+/* What an operator needs is there and has memory: of inputs and outputs, whatever reads or writes them. */
+static void mutate_operands(mutation *m) {
+    uint32_t *ids = (uint32_t *)(void *)(m->bytes + m->header->tensor_ids.offset);
+    const char *texts = (const char *)m->bytes + m->header->texts.offset;
+    char what[256];
+    for (size_t n = 0; n < m->header->nodes.count; n++) {
+        const plan_node node = m->nodes[n];
+        const op_code code = op_code_from_name(texts + node.operator_domain, texts + node.operator_name);
+        const op_schema *schema = op_schema_of(code);
+        const bool control = schema->flags & OP_FLAG_GRAPHS;
+        for (uint64_t i = 0; i < node.input_count + node.output_count; i++) {
+            const bool output = i >= node.input_count;
+            const uint64_t index = output ? i - node.input_count : i;
+            uint32_t *id = &ids[output ? node.outputs + index : node.inputs + index];
+            const int least = output ? schema->output_minimum : schema->input_minimum;
+            if (*id == PLAN_ABSENT || (output && control)) continue;
+            snprintf(what, sizeof what, "%s %" PRIu64 " of node %zu in no memory",
+                     output ? "output" : "input", index, n);
+            if (!output || (int64_t)index < least) {
+                m->tensors[*id].address = (plan_address){.space = MEMORY_NONE};
+                assert_true(try_mutation(m, what));
+            }
+            snprintf(what, sizeof what, "%s %" PRIu64 " of node %zu absent", output ? "output" : "input",
+                     index, n);
+            if (!control && (int64_t)index < least) {
+                *id = PLAN_ABSENT;
+                assert_true(try_mutation(m, what));
+            }
+        }
+    }
+}
+
 static void test_mutations(void **state) {
     (void)state;
     const struct {
@@ -482,6 +515,7 @@ static void test_mutations(void **state) {
         mutate_addresses(&m);
         mutate_nodes(&m);
         mutate_sizes(&m);
+        mutate_operands(&m);
         assert_true(m.refused > m.harmless);
         end(&m, cases[i].name);
     }
@@ -562,7 +596,7 @@ static void test_fuzz(void **state) {
             support_plan_seal(bytes, size);
             plan opened;
             base_report report = {0};
-            if (plan_open(bytes, size, "fuzz.plan", true, NULL, NULL, &opened, &report) != BASE_OK) {
+            if (plan_open(bytes, size, "fuzz.plan", &rt_plan_host, NULL, NULL, &opened, &report) != BASE_OK) {
                 assert_true(report.count > 0);
                 continue;
             }

@@ -256,7 +256,7 @@ static void mutate_tensors(mutation *m) {
 }
 
 /* Room for what grows is moved, or made smaller; other tensors are put into it. */
-static void mutate_rooms(mutation *m) {
+static void mutate_reservations(mutation *m) {
     for (size_t i = 0; i < m->header->tensors.count; i++) {
         if (m->tensors[i].address.space != MEMORY_DYNAMIC || !m->tensors[i].bytes) continue;
         const plan_tensor room = m->tensors[i];
@@ -294,19 +294,43 @@ static void mutate_groups(mutation *m) {
     }
 }
 
+/* Elements of 4 bytes: any entry, stride or offset that is no multiple of 4 takes a tensor off its alignment in some
+ * iteration. */
+static void mutate_alignment(mutation *m) {
+    for (size_t v = 0; v < m->header->multiviews.count; v++) {
+        bool read = false;
+        for (size_t i = 0; i < m->header->tensors.count; i++)
+            read |= m->tensors[i].address.space == MEMORY_MULTIVIEW && m->tensors[i].address.index == v;
+        for (uint32_t k = 0; k < m->multiviews[v].prologue_count + m->multiviews[v].period && read; k++) {
+            m->addresses[m->multiviews[v].first + k].offset += 2;
+            assert_true(try_mutation(m, "the alignment of multi-view", v, k));
+        }
+        if (m->multiviews[v].stride && read) {
+            m->multiviews[v].stride += 1;
+            assert_true(try_mutation(m, "the stride of multi-view", v, 1));
+        }
+    }
+    for (size_t i = 0; i < m->header->tensors.count; i++) {
+        if (m->tensors[i].address.space != MEMORY_MULTIVIEW) continue;
+        m->tensors[i].address.offset += 1;
+        assert_true(try_mutation(m, "the alignment of tensor", i, 1));
+    }
+}
+
 static void broken_views_are_refused(void **state) {
     (void)state;
-    static void (*const kinds[])(mutation *) = {mutate_periods, mutate_entries, mutate_strides,
-                                                mutate_tensors, mutate_rooms,   mutate_groups};
+    static void (*const kinds[])(mutation *) = {mutate_periods,  mutate_entries,      mutate_strides,
+                                                mutate_tensors,  mutate_reservations, mutate_groups,
+                                                mutate_alignment};
     for (int c = 0; c < CASES; c++) {
         mutation m;
         begin(&m, &cases[c]);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             size_t before = m.refused;
             kinds[k](&m);
-            bool has_room = strcmp(m.name, "room to grow") == 0;
+            bool has_reservation = strcmp(m.name, "room to grow") == 0;
             bool exchanges = strncmp(m.name, "exchanged", 9) == 0;
-            assert_true(m.refused > before || (kinds[k] == mutate_rooms && !has_room) ||
+            assert_true(m.refused > before || (kinds[k] == mutate_reservations && !has_reservation) ||
                         (kinds[k] == mutate_groups && !exchanges));
         }
         print_message("%s: %zu refused, %zu harmless\n", m.name, m.refused, m.harmless);
