@@ -7,8 +7,8 @@
 /* All addresses within the binding's buffer are those within `data` from now on. */
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data) {
     binding->data = data;
-    for (uint32_t i = binding->patches; i != PLAN_ABSENT; i = session->patches[i].next) {
-        const rt_patch *patch = &session->patches[i];
+    for (uint32_t i = binding->patches; i != PLAN_ABSENT; i = session->code.patches[i].next) {
+        const rt_patch *patch = &session->code.patches[i];
         *patch->data = data ? (char *)data + patch->offset : NULL;
     }
 }
@@ -73,34 +73,34 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
     }
     binding->bound = true;
     if (binding->dynamic) {
-        op_tensor *tensor = &session->tensors[binding->tensor];
+        op_tensor *tensor = &session->run.tensors[binding->tensor];
         *tensor = (op_tensor){.type = actual, .bytes = needed, .data = (void *)(uintptr_t)data};
     }
     rt_binding_point(session, binding, (void *)(uintptr_t)data);
     return OURO_OK;
 }
 
-ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
-                                    const int64_t *dims, ouro_error *error) {
+ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
+                          const int64_t *dims, ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->inputs.count) {
         return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
                                index, of->header->inputs.count);
     }
-    return bind_input(session, &session->inputs[index], of->texts + of->inputs[index].name, data, bytes, dims,
-                      error);
+    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, data, bytes,
+                      dims, error);
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
 
-ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
-                                     ouro_error *error) {
+static ouro_status bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
+                               ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->outputs.count) {
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
                                index, of->header->outputs.count);
     }
-    rt_binding *binding = &session->outputs[index];
+    rt_binding *binding = &session->bound.outputs[index];
     const plan_tensor *tensor = &of->tensors[binding->tensor];
     const char *name = of->texts + of->outputs[index].name;
     size_t element = op_dtype_bytes((op_dtype)tensor->dtype), alignment = element < 8 ? element : 8;
@@ -116,7 +116,7 @@ ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *
                                "output '%s' is given %zu bytes, it needs %" PRIu64, name, bytes,
                                tensor->bytes);
     }
-    session->ran = false; /* what the last run made is not where one would look now */
+    session->run.ran = false; /* what the last run made is not where one would look now */
     binding->bound = data != NULL;
     binding->bytes = data ? bytes : (size_t)tensor->bytes;
     rt_binding_point(session, binding, data ? data : binding->own);
@@ -130,10 +130,10 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
                                index, of->header->outputs.count);
     }
-    if (!session->ran)
+    if (!session->run.ran)
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
-    const rt_binding *binding = &session->outputs[index];
-    const op_tensor *result = binding->dynamic ? &binding->result : &session->tensors[binding->tensor];
+    const rt_binding *binding = &session->bound.outputs[index];
+    const op_tensor *result = binding->dynamic ? &binding->result : &session->run.tensors[binding->tensor];
     if (result->type.kind != OP_KIND_TENSOR)
         return rt_binding_fail(session, error, BASE_USAGE, "output '%s' is no tensor: it is read as a value",
                                of->texts + of->outputs[index].name);
@@ -152,7 +152,7 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
 static base_status check_symbols(const ouro_session *session, base_report *report) {
     const plan *of = session->of;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {
-        const rt_binding *binding = &session->inputs[i];
+        const rt_binding *binding = &session->bound.inputs[i];
         op_type type;
         if (!binding->dynamic) continue;
         plan_tensor_type(of, binding->tensor, &type);
@@ -161,11 +161,11 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
             if (type.shape.dims[d] >= 0 || type.shape.dims[d] == OP_DIM_UNKNOWN) continue;
             for (uint64_t k = 0; k < i; k++) {
                 op_type other;
-                plan_tensor_type(of, session->inputs[k].tensor, &other);
+                plan_tensor_type(of, session->bound.inputs[k].tensor, &other);
                 if (other.kind != OP_KIND_TENSOR) continue;
                 for (int32_t e = 0; e < other.shape.rank; e++) {
-                    int64_t a = session->tensors[binding->tensor].type.shape.dims[d];
-                    int64_t b = session->tensors[session->inputs[k].tensor].type.shape.dims[e];
+                    int64_t a = session->run.tensors[binding->tensor].type.shape.dims[d];
+                    int64_t b = session->run.tensors[session->bound.inputs[k].tensor].type.shape.dims[e];
                     if (other.shape.dims[e] != type.shape.dims[d] || a == b) continue;
                     return base_fail(
                         report, BASE_INVALID,
@@ -183,10 +183,10 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
     for (uint64_t i = 0; i < session->of->header->inputs.count && symbol != OP_DIM_UNKNOWN; i++) {
         op_type declared;
-        uint32_t id = session->inputs[i].tensor;
+        uint32_t id = session->bound.inputs[i].tensor;
         plan_tensor_type(session->of, id, &declared);
         for (int32_t d = 0; d < declared.shape.rank && declared.kind == OP_KIND_TENSOR; d++) {
-            if (declared.shape.dims[d] == symbol) return session->tensors[id].type.shape.dims[d];
+            if (declared.shape.dims[d] == symbol) return session->run.tensors[id].type.shape.dims[d];
         }
     }
     return 0;
@@ -195,13 +195,13 @@ int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
 base_status rt_binding_before_run(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {
-        if (session->inputs[i].bound) continue;
+        if (session->bound.inputs[i].bound) continue;
         return base_fail(report, BASE_USAGE, "input '%s' is not bound", of->texts + of->inputs[i].name);
     }
-    if (!session->has_dynamic) return BASE_OK;
+    if (!session->code.has_dynamic) return BASE_OK;
     for (uint64_t i = 0; i < of->header->outputs.count; i++) {
-        rt_binding *binding = &session->outputs[i];
-        rt_buffer_release(&session->pool, binding->held);
+        rt_binding *binding = &session->bound.outputs[i];
+        rt_buffer_release(&session->memory.pool, binding->held);
         binding->held = NULL;
         binding->result = (op_tensor){0};
     }
@@ -212,8 +212,8 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
 
 /* A dynamic output goes to the caller's buffer, or is kept until the next run. */
 static base_status keep_output(ouro_session *session, uint64_t index, base_report *report) {
-    rt_binding *binding = &session->outputs[index];
-    const op_tensor *made = &session->tensors[binding->tensor];
+    rt_binding *binding = &session->bound.outputs[index];
+    const op_tensor *made = &session->run.tensors[binding->tensor];
     const char *name = session->of->texts + session->of->outputs[index].name;
     binding->result = *made;
     if (binding->bound) {
@@ -227,11 +227,11 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
     }
     if (made->type.kind != OP_KIND_TENSOR)
         return rt_sequence_keep(session, made, &binding->held, &binding->result.data);
-    rt_buffer *buffer = session->buffers[binding->tensor];
-    if (buffer && !(buffer->reserved && !session->own_memory)) {
+    rt_buffer *buffer = session->run.buffers[binding->tensor];
+    if (buffer && !(buffer->reserved && !session->memory.own_arena)) {
         rt_buffer_retain(buffer);
     } else { /* bytes of the caller's or of a constant, which may go before the output is read */
-        buffer = rt_pool_take(&session->pool, made->bytes);
+        buffer = rt_pool_take(&session->memory.pool, made->bytes);
         if (!buffer) return base_fail_memory(report);
         if (made->bytes) memcpy(buffer->data, made->data, made->bytes);
         binding->result.data = buffer->data;
@@ -241,10 +241,28 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
 }
 
 base_status rt_binding_after_run(ouro_session *session, base_report *report) {
-    for (uint64_t i = 0; session->has_dynamic && i < session->of->header->outputs.count; i++) {
-        if (!session->outputs[i].dynamic) continue;
+    for (uint64_t i = 0; session->code.has_dynamic && i < session->of->header->outputs.count; i++) {
+        if (!session->bound.outputs[i].dynamic) continue;
         base_status status = keep_output(session, i, report);
         if (status != BASE_OK) return status;
     }
     return BASE_OK;
+}
+
+/* ---- the caller's calls -------------------------------------------------------------------------------- */
+
+ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                    const int64_t *dims, ouro_error *error) {
+    if (!rt_session_enter(session, error)) return OURO_USAGE;
+    const ouro_status status = rt_bind_input(session, index, data, bytes, dims, error);
+    rt_session_leave(session);
+    return status;
+}
+
+ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
+                                     ouro_error *error) {
+    if (!rt_session_enter(session, error)) return OURO_USAGE;
+    const ouro_status status = bind_output(session, index, data, bytes, error);
+    rt_session_leave(session);
+    return status;
 }

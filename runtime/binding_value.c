@@ -67,14 +67,13 @@ static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_
     return status;
 }
 
-ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
-                                    ouro_error *error) {
+static ouro_status bind_any(ouro_session *session, size_t index, const ouro_value *value, ouro_error *error) {
     const plan *of = session->of;
     if (index >= of->header->inputs.count) {
         return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
                                index, of->header->inputs.count);
     }
-    rt_binding *binding = &session->inputs[index];
+    rt_binding *binding = &session->bound.inputs[index];
     op_type type;
     plan_tensor_type(of, binding->tensor, &type);
     const binder b = {session, of->texts + of->inputs[index].name, &binding->lists, error};
@@ -85,16 +84,24 @@ ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const o
         if (type.shape.rank >= 0 && type.shape.rank != value->rank)
             return rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given rank %d, expected %d",
                                    b.name, value->rank, type.shape.rank);
-        return ouro_session_bind_input(session, index, value->data, value->bytes, value->dims, error);
+        return rt_bind_input(session, index, value->data, value->bytes, value->dims, error);
     }
     base_arena_free(&binding->lists);
     binding->bound = false;
     ouro_status status = bind_value(&b, type.kind, type.element, type.dtype, value, &element);
     if (status != OURO_OK) return status;
     binding->bound = true;
-    session->tensors[binding->tensor] = element.tensor;
+    session->run.tensors[binding->tensor] = element.tensor;
     rt_binding_point(session, binding, element.tensor.data);
     return OURO_OK;
+}
+
+ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
+                                    ouro_error *error) {
+    if (!rt_session_enter(session, error)) return OURO_USAGE;
+    const ouro_status status = bind_any(session, index, value, error);
+    rt_session_leave(session);
+    return status;
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
@@ -125,10 +132,10 @@ ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
                                index, of->header->outputs.count);
     }
-    if (!session->ran)
+    if (!session->run.ran)
         return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
-    rt_binding *binding = &session->outputs[index];
-    op_tensor result = binding->dynamic ? binding->result : session->tensors[binding->tensor];
+    rt_binding *binding = &session->bound.outputs[index];
+    op_tensor result = binding->dynamic ? binding->result : session->run.tensors[binding->tensor];
     if (!binding->dynamic) result.data = binding->data;
     base_arena_free(&binding->lists);
     if (make_value(&binding->lists, &result, value)) return OURO_OK;

@@ -1,161 +1,34 @@
-/* dynamic.c: what is known at run time only: tensors from the run-time allocator, and nodes that are
- * inferred, prepared and given memory when they run. A node keeps its kernel as long as types stay the same.
- */
+/* dynamic.c: nodes that are inferred, prepared and given memory when they run. A node keeps its kernel as long as types
+ * stay the same. */
 #include "runtime/executor.h"
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
-
-static rt_buffer *take_kept(rt_pool *pool, size_t bytes) {
-    for (uint32_t i = pool->kept_count; i-- > 0;) {
-        rt_buffer *buffer = pool->kept[i];
-        if (buffer->capacity < bytes || (buffer->capacity / 4 > bytes && buffer->capacity > RT_POOL_LEAST))
-            continue;
-        pool->kept_count--;
-        memmove(pool->kept + i, pool->kept + i + 1, (pool->kept_count - i) * sizeof *pool->kept);
-        return buffer;
-    }
-    return NULL;
-}
-
-static rt_buffer *take_new(rt_pool *pool, size_t bytes) {
-    size_t total;
-    rt_buffer *buffer =
-        base_size_add(bytes, RT_ALIGNMENT, &total) ? rt_allocator_take(pool->allocator, total) : NULL;
-    if (buffer) buffer->capacity = rt_allocator_capacity(pool->allocator, buffer) - RT_ALIGNMENT;
-    return buffer;
-}
-
-rt_buffer *rt_pool_take(rt_pool *pool, size_t bytes) {
-    rt_buffer *buffer = bytes <= RT_POOL_SMALL ? take_kept(pool, bytes) : NULL;
-    if (!buffer) buffer = take_new(pool, bytes);
-    if (!buffer && pool->kept_count) {
-        rt_pool_flush(pool);
-        buffer = take_new(pool, bytes);
-    }
-    if (!buffer) return NULL;
-    *buffer = (rt_buffer){
-        .references = 1, .capacity = buffer->capacity, .used = bytes, .data = (char *)buffer + RT_ALIGNMENT};
-    return buffer;
-}
-
-void rt_pool_flush(rt_pool *pool) {
-    while (pool->kept_count) rt_allocator_give(pool->allocator, pool->kept[--pool->kept_count]);
-}
-
-/* Keeps it, instead of the one that has been kept longest. */
-static void keep(rt_pool *pool, rt_buffer *buffer) {
-    if (pool->kept_count == RT_POOL_KEPT) {
-        rt_allocator_give(pool->allocator, pool->kept[0]);
-        memmove(pool->kept, pool->kept + 1, --pool->kept_count * sizeof *pool->kept);
-    }
-    pool->kept[pool->kept_count++] = buffer;
-}
-
-void rt_buffer_retain(rt_buffer *buffer) {
-    if (buffer) buffer->references++;
-}
-
-void rt_buffer_release(rt_pool *pool, rt_buffer *buffer) {
-    if (!buffer || --buffer->references || buffer->planned) return;
-    if (buffer->is_sequence) rt_sequence_clear(pool, buffer);
-    if (buffer->capacity <= RT_POOL_SMALL) keep(pool, buffer);
-    else rt_allocator_give(pool->allocator, buffer);
-}
-
-/* ---- values -------------------------------------------------------------------------------------------- */
-
-void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
-                  rt_buffer *buffer) {
-    rt_buffer_retain(buffer); /* first: it may be the one that goes */
-    rt_buffer_release(&session->pool, session->buffers[id]);
-    session->buffers[id] = buffer;
-    session->tensors[id] = (op_tensor){.type = *type, .bytes = bytes, .data = data};
-}
-
-void rt_value_release(ouro_session *session, uint32_t id) {
-    rt_buffer_release(&session->pool, session->buffers[id]);
-    session->buffers[id] = NULL;
-    session->tensors[id].data = NULL;
-    session->tensors[id].bytes = 0;
-}
-
-/* Memory for a value of the type that the tensor has. */
-static bool renew(ouro_session *session, uint32_t id, size_t bytes) {
-    rt_buffer *buffer = rt_shapes_buffer(session, id, bytes);
-    if (!buffer) buffer = rt_pool_take(&session->pool, bytes);
-    if (!buffer) {
-        base_fail(&session->report, BASE_SYSTEM_ERROR, "out of memory: tensor \"%s\" needs %zu bytes",
-                  session->of->texts + session->of->tensors[id].name, bytes);
-        return false;
-    }
-    rt_buffer_release(&session->pool, session->buffers[id]);
-    session->buffers[id] = buffer;
-    session->tensors[id].data = buffer->data;
-    session->tensors[id].bytes = bytes;
-    return true;
-}
-
-bool rt_value_new(ouro_session *session, uint32_t id, const op_type *type, size_t bytes) {
-    const op_type kept = *type; /* it may be the tensor's own */
-    if (!renew(session, id, bytes)) return false;
-    session->tensors[id].type = kept;
-    session->tensors[id].symbolic = NULL;
-    return true;
-}
-
-bool rt_value_is_lasting(const ouro_session *session, uint32_t id) {
-    uint32_t place = session->of->tensors[id].address.space;
-    return place == MEMORY_CONSTANT || place == MEMORY_INPUT;
-}
-
-static base_status fail_planned(ouro_session *session, uint32_t id, const op_type *actual) {
-    op_type planned;
-    char is[256], was[256];
-    plan_tensor_type(session->of, id, &planned);
-    return base_fail(&session->report, BASE_INVALID, "tensor \"%s\" is %s at run time, it was planned as %s",
-                     session->of->texts + session->of->tensors[id].name, op_type_print(actual, is, sizeof is),
-                     op_type_print(&planned, was, sizeof was));
-}
-
-base_status rt_value_prepare(ouro_session *session, uint32_t id, const op_type *type, size_t bytes) {
-    const op_tensor *planned = &session->tensors[id];
-    if (session->dynamic[id]) return rt_value_new(session, id, type, bytes) ? BASE_OK : BASE_SYSTEM_ERROR;
-    if (type->dtype == planned->type.dtype && op_shape_equal(&type->shape, &planned->type.shape))
-        return BASE_OK;
-    return fail_planned(session, id, type);
-}
-
-base_status rt_value_put(ouro_session *session, uint32_t id, const op_tensor *value) {
-    base_status status = rt_value_prepare(session, id, &value->type, value->bytes);
-    if (status == BASE_OK && value->bytes) memcpy(session->tensors[id].data, value->data, value->bytes);
-    return status;
-}
+/* ---- values handed over --------------------------------------------------------------------------------- */
 
 base_status rt_value_move(ouro_session *session, const rt_move *move) {
-    const op_tensor *from = &session->tensors[move->from];
+    const op_tensor *from = &session->run.tensors[move->from];
     if (from->type.kind != OP_KIND_TENSOR) return rt_sequence_move(session, move->from, move->to);
-    op_tensor *to = &session->tensors[move->to];
-    if (!session->dynamic[move->to]) {
+    op_tensor *to = &session->run.tensors[move->to];
+    if (!session->code.dynamic[move->to]) {
         if (!op_shape_equal(&from->type.shape, &to->type.shape) || from->bytes != to->bytes) {
-            return fail_planned(session, move->to, &from->type);
+            return rt_value_fail(session, move->to, &from->type);
         }
         if (from->bytes && to->data != from->data) memmove(to->data, from->data, from->bytes);
         return BASE_OK;
     }
-    const rt_buffer *held = session->buffers[move->from];
+    const rt_buffer *held = session->run.buffers[move->from];
     if (held && held->planned && (!move->within || held->reserved))
         held = NULL; /* these bytes go with the loop */
     if (held || rt_value_is_lasting(session, move->from)) {
         op_type type = from->type;
-        rt_value_set(session, move->to, &type, from->data, from->bytes, session->buffers[move->from]);
+        rt_value_set(session, move->to, &type, from->data, from->bytes, session->run.buffers[move->from]);
         return BASE_OK;
     }
     /* The arena will be written over, a slice goes with the iteration. */
     op_tensor value = *from;
     if (!rt_value_new(session, move->to, &value.type, value.bytes)) return BASE_SYSTEM_ERROR;
-    if (value.bytes) memcpy(session->tensors[move->to].data, value.data, value.bytes);
+    if (value.bytes) memcpy(session->run.tensors[move->to].data, value.data, value.bytes);
     return BASE_OK;
 }
 
@@ -163,41 +36,6 @@ base_status rt_value_move(ouro_session *session, const rt_move *move) {
 
 static bool is_constant(const ouro_session *session, uint32_t id) {
     return id == PLAN_ABSENT || session->of->tensors[id].address.space == MEMORY_CONSTANT;
-}
-
-bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
-    rt_dynamic *detail = BASE_NEW(&session->arena, rt_dynamic);
-    if (!detail) return false;
-    base_arena_init(&detail->arena, NULL);
-    detail->types = BASE_ARRAY(&session->arena, op_type, (size_t)(node->input_count + node->output_count));
-    detail->call = (op_call){.code = plan_node_code(session->of, node),
-                             .input_count = (uint32_t)node->input_count,
-                             .output_count = (uint32_t)node->output_count,
-                             .inputs = step->inputs,
-                             .outputs = step->outputs};
-    step->kind = RT_STEP_DYNAMIC;
-    step->detail = detail;
-    uint32_t owner = session->of->graphs[node->graph].owner, concat = PLAN_ABSENT;
-    plan_loop_form form;
-    if (owner != PLAN_ABSENT && detail->call.code == OP_CONCAT &&
-        plan_node_code(session->of, &session->of->nodes[owner]) == OP_LOOP &&
-        plan_loop_form_read(session->of, &session->of->nodes[owner], &form)) {
-        for (uint32_t i = 0; i < form.carried && !detail->grows; i++) {
-            detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
-        }
-    }
-    if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
-        detail->follows = true;
-        for (uint32_t i = 1; i < detail->call.input_count; i++)
-            detail->follows &= is_constant(session, session->of->tensor_ids[node->inputs + i]);
-    }
-    return detail->types &&
-           plan_node_attributes(session->of, node, &session->arena, &detail->call.attributes);
-}
-
-void rt_dynamic_free(rt_step *step) {
-    rt_dynamic *detail = step->detail;
-    if (detail) base_arena_free(&detail->arena);
 }
 
 static bool is_same_type(const op_type *a, const op_type *b) {
@@ -244,7 +82,7 @@ static bool adapt(const ouro_session *session, const rt_step *step) {
     rt_dynamic *detail = step->detail;
     rt_prepared *prepared = &((rt_step *)(uintptr_t)step)->prepared;
     if (!detail->ready || !prepared->kernel->adapt) return false;
-    detail->ready = prepared->kernel->adapt(&detail->call, &session->environment, prepared);
+    detail->ready = prepared->kernel->adapt(&detail->call, &session->code.environment, prepared);
     if (detail->ready) note_types(detail);
     return detail->ready;
 }
@@ -259,7 +97,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     detail->ready = false;
     /* As when a session is made: only data that stays. */
     op_tensor *inputs = BASE_ARRAY(&detail->arena, op_tensor, call.input_count);
-    if (!inputs) return base_fail_memory(&session->report);
+    if (!inputs) return base_fail_memory(&session->run.report);
     for (uint32_t i = 0; i < call.input_count; i++) {
         uint32_t id = session->of->tensor_ids[node->inputs + i];
         inputs[i] = call.inputs[i];
@@ -267,18 +105,18 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     }
     call.inputs = inputs;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
-    const rt_kernel *kernel = rt_kernel_select(&call, &session->environment);
-    if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->environment))
+    const rt_kernel *kernel = rt_kernel_select(&call, &session->code.environment);
+    if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->code.environment))
         kernel = &rt_kernel_through_row_major;
     if (!kernel) {
         char text[256];
-        return base_fail_unsupported(&session->report, "no kernel accepts %s",
+        return base_fail_unsupported(&session->run.report, "no kernel accepts %s",
                                      call.input_count ? op_type_print(&call.inputs[0].type, text, sizeof text)
                                                       : "these types");
     }
-    session->environment.execution = &session->programs[node->graph].execution;
-    base_status status =
-        rt_kernel_prepare(kernel, &call, &session->environment, &detail->arena, prepared, &session->report);
+    session->code.environment.execution = &session->run.executions[node->graph];
+    base_status status = rt_kernel_prepare(kernel, &call, &session->code.environment, &detail->arena,
+                                           prepared, &session->run.report);
     if (status != BASE_OK) return status;
     note_types(detail);
     detail->follows = follow_from_types(call, &detail->arena);
@@ -294,15 +132,15 @@ static bool share_bytes(ouro_session *session, const rt_step *step) {
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
     if (op_schema_of(call->code)->view != OP_VIEW_SAME || from == PLAN_ABSENT || to == PLAN_ABSENT)
         return false;
-    if (session->buffers[from] && session->buffers[from]->reserved)
+    if (session->run.buffers[from] && session->run.buffers[from]->reserved)
         return false; /* it goes with its reader */
-    if (!session->dynamic[to] || !(session->buffers[from] || rt_value_is_lasting(session, from)) ||
+    if (!session->code.dynamic[to] || !(session->run.buffers[from] || rt_value_is_lasting(session, from)) ||
         call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR ||
         call->inputs[0].bytes != call->outputs[0].bytes) {
         return false;
     }
-    rt_value_set(session, to, &call->outputs[0].type, session->tensors[from].data, call->outputs[0].bytes,
-                 session->buffers[from]);
+    rt_value_set(session, to, &call->outputs[0].type, session->run.tensors[from].data, call->outputs[0].bytes,
+                 session->run.buffers[from]);
     return true;
 }
 
@@ -326,7 +164,7 @@ static bool appended_bytes(const op_call *call, size_t *bytes) {
 static size_t capacity_to_grow(const ouro_session *session, const plan_node *node, size_t bytes,
                                size_t appended) {
     enum { MOST_AHEAD = 1 << 24 };
-    int64_t remaining = session->programs[node->graph].remaining;
+    int64_t remaining = session->run.remaining[node->graph];
     size_t more;
     if (remaining >= 0 && base_size_multiply((size_t)remaining, appended, &more) && more <= MOST_AHEAD)
         return bytes + more;
@@ -339,15 +177,16 @@ static base_status append(ouro_session *session, const rt_step *step, bool *done
     const plan_node *node = &session->of->nodes[step->node];
     const op_call *call = &((const rt_dynamic *)step->detail)->call;
     uint32_t from = session->of->tensor_ids[node->inputs], to = session->of->tensor_ids[node->outputs];
-    rt_buffer *buffer = session->buffers[from];
+    rt_buffer *buffer = session->run.buffers[from];
     size_t appended, bytes = call->outputs[0].bytes;
     *done = false;
-    if (session->is_shadow || !appended_bytes(call, &appended)) return BASE_OK;
+    if (session->code.unshared || !appended_bytes(call, &appended)) return BASE_OK;
     char *begin = call->inputs[0].data, *end = begin ? begin + call->inputs[0].bytes : NULL;
     bool ends = buffer && end == (char *)buffer->data + buffer->used;
     if (!ends || appended > buffer->capacity - buffer->used) {
-        rt_buffer *larger = rt_pool_take(&session->pool, capacity_to_grow(session, node, bytes, appended));
-        if (!larger) return base_fail_memory(&session->report);
+        rt_buffer *larger =
+            rt_pool_take(&session->memory.pool, capacity_to_grow(session, node, bytes, appended));
+        if (!larger) return base_fail_memory(&session->run.report);
         if (call->inputs[0].bytes) memcpy(larger->data, begin, call->inputs[0].bytes);
         larger->used = call->inputs[0].bytes;
         begin = larger->data;
@@ -362,7 +201,7 @@ static base_status append(ouro_session *session, const rt_step *step, bool *done
     }
     buffer->used += appended;
     rt_value_set(session, to, &call->outputs[0].type, begin, bytes, buffer);
-    rt_buffer_release(&session->pool, buffer);
+    rt_buffer_release(&session->memory.pool, buffer);
     *done = true;
     return BASE_OK;
 }
@@ -377,10 +216,10 @@ static base_status infer(ouro_session *session, const rt_step *step) {
     op_call *call = &detail->call;
     for (uint32_t i = 0; i < call->input_count; i++) {
         uint32_t id = of->tensor_ids[node->inputs + i];
-        if (id != PLAN_ABSENT) step->inputs[i] = session->tensors[id];
+        if (id != PLAN_ABSENT) step->inputs[i] = session->run.tensors[id];
     }
     for (uint32_t i = 0; i < call->output_count; i++) step->outputs[i] = (op_tensor){0};
-    base_status status = op_infer(call, &session->report);
+    base_status status = op_infer(call, &session->run.report);
     for (uint32_t i = 0; i < call->output_count && status == BASE_OK; i++) {
         uint32_t id = of->tensor_ids[node->outputs + i];
         op_tensor *output = &step->outputs[i];
@@ -405,10 +244,12 @@ static base_status settle_types(ouro_session *session, const rt_step *step) {
         if (output->type.dtype == OP_NONE) continue;
         if (!op_type_bytes(&output->type, &output->bytes)) {
             char text[256];
-            status = base_fail(&session->report, BASE_INVALID, "its output is %s: too large, or not known",
-                               op_type_print(&output->type, text, sizeof text));
-        } else if (!session->dynamic[id] && !is_same_type(&output->type, &session->tensors[id].type)) {
-            status = fail_planned(session, id, &output->type);
+            status =
+                base_fail(&session->run.report, BASE_INVALID, "its output is %s: too large, or not known",
+                          op_type_print(&output->type, text, sizeof text));
+        } else if (!session->code.dynamic[id] &&
+                   !is_same_type(&output->type, &session->run.tensors[id].type)) {
+            status = rt_value_fail(session, id, &output->type);
         }
     }
     return status;
@@ -421,10 +262,10 @@ static base_status take_outputs(ouro_session *session, const rt_step *step, bool
         uint32_t id = session->of->tensor_ids[node->outputs + i];
         op_tensor *output = &step->outputs[i];
         if (output->type.dtype == OP_NONE) continue;
-        if (session->dynamic[id] && !(settled ? renew(session, id, output->bytes)
-                                              : rt_value_new(session, id, &output->type, output->bytes)))
+        if (session->code.dynamic[id] && !(settled ? rt_value_renew(session, id, output->bytes)
+                                                   : rt_value_new(session, id, &output->type, output->bytes)))
             return BASE_SYSTEM_ERROR;
-        output->data = session->tensors[id].data;
+        output->data = session->run.tensors[id].data;
     }
     return BASE_OK;
 }
@@ -443,7 +284,7 @@ static bool is_empty(const rt_step *step) {
 static base_status measure(ouro_session *session, const rt_step *step, void *scratch) {
     const rt_prepared *prepared = &step->prepared;
     base_status status =
-        prepared->kernel->measure(prepared, step->inputs, step->outputs, scratch, &session->report);
+        prepared->kernel->measure(prepared, step->inputs, step->outputs, scratch, &session->run.report);
     if (status == BASE_OK) status = settle_types(session, step);
     return status == BASE_OK ? take_outputs(session, step, false) : status;
 }
@@ -456,10 +297,10 @@ static bool is_settled(const ouro_session *session, const rt_step *step) {
     for (uint32_t i = 0; i < node->input_count; i++) {
         const uint32_t id = of->tensor_ids[node->inputs + i];
         if (id == PLAN_ABSENT) continue;
-        if (session->tensors[id].bytes != step->inputs[i].bytes ||
-            !is_same_type(&session->tensors[id].type, &step->inputs[i].type))
+        if (session->run.tensors[id].bytes != step->inputs[i].bytes ||
+            !is_same_type(&session->run.tensors[id].type, &step->inputs[i].type))
             return false;
-        step->inputs[i].data = session->tensors[id].data;
+        step->inputs[i].data = session->run.tensors[id].data;
     }
     return true;
 }
@@ -485,7 +326,7 @@ static base_status settle(ouro_session *session, const rt_step *step, bool *done
     return status;
 }
 
-base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
+static base_status run_dynamic(ouro_session *session, const rt_step *step) {
     rt_dynamic *detail = step->detail;
     bool measured = op_schema_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
     base_status status = measured ? infer(session, step) : settle(session, step, &done);
@@ -495,13 +336,52 @@ base_status rt_dynamic_run(ouro_session *session, const rt_step *step) {
     detail->fresh = detail->settled = detail->follows && !measured;
     rt_buffer *scratch = NULL;
     if (step->prepared.scratch_bytes) {
-        scratch = rt_pool_take(&session->pool, step->prepared.scratch_bytes);
-        if (!scratch) return base_fail_memory(&session->report);
+        scratch = rt_pool_take(&session->memory.pool, step->prepared.scratch_bytes);
+        if (!scratch) return base_fail_memory(&session->run.report);
     }
     void *data = scratch ? scratch->data : NULL;
     if (measured) status = measure(session, step, data);
     if (status == BASE_OK)
-        status = step->prepared.run(&step->prepared, step->inputs, step->outputs, data, &session->report);
-    rt_buffer_release(&session->pool, scratch);
+        status = step->prepared.run(&step->prepared, step->inputs, step->outputs, data, &session->run.report);
+    rt_buffer_release(&session->memory.pool, scratch);
     return status;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------- */
+
+bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
+    rt_dynamic *detail = BASE_NEW(&session->code.tables, rt_dynamic);
+    if (!detail) return false;
+    base_arena_init(&detail->arena, NULL);
+    detail->types =
+        BASE_ARRAY(&session->code.tables, op_type, (size_t)(node->input_count + node->output_count));
+    detail->call = (op_call){.code = plan_node_code(session->of, node),
+                             .input_count = (uint32_t)node->input_count,
+                             .output_count = (uint32_t)node->output_count,
+                             .inputs = step->inputs,
+                             .outputs = step->outputs};
+    step->kind = RT_STEP_DYNAMIC;
+    step->special = run_dynamic;
+    step->detail = detail;
+    uint32_t owner = session->of->graphs[node->graph].owner, concat = PLAN_ABSENT;
+    plan_loop_form form;
+    if (owner != PLAN_ABSENT && detail->call.code == OP_CONCAT &&
+        plan_node_code(session->of, &session->of->nodes[owner]) == OP_LOOP &&
+        plan_loop_form_read(session->of, &session->of->nodes[owner], &form)) {
+        for (uint32_t i = 0; i < form.carried && !detail->grows; i++) {
+            detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
+        }
+    }
+    if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
+        detail->follows = true;
+        for (uint32_t i = 1; i < detail->call.input_count; i++)
+            detail->follows &= is_constant(session, session->of->tensor_ids[node->inputs + i]);
+    }
+    return detail->types &&
+           plan_node_attributes(session->of, node, &session->code.tables, &detail->call.attributes);
+}
+
+void rt_dynamic_free(rt_step *step) {
+    rt_dynamic *detail = step->detail;
+    if (detail) base_arena_free(&detail->arena);
 }

@@ -1,13 +1,17 @@
 /* executor.h: what a session is made of, for the files that make it, run it and bind its buffers.
  *
- * - session.c: making and freeing: memory, addresses, kernels, steps
+ * - session.c: making and freeing: memory, kernels, steps
+ * - addresses.c: the address of every tensor
  * - binding.c: buffers of the caller
- * - execute.c: runs, traces, shadow execution
+ * - run.c: runs, traces
+ * - execute.c: the steps of a graph
  * - control.c: If and Loop
  * - multiviews.c: addresses that change with the iterations, and by swaps
- * - dynamic.c: what only the run knows: its memory, and nodes on it
+ * - values.c: memory of what only the run knows
+ * - dynamic.c: nodes on it
  * - shapes.c: offsets for the shapes of a run
  * - sequence.c: sequences and optionals, and nodes on them
+ * - shadow.c: shadow execution
  *
  * Everything that a run needs is resolved when the session is made. Each step that executes has its tensors,
  * with addresses, next to each other, its prepared kernel and its scratch. Aliases are no steps. Two kinds of
@@ -20,12 +24,13 @@
 #include "runtime/allocators/allocator.h"
 #include "runtime/kernels/table.h"
 #include "runtime/session.h"
+#include <stdatomic.h>
 
 struct ouro_plan {
     plan opened;
 };
 
-/* ---- run-time memory (dynamic.c) ----------------------------------------------------------------------- */
+/* ---- run-time memory (values.c) ----------------------------------------------------------------------- */
 
 /* Counted bytes of the run-time allocator, aligned to RT_ALIGNMENT, after the header. */
 typedef struct rt_buffer rt_buffer;
@@ -79,17 +84,21 @@ typedef enum rt_step_kind {
     RT_STEP_LOOP
 } rt_step_kind;
 
-typedef struct rt_step {
-    rt_run_function *run; /* RT_STEP_KERNEL: not NULL */
+typedef struct rt_step rt_step;
+typedef base_status rt_step_function(ouro_session *session, const rt_step *step);
+
+struct rt_step {
+    rt_run_function *run;      /* of a kernel; NULL: */
+    rt_step_function *special; /* what runs instead */
     rt_prepared prepared;
     op_tensor *inputs, *outputs;
     void *scratch;
     rt_step_kind kind;
     uint32_t node;
-    void *detail; /* rt_dynamic, op_attributes (of a list), rt_exchange_list, rt_step_if or rt_step_loop */
+    void *detail; /* rt_dynamic, op_attributes (of a sequence), rt_swap_list, rt_step_if or rt_step_loop */
     const uint32_t *released; /* dynamic tensors that nobody needs after this step */
     uint32_t release_count;
-} rt_step;
+};
 
 /* The steps of one graph. */
 typedef struct rt_program {
@@ -97,8 +106,6 @@ typedef struct rt_program {
     size_t step_count;
     const uint32_t *dynamic; /* the dynamic tensors that the graph makes, parameters included */
     uint32_t dynamic_count;
-    int64_t remaining;  /* of a loop's body: iterations that may still come after this one */
-    uint64_t execution; /* how often the graph has been executed in this run: rt_environment */
 } rt_program;
 
 /* The value of one tensor handed to another. */
@@ -234,61 +241,158 @@ typedef struct rt_strings {
 
 typedef struct rt_shapes rt_shapes; /* shapes.c */
 
-struct ouro_session {
-    const plan *of;
-    base_arena arena;    /* all tables */
-    base_arena texts;    /* characters that the last run made */
-    rt_strings *strings; /* in the order of the constants */
-    size_t string_count;
+/* Memory that is planned for the value of a tensor in the shapes of a run; data NULL: there is none. */
+typedef struct rt_planned {
+    void *data;
+    size_t bytes;
+    rt_buffer buffer; /* the value's, while it is there */
+} rt_planned;
+
+/* What runs, and on what: made with the session, the same in all its runs, but for the pointers that `patches` names. */
+typedef struct rt_code {
+    base_arena tables; /* all that is made with the session */
     rt_environment environment;
-    unsigned char *memory; /* the arena of the plan */
-    void *own_memory, *own_scratch, *own_outputs;
-    size_t scratch_bytes; /* that kernels need beyond what was planned */
-    op_tensor *tensors;   /* by tensor id; of dynamic ones the value that they have now */
-    rt_buffer **buffers;  /* by tensor id: what owns a dynamic value, NULL where nobody need */
-    bool *dynamic;        /* by tensor id */
     rt_program *programs; /* by graph */
-    rt_step **steps;      /* by node: NULL for aliases */
+    rt_step **steps;      /* by node: NULL for aliases, unless tensors are unshared */
+    rt_strings *strings;  /* in the order of the constants */
+    size_t string_count;
+    bool *dynamic; /* by tensor id */
+    bool has_dynamic;
+    bool unshared; /* every tensor has memory of its own: aliases copy, and moves always do (shadow.c) */
     rt_patch *patches;
     size_t patch_count, patch_capacity;
-    uint32_t *multiview_patches;    /* by multi-view: the first pointer into it; PLAN_ABSENT: none */
+    uint32_t *multiview_patches; /* by multi-view: the first pointer into it; PLAN_ABSENT: none */
+} rt_code;
+
+/* Where tensors lie: taken with the session, or when the shapes of a run are new. */
+typedef struct rt_memory {
+    unsigned char *arena; /* of the plan */
+    void *own_arena, *own_scratch, *own_outputs;
+    void **own_tensors;   /* by tensor id, where tensors are unshared */
+    size_t scratch_bytes; /* that kernels need beyond what was planned */
+    rt_pool pool;
+    rt_shapes *shapes;   /* NULL: no input has dynamic dimensions */
+    rt_planned *planned; /* by tensor id, for the shapes of this run; NULL: no input has dynamic dimensions */
+} rt_memory;
+
+/* What the caller binds between runs. */
+typedef struct rt_bound {
+    rt_binding *inputs, *outputs;
+} rt_bound;
+
+/* The run under way, or the last one. What outlives a run is in none of these fields. */
+typedef struct rt_run {
+    op_tensor *tensors;             /* by tensor id; of dynamic ones the value that they have now */
+    rt_buffer **buffers;            /* by tensor id: what owns a dynamic value, NULL where nobody need */
     unsigned char **multiview_data; /* by multi-view: where it is now */
     rt_step_loop *innermost;        /* of the loops that run; NULL: none does */
-    rt_binding *inputs, *outputs;
-    bool has_dynamic;
-    rt_shapes *shapes; /* NULL: no input has dynamic dimensions */
-    bool ran;          /* the outputs are those of a run */
-    rt_pool pool;
-    base_report report; /* of the run */
-    bool placed;        /* the report names the node already */
-    rt_trace_function *trace;
-    void *trace_user;
-    int64_t iteration;
-    /* The check against unshared memory: a session in which every tensor has memory of its own does each step
-     * too. In it aliases copy, and moves always do. */
-    struct ouro_session *shadow;
-    bool is_shadow;
-    void **own_tensors; /* of a shadow, by tensor id */
+    int64_t iteration;              /* of that loop */
+    uint64_t *executions;           /* by graph: how often it has been executed: rt_environment */
+    int64_t *remaining; /* by graph, of a loop's body: iterations that may still come after this one */
+    base_arena texts;   /* characters that it made */
+    double deadline;    /* rt_now_seconds, then it ends; 0: none */
+    bool ran;           /* it is over, and the outputs are its */
+    bool stopped;       /* it was cancelled, or took too long */
+    bool named;         /* the report names the node already */
+    base_report report;
+} rt_run;
+
+/* ---- observers ----------------------------------------------------------------------------------------- */
+
+/* Phases of control nodes, when the session has done them: `number` is the branch, the iteration, or how many there
+ * were. */
+typedef enum rt_control_phase {
+    RT_BRANCH_ENDS,
+    RT_LOOP_BEGINS,
+    RT_ITERATION_BEGINS,
+    RT_ITERATION_ENDS,
+    RT_LOOP_ENDS
+} rt_control_phase;
+
+typedef struct rt_control_event {
+    uint32_t node;
+    rt_control_phase phase;
+    int64_t number;
+} rt_control_event;
+
+/* Sees what a session does; what it returns other than BASE_OK, after a report of the session, ends the run. */
+typedef struct rt_observer rt_observer;
+struct rt_observer {
+    rt_observer *next;
+    /* A node is done, also one without a step; its outputs are there, and what dies has not been released. */
+    base_status (*step)(rt_observer *observer, ouro_session *session, const rt_trace_event *event);
+    base_status (*control)(rt_observer *observer, ouro_session *session, const rt_control_event *event);
 };
 
-/* session.c; `is_mirror`: with memory of its own for every tensor. */
-base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_shadow,
+typedef struct rt_trace {
+    rt_observer observer;
+    rt_trace_function *call;
+    void *user;
+} rt_trace;
+
+struct ouro_session {
+    const plan *of;
+    rt_code code;
+    rt_memory memory;
+    rt_bound bound;
+    rt_run run;
+    double run_seconds;     /* that a run may take; 0: any number */
+    rt_observer *observers; /* the newest first */
+    rt_trace trace;
+    atomic_bool stop; /* set by other threads: the run ends before its next step */
+    atomic_bool busy; /* a thread is using the session */
+};
+
+/* ouro.c: false, with OURO_USAGE, where another thread is using the session. */
+bool rt_session_enter(ouro_session *session, ouro_error *error);
+void rt_session_leave(ouro_session *session);
+
+/* session.c; `unshared`: with memory of its own for every tensor. */
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool unshared,
                             ouro_session **made, base_report *report);
 
+/* addresses.c */
+void *rt_allocate_aligned(size_t bytes); /* to RT_ALIGNMENT, from malloc; at least one byte */
 /* The address of a constant; of strings, that of the session's op_strings. */
 void *rt_constant(const ouro_session *session, uint64_t offset);
+/* Only a run knows the size of the tensor. */
+bool rt_is_dynamic(const plan *of, uint32_t id);
+/* The tensors of the session: their types and addresses. Bindings and arena are there. */
+base_status rt_tensors_make(ouro_session *session, base_report *report);
+/* What a step sees of a tensor: nothing of one that has no address. Its address follows what is bound, and multi-views. */
+bool rt_operand_make(ouro_session *session, uint32_t id, op_tensor *operand);
 
 /* binding.c */
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* ouro_session_bind_input, for a session that the thread is in already. */
+ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
+                          const int64_t *dims, ouro_error *error);
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
 /* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol);
 base_status rt_binding_before_run(ouro_session *session, base_report *report);
 base_status rt_binding_after_run(ouro_session *session, base_report *report);
 
+/* run.c */
+/* One run. Its report is session->run.report. */
+base_status rt_run_once(ouro_session *session);
+/* Before and after the steps of a run: inputs are looked at; values that only a run knows are given back, outputs
+ * aside. */
+base_status rt_run_begin(ouro_session *session, base_report *report);
+void rt_run_end(ouro_session *session);
+void rt_observe(ouro_session *session, rt_observer *observer);
+void rt_observe_no_longer(ouro_session *session, rt_observer *observer);
+
 /* execute.c */
+double rt_now_seconds(void); /* of a clock that never goes back */
+/* The steps of a graph. BASE_USAGE, with session->run.stopped: it was cancelled, or took too long. */
 base_status rt_execute(ouro_session *session, uint32_t graph);
+base_status rt_step_run(ouro_session *session, const rt_step *step);
+/* Dynamic tensors that end with the step are given back. */
+void rt_step_release(ouro_session *session, const rt_step *step);
+/* What an alias would only have pointed at is copied: parts out of the whole, or (Concat) into it. */
+base_status rt_alias_run(ouro_session *session, const rt_step *step);
 /* Puts "MODEL: node" before the messages of the report, once. Returns the status. */
 base_status rt_fail_at(ouro_session *session, uint32_t node, base_status status);
 
@@ -300,6 +404,7 @@ void rt_multiviews_enter(ouro_session *session, const rt_step_loop *loop);
 bool rt_swap_add(ouro_session *session, rt_swap_list *list, uint32_t from, uint32_t to, uint32_t multiview);
 /* All of a list at once. What is in no buffer of its group, or was swapped already, is copied. */
 void rt_swap_run(ouro_session *session, const rt_swap_list *list);
+base_status rt_swap_step(ouro_session *session, const rt_step *step); /* of a Copy */
 
 /* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
 static inline int64_t rt_multiviews_turn(int64_t t, uint32_t period) {
@@ -316,60 +421,60 @@ static inline void rt_multiviews_count(ouro_session *session, const rt_step_loop
             : multiview->period == 1
                 ? multiview->table[multiview->prologue] + multiview->stride * beyond
                 : multiview->table[multiview->prologue + rt_multiviews_turn(beyond, multiview->period)];
-        session->multiview_data[multiview->multiview] = data;
-        for (uint32_t p = session->multiview_patches[multiview->multiview]; p != PLAN_ABSENT;
-             p = session->patches[p].next) {
-            *session->patches[p].data = data + session->patches[p].offset;
+        session->run.multiview_data[multiview->multiview] = data;
+        for (uint32_t p = session->code.multiview_patches[multiview->multiview]; p != PLAN_ABSENT;
+             p = session->code.patches[p].next) {
+            *session->code.patches[p].data = data + session->code.patches[p].offset;
         }
     }
 }
 
 /* control.c */
 bool rt_control_make(ouro_session *session, const plan_node *node, rt_step *step);
-base_status rt_control_if(ouro_session *session, const rt_step *step);
-base_status rt_control_loop(ouro_session *session, const rt_step *step);
+/* Does in this session what another one on the same plan has just done. */
+base_status rt_control_follow(ouro_session *session, const rt_control_event *event);
 /* Gives back what a run that failed left. */
 void rt_control_reset(ouro_session *session, rt_step_loop *loop);
 
-/* dynamic.c */
-bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step);
-base_status rt_dynamic_run(ouro_session *session, const rt_step *step);
-void rt_dynamic_free(rt_step *step);
+/* values.c */
 /* A dynamic tensor gets a value (the buffer, which may be NULL, is retained), or loses it. */
 void rt_value_set(ouro_session *session, uint32_t id, const op_type *type, void *data, size_t bytes,
                   rt_buffer *buffer);
 void rt_value_release(ouro_session *session, uint32_t id);
 /* The same with memory of its own, not filled yet. False when memory runs out (reported). */
 bool rt_value_new(ouro_session *session, uint32_t id, const op_type *type, size_t bytes);
-/* Hands a value over where one of the two is dynamic. */
-base_status rt_value_move(ouro_session *session, const rt_move *move);
-/* The tensor has memory for a value of this type: new memory where it is dynamic; else the type must be the one that was
- * planned. */
+/* Memory for a value of the type that the tensor has. */
+bool rt_value_renew(ouro_session *session, uint32_t id, size_t bytes);
+/* The tensor has memory for a value of this type: new memory where it is dynamic; else the type must be the one that
+ * was planned. */
 base_status rt_value_prepare(ouro_session *session, uint32_t id, const op_type *type, size_t bytes);
 /* The same, and the value copied there. */
 base_status rt_value_put(ouro_session *session, uint32_t id, const op_tensor *value);
 /* The value stays where it is for as long as the session runs: nobody writes there. */
 bool rt_value_is_lasting(const ouro_session *session, uint32_t id);
+/* The tensor is not what was planned. */
+base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *actual);
+
+/* dynamic.c */
+bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step);
+void rt_dynamic_free(rt_step *step);
+/* Hands a value over where one of the two is dynamic. */
+base_status rt_value_move(ouro_session *session, const rt_move *move);
 
 /* shapes.c */
 bool rt_shapes_make(ouro_session *session);
 void rt_shapes_free(ouro_session *session);
-/* Plans for the extents that are bound now, unless that has been done. */
+/* Plans for the dimensions that are bound now, unless that has been done: session->memory.planned. */
 void rt_shapes_before_run(ouro_session *session);
-/* The memory that is planned for the value of a tensor, with one reference; NULL: none of this size is. */
-rt_buffer *rt_shapes_buffer(ouro_session *session, uint32_t id, size_t bytes);
 /* Bytes that are planned for the last run's shapes, beside the arena. */
 size_t rt_shapes_bytes(const ouro_session *session);
 
 /* sequence.c */
 bool rt_sequence_is_node(const plan *of, const plan_node *node);
 bool rt_sequence_make(ouro_session *session, const plan_node *node, rt_step *step);
-base_status rt_sequence_run(ouro_session *session, const rt_step *step);
-/* Gives back what the elements of a list refer to. */
-void rt_sequence_clear(rt_pool *pool, rt_buffer *list);
 /* Hands a sequence or optional over to a dynamic tensor. */
 base_status rt_sequence_move(ouro_session *session, uint32_t from, uint32_t to);
-/* A copy of a list whose elements do not depend on the caller's memory, with one reference; its array in *data. */
+/* A copy of a sequence whose elements do not depend on the caller's memory, with one reference; its array in *data. */
 base_status rt_sequence_keep(ouro_session *session, const op_tensor *value, rt_buffer **kept, void **data);
 /* Two values of one type are the same, bit by bit, strings character by character; else *at is the first byte (or
  * element) that differs. */

@@ -8,15 +8,15 @@
 static unsigned char *point(const ouro_session *session, const plan_address *address) {
     switch (address->space) {
     case MEMORY_ARENA:
-        return session->memory + address->offset;
+        return session->memory.arena + address->offset;
     case MEMORY_CONSTANT:
         return rt_constant(session, address->offset);
     case MEMORY_INPUT:
-        return (unsigned char *)session->inputs[address->index].data + address->offset;
+        return (unsigned char *)session->bound.inputs[address->index].data + address->offset;
     case MEMORY_OUTPUT:
-        return (unsigned char *)session->outputs[address->index].data + address->offset;
+        return (unsigned char *)session->bound.outputs[address->index].data + address->offset;
     case MEMORY_MULTIVIEW:
-        return session->multiview_data[address->index] + address->offset;
+        return session->run.multiview_data[address->index] + address->offset;
     default:
         return NULL;
     }
@@ -30,8 +30,8 @@ static void resolve(const ouro_session *session, const rt_step_loop *loop, bool 
         const plan_address *entries =
             session->of->addresses + session->of->multiviews[multiview->multiview].first;
         if (multiview->swapped) {
-            if (entered) session->multiview_data[multiview->multiview] = point(session, &entries[0]);
-            multiview->table[0] = session->multiview_data[multiview->multiview];
+            if (entered) session->run.multiview_data[multiview->multiview] = point(session, &entries[0]);
+            multiview->table[0] = session->run.multiview_data[multiview->multiview];
             continue;
         }
         for (uint32_t k = 0; k < multiview->prologue + multiview->period; k++)
@@ -49,9 +49,9 @@ bool rt_multiviews_make(ouro_session *session, uint32_t node, rt_step_loop *loop
     const uint32_t all = (uint32_t)of->header->multiviews.count;
     uint32_t count = 0;
     for (uint32_t v = 0; v < all; v++) count += of->multiviews[v].loop == node;
-    loop->multiviews = BASE_ARRAY(&session->arena, rt_loop_multiview, count);
+    loop->multiviews = BASE_ARRAY(&session->code.tables, rt_loop_multiview, count);
     if (!loop->multiviews) return false;
-    for (uint32_t k = 0; k < 2 * all && !session->is_shadow; k++) {
+    for (uint32_t k = 0; k < 2 * all && !session->code.unshared; k++) {
         const plan_multiview *from = &of->multiviews[k % all];
         if (from->loop != node || (from->group != 0) != (k < all)) continue; /* swap buffers first */
         rt_loop_multiview *multiview = &loop->multiviews[loop->multiview_count++];
@@ -61,7 +61,7 @@ bool rt_multiviews_make(ouro_session *session, uint32_t node, rt_step_loop *loop
                                          .stride = from->stride,
                                          .swapped = from->group != 0};
         multiview->table =
-            BASE_ARRAY(&session->arena, unsigned char *, (size_t)from->prologue_count + from->period);
+            BASE_ARRAY(&session->code.tables, unsigned char *, (size_t)from->prologue_count + from->period);
         if (!multiview->table) return false;
     }
     return true;
@@ -72,9 +72,9 @@ bool rt_multiviews_make(ouro_session *session, uint32_t node, rt_step_loop *loop
 bool rt_swap_add(ouro_session *session, rt_swap_list *list, uint32_t from, uint32_t to, uint32_t multiview) {
     const plan *of = session->of;
     const uint32_t all = (uint32_t)of->header->multiviews.count;
-    uint32_t *group = BASE_ARRAY(&session->arena, uint32_t, all);
-    rt_swap *items = base_arena_grow(&session->arena, list->items, &list->capacity, (size_t)list->count + 1,
-                                     sizeof *items);
+    uint32_t *group = BASE_ARRAY(&session->code.tables, uint32_t, all);
+    rt_swap *items = base_arena_grow(&session->code.tables, list->items, &list->capacity,
+                                     (size_t)list->count + 1, sizeof *items);
     if (!group || !items) return false;
     list->items = items;
     rt_swap *swap = &items[list->count++];
@@ -93,7 +93,7 @@ bool rt_swap_add(ouro_session *session, rt_swap_list *list, uint32_t from, uint3
 /* The buffer of the group that is here now; PLAN_ABSENT: none. */
 static uint32_t find_buffer(const ouro_session *session, const rt_swap *swap, const void *at) {
     for (uint32_t k = 0; k < swap->count; k++)
-        if (session->multiview_data[swap->group[k]] == at) return swap->group[k];
+        if (session->run.multiview_data[swap->group[k]] == at) return swap->group[k];
     return PLAN_ABSENT;
 }
 
@@ -116,29 +116,34 @@ void rt_swap_run(ouro_session *session, const rt_swap_list *list) {
     bool changed = false;
     for (uint32_t i = 0; i < list->count; i++) {
         rt_swap *swap = &list->items[i];
-        swap->at = session->tensors[swap->from].data;
-        swap->multiview = find_buffer(session, swap, session->tensors[swap->to].data);
+        swap->at = session->run.tensors[swap->from].data;
+        swap->multiview = find_buffer(session, swap, session->run.tensors[swap->to].data);
     }
     for (uint32_t i = 0; i < list->count; i++) {
         rt_swap *swap = &list->items[i];
         const uint32_t other = find_buffer(session, swap, swap->at);
         swap->copied = swap->multiview == PLAN_ABSENT || other == PLAN_ABSENT || is_taken(list, i, other);
         if (swap->copied || other == swap->multiview) continue;
-        session->multiview_data[other] = session->multiview_data[swap->multiview];
-        session->multiview_data[swap->multiview] = swap->at;
+        session->run.multiview_data[other] = session->run.multiview_data[swap->multiview];
+        session->run.multiview_data[swap->multiview] = swap->at;
         changed = true;
     }
     for (uint32_t i = 0; i < list->count; i++) {
         const rt_swap *swap = &list->items[i];
-        void *to = swap->multiview == PLAN_ABSENT ? session->tensors[swap->to].data
-                                                  : session->multiview_data[swap->multiview];
+        void *to = swap->multiview == PLAN_ABSENT ? session->run.tensors[swap->to].data
+                                                  : session->run.multiview_data[swap->multiview];
         if (swap->copied && to != swap->at) memcpy(to, swap->at, swap->bytes);
     }
-    for (const rt_step_loop *loop = session->innermost; loop && changed; loop = loop->around) {
+    for (const rt_step_loop *loop = session->run.innermost; loop && changed; loop = loop->around) {
         for (uint32_t i = 0; i < list->count; i++) {
             uint32_t node = session->of->multiviews[list->items[i].group[0]].loop;
-            if (session->steps[node]->detail == loop) owner = loop;
+            if (session->code.steps[node]->detail == loop) owner = loop;
         }
     }
-    if (owner) renew(session, session->innermost, owner);
+    if (owner) renew(session, session->run.innermost, owner);
+}
+
+base_status rt_swap_step(ouro_session *session, const rt_step *step) {
+    rt_swap_run(session, step->detail);
+    return BASE_OK;
 }

@@ -21,6 +21,21 @@ ouro_status rt_error_set(ouro_error *error, const base_report *report) {
     return status;
 }
 
+/* ---- one thread at a time ------------------------------------------------------------------------------ */
+
+bool rt_session_enter(ouro_session *session, ouro_error *error) {
+    if (!atomic_exchange_explicit(&session->busy, true, memory_order_acquire)) return true;
+    base_report report = {0};
+    base_fail(&report, BASE_USAGE,
+              "another thread is using the session: a session is for one thread at a time");
+    rt_error_set(error, &report);
+    return false;
+}
+
+void rt_session_leave(ouro_session *session) {
+    atomic_store_explicit(&session->busy, false, memory_order_release);
+}
+
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
 const plan_host rt_plan_host = {rt_machine_describe, rt_kernel_exists};
@@ -49,11 +64,19 @@ static ouro_status finish_open(base_status status, plan *opened, ouro_plan **mad
     return status == BASE_OK ? OURO_OK : rt_error_set(error, report);
 }
 
-ouro_status ouro_plan_load(const char *path, ouro_plan **made, ouro_error *error) {
+static ouro_status load(const char *path, bool share, ouro_plan **made, ouro_error *error) {
     base_report report = {0};
     plan opened;
-    return finish_open(plan_load(path, false, &rt_plan_host, &opened, &report), &opened, made, &report,
+    return finish_open(plan_load(path, share, &rt_plan_host, &opened, &report), &opened, made, &report,
                        error);
+}
+
+ouro_status ouro_plan_load(const char *path, ouro_plan **made, ouro_error *error) {
+    return load(path, false, made, error);
+}
+
+ouro_status ouro_plan_map(const char *path, ouro_plan **made, ouro_error *error) {
+    return load(path, true, made, error);
 }
 
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **made, ouro_error *error) {

@@ -14,8 +14,9 @@
  *         ouro_session_free(session), ouro_plan_free(plan);
  *     }
  *
- * Threads: a plan may be used from any number of threads at once; a session from one at a time.
- * Memory: a plan's constants are mapped from its file and shared by all its sessions. A session owns one
+ * Threads: a plan may be used from any number of threads at once; a session from one at a time, but for
+ * ouro_session_cancel. Calls that find another thread in the session fail with OURO_USAGE.
+ * Memory: a plan's constants are in memory once, shared by all its sessions. A session owns one
  * arena of ouro_plan_arena_bytes(plan) bytes (or uses the caller's); after it was made, running it with
  * static shapes allocates nothing. Errors: every fallible function returns a status and, where `error` is not
  * NULL, fills it with a message.
@@ -36,9 +37,10 @@ enum { OURO_MAX_RANK = 12 };
 
 typedef enum ouro_status {
     OURO_OK = 0,
-    OURO_INVALID = 1, /* the plan or the data is invalid or not supported */
-    OURO_USAGE = 2,   /* the call makes no sense: an index out of range, a buffer too small */
-    OURO_MACHINE = 3  /* memory or disk failed */
+    OURO_INVALID = 1,  /* the plan or the data is invalid or not supported */
+    OURO_USAGE = 2,    /* the call makes no sense: an index out of range, a buffer too small */
+    OURO_MACHINE = 3,  /* memory or disk failed */
+    OURO_CANCELLED = 4 /* the run was cancelled, or took longer than it may */
 } ouro_status;
 
 typedef struct ouro_error {
@@ -110,6 +112,9 @@ typedef struct ouro_session_options {
     /* For what has no size before a run: "bfc" or "pool"; NULL: as the plan was compiled, where that names one of these,
      * else bfc. */
     const char *allocator;
+    /* What each run may take, in seconds; 0: any time. A run that takes longer ends with OURO_CANCELLED before its next
+     * step: a step that is running is never interrupted. */
+    double run_seconds;
 } ouro_session_options;
 
 /* The memory of a session, in bytes. */
@@ -128,9 +133,14 @@ const char *ouro_version(void);
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-/* Maps the file (read-only, it must not shrink meanwhile) and checks it in full, the verifier included. Free
- * with ouro_plan_free, after its sessions. */
+/* Reads the file into memory and checks it in full, the verifier included. What happens to the file afterwards does
+ * not matter: it may be replaced, changed, cut or removed. Free with ouro_plan_free, after its sessions. OURO_INVALID:
+ * the file or the plan; OURO_MACHINE: reading it, or memory. */
 ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error);
+/* The same, but the file is mapped, not read: processes that map one file share its pages, and what is never used is
+ * never loaded. The file must not change while the plan is open: a file that shrinks ends the process with SIGBUS, one
+ * that is written to makes runs compute anything. Replacing it by another (rename) is no change of it. */
+ouro_status ouro_plan_map(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
 void ouro_plan_free(ouro_plan *plan); /* NULL is allowed */
@@ -171,6 +181,10 @@ ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *
  * Allocates nothing where the plan knows all extents and the calling thread made the session or has run it
  * before. */
 ouro_status ouro_session_run(ouro_session *session, ouro_error *error);
+/* The run under way in another thread ends with OURO_CANCELLED before its next step; where none is under way, the next
+ * run does. The session stays usable. May be called from any thread, and from signal handlers, as long as the session
+ * is not freed meanwhile. */
+void ouro_session_cancel(ouro_session *session);
 /* Output `index` of the last run: its extents and its data (the bound buffer, or memory of the session that
  * the next run overwrites). OURO_USAGE before the first run, after one that failed, and after an output was
  * bound anew. */

@@ -21,7 +21,7 @@ static uint32_t input_of(const ouro_session *session, const rt_step *step, uint3
 
 static const op_tensor *input_value(const ouro_session *session, const rt_step *step, uint32_t index) {
     uint32_t id = input_of(session, step, index);
-    return id == PLAN_ABSENT ? NULL : &session->tensors[id];
+    return id == PLAN_ABSENT ? NULL : &session->run.tensors[id];
 }
 
 /* PLAN_ABSENT where nobody wants it. */
@@ -36,10 +36,11 @@ static uint32_t output_of(const ouro_session *session, const rt_step *step) {
 /* An empty array with capacity for `count` elements; NULL when memory runs out (reported). */
 static rt_buffer *new_sequence(ouro_session *session, size_t count) {
     size_t bytes;
-    rt_buffer *buffer =
-        base_size_multiply(count, sizeof(rt_element), &bytes) ? rt_pool_take(&session->pool, bytes) : NULL;
+    rt_buffer *buffer = base_size_multiply(count, sizeof(rt_element), &bytes)
+                            ? rt_pool_take(&session->memory.pool, bytes)
+                            : NULL;
     if (!buffer) {
-        base_fail_memory(&session->report);
+        base_fail_memory(&session->run.report);
         return NULL;
     }
     buffer->is_sequence = true;
@@ -57,26 +58,19 @@ static void append_all(rt_buffer *list, const rt_element *elements, size_t count
     for (size_t i = 0; i < count; i++) append(list, &elements[i]);
 }
 
-void rt_sequence_clear(rt_pool *pool, rt_buffer *list) {
-    rt_element *elements = list->data;
-    for (size_t i = 0; i < list->used / sizeof *elements; i++) rt_buffer_release(pool, elements[i].buffer);
-    list->used = 0;
-    list->is_sequence = false;
-}
-
 /* The first `bytes` of the array become the value of the tensor, which keeps the array; the caller's reference ends. */
 static base_status set_list(ouro_session *session, uint32_t id, rt_buffer *list, size_t bytes) {
     op_type type;
     plan_tensor_type(session->of, id, &type);
     rt_value_set(session, id, &type, list->data, bytes, list);
-    rt_buffer_release(&session->pool, list);
+    rt_buffer_release(&session->memory.pool, list);
     return BASE_OK;
 }
 
 /* A tensor's bytes in memory of their own. */
 static base_status copy_tensor(ouro_session *session, const op_tensor *from, rt_element *element) {
-    rt_buffer *buffer = rt_pool_take(&session->pool, from->bytes);
-    if (!buffer) return base_fail_memory(&session->report);
+    rt_buffer *buffer = rt_pool_take(&session->memory.pool, from->bytes);
+    if (!buffer) return base_fail_memory(&session->run.report);
     if (from->bytes) memcpy(buffer->data, from->data, from->bytes);
     *element = (rt_element){*from, buffer};
     element->tensor.data = buffer->data;
@@ -86,8 +80,8 @@ static base_status copy_tensor(ouro_session *session, const op_tensor *from, rt_
 /* The value of the tensor as an element, with a reference to its buffer; copied where it lies in memory that others
  * will write to. */
 static base_status take_element(ouro_session *session, uint32_t id, rt_element *element) {
-    const op_tensor *value = &session->tensors[id];
-    rt_buffer *buffer = session->buffers[id];
+    const op_tensor *value = &session->run.tensors[id];
+    rt_buffer *buffer = session->run.buffers[id];
     *element = (rt_element){*value, buffer && !buffer->planned ? buffer : NULL};
     element->tensor.symbolic = NULL;
     if (element->buffer || rt_value_is_lasting(session, id)) {
@@ -111,7 +105,7 @@ base_status rt_sequence_move(ouro_session *session, uint32_t from, uint32_t to) 
     if (status != BASE_OK) return status;
     rt_value_set(session, to, &element.tensor.type, element.tensor.data, element.tensor.bytes,
                  element.buffer);
-    rt_buffer_release(&session->pool, element.buffer);
+    rt_buffer_release(&session->memory.pool, element.buffer);
     return BASE_OK;
 }
 
@@ -119,7 +113,7 @@ base_status rt_sequence_move(ouro_session *session, uint32_t from, uint32_t to) 
 
 static base_status put_element(ouro_session *session, uint32_t id, const rt_element *element) {
     if (id == PLAN_ABSENT) return BASE_OK;
-    if (session->dynamic[id]) {
+    if (session->code.dynamic[id]) {
         const op_tensor value = element->tensor;
         rt_value_set(session, id, &value.type, value.data, value.bytes, element->buffer);
         return BASE_OK;
@@ -134,7 +128,7 @@ static base_status read_position(ouro_session *session, const rt_step *step, uin
     *position = otherwise;
     if (!value) return BASE_OK;
     if (value->bytes != op_dtype_bytes(value->type.dtype) || !value->data) {
-        return base_fail(&session->report, BASE_INVALID, "input %u has %zu bytes, expected one position",
+        return base_fail(&session->run.report, BASE_INVALID, "input %u has %zu bytes, expected one position",
                          index, value->bytes);
     }
     if (value->type.dtype == OP_INT32) *position = *(const int32_t *)value->data;
@@ -146,7 +140,7 @@ static base_status read_position(ouro_session *session, const rt_step *step, uin
 static base_status resolve_position(ouro_session *session, int64_t position, size_t count, size_t *index) {
     int64_t all = (int64_t)count, resolved = position < 0 ? position + all : position;
     if (resolved < 0 || resolved >= all) {
-        return base_fail(&session->report, BASE_INVALID, "position %" PRId64 " of %zu is out of range",
+        return base_fail(&session->run.report, BASE_INVALID, "position %" PRId64 " of %zu is out of range",
                          position, count);
     }
     *index = (size_t)resolved;
@@ -167,11 +161,11 @@ static base_status construct(ouro_session *session, const rt_step *step) {
         if (id == PLAN_ABSENT) continue; /* an Optional of nothing */
         base_status status = take_element(session, id, &element);
         if (status != BASE_OK) {
-            rt_buffer_release(&session->pool, list);
+            rt_buffer_release(&session->memory.pool, list);
             return status;
         }
         append(list, &element);
-        rt_buffer_release(&session->pool, element.buffer);
+        rt_buffer_release(&session->memory.pool, element.buffer);
     }
     return set_list(session, output, list, list->used);
 }
@@ -180,7 +174,7 @@ static base_status construct(ouro_session *session, const rt_step *step) {
  * and its capacity suffices, else a copy with capacity for as many again. With a reference for the caller. */
 static rt_buffer *sequence_with_capacity(ouro_session *session, uint32_t id, const rt_element *elements,
                                          size_t count) {
-    rt_buffer *list = session->buffers[id];
+    rt_buffer *list = session->run.buffers[id];
     const char *end = (const char *)elements + count * sizeof *elements;
     if (list && list->is_sequence && end == (char *)list->data + list->used &&
         list->capacity - list->used >= sizeof *elements) {
@@ -195,7 +189,7 @@ static rt_buffer *sequence_with_capacity(ouro_session *session, uint32_t id, con
 static base_status insert(ouro_session *session, const rt_step *step) {
     uint32_t output = output_of(session, step), from = input_of(session, step, 0);
     size_t count, index = 0;
-    const rt_element *elements = elements_of(&session->tensors[from], &count);
+    const rt_element *elements = elements_of(&session->run.tensors[from], &count);
     int64_t position;
     base_status status = read_position(session, step, 2, (int64_t)count, &position);
     if (status == BASE_OK && position == (int64_t)count) index = count; /* after the last */
@@ -213,7 +207,7 @@ static base_status insert(ouro_session *session, const rt_step *step) {
         if (!last) append_all(list, elements + index, count - index);
         status = set_list(session, output, list, (count + 1) * sizeof element);
     }
-    rt_buffer_release(&session->pool, element.buffer);
+    rt_buffer_release(&session->memory.pool, element.buffer);
     return list ? status : BASE_SYSTEM_ERROR;
 }
 
@@ -245,7 +239,7 @@ static base_status get_element(ouro_session *session, const rt_step *step) {
     size_t count;
     const rt_element *elements = elements_of(input_value(session, step, 0), &count);
     if (count == 1) return put_element(session, output_of(session, step), elements);
-    return base_fail(&session->report, BASE_INVALID,
+    return base_fail(&session->run.report, BASE_INVALID,
                      "the optional is empty, expected one that holds a value");
 }
 
@@ -276,7 +270,7 @@ static int64_t size_at(const op_tensor *sizes, int64_t index) {
 /* How many parts an axis is cut into, after checking that the sizes fit. */
 static base_status count_parts(ouro_session *session, const op_tensor *sizes, int64_t extent,
                                int64_t *count) {
-    base_report *report = &session->report;
+    base_report *report = &session->run.report;
     *count = extent;
     if (!sizes) return BASE_OK;
     if (sizes->type.shape.rank == 0) {
@@ -316,8 +310,8 @@ static base_status cut_part(ouro_session *session, const rt_element *whole, size
         rt_buffer_retain(part->buffer);
         return BASE_OK;
     }
-    part->buffer = rt_pool_take(&session->pool, part->tensor.bytes);
-    if (!part->buffer) return base_fail_memory(&session->report);
+    part->buffer = rt_pool_take(&session->memory.pool, part->tensor.bytes);
+    if (!part->buffer) return base_fail_memory(&session->run.report);
     part->tensor.data = part->buffer->data;
     for (size_t o = 0; o < outer && row; o++)
         memcpy((char *)part->tensor.data + o * row, from + (o * extent + first) * inner, row);
@@ -336,7 +330,7 @@ static base_status split(ouro_session *session, const rt_step *step) {
     int64_t parts = 0;
     rt_buffer *list = NULL;
     if (!op_axis(op_attribute_integer(attributes, "axis", 0), shape->rank, &axis)) {
-        status = base_fail(&session->report, BASE_INVALID, "input 0 has rank %d, it has no such axis",
+        status = base_fail(&session->run.report, BASE_INVALID, "input 0 has rank %d, it has no such axis",
                            shape->rank);
     } else {
         status = count_parts(session, sizes, shape->dims[axis], &parts);
@@ -360,19 +354,19 @@ static base_status split(ouro_session *session, const rt_step *step) {
         status = cut_part(session, &whole, outer, extent, inner, first, count, &part);
         if (status != BASE_OK) break;
         append(list, &part);
-        rt_buffer_release(&session->pool, part.buffer);
+        rt_buffer_release(&session->memory.pool, part.buffer);
         first += count;
     }
-    rt_buffer_release(&session->pool, whole.buffer);
+    rt_buffer_release(&session->memory.pool, whole.buffer);
     if (status == BASE_OK && output != PLAN_ABSENT) return set_list(session, output, list, list->used);
-    rt_buffer_release(&session->pool, list);
+    rt_buffer_release(&session->memory.pool, list);
     return status;
 }
 
 /* The type of all elements side by side along the axis (a new one where `added`). */
 static base_status join_types(ouro_session *session, const rt_element *elements, size_t count, int64_t axis,
                               bool added, op_type *joined, int32_t *normal) {
-    base_report *report = &session->report;
+    base_report *report = &session->run.report;
     char first[256], other[256];
     if (!count)
         return base_fail(report, BASE_INVALID, "the sequence is empty, there is nothing to concatenate");
@@ -415,12 +409,12 @@ static base_status join(ouro_session *session, const rt_step *step) {
                                     added, &type, &axis);
     if (status != BASE_OK || output == PLAN_ABSENT) return status;
     if (!op_type_bytes(&type, &bytes))
-        return base_fail(&session->report, BASE_INVALID, "the result is too large");
+        return base_fail(&session->run.report, BASE_INVALID, "the result is too large");
     status = rt_value_prepare(session, output, &type, bytes);
     if (status != BASE_OK) return status;
     size_t outer = 1;
     for (int32_t d = 0; d < axis; d++) outer *= (size_t)type.shape.dims[d];
-    char *to = session->tensors[output].data;
+    char *to = session->run.tensors[output].data;
     for (size_t o = 0; o < outer; o++) {
         for (size_t i = 0; i < count; i++) {
             size_t row = elements[i].tensor.bytes / outer;
@@ -443,14 +437,7 @@ bool rt_sequence_is_node(const plan *of, const plan_node *node) {
     return lists;
 }
 
-bool rt_sequence_make(ouro_session *session, const plan_node *node, rt_step *step) {
-    op_attributes *attributes = BASE_NEW(&session->arena, op_attributes);
-    step->kind = RT_STEP_SEQUENCE;
-    step->detail = attributes;
-    return attributes && plan_node_attributes(session->of, node, &session->arena, attributes);
-}
-
-base_status rt_sequence_run(ouro_session *session, const rt_step *step) {
+static base_status run_sequence(ouro_session *session, const rt_step *step) {
     uint32_t output = output_of(session, step);
     switch (plan_node_code(session->of, &session->of->nodes[step->node])) {
     case OP_SEQUENCE_EMPTY:
@@ -478,7 +465,7 @@ base_status rt_sequence_run(ouro_session *session, const rt_step *step) {
         return output == PLAN_ABSENT ? BASE_OK
                                      : rt_sequence_move(session, input_of(session, step, 0), output);
     default:
-        return base_fail(&session->report, BASE_INVALID, "does not take sequences or optionals");
+        return base_fail(&session->run.report, BASE_INVALID, "does not take sequences or optionals");
     }
 }
 
@@ -526,13 +513,23 @@ base_status rt_sequence_keep(ouro_session *session, const op_tensor *value, rt_b
         }
         if (status != BASE_OK) break;
         append(list, &element);
-        rt_buffer_release(&session->pool, element.buffer);
+        rt_buffer_release(&session->memory.pool, element.buffer);
     }
     if (status != BASE_OK) {
-        rt_buffer_release(&session->pool, list);
+        rt_buffer_release(&session->memory.pool, list);
         return status;
     }
     *kept = list;
     *data = list->data;
     return BASE_OK;
+}
+
+/* ---- making -------------------------------------------------------------------------------------------- */
+
+bool rt_sequence_make(ouro_session *session, const plan_node *node, rt_step *step) {
+    op_attributes *attributes = BASE_NEW(&session->code.tables, op_attributes);
+    step->kind = RT_STEP_SEQUENCE;
+    step->special = run_sequence;
+    step->detail = attributes;
+    return attributes && plan_node_attributes(session->of, node, &session->code.tables, attributes);
 }

@@ -1,193 +1,18 @@
 /* session.c: making a session: memory, the address of every tensor, a prepared kernel for every step. What is
  * done here is not done again when it runs.
  *
- * In a shadow (executor.h) every tensor that the plan makes gets memory of its own, and aliases become steps.
+ * Where tensors are unshared (shadow.c), aliases are steps, too: they copy.
  */
 #include "runtime/executor.h"
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- addresses ----------------------------------------------------------------------------------------- */
-
-static void *allocate_aligned(size_t bytes) {
-    size_t reservation;
-    return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &reservation)
-               ? aligned_alloc(RT_ALIGNMENT, reservation)
-               : NULL;
-}
-
-/* `data` will follow what the list stands for: a buffer of the caller, or a multi-view. */
-static bool add_patch(ouro_session *session, uint32_t *list, void **data, uint64_t offset) {
-    rt_patch *patches = base_arena_grow(&session->arena, session->patches, &session->patch_capacity,
-                                        session->patch_count + 1, sizeof *patches);
-    if (!patches) return false;
-    session->patches = patches;
-    patches[session->patch_count] = (rt_patch){data, offset, *list};
-    *list = (uint32_t)session->patch_count++;
-    return true;
-}
-
-/* Memory of its own: in a shadow for all that is not the caller's or a constant. */
-static bool has_own_memory(const ouro_session *session, uint32_t id) {
-    const plan_tensor *tensor = &session->of->tensors[id];
-    if (!session->is_shadow || session->dynamic[id]) return false;
-    return session->own_tensors[id] != NULL || tensor->address.space == MEMORY_ARENA ||
-           tensor->address.space == MEMORY_OUTPUT || tensor->address.space == MEMORY_MULTIVIEW;
-}
-
-/* *data becomes the address of the tensor, now and whenever its buffer is bound again. */
-static bool resolve(ouro_session *session, uint32_t id, void **data) {
-    const plan *of = session->of;
-    const plan_tensor *tensor = &of->tensors[id];
-    const plan_address *address = &tensor->address;
-    *data = NULL;
-    if (session->dynamic[id]) return true;
-    if (has_own_memory(session, id)) {
-        if (!session->own_tensors[id]) session->own_tensors[id] = allocate_aligned((size_t)tensor->bytes);
-        *data = session->own_tensors[id];
-        return *data != NULL;
-    }
-    switch (address->space) {
-    case MEMORY_ARENA:
-        *data = session->memory + address->offset;
-        return true;
-    case MEMORY_CONSTANT:
-        *data = rt_constant(session, address->offset);
-        return true;
-    case MEMORY_INPUT:
-        return add_patch(session, &session->inputs[address->index].patches, data, address->offset);
-    case MEMORY_OUTPUT:
-        return add_patch(session, &session->outputs[address->index].patches, data, address->offset);
-    case MEMORY_MULTIVIEW:
-        return add_patch(session, &session->multiview_patches[address->index], data, address->offset);
-    default:
-        return true; /* nobody reads or writes it */
-    }
-}
-
-/* What a step sees of a tensor: nothing of one that has no address. */
-static bool make_operand(ouro_session *session, uint32_t id, op_tensor *operand) {
-    *operand = (op_tensor){0};
-    if (id == PLAN_ABSENT || session->of->tensors[id].address.space == MEMORY_NONE) return true;
-    operand->type = session->tensors[id].type;
-    operand->bytes = session->tensors[id].bytes;
-    return resolve(session, id, &operand->data);
-}
-
-void *rt_constant(const ouro_session *session, uint64_t offset) {
-    for (size_t low = 0, high = session->string_count; low < high;) {
-        size_t middle = (low + high) / 2;
-        const rt_strings *range = &session->strings[middle];
-        if (offset >= range->begin && offset < range->end)
-            return (char *)range->data + (offset - range->begin);
-        if (offset < range->begin) high = middle;
-        else low = middle + 1;
-    }
-    return (void *)(uintptr_t)(session->of->constants + offset);
-}
-
-static int compare_ranges(const void *a, const void *b) {
-    const rt_strings *x = a, *y = b;
-    return (x->begin > y->begin) - (x->begin < y->begin);
-}
-
-/* Constant strings are records in the plan; here they get the op_strings that kernels read. Tensors that share bytes
- * (one is a part of the other) share the op_strings too. */
-static bool make_strings(ouro_session *session) {
-    const plan *of = session->of;
-    size_t count = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        if (pass && !(session->strings = BASE_ARRAY(&session->arena, rt_strings, count))) return false;
-        count = 0;
-        for (uint64_t id = 0; id < of->header->tensors.count; id++) {
-            const plan_tensor *tensor = &of->tensors[id];
-            if (tensor->dtype != OP_STRING || tensor->address.space != MEMORY_CONSTANT || !tensor->bytes)
-                continue;
-            uint64_t begin = tensor->address.offset;
-            if (pass) session->strings[count] = (rt_strings){begin, begin + tensor->bytes, NULL};
-            count++;
-        }
-    }
-    if (!count) return true;
-    qsort(session->strings, count, sizeof *session->strings, compare_ranges);
-    for (size_t i = 0; i < count; i++) {
-        rt_strings *last = session->string_count ? &session->strings[session->string_count - 1] : NULL;
-        const rt_strings *range = &session->strings[i];
-        if (last && range->begin < last->end) {
-            if (range->end > last->end) last->end = range->end;
-        } else {
-            session->strings[session->string_count++] = *range;
-        }
-    }
-    for (size_t i = 0; i < session->string_count; i++) {
-        rt_strings *range = &session->strings[i];
-        size_t strings = (size_t)(range->end - range->begin) / sizeof(op_string);
-        range->data = BASE_ARRAY(&session->arena, op_string, strings);
-        for (size_t k = 0; k < strings && range->data; k++) {
-            const unsigned char *at = of->constants + range->begin + k * sizeof(plan_string);
-            plan_string record;
-            memcpy(&record, at, sizeof record);
-            range->data[k] = (op_string){(const char *)at + record.offset, record.length};
-        }
-        if (!range->data) return false;
-    }
-    return true;
-}
-
-static bool is_dynamic(const plan *of, uint32_t id) {
-    op_type type;
-    size_t bytes;
-    plan_tensor_type(of, id, &type);
-    return of->tensors[id].address.space == MEMORY_DYNAMIC || !op_type_bytes(&type, &bytes);
-}
-
-static base_status make_tensors(ouro_session *session, base_report *report) {
-    const plan *of = session->of;
-    size_t count = (size_t)of->header->tensors.count;
-    session->tensors = BASE_ARRAY(&session->arena, op_tensor, count);
-    session->buffers = BASE_ARRAY(&session->arena, rt_buffer *, count);
-    session->dynamic = BASE_ARRAY(&session->arena, bool, count);
-    session->own_tensors = BASE_ARRAY(&session->arena, void *, count);
-    if (!session->tensors || !session->buffers || !session->dynamic || !session->own_tensors) {
-        return base_fail_memory(report);
-    }
-    size_t multiviews = (size_t)of->header->multiviews.count;
-    session->multiview_patches = BASE_ARRAY(&session->arena, uint32_t, multiviews);
-    session->multiview_data = BASE_ARRAY(&session->arena, unsigned char *, multiviews);
-    if (!session->multiview_patches || !session->multiview_data) return base_fail_memory(report);
-    for (size_t v = 0; v < multiviews; v++) session->multiview_patches[v] = PLAN_ABSENT;
-    if (!make_strings(session)) return base_fail_memory(report);
-    for (uint32_t id = 0; id < count; id++) {
-        const plan_tensor *record = &of->tensors[id];
-        op_tensor *tensor = &session->tensors[id];
-        plan_tensor_type(of, id, &tensor->type);
-        tensor->bytes = (size_t)record->bytes;
-        session->dynamic[id] = is_dynamic(of, id);
-        session->has_dynamic = session->has_dynamic || session->dynamic[id];
-        if (session->dynamic[id]) tensor->bytes = 0; /* what the plan has is its reservation */
-    }
-    /* In a shadow what aliases hand on within inputs and constants is copied out. */
-    for (uint64_t n = 0; session->is_shadow && n < of->header->nodes.count; n++) {
-        const plan_node *node = &of->nodes[n];
-        for (uint64_t i = 0; i < node->output_count; i++) {
-            uint32_t id = of->tensor_ids[node->outputs + i];
-            if (id == PLAN_ABSENT || session->dynamic[id]) continue;
-            session->own_tensors[id] = allocate_aligned(session->tensors[id].bytes);
-            if (!session->own_tensors[id]) return base_fail_memory(report);
-        }
-    }
-    for (uint32_t id = 0; id < count; id++) {
-        if (!resolve(session, id, &session->tensors[id].data)) return base_fail_memory(report);
-    }
-    return BASE_OK;
-}
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
 static base_status make_memory(ouro_session *session, const ouro_session_options *options,
                                base_report *report) {
     size_t bytes = (size_t)session->of->header->arena_bytes;
-    if (session->is_shadow) return BASE_OK;
+    if (session->code.unshared) return BASE_OK;
     if (options && options->arena) {
         if (options->arena_bytes < bytes) {
             return base_fail(report, BASE_USAGE, "the arena given has %zu bytes, the plan needs %zu",
@@ -196,11 +21,11 @@ static base_status make_memory(ouro_session *session, const ouro_session_options
         if ((uintptr_t)options->arena % RT_ALIGNMENT != 0) {
             return base_fail(report, BASE_USAGE, "the arena given is not aligned to %d", (int)RT_ALIGNMENT);
         }
-        session->memory = options->arena;
+        session->memory.arena = options->arena;
         return BASE_OK;
     }
-    session->memory = session->own_memory = allocate_aligned(bytes);
-    if (session->memory) return BASE_OK;
+    session->memory.arena = session->memory.own_arena = rt_allocate_aligned(bytes);
+    if (session->memory.arena) return BASE_OK;
     return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the arena needs %zu bytes", bytes);
 }
 
@@ -208,29 +33,29 @@ static base_status make_memory(ouro_session *session, const ouro_session_options
 static base_status make_bindings(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     size_t inputs = (size_t)of->header->inputs.count, outputs = (size_t)of->header->outputs.count, total = 0;
-    session->inputs = BASE_ARRAY(&session->arena, rt_binding, inputs);
-    session->outputs = BASE_ARRAY(&session->arena, rt_binding, outputs);
-    if (!session->inputs || !session->outputs) return base_fail_memory(report);
+    session->bound.inputs = BASE_ARRAY(&session->code.tables, rt_binding, inputs);
+    session->bound.outputs = BASE_ARRAY(&session->code.tables, rt_binding, outputs);
+    if (!session->bound.inputs || !session->bound.outputs) return base_fail_memory(report);
     for (size_t i = 0; i < inputs + outputs; i++) {
-        rt_binding *binding = i < inputs ? &session->inputs[i] : &session->outputs[i - inputs];
+        rt_binding *binding = i < inputs ? &session->bound.inputs[i] : &session->bound.outputs[i - inputs];
         binding->tensor = i < inputs ? of->inputs[i].tensor : of->outputs[i - inputs].tensor;
         binding->patches = PLAN_ABSENT;
         base_arena_init(&binding->lists, NULL);
-        binding->dynamic = is_dynamic(of, binding->tensor);
+        binding->dynamic = rt_is_dynamic(of, binding->tensor);
         binding->bytes = (size_t)of->tensors[binding->tensor].bytes;
         if (i < inputs) continue;
         if (!base_size_align(total, RT_ALIGNMENT, &total) || !base_size_add(total, binding->bytes, &total)) {
             return base_fail(report, BASE_INVALID, "the outputs are too large");
         }
     }
-    session->own_outputs = allocate_aligned(total);
-    if (!session->own_outputs) return base_fail_memory(report);
+    session->memory.own_outputs = rt_allocate_aligned(total);
+    if (!session->memory.own_outputs) return base_fail_memory(report);
     size_t used = 0;
     for (size_t i = 0; i < outputs; i++) {
-        rt_binding *binding = &session->outputs[i];
+        rt_binding *binding = &session->bound.outputs[i];
         if (binding->dynamic) continue;
         used = (used + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
-        binding->own = binding->data = (char *)session->own_outputs + used;
+        binding->own = binding->data = (char *)session->memory.own_outputs + used;
         used += binding->bytes;
     }
     return BASE_OK;
@@ -246,8 +71,8 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
                     .output_count = (uint32_t)node->output_count,
                     .outputs = step->outputs};
     /* Kernels see the data of constants only: other data is not there yet. */
-    op_tensor *inputs = BASE_ARRAY(&session->arena, op_tensor, call.input_count);
-    if (!inputs || !plan_node_attributes(of, node, &session->arena, &call.attributes)) {
+    op_tensor *inputs = BASE_ARRAY(&session->code.tables, op_tensor, call.input_count);
+    if (!inputs || !plan_node_attributes(of, node, &session->code.tables, &call.attributes)) {
         return base_fail_memory(report);
     }
     for (uint32_t i = 0; i < call.input_count; i++) {
@@ -257,20 +82,21 @@ static base_status make_kernel(ouro_session *session, const plan_node *node, op_
     }
     call.inputs = inputs;
     const rt_kernel *kernel = rt_kernel_of(code, of->texts + node->kernel);
-    if (!kernel || !kernel->accepts(&call, &session->environment)) {
+    if (!kernel || !kernel->accepts(&call, &session->code.environment)) {
         return base_fail(report, BASE_INVALID, "kernel \"%s\" %s", of->texts + node->kernel,
                          kernel ? "does not accept these types" : "is not in this library");
     }
-    session->environment.execution = &session->programs[node->graph].execution;
-    base_status status =
-        rt_kernel_prepare(kernel, &call, &session->environment, &session->arena, &step->prepared, report);
+    session->code.environment.execution = &session->run.executions[node->graph];
+    base_status status = rt_kernel_prepare(kernel, &call, &session->code.environment, &session->code.tables,
+                                           &step->prepared, report);
     if (status != BASE_OK) return status;
     step->run = step->prepared.run;
     if (!step->prepared.scratch_bytes) return BASE_OK;
-    if (!session->is_shadow && step->prepared.scratch_bytes <= node->scratch_bytes) {
-        step->scratch = session->memory + node->scratch.offset;
-    } else if (step->prepared.scratch_bytes > session->scratch_bytes) {
-        session->scratch_bytes = step->prepared.scratch_bytes; /* one for all: steps run one after another */
+    if (!session->code.unshared && step->prepared.scratch_bytes <= node->scratch_bytes) {
+        step->scratch = session->memory.arena + node->scratch.offset;
+    } else if (step->prepared.scratch_bytes > session->memory.scratch_bytes) {
+        session->memory.scratch_bytes =
+            step->prepared.scratch_bytes; /* one for all: steps run one after another */
     }
     return BASE_OK;
 }
@@ -280,53 +106,61 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
     const plan_node *node = &of->nodes[number];
     op_code code = plan_node_code(of, node);
     step->node = number;
-    step->inputs = BASE_ARRAY(&session->arena, op_tensor, (size_t)node->input_count);
-    step->outputs = BASE_ARRAY(&session->arena, op_tensor, (size_t)node->output_count);
+    step->inputs = BASE_ARRAY(&session->code.tables, op_tensor, (size_t)node->input_count);
+    step->outputs = BASE_ARRAY(&session->code.tables, op_tensor, (size_t)node->output_count);
     if (!step->inputs || !step->outputs) return base_fail_memory(report);
     for (uint64_t i = 0; i < node->input_count; i++) {
-        if (!make_operand(session, of->tensor_ids[node->inputs + i], &step->inputs[i]))
+        if (!rt_operand_make(session, of->tensor_ids[node->inputs + i], &step->inputs[i]))
             return base_fail_memory(report);
     }
     for (uint64_t i = 0; i < node->output_count; i++) {
-        if (!make_operand(session, of->tensor_ids[node->outputs + i], &step->outputs[i]))
+        if (!rt_operand_make(session, of->tensor_ids[node->outputs + i], &step->outputs[i]))
             return base_fail_memory(report);
     }
     bool made = true;
-    const uint32_t swapped = code == OP_COPY && !session->is_shadow
+    const uint32_t swapped = code == OP_COPY && !session->code.unshared
                                  ? plan_swap_buffer(of, number, 0, of->tensor_ids[node->inputs])
                                  : PLAN_ABSENT;
     if (swapped != PLAN_ABSENT) {
-        rt_swap_list *list = BASE_NEW(&session->arena, rt_swap_list);
+        rt_swap_list *list = BASE_NEW(&session->code.tables, rt_swap_list);
         step->kind = RT_STEP_SWAP;
+        step->special = rt_swap_step;
         step->detail = list;
         made = list && rt_swap_add(session, list, of->tensor_ids[node->inputs], of->tensor_ids[node->outputs],
                                    swapped);
     } else if (op_schema_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
     else if (rt_sequence_is_node(of, node)) made = rt_sequence_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
-    else if (node->flags & PLAN_NODE_ALIAS) step->kind = RT_STEP_ALIAS;
-    else return make_kernel(session, node, code, step, report);
+    else if (node->flags & PLAN_NODE_ALIAS) {
+        step->kind = RT_STEP_ALIAS;
+        step->special = rt_alias_run;
+    } else return make_kernel(session, node, code, step, report);
     return made ? BASE_OK : base_fail_memory(report);
 }
 
 static bool is_skipped(const ouro_session *session, const plan_node *node) {
-    return node->flags & PLAN_NODE_ALIAS && !(node->flags & PLAN_NODE_DYNAMIC) && !session->is_shadow;
+    return node->flags & PLAN_NODE_ALIAS && !(node->flags & PLAN_NODE_DYNAMIC) && !session->code.unshared;
 }
 
 static base_status make_programs(ouro_session *session, base_report *report) {
     const plan *of = session->of;
-    session->programs = BASE_ARRAY(&session->arena, rt_program, (size_t)of->header->graphs.count);
-    session->steps = BASE_ARRAY(&session->arena, rt_step *, (size_t)of->header->nodes.count);
-    if (!session->programs || !session->steps) return base_fail_memory(report);
+    const size_t graphs = (size_t)of->header->graphs.count;
+    session->code.programs = BASE_ARRAY(&session->code.tables, rt_program, graphs);
+    session->run.executions = BASE_ARRAY(&session->code.tables, uint64_t, graphs);
+    session->run.remaining = BASE_ARRAY(&session->code.tables, int64_t, graphs);
+    session->code.steps = BASE_ARRAY(&session->code.tables, rt_step *, (size_t)of->header->nodes.count);
+    if (!session->code.programs || !session->code.steps || !session->run.executions ||
+        !session->run.remaining)
+        return base_fail_memory(report);
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
         const plan_graph *graph = &of->graphs[g];
-        rt_program *program = &session->programs[g];
-        program->steps = BASE_ARRAY(&session->arena, rt_step, (size_t)graph->node_count);
+        rt_program *program = &session->code.programs[g];
+        program->steps = BASE_ARRAY(&session->code.tables, rt_step, (size_t)graph->node_count);
         if (!program->steps) return base_fail_memory(report);
         for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
             if (is_skipped(session, &of->nodes[n])) continue;
             rt_step *step = &program->steps[program->step_count++];
-            session->steps[n] = step;
+            session->code.steps[n] = step;
             plan_node_context(of, &of->nodes[n], NULL, report);
             base_status status = make_step(session, (uint32_t)n, step, report);
             if (status != BASE_OK) return status;
@@ -348,19 +182,19 @@ static uint64_t step_in(const plan *of, uint32_t home, uint64_t node) {
 static bool make_lives(ouro_session *session) {
     const plan *of = session->of;
     size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count;
-    if (!session->has_dynamic) return true;
-    uint64_t *last = BASE_ARRAY(&session->arena, uint64_t, tensors); /* the node + 1 */
-    bool *kept = BASE_ARRAY(&session->arena, bool, tensors);
-    bool *parameter = BASE_ARRAY(&session->arena, bool, tensors);
-    uint32_t *counts = BASE_ARRAY(&session->arena, uint32_t, nodes);
-    uint32_t *lists = BASE_ARRAY(&session->arena, uint32_t, 2 * tensors);
+    if (!session->code.has_dynamic) return true;
+    uint64_t *last = BASE_ARRAY(&session->code.tables, uint64_t, tensors); /* the node + 1 */
+    bool *kept = BASE_ARRAY(&session->code.tables, bool, tensors);
+    bool *parameter = BASE_ARRAY(&session->code.tables, bool, tensors);
+    uint32_t *counts = BASE_ARRAY(&session->code.tables, uint32_t, nodes);
+    uint32_t *lists = BASE_ARRAY(&session->code.tables, uint32_t, 2 * tensors);
     if (!last || !kept || !parameter || !counts || !lists) return false;
     for (uint64_t n = 0; n < nodes; n++) {
         const plan_node *node = &of->nodes[n];
         for (uint64_t i = 0; i < node->input_count + node->output_count; i++) {
             bool input = i < node->input_count;
             uint32_t id = of->tensor_ids[input ? node->inputs + i : node->outputs + i - node->input_count];
-            if (id == PLAN_ABSENT || !session->dynamic[id]) continue;
+            if (id == PLAN_ABSENT || !session->code.dynamic[id]) continue;
             uint64_t step = step_in(of, of->tensors[id].graph, n) + 1;
             if (step > last[id]) last[id] = step;
         }
@@ -369,7 +203,7 @@ static bool make_lives(ouro_session *session) {
         const plan_graph *graph = &of->graphs[g];
         for (uint64_t i = 0; i < graph->result_count; i++) {
             uint32_t id = of->tensor_ids[graph->results + i];
-            if (!session->dynamic[id]) continue;
+            if (!session->code.dynamic[id]) continue;
             if (of->tensors[id].graph == g) {
                 kept[id] = true; /* the graph's owner takes it */
             } else {
@@ -383,33 +217,33 @@ static bool make_lives(ouro_session *session) {
     for (uint32_t id = 0; id < tensors; id++) {
         /* What the caller bound stays. */
         bool bound = parameter[id] && of->tensors[id].graph == 0;
-        if (!session->dynamic[id] || kept[id] || bound || !last[id]) last[id] = 0;
+        if (!session->code.dynamic[id] || kept[id] || bound || !last[id]) last[id] = 0;
         else counts[last[id] - 1]++;
     }
     uint32_t used = 0;
     for (uint64_t n = 0; n < nodes; n++) {
-        rt_step *step = session->steps[n];
+        rt_step *step = session->code.steps[n];
         if (!step) continue;
         step->released = lists + used;
         used += counts[n];
     }
     for (uint32_t id = 0; id < tensors; id++) {
         if (!last[id]) continue;
-        rt_step *step = session->steps[last[id] - 1];
+        rt_step *step = session->code.steps[last[id] - 1];
         if (step) ((uint32_t *)(uintptr_t)step->released)[step->release_count++] = id;
     }
     for (uint32_t g = 0; g < of->header->graphs.count; g++) {
-        rt_program *program = &session->programs[g];
+        rt_program *program = &session->code.programs[g];
         uint32_t *list = lists + used;
         program->dynamic = list;
         for (uint64_t i = 0; i < of->graphs[g].parameter_count && g; i++) {
             uint32_t id = of->tensor_ids[of->graphs[g].parameters + i];
-            if (session->dynamic[id]) list[program->dynamic_count++] = id;
+            if (session->code.dynamic[id]) list[program->dynamic_count++] = id;
         }
         for (uint64_t n = of->graphs[g].nodes; n < of->graphs[g].nodes + of->graphs[g].node_count; n++) {
             for (uint64_t i = 0; i < of->nodes[n].output_count; i++) {
                 uint32_t id = of->tensor_ids[of->nodes[n].outputs + i];
-                if (id != PLAN_ABSENT && session->dynamic[id]) list[program->dynamic_count++] = id;
+                if (id != PLAN_ABSENT && session->code.dynamic[id]) list[program->dynamic_count++] = id;
             }
         }
         used += program->dynamic_count;
@@ -419,14 +253,15 @@ static bool make_lives(ouro_session *session) {
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
-/* Scratch beyond the plan: where the session has more threads than the plan, or is a shadow. */
+/* Scratch beyond the plan: where the session has more threads than the plan, or unshared tensors. */
 static base_status make_scratch(ouro_session *session, base_report *report) {
-    if (!session->scratch_bytes) return BASE_OK;
-    session->own_scratch = allocate_aligned(session->scratch_bytes);
-    if (!session->own_scratch) return base_fail_memory(report);
+    if (!session->memory.scratch_bytes) return BASE_OK;
+    session->memory.own_scratch = rt_allocate_aligned(session->memory.scratch_bytes);
+    if (!session->memory.own_scratch) return base_fail_memory(report);
     for (uint64_t n = 0; n < session->of->header->nodes.count; n++) {
-        rt_step *step = session->steps[n];
-        if (step && step->prepared.scratch_bytes && !step->scratch) step->scratch = session->own_scratch;
+        rt_step *step = session->code.steps[n];
+        if (step && step->prepared.scratch_bytes && !step->scratch)
+            step->scratch = session->memory.own_scratch;
     }
     return BASE_OK;
 }
@@ -434,14 +269,14 @@ static base_status make_scratch(ouro_session *session, base_report *report) {
 static base_status make_all(ouro_session *session, const ouro_session_options *options, base_report *report) {
     base_status status = make_memory(session, options, report);
     if (status == BASE_OK) status = make_bindings(session, report);
-    if (status == BASE_OK) status = make_tensors(session, report);
+    if (status == BASE_OK) status = rt_tensors_make(session, report);
     if (status == BASE_OK) status = make_programs(session, report);
     if (status == BASE_OK) status = make_scratch(session, report);
     if (status == BASE_OK && (!make_lives(session) || !rt_shapes_make(session)))
         status = base_fail_memory(report);
     if (status != BASE_OK) return status;
     for (size_t i = 0; i < session->of->header->outputs.count; i++) {
-        rt_binding_point(session, &session->outputs[i], session->outputs[i].data);
+        rt_binding_point(session, &session->bound.outputs[i], session->bound.outputs[i].data);
     }
     return BASE_OK;
 }
@@ -456,12 +291,12 @@ static base_status make_pool(ouro_session *session, const ouro_session_options *
     if (!rt_allocator_exists(name))
         return base_fail(report, BASE_USAGE, "there is no run-time allocator '%s', expected bfc or pool",
                          name);
-    session->pool.allocator = rt_allocator_new(name, NULL);
-    return session->pool.allocator ? BASE_OK : base_fail_memory(report);
+    session->memory.pool.allocator = rt_allocator_new(name, NULL);
+    return session->memory.pool.allocator ? BASE_OK : base_fail_memory(report);
 }
 
 void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
-    const rt_allocator_statistics statistics = rt_allocator_look(session->pool.allocator);
+    const rt_allocator_statistics statistics = rt_allocator_look(session->memory.pool.allocator);
     *memory = (ouro_memory){.arena_bytes = (size_t)session->of->header->arena_bytes,
                             .shape_bytes = rt_shapes_bytes(session),
                             .run_time_bytes = statistics.in_use,
@@ -470,7 +305,7 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
                             .run_time_allocations = statistics.taken};
 }
 
-base_status rt_session_make(const plan *of, const ouro_session_options *options, bool is_shadow,
+base_status rt_session_make(const plan *of, const ouro_session_options *options, bool unshared,
                             ouro_session **made, base_report *report) {
     int threads = options && options->threads ? options->threads : (int)of->header->threads;
     *made = NULL;
@@ -481,12 +316,14 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     ouro_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail_memory(report);
     session->of = of;
-    session->is_shadow = is_shadow;
-    session->environment = (rt_environment){.threads = threads,
-                                            .texts = &session->texts,
-                                            .portable_only = strcmp(of->header->machine, "portable") == 0};
-    base_arena_init(&session->arena, NULL);
-    base_arena_init(&session->texts, NULL);
+    session->code.unshared = unshared;
+    session->run_seconds = options ? options->run_seconds : 0;
+    session->code.environment =
+        (rt_environment){.threads = threads,
+                         .texts = &session->run.texts,
+                         .portable_only = strcmp(of->header->machine, "portable") == 0};
+    base_arena_init(&session->code.tables, NULL);
+    base_arena_init(&session->run.texts, NULL);
     base_status status = make_pool(session, options, report);
     if (status == BASE_OK) status = make_all(session, options, report);
     if (status != BASE_OK) {
@@ -514,26 +351,26 @@ static void free_step(ouro_session *session, rt_step *step) {
 void ouro_session_free(ouro_session *session) {
     if (!session) return;
     const plan_header *header = session->of->header;
-    for (uint64_t n = 0; session->steps && n < header->nodes.count; n++) {
-        if (session->steps[n]) free_step(session, session->steps[n]);
+    for (uint64_t n = 0; session->code.steps && n < header->nodes.count; n++) {
+        if (session->code.steps[n]) free_step(session, session->code.steps[n]);
     }
     for (uint32_t id = 0; id < header->tensors.count; id++) {
-        if (session->buffers) rt_buffer_release(&session->pool, session->buffers[id]);
-        if (session->own_tensors) free(session->own_tensors[id]);
+        if (session->run.buffers) rt_buffer_release(&session->memory.pool, session->run.buffers[id]);
+        if (session->memory.own_tensors) free(session->memory.own_tensors[id]);
     }
-    for (uint64_t i = 0; session->outputs && i < header->outputs.count; i++) {
-        rt_buffer_release(&session->pool, session->outputs[i].held);
-        base_arena_free(&session->outputs[i].lists);
+    for (uint64_t i = 0; session->bound.outputs && i < header->outputs.count; i++) {
+        rt_buffer_release(&session->memory.pool, session->bound.outputs[i].held);
+        base_arena_free(&session->bound.outputs[i].lists);
     }
-    for (uint64_t i = 0; session->inputs && i < header->inputs.count; i++)
-        base_arena_free(&session->inputs[i].lists);
-    rt_pool_flush(&session->pool);
-    rt_allocator_free(session->pool.allocator);
+    for (uint64_t i = 0; session->bound.inputs && i < header->inputs.count; i++)
+        base_arena_free(&session->bound.inputs[i].lists);
+    rt_pool_flush(&session->memory.pool);
+    rt_allocator_free(session->memory.pool.allocator);
     rt_shapes_free(session);
-    free(session->own_memory);
-    free(session->own_scratch);
-    free(session->own_outputs);
-    base_arena_free(&session->texts);
-    base_arena_free(&session->arena);
+    free(session->memory.own_arena);
+    free(session->memory.own_scratch);
+    free(session->memory.own_outputs);
+    base_arena_free(&session->run.texts);
+    base_arena_free(&session->code.tables);
     free(session);
 }

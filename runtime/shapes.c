@@ -36,8 +36,6 @@ struct rt_shapes {
     uint64_t runs;
     void *memory;
     size_t capacity;
-    rt_buffer *buffers; /* by placement of the current plan */
-    size_t buffer_capacity;
 };
 
 /* ---- what may have an offset --------------------------------------------------------------------------- */
@@ -70,7 +68,7 @@ static void begin_survey(survey *s) {
         knowledge *k = &s->tensors[id];
         k->root = id;
         k->first = k->last = UINT64_MAX;
-        k->value = s->session->tensors[id];
+        k->value = s->session->run.tensors[id];
         k->value.symbolic = NULL;
         bool constant =
             of->tensors[id].address.space == MEMORY_CONSTANT && of->tensors[id].dtype != OP_STRING;
@@ -121,7 +119,7 @@ static bool infer_node(survey *s, const plan_node *node, op_code code) {
 static void share_root(survey *s, const plan_node *node) {
     uint32_t from = s->of->tensor_ids[node->inputs], to = s->of->tensor_ids[node->outputs];
     if (from == PLAN_ABSENT || to == PLAN_ABSENT) return;
-    if (s->session->dynamic[from] || rt_value_is_lasting(s->session, from))
+    if (s->session->code.dynamic[from] || rt_value_is_lasting(s->session, from))
         s->tensors[to].root = s->tensors[from].root;
 }
 
@@ -131,7 +129,7 @@ static bool survey_graph(survey *s) {
     const plan_graph *graph = &of->graphs[0];
     for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const plan_node *node = &of->nodes[n];
-        const rt_step *step = s->session->steps[n];
+        const rt_step *step = s->session->code.steps[n];
         op_code code = plan_node_code(of, node);
         bool plain = !(op_schema_of(code)->flags & OP_FLAG_GRAPHS) && !rt_sequence_is_node(of, node);
         if (plain && !infer_node(s, node, code)) return false;
@@ -212,7 +210,7 @@ static bool collect_placements(const survey *s, shape_plan *made) {
     for (uint32_t id = 0; id < header->tensors.count; id++) {
         const knowledge *k = &s->tensors[id];
         placement own = {.tensor = id, .first = k->first, .last = k->last};
-        if (!s->session->dynamic[id] || s->of->tensors[id].graph != 0 || k->first == UINT64_MAX ||
+        if (!s->session->code.dynamic[id] || s->of->tensors[id].graph != 0 || k->first == UINT64_MAX ||
             k->root != id || !op_type_bytes(&k->value.type, &own.exact) || !own.exact ||
             !base_size_align(own.exact, RT_ALIGNMENT, &own.bytes))
             continue;
@@ -245,8 +243,8 @@ static bool make_plan(const ouro_session *session, shape_plan *made) {
 static size_t copy_extents(const ouro_session *session, int64_t *to) {
     size_t count = 0;
     for (uint64_t i = 0; i < session->of->header->inputs.count; i++) {
-        const rt_binding *binding = &session->inputs[i];
-        const op_type *type = &session->tensors[binding->tensor].type;
+        const rt_binding *binding = &session->bound.inputs[i];
+        const op_type *type = &session->run.tensors[binding->tensor].type;
         if (!binding->dynamic || type->kind != OP_KIND_TENSOR) continue;
         for (int32_t d = 0; d < type->shape.rank; d++) {
             if (to) to[count] = type->shape.dims[d];
@@ -258,18 +256,20 @@ static size_t copy_extents(const ouro_session *session, int64_t *to) {
 
 bool rt_shapes_make(ouro_session *session) {
     size_t count = copy_extents(session, NULL);
-    if (!count || session->is_shadow) return true;
-    rt_shapes *shapes = BASE_NEW(&session->arena, rt_shapes);
+    if (!count || session->code.unshared) return true;
+    rt_shapes *shapes = BASE_NEW(&session->code.tables, rt_shapes);
     if (!shapes) return false;
     shapes->extent_count = count;
-    shapes->extents = BASE_ARRAY(&session->arena, int64_t, count);
-    session->shapes = shapes->extents ? shapes : NULL;
-    return shapes->extents != NULL;
+    shapes->extents = BASE_ARRAY(&session->code.tables, int64_t, count);
+    session->memory.planned =
+        BASE_ARRAY(&session->code.tables, rt_planned, (size_t)session->of->header->tensors.count);
+    session->memory.shapes = shapes;
+    return shapes->extents && session->memory.planned;
 }
 
 /* The plan for the extents at hand, made where there is none; NULL where it cannot be made. */
 static shape_plan *find_plan(const ouro_session *session) {
-    rt_shapes *shapes = session->shapes;
+    rt_shapes *shapes = session->memory.shapes;
     const size_t bytes = shapes->extent_count * sizeof *shapes->extents;
     shape_plan *oldest = &shapes->plans[0];
     for (size_t i = 0; i < KEPT_PLANS; i++) {
@@ -287,7 +287,7 @@ static shape_plan *find_plan(const ouro_session *session) {
     return oldest;
 }
 
-/* The block and the headers are as large as the plan wants. */
+/* The block is as large as the plan wants. */
 static bool reserve(rt_shapes *shapes, const shape_plan *wanted) {
     if (wanted->bytes > shapes->capacity) {
         void *larger = aligned_alloc(RT_ALIGNMENT, wanted->bytes);
@@ -296,60 +296,44 @@ static bool reserve(rt_shapes *shapes, const shape_plan *wanted) {
         shapes->memory = larger;
         shapes->capacity = wanted->bytes;
     }
-    if (wanted->placement_count > shapes->buffer_capacity) {
-        rt_buffer *more = calloc(wanted->placement_count, sizeof *more);
-        if (!more) return false;
-        free(shapes->buffers);
-        shapes->buffers = more;
-        shapes->buffer_capacity = wanted->placement_count;
-    }
     return true;
 }
 
+/* Tells where the values of the plan's tensors are to lie; `memory` NULL: nowhere. */
+static void publish(ouro_session *session, const shape_plan *made, char *memory) {
+    for (size_t i = 0; made && i < made->placement_count; i++) {
+        const placement *one = &made->placements[i];
+        rt_planned *planned = &session->memory.planned[one->tensor];
+        planned->data = memory ? memory + one->offset : NULL;
+        planned->bytes = one->exact;
+    }
+}
+
 void rt_shapes_before_run(ouro_session *session) {
-    rt_shapes *shapes = session->shapes;
+    rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;
     copy_extents(session, shapes->extents);
     const size_t bytes = shapes->extent_count * sizeof *shapes->extents;
     bool same = shapes->current && memcmp(shapes->current->extents, shapes->extents, bytes) == 0;
     if (!same) {
         /* Without memory for a plan the run-time allocator may still have some: it says so if not. */
+        publish(session, shapes->current, NULL);
         shape_plan *found = find_plan(session);
         shapes->current = found && reserve(shapes, found) ? found : NULL;
+        publish(session, shapes->current, shapes->memory);
     }
     if (shapes->current) shapes->current->used = ++shapes->runs;
 }
 
-rt_buffer *rt_shapes_buffer(ouro_session *session, uint32_t id, size_t bytes) {
-    rt_shapes *shapes = session->shapes;
-    const shape_plan *current = shapes && session->of->tensors[id].graph == 0 ? shapes->current : NULL;
-    size_t low = 0, high = current ? current->placement_count : 0;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (current->placements[middle].tensor < id) low = middle + 1;
-        else high = middle;
-    }
-    if (!current || low == current->placement_count || current->placements[low].tensor != id ||
-        current->placements[low].exact != bytes)
-        return NULL;
-    rt_buffer *buffer = &shapes->buffers[low];
-    *buffer = (rt_buffer){.references = 1,
-                          .planned = true,
-                          .capacity = bytes,
-                          .used = bytes,
-                          .data = (char *)shapes->memory + current->placements[low].offset};
-    return buffer;
-}
-
 size_t rt_shapes_bytes(const ouro_session *session) {
-    return session->shapes && session->shapes->current ? session->shapes->current->bytes : 0;
+    return session->memory.shapes && session->memory.shapes->current ? session->memory.shapes->current->bytes
+                                                                     : 0;
 }
 
 void rt_shapes_free(ouro_session *session) {
-    rt_shapes *shapes = session->shapes;
+    rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;
     for (size_t i = 0; i < KEPT_PLANS; i++) base_arena_free(&shapes->plans[i].arena);
     free(shapes->memory);
-    free(shapes->buffers);
-    session->shapes = NULL;
+    session->memory.shapes = NULL;
 }

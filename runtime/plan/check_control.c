@@ -18,7 +18,7 @@ bool replay_if(replay *r, const plan_node *node) {
         const plan_graph *branch = &r->of->graphs[node->first_graph + g];
         size_t mark = plan_bytes_mark(&r->bytes);
         r->epochs[node->first_graph + g] = ++r->epoch;
-        bool valid = replay_graph(r, node->first_graph + g);
+        bool valid = r->graph(r, node->first_graph + g);
         r->node = node;
         for (uint64_t i = 0; valid && i < node->output_count; i++) {
             if (outputs[i] != PLAN_ABSENT)
@@ -261,7 +261,7 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
             !replay_verify(r, slice))
             return false;
     }
-    if (!replay_graph(r, form->body)) return false;
+    if (!r->graph(r, form->body)) return false;
     r->node = node;
     if (!replay_verify(r, form->results[0])) return false;
     for (uint32_t i = 0; i < form->scan_outputs; i++) {

@@ -2,6 +2,7 @@
  * runtime/plan/check.c.
  */
 #include "runtime/plan/replay.h"
+#include <inttypes.h>
 #include <string.h>
 
 bool replay_in_map(const plan_address *address) {
@@ -70,6 +71,17 @@ bool replay_in_space(const replay *r, const plan_address *address, uint64_t byte
                         ? r->of->header->arena_bytes
                         : r->of->tensors[r->of->outputs[address->index].tensor].bytes;
     return address->offset <= size && bytes <= size - address->offset;
+}
+
+/* Follows the bounds of swap buffers, once the map of bytes is made. */
+static void map_swap_buffers(replay *r) {
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        swap_buffer *buffer = &r->buffers[i];
+        const plan_multiview *multiview = replay_multiview_of(r, buffer);
+        buffer->at.address = r->of->addresses[multiview->first].offset;
+        buffer->at.first = plan_bytes_bound(&r->bytes, buffer->at.address);
+        buffer->at.last = plan_bytes_bound(&r->bytes, buffer->at.address + multiview->bytes);
+    }
 }
 
 typedef struct bound_list {
@@ -209,13 +221,28 @@ bool replay_map_spans(replay *r) {
         if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
     }
     if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return replay_fail_memory(r);
-    replay_map_swap_buffers(r);
+    map_swap_buffers(r);
     for (size_t i = 0; i < tensors; i++) place_span(r, (uint32_t)i);
     for (size_t i = 0; i < nodes; i++) {
         if (!of->nodes[i].scratch_bytes) continue;
         r->scratches[i].first = plan_bytes_bound(&r->bytes, r->scratches[i].address);
         r->scratches[i].last =
             plan_bytes_bound(&r->bytes, r->scratches[i].address + of->nodes[i].scratch_bytes);
+    }
+    return true;
+}
+
+/* ---- swap buffers -------------------------------------------------------------------------------------- */
+
+bool replay_check_apart(replay *r, const span *at, const char *what) {
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        const swap_buffer *buffer = &r->buffers[i];
+        if (!r->swapping[replay_multiview_of(r, buffer)->loop]) continue;
+        if (!replay_spend(r, 1)) return false;
+        if (at->first < buffer->at.last && buffer->at.first < at->last)
+            return replay_fail(r,
+                               "%s lies in multi-view %" PRIu32 ", a buffer that may be elsewhere by a swap",
+                               what, buffer->multiview);
     }
     return true;
 }

@@ -12,10 +12,6 @@
  * was elsewhere is copied. */
 enum { SEEN, LEFT, ARRIVED, COPIED, STEPS };
 
-static const plan_multiview *multiview_of(const replay *r, const swap_buffer *buffer) {
-    return &r->of->multiviews[buffer->multiview];
-}
-
 static bool is_one_group(const plan_multiview *a, const plan_multiview *b) {
     return a->loop == b->loop && a->group == b->group;
 }
@@ -39,7 +35,7 @@ bool replay_find_swap_buffers(replay *r) {
             return replay_fail(r, "multi-view %" PRIu32 " is no whole piece of the arena to be swapped", v);
         }
         for (size_t k = 0; k < r->buffer_count; k++) {
-            const plan_multiview *other = multiview_of(r, &r->buffers[k]);
+            const plan_multiview *other = replay_multiview_of(r, &r->buffers[k]);
             const plan_address *there = &of->addresses[other->first];
             if (!replay_spend(r, 1)) return false;
             if (is_one_group(multiview, other) && multiview->bytes != other->bytes)
@@ -59,35 +55,12 @@ bool replay_find_swap_buffers(replay *r) {
     return true;
 }
 
-void replay_map_swap_buffers(replay *r) {
-    for (size_t i = 0; i < r->buffer_count; i++) {
-        swap_buffer *buffer = &r->buffers[i];
-        const plan_multiview *multiview = multiview_of(r, buffer);
-        buffer->at.address = r->of->addresses[multiview->first].offset;
-        buffer->at.first = plan_bytes_bound(&r->bytes, buffer->at.address);
-        buffer->at.last = plan_bytes_bound(&r->bytes, buffer->at.address + multiview->bytes);
-    }
-}
-
-bool replay_check_apart(replay *r, const span *at, const char *what) {
-    for (size_t i = 0; i < r->buffer_count; i++) {
-        const swap_buffer *buffer = &r->buffers[i];
-        if (!r->swapping[multiview_of(r, buffer)->loop]) continue;
-        if (!replay_spend(r, 1)) return false;
-        if (at->first < buffer->at.last && buffer->at.first < at->last)
-            return replay_fail(r,
-                               "%s lies in multi-view %" PRIu32 ", a buffer that may be elsewhere by a swap",
-                               what, buffer->multiview);
-    }
-    return true;
-}
-
 /* The buffer of the group in which these bytes lie; NULL: in none. */
 static const swap_buffer *find_buffer(const replay *r, const plan_multiview *group, const span *at,
                                       bool through) {
     for (size_t i = 0; i < r->buffer_count && through; i++) {
         const swap_buffer *buffer = &r->buffers[i];
-        if (is_one_group(multiview_of(r, buffer), group) && at->first < buffer->at.last &&
+        if (is_one_group(replay_multiview_of(r, buffer), group) && at->first < buffer->at.last &&
             buffer->at.first < at->last)
             return buffer;
     }
@@ -151,7 +124,7 @@ bool replay_end_swaps(replay *r, const plan_node *node, size_t since) {
     const size_t until = r->written_count;
     for (size_t i = 0; i < r->buffer_count; i++) {
         swap_buffer *buffer = &r->buffers[i];
-        if (multiview_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
+        if (replay_multiview_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
         buffer->identity = 0;
         if (!replay_spend(r, 1)) return false;
         if (!replay_was_written(r, since, until, &buffer->at)) continue;
@@ -166,7 +139,7 @@ bool replay_end_swaps(replay *r, const plan_node *node, size_t since) {
 const swap_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place) {
     for (size_t i = 0; i < r->buffer_count && place->through; i++) {
         const swap_buffer *buffer = &r->buffers[i];
-        if (multiview_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) &&
+        if (replay_multiview_of(r, buffer)->loop == (uint32_t)(node - r->of->nodes) &&
             buffer->at.first <= place->at.first && place->at.last <= buffer->at.last)
             return buffer;
     }
@@ -183,7 +156,8 @@ bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t 
         for (size_t i = 0; i < r->buffer_count; i++) {
             const swap_buffer *other = &r->buffers[i];
             if (!replay_spend(r, 1)) return false;
-            if (!other->identity || !is_one_group(multiview_of(r, own), multiview_of(r, other))) continue;
+            if (!other->identity || !is_one_group(replay_multiview_of(r, own), replay_multiview_of(r, other)))
+                continue;
             phase place = from;
             place.is = replay_content_of(other->identity, offset, bytes);
             place.where.offset = place.at.address = other->at.address + offset;

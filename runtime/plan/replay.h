@@ -1,9 +1,11 @@
 /* replay.h: what the files of the verifier share; see runtime/plan/check.c.
  *
- *   runtime/plan/check.c           contents, reading and writing; steps that run and that make aliases
- *   runtime/plan/check_spans.c     where tensors lie: the map of bytes, addresses followed through multi-views
- *   runtime/plan/check_control.c   branches and loops
- *   runtime/plan/check_swap.c      buffers that swap addresses when a loop is left
+ * - replay.c: messages, and how much work there is
+ * - check_spans.c: where tensors lie: the map of bytes, addresses followed through multi-views
+ * - check_contents.c: what bytes hold: reading, writing, handing values over
+ * - check_swap.c: buffers that swap addresses when a loop is left
+ * - check_control.c: branches and loops
+ * - check.c: steps that run and that make aliases; all of a plan
  *
  * Functions that return bool return false after a report.
  */
@@ -96,6 +98,8 @@ typedef struct replay {
     char file[BASE_REPORT_CONTEXT];
     const plan_node *node; /* being replayed, for messages */
     uint64_t step;
+    bool (*graph)(struct replay *r,
+                  uint32_t graph); /* replays all steps of a graph: control nodes hold graphs */
 } replay;
 
 /* Identities of what nobody writes. */
@@ -111,6 +115,12 @@ __attribute__((format(printf, 2, 3))) bool replay_fail(replay *r, const char *fo
 bool replay_fail_memory(replay *r);
 /* The tensor's name, for messages. */
 const char *replay_name_of(const replay *r, uint32_t id);
+/* "bytes 64 to 128 of the arena", written into text; returns text. */
+const char *replay_place_text(const replay *r, uint64_t address, uint64_t bytes, char *text, size_t capacity);
+/* The multi-view that the buffer is. */
+static inline const plan_multiview *replay_multiview_of(const replay *r, const swap_buffer *buffer) {
+    return &r->of->multiviews[buffer->multiview];
+}
 /* The places of outputs in the map, after the arena. */
 bool replay_map_outputs(replay *r);
 /* The map of bytes, with bounds for all places that tensors can have, and where they lie at first. */
@@ -134,10 +144,14 @@ bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t);
 content replay_content_of(uint64_t identity, uint64_t offset, uint64_t length);
 /* From now on the tensor is this, where it lies now. */
 void replay_define(replay *r, uint32_t id, content is);
+/* One content after another, runs of one identity made one piece; *capacity: of to->many. */
+bool replay_content_append(replay *r, content *to, size_t *capacity, const content *from);
 /* Bytes [offset, offset + length) of some content. */
 bool replay_content_part(replay *r, const content *whole, uint64_t offset, uint64_t length, content *part);
 /* The tensor has been made, and its bytes are where it lies: in all places where it may lie. */
 bool replay_verify(replay *r, uint32_t id);
+/* From now on the tensor lies in this one of the places where it may lie. */
+void replay_enter_phase(replay *r, uint32_t id, const phase *of);
 /* The same for one of the places where it may lie, or for its only one. */
 bool replay_verify_phase(replay *r, uint32_t id, const phase *of);
 /* A new identity, of what is written for tensor `owner`; PLAN_ABSENT: for no single one. */
@@ -154,8 +168,6 @@ plan_address replay_source(const replay *r, uint32_t id);
 bool replay_define_part(replay *r, uint32_t whole, uint64_t offset, uint32_t id);
 /* Their bytes overlap. */
 bool replay_do_overlap(const replay *r, uint32_t a, uint32_t b);
-/* Follows the bounds of swap buffers, once the map of bytes is made. */
-void replay_map_swap_buffers(replay *r);
 /* All that swap buffers are said to be: whole pieces of the arena, apart from each other, of a loop. */
 bool replay_find_swap_buffers(replay *r);
 /* Bytes of the map that are read or written other than through the multi-view of a buffer: while loops swap buffers, they are
@@ -183,8 +195,6 @@ bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
 bool replay_verify_all(replay *r, const uint32_t *ids, uint64_t count);
 /* What a tensor is, constants included, after looking whether it is there. */
 bool replay_content_of_tensor(replay *r, uint32_t id, content *is);
-/* Replays all steps of a graph. */
-bool replay_graph(replay *r, uint32_t graph);
 /* Branches, each from the same state; a loop. (runtime/plan/check_control.c) */
 bool replay_if(replay *r, const plan_node *node);
 bool replay_loop(replay *r, const plan_node *node);

@@ -11,16 +11,6 @@
 
 enum { MOST_DEPTH = 200, MOST_THREADS = 1024, MOST_ATTRIBUTES = 256 };
 
-bool structure_fail(structure_checker *c, const char *format, ...) {
-    char text[512];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    base_fail(c->report, BASE_INVALID, "is malformed: %s", text);
-    return false;
-}
-
 static bool in_table(uint64_t first, uint64_t count, const plan_table *table) {
     return first <= table->count && count <= table->count - first;
 }

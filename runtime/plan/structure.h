@@ -1,5 +1,6 @@
 /* structure.h: what the files that check the structure of a plan share; see runtime/plan/structure.c.
  *
+ * - structure_fail.c: messages
  * - structure.c: indices, texts, sizes; graphs and nodes, scopes
  * - structure_types.c: types that follow from one another
  * - structure_memory.c: where operands lie: presence, memory spaces, alignment, multi-views

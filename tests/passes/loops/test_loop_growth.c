@@ -27,9 +27,9 @@ static void watch_append(void *user, const rt_trace_event *event) {
     uint32_t made = of->tensor_ids[node->outputs], wanted = (uint32_t)(support_find_tensor(of, "p") - of->tensors);
     plan_address room;
     const void *place = plan_tensor_reservation(of, wanted, &room)
-                            ? (const char *)watch->session->memory + room.offset
-                            : watch->session->tensors[wanted].data;
-    watch->in_place += watch->session->tensors[made].data == place;
+                            ? (const char *)watch->session->memory.arena + room.offset
+                            : watch->session->run.tensors[wanted].data;
+    watch->in_place += watch->session->run.tensors[made].data == place;
 }
 
 /* Runs once more; how many steps appended in place. */

@@ -258,12 +258,10 @@ typedef struct outcome {
     size_t bytes;
 } outcome;
 
-/* All outputs of a run on fixed inputs, one after another; false where it fails. */
-static bool execute(const unsigned char *bytes, size_t size, outcome *made) {
-    ouro_plan *handle;
+/* All outputs of a run on fixed inputs, one after another; false where it fails. Frees the plan. */
+static bool run_plan(ouro_plan *handle, outcome *made) {
     ouro_session *session = NULL;
     *made = (outcome){0};
-    if (ouro_plan_open(bytes, size, &handle, NULL) != OURO_OK) return false;
     bool good = ouro_session_new(handle, NULL, &session, NULL) == OURO_OK;
     size_t inputs = ouro_plan_input_count(handle);
     void *data[8] = {0};
@@ -296,6 +294,40 @@ static bool execute(const unsigned char *bytes, size_t size, outcome *made) {
     ouro_session_free(session);
     ouro_plan_free(handle);
     return good;
+}
+
+static bool execute(const unsigned char *bytes, size_t size, outcome *made) {
+    ouro_plan *handle;
+    *made = (outcome){0};
+    return ouro_plan_open(bytes, size, &handle, NULL) == OURO_OK && run_plan(handle, made);
+}
+
+/* What happens to the file of a plan that is open does not matter to those who have read it. */
+static void test_file_that_shrinks(void **state) {
+    (void)state;
+    char path[] = "/tmp/ouro_test_plan_XXXXXX";
+    size_t size;
+    unsigned char *bytes = support_plan(straight, true, &size);
+    outcome expected, is;
+    assert_true(execute(bytes, size, &expected));
+    int file = mkstemp(path);
+    assert_true(file >= 0);
+    assert_int_equal(write(file, bytes, size), (ssize_t)size);
+    ouro_plan *read_plan, *mapped;
+    assert_int_equal(ouro_plan_map(path, &mapped, NULL), OURO_OK);
+    assert_true(run_plan(mapped, &is));
+    assert_memory_equal(is.data, expected.data, expected.bytes);
+    free(is.data);
+    assert_int_equal(ouro_plan_load(path, &read_plan, NULL), OURO_OK);
+    assert_int_equal(ftruncate(file, 0), 0);
+    assert_true(run_plan(read_plan, &is));
+    assert_int_equal(is.bytes, expected.bytes);
+    assert_memory_equal(is.data, expected.data, expected.bytes);
+    free(is.data);
+    free(expected.data);
+    close(file);
+    unlink(path);
+    free(bytes);
 }
 
 /* ---- plans that are wrong ------------------------------------------------------------------------------ */
@@ -623,9 +655,9 @@ static void test_fuzz(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_round_trip), cmocka_unit_test(test_deterministic),
-        cmocka_unit_test(test_file),       cmocka_unit_test(test_damage),
-        cmocka_unit_test(test_mutations),  cmocka_unit_test(test_message),
-        cmocka_unit_test(test_fuzz),
+        cmocka_unit_test(test_file),       cmocka_unit_test(test_file_that_shrinks),
+        cmocka_unit_test(test_damage),     cmocka_unit_test(test_mutations),
+        cmocka_unit_test(test_message),    cmocka_unit_test(test_fuzz),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

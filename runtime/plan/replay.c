@@ -1,0 +1,53 @@
+/* replay.c: what the verifier says, and how much work it does before it gives up; see runtime/plan/check.c. */
+#include "runtime/plan/replay.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+/* ---- messages ------------------------------------------------------------------------------------------ */
+
+bool replay_fail(replay *r, const char *format, ...) {
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (r->node) {
+        plan_node_context(r->of, r->node, r->file[0] ? r->file : NULL, r->report);
+        base_fail(r->report, BASE_INVALID, "the plan is wrong at step %" PRIu64 ": %s", r->step, text);
+    } else {
+        base_fail(r->report, BASE_INVALID, "the plan is wrong: %s", text);
+    }
+    return false;
+}
+
+bool replay_fail_memory(replay *r) {
+    base_fail_memory(r->report);
+    return false;
+}
+
+const char *replay_name_of(const replay *r, uint32_t id) {
+    return r->of->texts + r->of->tensors[id].name;
+}
+
+/* "bytes 64 to 128 of the arena". */
+const char *replay_place_text(const replay *r, uint64_t address, uint64_t bytes, char *text,
+                              size_t capacity) {
+    uint64_t arena = r->of->header->arena_bytes;
+    if (address < arena || (address == arena && !r->of->header->outputs.count)) {
+        snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of the arena", address, address + bytes);
+        return text;
+    }
+    uint64_t i = 0;
+    while (i + 1 < r->of->header->outputs.count && r->outputs[i + 1] <= address) i++;
+    snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of output \"%s\"", address - r->outputs[i],
+             address - r->outputs[i] + bytes, r->of->texts + r->of->outputs[i].name);
+    return text;
+}
+
+bool replay_spend(replay *r, uint64_t work) {
+    const plan_header *header = r->of->header;
+    r->work += work;
+    return r->work <= MOST_WORK + 32 * (header->tensor_ids.count + header->nodes.count) ||
+           replay_fail(r, "its loops are nested too deep, or it is too large, to be verified");
+}
