@@ -1,0 +1,54 @@
+/* programs_of_plans.c: see programs_of_plans.h. */
+#include "tests/support/programs_of_plans.h"
+
+#define T "float32[4,4]"
+
+const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
+    {"in a line",
+     "module \"line\" { constant %ends: int64[2] = {1, 3} constant %k: int64[1] = {2} constant %form: "
+     "int64[2] = {2, 8}\n"
+     " graph main(%x: " T ", %y: " T ") { %a: " T " = MatMul(%x, %y)\n"
+     "  %p: float32[1,4], %q: float32[3,4] = Split(%a, %ends) {axis = 0}\n"
+     "  %b: float32[1,4] = Exp(%p) %c: float32[3,4] = Cos(%q)\n"
+     "  %d: " T " = Concat(%b, %c) {axis = 0} %e: " T " = Softmax(%d) {axis = 1}\n"
+     "  %v: float32[4,2], %i: int64[4,2] = TopK(%e, %k) {axis = 1}\n"
+     "  %f: float32[2,8] = Reshape(%y, %form) %g: float32[2,8] = Exp(%f) yield %v, %i, %d, %g } }\n"},
+    {"a loop that swaps",
+     "module \"swap\" { constant %trips: int64[] = {5}\n"
+     " graph main(%x: " T ", %y: " T ") { %m: " T " = Neg(%x)\n"
+     "  %p: " T ", %q: " T " = Loop(%trips, _, %m, %y) { graph body(%i: int64[], %k: bool[], %a: " T
+     ", %b: " T ") { %c: " T " = MatMul(%a, %b) yield %k, %b, %c } }\n"
+     "  %r: " T " = Add(%p, %q) yield %r } }\n"},
+    {"slices, stacks, a branch",
+     "module \"slices\" { constant %trips: int64[] = {4}\n"
+     " graph main(%x: " T ", %go: bool[]) { %m: " T " = Neg(%x)\n"
+     "  %s: " T " = Loop(%trips, _, %m) {ouro.scan_inputs = 1, ouro.scan_outputs = 1} {\n"
+     "   graph body(%i: int64[], %k: bool[], %u: float32[4]) {\n"
+     "    %w: float32[4] = If(%go) { graph yes() { %f: float32[4] = Abs(%u) yield %f }"
+     " graph no() { %g: float32[4] = Exp(%u) yield %g } }\n"
+     "    yield %k, %w } }\n"
+     "  %r: " T " = Neg(%s) yield %r } }\n"},
+    {"what grows", "module \"growth\" { constant %eight: int64[] = {8}\n"
+                   " graph main(%n: int64[], %a: " T ") { %a0: " T " = Neg(%a)\n"
+                   "  %p: float32[?,4] = Loop(%eight, _, %a0) {\n"
+                   "   graph body(%i: int64[], %k: bool[], %c: float32[?,4]) { %go: bool[] = Less(%i, %n)\n"
+                   "    %d: float32[?,4] = Concat(%c, %a) {axis = 0} yield %go, %d } }\n"
+                   "  %t: float32[?,4] = Abs(%p) yield %t } }\n"},
+    {"sequences and dynamic dimensions",
+     "module \"sequences\" { symbol N constant %one: int64[] = {1}\n"
+     " graph main(%x: float32[N,4], %y: float32[4]) { %a: float32[N,4] = Add(%x, %y)\n"
+     "  %s: sequence(float32[...]) = SequenceConstruct(%a, %x)\n"
+     "  %t: sequence(float32[...]) = SequenceInsert(%s, %a)\n"
+     "  %z: float32[...] = SequenceAt(%t, %one) yield %z, %t } }\n"},
+    {"loops within loops, buffers that swap",
+     "module \"nested\" { constant %three: int64[] = {3}\n"
+     " graph main(%n: int64[], %a: " T ", %b: " T ") { %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n"
+     "  %p: " T ", %q: " T ", %g: " T
+     " = Loop(%three, _, %a0, %b0, %b) { graph body(%i: int64[], %k: bool[], %x: " T ", %y: " T ", %v: " T
+     ") { %t: int64[] = Mod(%i, %three) %z: " T
+     " = Loop(%t, _, %x) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %w: " T
+     " = MatMul(%s, %x) %o: " T " = Relu(%w) yield %l, %o } }\n %h: " T ", %d: " T
+     " = Loop(%t, _, %y, %v) { graph swap(%j2: int64[], %l2: bool[], %c: " T ", %e: " T
+     ") { yield %l2, %e, %c } } yield %k, %z, %h, %d } } %u: " T " = Sub(%p, %q) %r: " T
+     " = Sub(%u, %g) yield %r } }\n"},
+};

@@ -1,0 +1,13 @@
+/* programs_of_plans.h: small modules whose plans have records of all kinds: for tests that change plans. */
+#ifndef OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
+#define OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
+
+enum { SUPPORT_PLAN_PROGRAMS = 6 };
+
+typedef struct support_plan_program {
+    const char *name, *text;
+} support_plan_program;
+
+extern const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS];
+
+#endif
