@@ -131,8 +131,9 @@ typedef struct command_model_request {
 int command_model_open(const command_model_request *request, command_model *model,
                        command_progress *progress);
 void command_model_close(command_model *model);
-/* The file begins as plans do. False also where it cannot be read. */
-bool command_is_plan(const char *path);
+/* Looks whether the file begins as plans do. Returns 0, or the exit status with the message printed where it cannot be
+ * read. */
+int command_is_plan(const char *path, bool *is);
 /* Fills the inputs that are not given; open dimensions are 1. Returns 0 or the exit status. */
 int command_model_fill(command_model *model, uint64_t seed);
 /* Something was given for the input. */

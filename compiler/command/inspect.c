@@ -353,7 +353,9 @@ static int inspect_main(const command *self, int count, char **arguments) {
     inspect_options options = {0};
     command_list operands;
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
-    if (!status && command_is_plan(operands.items[0]) && !options.dims.count) {
+    bool is_plan = false;
+    if (!status) status = command_is_plan(operands.items[0], &is_plan);
+    if (!status && is_plan && !options.dims.count) {
         /* The plan of any machine can be looked at. */
         base_report report = {0};
         file_bytes file;

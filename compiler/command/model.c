@@ -1,16 +1,22 @@
 /* model.c: a plan to run, from a plan file or from a model that is compiled on the spot. */
 #include "compiler/command/command.h"
+#include "ir/base/file_error.h"
 #include "runtime/session.h"
+#include <errno.h>
 #include <string.h>
 
-bool command_is_plan(const char *path) {
+int command_is_plan(const char *path, bool *is) {
     char start[8];
+    base_report report = {0};
     FILE *file = fopen(path, "rb");
-    if (!file) return false;
-    bool is =
-        fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, PLAN_MAGIC, sizeof start) == 0;
-    fclose(file);
-    return is;
+    *is = false;
+    if (file)
+        *is = fread(start, 1, sizeof start, file) == sizeof start &&
+              memcmp(start, PLAN_MAGIC, sizeof start) == 0;
+    const bool failed = !file || ferror(file);
+    if (failed) base_fail_file(&report, path, file ? "cannot read" : "cannot open", errno);
+    if (file) fclose(file);
+    return failed ? command_fail_report(&report) : 0;
 }
 
 /* ---- inputs by name ------------------------------------------------------------------------------------ */
@@ -178,8 +184,9 @@ int command_model_open(const command_model_request *request, command_model *mode
     *model = (command_model){.path = request->path};
     base_arena_init(&model->arena, NULL);
     double start = command_seconds();
-    int status =
-        command_is_plan(request->path) ? open_plan(request, model) : open_onnx(request, model, progress);
+    bool is_plan;
+    int status = command_is_plan(request->path, &is_plan);
+    if (!status) status = is_plan ? open_plan(request, model) : open_onnx(request, model, progress);
     model->load_seconds = command_seconds() - start;
     return status;
 }

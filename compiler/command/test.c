@@ -1,5 +1,6 @@
 /* test.c: `ouro test`: ONNX test folders, model.onnx with test_data_set_N/{input,output}_I.pb. */
 #include "compiler/command/command.h"
+#include "ir/base/file_error.h"
 #include "compiler/report/emit.h"
 #include "compiler/onnx/import.h"
 #include "compiler/files/tensor_compare.h"
@@ -299,8 +300,10 @@ static void first_line(const base_report *report, char *text, size_t capacity) {
     snprintf(text, capacity, "%.*s", (int)strcspn(report->text, "\n"), report->text);
 }
 
-static void test_folder(test_tally *tally, const test_options *options, const char *folder, const char *name,
-                        const char *const *entries, size_t entry_count) {
+/* A fault of the machine is no failed test: it ends all of them. */
+static base_status test_folder(test_tally *tally, const test_options *options, const char *folder,
+                               const char *name, const char *const *entries, size_t entry_count,
+                               base_report *failure) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     base_report report = {0};
@@ -308,15 +311,21 @@ static void test_folder(test_tally *tally, const test_options *options, const ch
     size_t sets = 0;
     test_status status = TEST_PASSED;
     char *model = base_arena_format(&arena, "%s/model.onnx", folder);
+    base_status fault = model ? BASE_OK : base_fail_memory(failure);
     command_progress_say(&tally->progress, "%s", name);
-    for (size_t i = 0; i < entry_count && status == TEST_PASSED && model; i++) {
+    for (size_t i = 0; i < entry_count && status == TEST_PASSED && fault == BASE_OK; i++) {
         if (strncmp(entries[i], "test_data_set_", 14) != 0) continue;
         char *set = base_arena_format(&arena, "%s/%s", folder, entries[i]);
+        if (!set) fault = base_fail_memory(failure);
         if (!set || !is_folder(set)) continue;
         sets++;
         base_arena values;
         base_arena_init(&values, NULL);
-        if (run_set(model, set, options, &values, &report) != BASE_OK) {
+        const base_status ran = run_set(model, set, options, &values, &report);
+        if (ran == BASE_SYSTEM_ERROR) {
+            first_line(&report, reason, sizeof reason);
+            fault = base_fail(failure, ran, "%s", reason);
+        } else if (ran != BASE_OK) {
             status = report.unsupported ? TEST_SKIPPED : TEST_FAILED;
             first_line(&report, reason, sizeof reason);
         }
@@ -326,8 +335,9 @@ static void test_folder(test_tally *tally, const test_options *options, const ch
         status = TEST_SKIPPED;
         snprintf(reason, sizeof reason, "no test_data_set_* with data");
     }
-    tell(tally, options, name, status, reason);
+    if (fault == BASE_OK) tell(tally, options, name, status, reason);
     base_arena_free(&arena);
+    return fault;
 }
 
 /* `name` is the path below the DIR that was given; the last part of DIR itself at the top. */
@@ -340,14 +350,12 @@ static base_status walk(test_tally *tally, const test_options *options, const ch
     base_status status = BASE_OK;
     bool is_test = false;
     if (!entries) {
-        char text[128];
-        status = errno ? base_fail(report, BASE_INVALID, "%s: cannot read the directory: %s", folder,
-                                   strerror_r(errno, text, sizeof text))
+        status = errno ? base_fail_file(report, folder, "cannot read the directory", errno)
                        : base_fail_memory(report);
     }
     for (size_t i = 0; i < count && status == BASE_OK; i++) is_test |= strcmp(entries[i], "model.onnx") == 0;
     if (is_test) {
-        test_folder(tally, options, folder, name, entries, count);
+        status = test_folder(tally, options, folder, name, entries, count, report);
         count = 0;
     }
     for (size_t i = 0; i < count && status == BASE_OK && depth < DEEPEST_FOLDER; i++) {

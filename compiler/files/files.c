@@ -1,5 +1,6 @@
 /* files.c: see files.h. */
 #include "compiler/files/files.h"
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -11,15 +12,6 @@
 
 /* As plans in memory need it. */
 enum { FILE_ALIGNMENT = 64 };
-
-/* The user named a wrong file (1), or the machine failed (3). */
-static base_status fail_errno(base_report *report, const char *path, const char *what, int number) {
-    bool users = number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
-                 number == EPERM || number == ENAMETOOLONG || number == ELOOP;
-    char text[128];
-    const char *message = strerror_r(number, text, sizeof text);
-    return base_fail(report, users ? BASE_INVALID : BASE_SYSTEM_ERROR, "%s: %s: %s", path, what, message);
-}
 
 static base_status read_stream(int descriptor, const char *path, size_t capacity, file_bytes *bytes,
                                base_report *report) {
@@ -41,7 +33,7 @@ static base_status read_stream(int descriptor, const char *path, size_t capacity
         ssize_t got = read(descriptor, data + used, capacity - used);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
-            base_status status = fail_errno(report, path, "cannot read", errno);
+            base_status status = base_fail_file(report, path, "cannot read", errno);
             free(data);
             return status;
         }
@@ -55,7 +47,7 @@ static base_status read_stream(int descriptor, const char *path, size_t capacity
 base_status file_read(const char *path, file_bytes *bytes, base_report *report) {
     *bytes = (file_bytes){0};
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) return fail_errno(report, path, "cannot open", errno);
+    if (descriptor < 0) return base_fail_file(report, path, "cannot open", errno);
     /* One byte more than the file is thought to have, so that its end is seen without growing the memory. */
     struct stat about;
     size_t expected = fstat(descriptor, &about) == 0 && S_ISREG(about.st_mode) && about.st_size > 0 &&

@@ -1,5 +1,6 @@
 /* file.c: plans from files: read into memory of their own, or mapped where the caller wants to share them. */
 #include "runtime/plan/plan.h"
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -19,17 +20,9 @@ static void release_memory(void *owner) {
     free(memory);
 }
 
-static base_status fail_file(base_report *report, const char *path, const char *what, int number) {
-    const bool users = number == ENOENT || number == ENOTDIR || number == EACCES || number == EPERM ||
-                       number == ENAMETOOLONG || number == ELOOP || number == ENXIO || number == EISDIR;
-    char text[128];
-    return base_fail(report, users ? BASE_INVALID : BASE_SYSTEM_ERROR, "%s: %s: %s", path, what,
-                     strerror_r(number, text, sizeof text));
-}
-
 static base_status map_shared(int file, const char *path, file_memory *memory, base_report *report) {
     memory->start = mmap(NULL, memory->bytes, PROT_READ, MAP_PRIVATE, file, 0);
-    return memory->start == MAP_FAILED ? fail_file(report, path, "cannot be mapped", errno) : BASE_OK;
+    return memory->start == MAP_FAILED ? base_fail_file(report, path, "cannot be mapped", errno) : BASE_OK;
 }
 
 /* All bytes of the range, unless the file ends before: then it has been cut meanwhile. */
@@ -38,7 +31,7 @@ static base_status read_range(int file, const char *path, unsigned char *to, siz
     while (first < last) {
         const ssize_t count = pread(file, to + first, last - first, (off_t)first);
         if (count < 0 && errno == EINTR) continue;
-        if (count < 0) return fail_file(report, path, "cannot be read", errno);
+        if (count < 0) return base_fail_file(report, path, "cannot be read", errno);
         if (count == 0)
             return base_fail(report, BASE_INVALID, "%s: is cut off: it ends after %zu bytes", path, first);
         first += (size_t)count;
@@ -61,7 +54,7 @@ static base_status read_private(int file, const char *path, file_memory *memory,
     status = read_range(file, path, memory->start, 0, memory->bytes, report);
     /* Nobody writes to a plan, so nobody may. */
     if (status == BASE_OK && mprotect(memory->start, memory->bytes, PROT_READ) != 0)
-        status = fail_file(report, path, "cannot be protected", errno);
+        status = base_fail_file(report, path, "cannot be protected", errno);
     if (status != BASE_OK) munmap(memory->start, memory->bytes);
     return status;
 }
@@ -69,7 +62,7 @@ static base_status read_private(int file, const char *path, file_memory *memory,
 static base_status take_file(int file, const char *path, bool share, file_memory *memory,
                              base_report *report) {
     struct stat status;
-    if (fstat(file, &status) != 0) return fail_file(report, path, "cannot be read", errno);
+    if (fstat(file, &status) != 0) return base_fail_file(report, path, "cannot be read", errno);
     if (!S_ISREG(status.st_mode)) return base_fail(report, BASE_INVALID, "%s: is no file", path);
     if (status.st_size < (off_t)sizeof(plan_header))
         return base_fail(report, BASE_INVALID, "%s: is not a plan", path);
@@ -81,7 +74,7 @@ base_status plan_load(const char *path, bool share, const plan_host *host, plan 
                       base_report *report) {
     *loaded = (plan){0};
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* what is no file must not keep us waiting */
-    if (file < 0) return fail_file(report, path, "cannot be opened", errno);
+    if (file < 0) return base_fail_file(report, path, "cannot be opened", errno);
     file_memory *memory = malloc(sizeof *memory);
     base_status status = memory ? take_file(file, path, share, memory, report)
                                 : base_fail(report, BASE_SYSTEM_ERROR, "%s: out of memory", path);

@@ -10,6 +10,7 @@
  * at which it begins in that (empty: 0). A field may stand in double quotes, with "" for a quote inside.
  */
 #include "passes/planners/base/planner.h"
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -231,9 +232,8 @@ static base_status read_lines(FILE *file, reader *at, planner_problem *problem, 
         count++;
     }
     free(line);
-    if (status == BASE_OK && ferror(file)) {
-        status = base_fail(at->report, BASE_SYSTEM_ERROR, "%s: cannot be read", at->path);
-    }
+    if (status == BASE_OK && !feof(file)) /* no end, so an error: of reading, or of memory for the line */
+        status = base_fail_file(at->report, at->path, "cannot read", errno);
     if (status == BASE_OK && column_count == 0) {
         status = base_fail(at->report, BASE_INVALID, "%s: empty: the header id,lower,upper,size is needed",
                            at->path);
@@ -248,7 +248,7 @@ base_status planner_csv_read(const char *path, base_arena *arena, planner_proble
                              const char *const **ids, base_report *report) {
     *problem = (planner_problem){0};
     FILE *file = fopen(path, "r");
-    if (!file) return base_fail(report, BASE_INVALID, "%s: %s", path, strerror(errno));
+    if (!file) return base_fail_file(report, path, "cannot open", errno);
     reader at = {.path = path, .arena = arena, .report = report};
     base_status status = read_lines(file, &at, problem, ids);
     fclose(file);

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 static size_t below(uint64_t *state, size_t limit) {
     return (size_t)(support_random(state) % limit);
@@ -742,7 +743,16 @@ static void malformed_csv_is_told(void **unused) {
     planner_problem read;
     base_arena_init(&arena, NULL);
     assert_int_equal(planner_csv_read("no such file.csv", &arena, &read, NULL, &report), BASE_INVALID);
-    assert_string_equal(report.text, "no such file.csv: No such file or directory\n");
+    assert_string_equal(report.text, "no such file.csv: cannot open: No such file or directory\n");
+    /* Without descriptors it is the machine that fails, not the problem. */
+    struct rlimit kept, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+    none = (struct rlimit){0, kept.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    base_report_clear(&report);
+    const base_status without = planner_csv_read("no such file.csv", &arena, &read, NULL, &report);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+    assert_int_equal(without, BASE_SYSTEM_ERROR);
     base_arena_free(&arena);
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -193,6 +194,14 @@ static void test_file(void **state) {
     assert_int_equal(ouro_plan_load(path, &handle, &error), OURO_INVALID);
     assert_non_null(strstr(error.message, "is not a plan"));
     close(file);
+    /* Without descriptors it is the machine that fails, not the plan. */
+    struct rlimit kept, none;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
+    none = (struct rlimit){0, kept.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    const ouro_status without = ouro_plan_load(path, &handle, &error);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
+    assert_int_equal(without, OURO_MACHINE);
     unlink(path);
     assert_int_equal(ouro_plan_load(path, &handle, &error), OURO_INVALID);
     assert_int_equal(ouro_plan_load("/tmp", &handle, &error), OURO_INVALID);

@@ -1,0 +1,11 @@
+/* file_error.h: why a file cannot be used: whose fault it is. */
+#ifndef OURO_FILE_ERROR_H
+#define OURO_FILE_ERROR_H
+
+#include "ir/base/base.h"
+
+/* Reports "PATH: WHAT: the error with this number (errno)". BASE_INVALID where the path is wrong: it does not exist, is
+ * no file, or is not for this user; BASE_SYSTEM_ERROR where the machine failed: disk, memory, open files. */
+base_status base_fail_file(base_report *report, const char *path, const char *what, int number);
+
+#endif
