@@ -299,7 +299,7 @@ static bool write_node(module_writer *w, const ir_node *node, plan_node *to) {
     if (kernel[0] && strncmp(kernel, "portable.", 9) != 0) w->portable = false;
     if (!write_name(w, row->name, &to->operator_name) || !write_name(w, row->domain, &to->operator_domain) ||
         !write_name(w, node->name, &to->name) || !write_name(w, node->path, &to->path) ||
-        !write_name(w, kernel, &to->kernel)) {
+        !write_name(w, kernel, &to->kernel) || !write_name(w, node->reason, &to->reason)) {
         return false;
     }
     pass_storage_id scratch = memory->scratch[node->id.index];

@@ -93,6 +93,7 @@ struct ir_node {
     ir_node *previous, *next;
     const char *kernel;   /* the name of the kernel that will run it; NULL until passes/select.c */
     size_t scratch_bytes; /* what that kernel needs beside its tensors */
+    const char *reason;   /* why a pass made it, for reports; NULL: it stands for something in the model */
 };
 
 struct ir_graph {

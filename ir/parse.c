@@ -531,7 +531,7 @@ static bool parse_inputs(parser *p, const ir_graph *graph, size_t *count) {
     return expect_sign(p, ')');
 }
 
-/* outputs = Op(inputs) {attributes} "name" at "path" kernel "kernel" scratch bytes {graphs} */
+/* outputs = Op(inputs) {attributes} "name" at "path" kernel "kernel" scratch bytes why "reason" {graphs} */
 static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
     size_t output_count, input_count;
     op_code code;
@@ -544,13 +544,14 @@ static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
     bool graphs = braces && ir_lex_is_word(&p->lexer, "graph");
     if (braces && !graphs && !parse_attributes(p, &attributes)) return false;
 
-    const char *name = "", *path = usual_path, *kernel = NULL;
+    const char *name = "", *path = usual_path, *kernel = NULL, *reason = NULL;
     size_t scratch_bytes = 0;
     if (!graphs) {
         if (p->lexer.token.kind == IR_TOKEN_STRING && !take_text(p, &name)) return false;
         if (accept_word(p, "at") && !expect_string(p, "a path", &path)) return false;
         if (accept_word(p, "kernel") && !expect_string(p, "the name of a kernel", &kernel)) return false;
         if (accept_word(p, "scratch") && !expect_size(p, &scratch_bytes)) return false;
+        if (accept_word(p, "why") && !expect_string(p, "a reason", &reason)) return false;
         graphs = accept_sign(p, '{');
     }
 
@@ -562,6 +563,10 @@ static bool parse_node(parser *p, ir_graph *graph, const char *usual_path) {
     if (kernel) {
         node->kernel = base_arena_text(&p->module->arena, kernel, strlen(kernel));
         if (!node->kernel) return FAIL_MEMORY(p);
+    }
+    if (reason) {
+        node->reason = base_arena_text(&p->module->arena, reason, strlen(reason));
+        if (!node->reason) return FAIL_MEMORY(p);
     }
     for (size_t i = 0; i < output_count; i++) {
         const definition *defined = &p->outputs[i];

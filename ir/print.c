@@ -353,6 +353,10 @@ static void print_node(printer *p, const ir_node *node, const char *usual_path, 
         print_text(p, node->kernel);
     }
     if (node->scratch_bytes) fprintf(file, " scratch %zu", node->scratch_bytes);
+    if (node->reason) {
+        fputs(" why ", file);
+        print_text(p, node->reason);
+    }
     if (node->graph_count) {
         fputs(" {\n", file);
         for (uint32_t i = 0; i < node->graph_count; i++) print_graph(p, node->graphs[i], depth + 1);

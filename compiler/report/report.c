@@ -28,10 +28,7 @@ static void emit_copy_nodes(emit_buffer *json, const plan *of, uint32_t index) {
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
         if (emit_loop_copied(of, node)) {
-            bool limit = strcmp(text_of(of, node->name), "max-unroll") == 0;
-            emit_copy(json, of, of->tensor_ids[node->outputs], "iteration",
-                      limit ? "it would be kept for more iterations than --max-unroll allows"
-                            : "a result that another place holds already");
+            emit_copy(json, of, of->tensor_ids[node->outputs], "iteration", plan_node_reason(of, node));
         }
         for (uint32_t g = 0; g < node->graph_count && !is_node(of, node, "Loop"); g++)
             emit_copy_nodes(json, of, node->first_graph + g);

@@ -45,6 +45,7 @@ static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t inde
     ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
     if (!copied) return fail_memory(context);
     copy->kernel = "portable.copy";
+    copy->reason = "it would be kept for more iterations than --max-unroll allows";
     ir_graph_set_result(body, 1 + index, copied);
     return true;
 }

@@ -291,6 +291,7 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         ir_value *copied = copy ? ir_node_add_output(copy, from->name, &from->type) : NULL;
         if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
         copy->kernel = "portable.copy";
+        copy->reason = "a part of a concatenation that lies elsewhere";
         (void)ir_node_set_input(node, i, copied); /* the slot exists */
         if (!put_into(a, copied, whole, part.offset)) {
             return base_fail(context->report, BASE_INVALID, "join-aliases: a copy cannot be placed");

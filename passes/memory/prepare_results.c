@@ -52,6 +52,7 @@ base_status pass_prepare_results(pass_context *context) {
                                         (op_attributes){0}, 1, &value);
             ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
             if (!copied) return base_fail_memory(context->report);
+            copy->reason = "a result that another place holds already";
             ir_graph_set_result(graph, i, copied);
             if (!ir_node_has_lists(copy)) copy->kernel = "portable.copy";
         }

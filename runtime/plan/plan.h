@@ -54,7 +54,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 5, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 6, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
@@ -135,7 +135,7 @@ typedef struct plan_node {
     uint32_t flags;
     uint32_t graph;
     uint32_t first_graph, graph_count; /* its sub-graphs stand next to each other in graphs */
-    uint32_t reserved;
+    uint32_t reason; /* text: why the compiler made it; "" where it stands for something in the model */
     uint64_t inputs, input_count; /* in tensor ids */
     uint64_t outputs, output_count;
     uint64_t attributes, attribute_count;
@@ -232,6 +232,8 @@ bool plan_tensor_reservation(const plan *of, uint32_t id, plan_address *reservat
 
 /* The attribute with this name, or NULL. */
 const plan_attribute *plan_node_attribute(const plan *of, const plan_node *node, const char *name);
+/* Why the compiler made the node, such as a copy; "" where it stands for something in the model. */
+const char *plan_node_reason(const plan *of, const plan_node *node);
 /* The operator of a node; OP_CODE_NONE where this build does not know it (never after plan_open). */
 op_code plan_node_code(const plan *of, const plan_node *node);
 /* "FILE: PATH: node \"NAME\" (Op)" becomes the context of the messages to come. A node without a name is

@@ -87,6 +87,10 @@ bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *are
     return items != NULL;
 }
 
+const char *plan_node_reason(const plan *of, const plan_node *node) {
+    return of->texts + node->reason;
+}
+
 op_code plan_node_code(const plan *of, const plan_node *node) {
     return op_code_from_name(of->texts + node->operator_domain, of->texts + node->operator_name);
 }

@@ -346,7 +346,7 @@ static bool check_node(structure_checker *c, uint32_t number) {
         !in_table(node->outputs, node->output_count, &header->tensor_ids) ||
         !in_table(node->attributes, node->attribute_count, &header->attributes) ||
         !in_table(node->first_graph, node->graph_count, &header->graphs) ||
-        node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || node->reserved) {
+        node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || !is_text(c, node->reason)) {
         return structure_fail(c, "node %u refers to nothing", number);
     }
     const char *name = text_of(c, node->name), *operator_name = text_of(c, node->operator_name);

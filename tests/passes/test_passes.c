@@ -269,6 +269,7 @@ static void hoist(void **state) {
     " %c: bool[], %a: float32[2,2], %b: float32[2,2], %d: float32[2,2]) {\n" body                            \
     " } }\n yield %p, %q, %r } }"
 
+#define WHY " why \"it would be kept for more iterations than --max-unroll allows\""
 static void limit(void **state) {
     (void)state;
     const char *delay = DELAY("%y: float32[2,2] = MatMul(%a, %a)\n yield %c, %b, %d, %y"),
@@ -277,21 +278,22 @@ static void limit(void **state) {
     EXPECT(
         pass_limit_unrolling, 3, delay,
         DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel "
-              "\"portable.copy\"\n yield %c, %b_1, %d, %y"));
+              "\"portable.copy\"" WHY "\n yield %c, %b_1, %d, %y"));
     EXPECT(
         pass_limit_unrolling, 1, delay,
-        DELAY(
-            "%y: float32[2,2] = MatMul(%a, %a)\n %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel "
-            "\"portable.copy\"\n %b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"\n"
-            " %y_1: float32[2,2] = ouro.Copy(%y) \"max-unroll\" kernel \"portable.copy\"\n yield %c, %b_1, "
-            "%d_1, %y_1"));
+        DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel "
+              "\"portable.copy\"" WHY
+              "\n %b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
+              " %y_1: float32[2,2] = ouro.Copy(%y) \"max-unroll\" kernel \"portable.copy\"" WHY
+              "\n yield %c, %b_1, "
+              "%d_1, %y_1"));
     EXPECT(pass_limit_unrolling, 3, rotation, rotation);
-    EXPECT(
-        pass_limit_unrolling, 2, rotation,
-        DELAY("%b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"\n"
-              " %a_1: float32[2,2] = ouro.Copy(%a) \"max-unroll\" kernel \"portable.copy\"\n"
-              " %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel \"portable.copy\"\n yield %c, %b_1, "
-              "%d_1, %a_1"));
+    EXPECT(pass_limit_unrolling, 2, rotation,
+           DELAY("%b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
+                 " %a_1: float32[2,2] = ouro.Copy(%a) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
+                 " %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel \"portable.copy\"" WHY
+                 "\n yield %c, %b_1, "
+                 "%d_1, %a_1"));
 }
 
 int main(void) {

@@ -45,6 +45,7 @@ static const field fields[] = {
     FIELD(nodes, plan_node, operator_name),
     FIELD(nodes, plan_node, kernel),
     FIELD(nodes, plan_node, flags),
+    FIELD(nodes, plan_node, reason),
     FIELD(nodes, plan_node, graph),
     FIELD(nodes, plan_node, first_graph),
     FIELD(nodes, plan_node, graph_count),
