@@ -118,6 +118,36 @@ void ir_node_drop_output(ir_node *node, uint32_t index) {
     node->outputs[index] = NULL;
 }
 
+void ir_node_remove_output(ir_node *node, uint32_t index) {
+    if (node->outputs[index]) ir_node_drop_output(node, index);
+    node->output_count--;
+    for (uint32_t i = index; i < node->output_count; i++) {
+        node->outputs[i] = node->outputs[i + 1];
+        if (node->outputs[i]) node->outputs[i]->index = i;
+    }
+}
+
+void ir_graph_remove_parameter(ir_graph *graph, uint32_t index) {
+    assert(!graph->parameters[index]->uses);
+    value_erase(graph->module, graph->parameters[index]);
+    graph->parameter_count--;
+    for (uint32_t i = index; i < graph->parameter_count; i++) {
+        graph->parameters[i] = graph->parameters[i + 1];
+        graph->parameters[i]->index = i;
+    }
+}
+
+void ir_graph_remove_result(ir_graph *graph, uint32_t index) {
+    use_unlink(graph->results[index]);
+    graph->result_count--;
+    for (uint32_t i = index; i < graph->result_count; i++) {
+        graph->results[i] = graph->results[i + 1];
+        graph->results[i]->index = i;
+    }
+    for (size_t i = index; i + 1 < graph->result_name_capacity; i++)
+        graph->result_names[i] = graph->result_names[i + 1];
+}
+
 void ir_constant_remove(ir_module *module, ir_value *value) {
     assert(value->kind == IR_CONSTANT && !value->uses);
     ir_constant *constant = value->constant;

@@ -192,6 +192,10 @@ void ir_value_replace(ir_value *from, ir_value *to); /* in all uses */
 void ir_node_remove(ir_node *node);
 /* An output without uses becomes absent. */
 void ir_node_drop_output(ir_node *node, uint32_t index);
+/* These remove what has no uses; the later ones move up. Inputs, parameters, results and outputs of a control node go together. */
+void ir_node_remove_output(ir_node *node, uint32_t index);
+void ir_graph_remove_parameter(ir_graph *graph, uint32_t index);
+void ir_graph_remove_result(ir_graph *graph, uint32_t index);
 /* Removes a constant without uses and releases its data. */
 void ir_constant_remove(ir_module *module, ir_value *value);
 /* Takes a node, with what it owns, out of its graph and puts it into another (of the same module), before

@@ -19,7 +19,8 @@ static bool is_static(const ir_value *value) {
 }
 
 static bool is_invariant(const ir_node *node) {
-    if (op_schema_of(node->code)->flags & (OP_FLAG_EFFECT | OP_FLAG_GRAPHS | OP_FLAG_DYNAMIC | OP_FLAG_CHECKED))
+    if (op_schema_of(node->code)->flags &
+        (OP_FLAG_EFFECT | OP_FLAG_GRAPHS | OP_FLAG_DYNAMIC | OP_FLAG_CHECKED))
         return false;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);

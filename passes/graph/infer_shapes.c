@@ -127,6 +127,26 @@ static void grow_type(const ir_loop *loop, uint32_t index, int64_t trips, op_typ
     type->shape.dims[growth.axis] = from + trips * appended;
 }
 
+/* Axes of what is scanned or stacked are counted from the first, where it is known how many there are. */
+static bool count_axes_from_first(ir_module *module, ir_node *node, const ir_loop *loop) {
+    for (int stacks = 0; stacks < 2; stacks++) {
+        const char *name = stacks ? "ouro.scan_output_axes" : "ouro.scan_input_axes";
+        const uint32_t count = stacks ? loop->stacked : loop->scanned;
+        for (uint32_t i = 0; i < count; i++) {
+            const int32_t axis = stacks ? ir_loop_stack(loop, i).axis : ir_loop_scan(loop, i).axis;
+            if (axis < 0 || op_attribute_entry(&node->attributes, name, i) >= 0) continue;
+            int64_t *entries = BASE_ARRAY(&module->arena, int64_t, count);
+            if (!entries) return false;
+            for (uint32_t k = 0; k < count; k++) entries[k] = op_attribute_entry(&node->attributes, name, k);
+            entries[i] = axis;
+            const op_attribute list = {
+                .name = name, .kind = OP_ATTRIBUTE_INTS, .count = count, .as.integers = entries};
+            if (!ir_attribute_set(module, &node->attributes, &list)) return false;
+        }
+    }
+    return true;
+}
+
 static base_status infer_loop(pass_context *context, ir_node *node) {
     enum { ROUNDS = OP_MAX_RANK + 3 }; /* each round makes an extent or a rank unknown, or is the last */
     base_report *report = context->report;
@@ -165,6 +185,7 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
             again = true;
         }
     }
+    if (!count_axes_from_first(context->module, node, &loop)) return base_fail_memory(report);
     const int64_t trips = ir_loop_extent(&loop);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!node->outputs[i]) continue;

@@ -54,6 +54,11 @@ int64_t loop_use_step(const loop_info *info, const ir_use *use) {
     return use->graph == body ? info->steps : pass_step_in(body, use->graph->owner, info->numbers);
 }
 
+int64_t loop_read_at(const loop_info *info, const ir_use *use) {
+    if (use->node || use->graph != info->loop.body) return 2 * loop_use_step(info, use);
+    return use->index == 0 ? info->half - 1 : -1;
+}
+
 bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pass_storage_id id) {
     for (uint32_t i = 0; i < view->prologue + view->repeat; i++) {
         pass_storage_id at = pass_memory_resolve(memory, view->entries[i]).storage;
@@ -95,9 +100,11 @@ typedef struct last_read {
 static bool find_last_read(const loop_info *info, const ir_value *value, void *user) {
     last_read *last = user;
     for (const ir_use *use = value->uses; use; use = use->next) {
-        if (!use->node && use->graph == last->body) continue; /* its result */
+        const bool result = !use->node && use->graph == last->body;
+        if (result && use->index != 0) continue; /* handed on; the condition is read */
         const int64_t step =
-            pass_step_in(last->body, use->node ? use->node : use->graph->owner, info->numbers);
+            result ? last->body->node_count
+                   : pass_step_in(last->body, use->node ? use->node : use->graph->owner, info->numbers);
         if (step > last->step) last->step = step;
     }
     return true;
@@ -109,26 +116,28 @@ int64_t loop_last_left(const loop_info *info, const ir_graph *body, pass_storage
     return last.step;
 }
 
-void loop_touched_steps(const loop_info *info, pass_storage_id id, int64_t *first, int64_t *last) {
+void loop_touched(const loop_info *info, pass_storage_id id, int64_t *first, int64_t *last) {
     const ir_graph *body = info->loop.body;
-    *first = info->steps;
+    *first = info->half;
     *last = -1;
     for (ir_value_id v = pass_memory_storage(info->memory, id)->values; v.index;
          v = info->memory->siblings[v.index]) {
         const ir_value *value = info->module->values[v.index];
         if (!value || !ir_graph_encloses(body, value->graph)) continue;
-        int64_t made = value->node            ? pass_step_in(body, value->node, info->numbers)
-                       : value->graph == body ? 0
-                                              : pass_step_in(body, value->graph->owner, info->numbers);
+        const int64_t made = value->node ? 2 * pass_step_in(body, value->node, info->numbers)
+                             : value->graph == body
+                                 ? 0
+                                 : 2 * pass_step_in(body, value->graph->owner, info->numbers);
         if (made < *first) *first = made;
         if (made > *last) *last = made;
         for (const ir_use *use = value->uses; use; use = use->next) {
-            int64_t step = loop_use_step(info, use);
-            if (step < info->steps && step > *last) *last = step;
+            const int64_t at = loop_read_at(info, use);
+            if (at > *last) *last = at;
         }
     }
     const int64_t left = loop_last_left(info, body, id);
-    if (left > *last) *last = left;
+    const int64_t at = left >= info->steps ? info->half - 1 : 2 * left;
+    if (left >= 0 && at > *last) *last = at;
 }
 
 /* ---- slices -------------------------------------------------------------------------------------------- */

@@ -91,15 +91,19 @@ size_t loop_bytes_of(const ir_value *value);
 bool loop_fills(const pass_memory *memory, const ir_value *value);
 /* The step of the body in which a use takes place; its length for a result of the body itself. */
 int64_t loop_use_step(const loop_info *info, const ir_use *use);
-/* The first and last step of the body that touches a storage within one iteration; being a result does not count. */
-void loop_touched_steps(const loop_info *info, pass_storage_id id, int64_t *first, int64_t *last);
+/* The half step of an iteration in which a use reads. The condition is tested after the last step, when replaced parameters must
+ * still be there; other results of the body are not read: -1. */
+int64_t loop_read_at(const loop_info *info, const ir_use *use);
+/* The first and last half step that touches a storage within one iteration; being handed on does not count. */
+void loop_touched(const loop_info *info, pass_storage_id id, int64_t *first, int64_t *last);
 /* One of the addresses of the multi-view is in this storage, through multi-views of other loops, too. */
 bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pass_storage_id id);
 /* What loops of `body` leave may lie in this storage, which they began with. Calls `visit` for each such value, and for those
  * to which later loops hand it on unchanged, until it returns false. */
 bool loop_visit_left(const loop_info *info, const ir_graph *body, pass_storage_id id,
                      bool (*visit)(const loop_info *info, const ir_value *value, void *user), void *user);
-/* The last step of `body` in which what its loops leave is read, as far as it may lie in this storage; -1. */
+/* The last step of `body` in which what its loops leave is read, as far as it may lie in this storage; its length where that is
+ * its condition; -1. */
 int64_t loop_last_left(const loop_info *info, const ir_graph *body, pass_storage_id id);
 
 /* ---- slices -------------------------------------------------------------------------------------------- */

@@ -84,9 +84,7 @@ static bool add_member(loop_info *info, pass_storage_id id) {
     if (info->member_of[id.index] != LOOP_NONE) return true;
     loop_member *m = &info->members[info->member_count];
     *m = (loop_member){.storage = id.index, .class = info->member_count, .over = LOOP_NONE};
-    loop_touched_steps(info, id, &m->first, &m->last);
-    m->first *= 2;
-    m->last *= 2;
+    loop_touched(info, id, &m->first, &m->last);
     info->member_of[id.index] = info->member_count++;
     return true;
 }
@@ -98,7 +96,7 @@ static void extend_lives(loop_info *info) {
         if (c->kind != LOOP_ORIGIN_BODY) continue;
         loop_member *m = &info->members[info->member_of[c->origin.storage.index]];
         int64_t first, last, base = (int64_t)c->distance * info->half;
-        loop_touched_steps(info, pass_memory_location(info->memory, c->parameter).storage, &first, &last);
+        loop_touched(info, pass_memory_location(info->memory, c->parameter).storage, &first, &last);
         /* A parameter touches step 0 by being there; only readers count. */
         bool read = false;
         for (ir_value_id v =
@@ -107,11 +105,11 @@ static void extend_lives(loop_info *info) {
              v.index; v = info->memory->siblings[v.index]) {
             const ir_value *value = info->module->values[v.index];
             for (const ir_use *use = value ? value->uses : NULL; use; use = use->next)
-                read |= loop_use_step(info, use) < info->steps;
+                read |= loop_read_at(info, use) >= 0;
         }
         /* At the boundary it must be there, read or not: it is handed on, or out. */
         if (m->last < base - 1) m->last = base - 1;
-        if (read && base + 2 * last > m->last) m->last = base + 2 * last;
+        if (read && base + last > m->last) m->last = base + last;
     }
 }
 
@@ -192,7 +190,8 @@ static bool reads_only(const loop_info *info, const ir_node *node, uint32_t inpu
         const ir_value *value = info->module->values[v.index];
         for (const ir_use *use = value ? value->uses : NULL; use; use = use->next) {
             if (loop_use_step(info, use) != info->numbers[node->id.index]) continue;
-            if (use->node != node || value != ir_input(node, input)) return false;
+            if (use->node != node || value != ir_input(node, input) || !pass_may_write_over(node, use->index))
+                return false;
         }
     }
     return loop_visit_left(info, info->loop.body, storage, reads_in_place, (void *)(uintptr_t)node);
