@@ -22,16 +22,23 @@ typedef struct ouro_dim {
     int64_t extent;
 } ouro_dim;
 
+/* As an arena limit: no kernel is chosen that makes the arena larger than it has to be. */
+#define OURO_ARENA_LEAST SIZE_MAX
+
 typedef struct ouro_compile_options {
     const char *model_path; /* the .onnx file */
     const char *plan_path;  /* NULL: no plan is written */
     const ouro_dim *dims;   /* symbolic dimensions to fix */
     size_t dim_count;
-    const char *allocator;       /* as in --allocator; NULL: "auto" */
-    double seconds;              /* for allocators that search; 0: their default */
-    int threads;                 /* that the plan will run with; 0: 1 */
-    int max_unroll;              /* 0: 16 */
-    bool portable;               /* portable kernels only: the plan runs on any machine of its byte order */
+    const char *allocator; /* as in --allocator; NULL: "auto" */
+    double seconds;        /* for allocators that search; 0: their default */
+    int threads;           /* that the plan will run with; 0: 1 */
+    int max_unroll;        /* 0: 16 */
+    size_t
+        arena_limit; /* bytes that the arena may take; OURO_ARENA_LEAST; 0: 5/4 of the least, where that saves time */
+    bool
+        exact_arithmetic; /* no kernel that multiplies less by adding more (Winograd), whose last digits differ */
+    bool portable;        /* portable kernels only: the plan runs on any machine of its byte order */
     const char *dot_path;        /* .dot, .svg or .png; NULL: none */
     const char *memory_map_path; /* .svg or .html; NULL: none */
     const char *report_path;     /* JSON; NULL: none */

@@ -52,6 +52,7 @@ static const struct pass {
     {"choose-in-place", pass_choose_in_place, VIEWS | ORDER, ALL, IN_PLACE},
     {"analyse-loops", pass_analyse_loops, VIEWS | ORDER | IN_PLACE, ALL, 0},
     {"analyse-liveness", pass_analyse_liveness, VIEWS | ORDER | IN_PLACE, ALL, LIVENESS},
+    {"choose-kernels", pass_choose_kernels, KERNELS | LIVENESS, ALL, 0},
     {"allocate", pass_allocate, LIVENESS, ALL, OFFSETS},
 };
 enum { PASS_COUNT = sizeof passes / sizeof *passes };

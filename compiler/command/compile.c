@@ -1,16 +1,17 @@
 /* compile.c: `ouro compile`: from a model to a plan, its pictures and its report. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 typedef struct compile_arguments {
-    const char *plan, *allocator, *dot, *memory_map, *report, *problem, *dump_after;
+    const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after;
     command_list dims;
     int64_t threads, max_unroll;
     double seconds;
-    bool portable, quiet, verbose;
+    bool portable, exact_arithmetic, quiet, verbose;
 } compile_arguments;
 
 static const command_option compile_table[] = {
@@ -22,6 +23,12 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, allocator)},
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
      offsetof(compile_arguments, seconds)},
+    {"--arena-limit", NULL, COMMAND_TEXT, "BYTES|min",
+     "what the arena may take for faster kernels (default: 5/4 of the least)",
+     offsetof(compile_arguments, arena_limit)},
+    {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
+     "no kernel that multiplies less by adding more (Winograd)",
+     offsetof(compile_arguments, exact_arithmetic)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads that the plan will run on (default: 1)",
      offsetof(compile_arguments, threads)},
     {"--portable", NULL, COMMAND_FLAG, NULL, "portable kernels only: the plan runs on every machine",
@@ -93,6 +100,15 @@ static void print_result(const compile_result *result, const char *model, const 
            emit_size_print(memory->lower_bound_bytes, bound, sizeof bound),
            memory->arena_bytes == memory->lower_bound_bytes ? " (reached)" : "",
            emit_size_print(memory->sum_bytes, sum, sizeof sum));
+    if (memory->choice_count) {
+        double saved = 0;
+        for (size_t i = 0; i < memory->choice_count; i++)
+            saved += memory->choices[i].seconds_before - memory->choices[i].seconds;
+        printf("  %zu faster kernels within the limit of the arena (least arena %s): %.1f ms less, as "
+               "predicted\n",
+               memory->choice_count, emit_size_print(memory->least_arena_bytes, bound, sizeof bound),
+               saved * 1e3);
+    }
     printf("  constants %s, allocator %s\n",
            emit_size_print(header->constants_bytes, constants, sizeof constants),
            result->plan.texts + header->allocator);
@@ -107,10 +123,25 @@ static void print_result(const compile_result *result, const char *model, const 
     }
 }
 
+/* Bytes, or "min". */
+static int read_limit(const command *self, const char *text, size_t *limit) {
+    char *end = NULL;
+    errno = 0;
+    const unsigned long long bytes = text && text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+    *limit = OURO_ARENA_LEAST;
+    if (!text) *limit = 0;
+    else if (end && !*end && errno == 0 && bytes > 0 && bytes < OURO_ARENA_LEAST) *limit = (size_t)bytes;
+    else if (strcmp(text, "min") != 0)
+        return command_fail_usage(self, "--arena-limit '%s': expected a number of bytes, or min", text);
+    return 0;
+}
+
 static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
                             base_arena *arena) {
     const ouro_dim *dims;
+    size_t limit;
     int status = check_formats(self, given);
+    if (!status) status = read_limit(self, given->arena_limit, &limit);
     if (!status) status = command_dims(self, &given->dims, arena, &dims);
     if (status) return status;
     const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
@@ -135,6 +166,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .threads = (int)given->threads,
         .max_unroll = given->max_unroll > INT32_MAX ? INT32_MAX : (int)given->max_unroll,
         .portable = given->portable,
+        .arena_limit = limit,
+        .exact_arithmetic = given->exact_arithmetic,
         .dot_path = given->dot,
         .memory_map_path = given->memory_map,
         .report_path = given->report,

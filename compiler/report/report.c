@@ -119,6 +119,25 @@ static base_status emit_kernels(emit_buffer *json, const plan *of, base_report *
     return memory ? BASE_OK : base_fail_memory(report);
 }
 
+/* Which kernels were chosen because there was memory for them, what each costs and what it gains. */
+static void emit_choices(emit_buffer *json, const pass_memory *memory) {
+    emit_json_open(json, "choices", '[');
+    for (size_t i = 0; i < memory->choice_count; i++) {
+        const pass_choice *choice = &memory->choices[i];
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "node", choice->node->name);
+        emit_json_text(json, "operator", op_schema_of(choice->node->code)->name);
+        emit_json_text(json, "kernel", choice->node->kernel);
+        emit_json_text(json, "instead_of", choice->instead_of);
+        emit_json_real(json, "predicted_seconds", choice->seconds);
+        emit_json_real(json, "predicted_seconds_before", choice->seconds_before);
+        emit_json_integer(json, "scratch_bytes", choice->scratch_bytes);
+        emit_json_integer(json, "more_constant_bytes", choice->constant_bytes);
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
+}
+
 base_status emit_report(const compile_result *result, const char *path, base_report *report) {
     const pass_memory *memory = result->memory;
     const plan *of = &result->plan;
@@ -132,6 +151,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     emit_json_text(&json, "model", result->model_path);
     emit_json_text(&json, "allocator", text_of(of, of->header->allocator));
     emit_json_integer(&json, "arena_bytes", memory->arena_bytes);
+    emit_json_integer(&json, "least_arena_bytes", memory->least_arena_bytes);
     emit_json_integer(&json, "lower_bound_bytes", memory->lower_bound_bytes);
     emit_json_bool(&json, "optimal", memory->optimal);
     emit_json_integer(&json, "sum_bytes", memory->sum_bytes);
@@ -150,6 +170,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     emit_json_integer(&json, "steps", steps);
     emit_json_integer(&json, "views", views);
     base_status status = emit_kernels(&json, of, report);
+    emit_choices(&json, memory);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

@@ -15,10 +15,16 @@ typedef enum pass_recurrent {
     PASS_RECURRENT_KERNELS
 } pass_recurrent;
 
+#define PASS_ARENA_LEAST SIZE_MAX
+
 typedef struct pass_options {
     const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
     double seconds;        /* for searching planners */
-    int max_unroll;        /* the longest period of a view (limit_unrolling.c); 0: 16 */
+    size_t arena_limit;    /* bytes; 0: 5/4 of the least; PASS_ARENA_LEAST: the least (choose_kernels.c) */
+    size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
+    bool
+        exact_arithmetic; /* only kernels whose products and sums are those of the operator as it is written */
+    int max_unroll;       /* the longest period of a view (limit_unrolling.c); 0: 16 */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */

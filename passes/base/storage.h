@@ -81,6 +81,15 @@ typedef struct pass_order {
     int64_t *numbers; /* by node id: the step in which it runs */
 } pass_order;
 
+/* A kernel that was chosen because there was memory for it (choose-kernels). */
+typedef struct pass_choice {
+    const ir_node *node;
+    const char *instead_of;         /* the kernel that it would have had */
+    double seconds, seconds_before; /* predicted, with this kernel and with that one */
+    size_t scratch_bytes;           /* of the kernel chosen */
+    size_t constant_bytes;          /* that its weights take more */
+} pass_choice;
+
 /* The memory plan of a module. Lives in `arena`. */
 typedef struct pass_memory {
     base_arena *arena;
@@ -101,6 +110,9 @@ typedef struct pass_memory {
     uint32_t group_count; /* groups of swapped buffers are numbered from 1 */
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
+    size_t least_arena_bytes; /* lower bound of the arena before kernels were chosen that want more */
+    pass_choice *choices;
+    size_t choice_count;
     size_t lower_bound_bytes;
     size_t sum_bytes;             /* of all arena storages: no reuse at all */
     size_t file_order_peak_bytes; /* the lower bound that the file's order would have had */

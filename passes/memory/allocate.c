@@ -124,6 +124,12 @@ base_status pass_allocate(pass_context *context) {
     }
     memory->arena_bytes = memory->region_bytes[context->module->main->id.index];
     memory->lower_bound_bytes = memory->region_bound[context->module->main->id.index];
+    const size_t limit = context->options->arena_limit;
+    if (limit && limit != PASS_ARENA_LEAST && memory->arena_bytes > limit) {
+        return base_fail(context->report, BASE_INVALID,
+                         "the arena takes %zu bytes, and may take %zu; the least is %zu bytes",
+                         memory->arena_bytes, limit, memory->least_arena_bytes);
+    }
     for (size_t v = 1; v < context->module->value_count; v++) {
         const ir_value *value = context->module->values[v];
         if (!value) continue;

@@ -9,6 +9,7 @@ base_status pass_join_aliases(pass_context *context);     /* join_aliases.c */
 base_status pass_schedule(pass_context *context);         /* schedule.c */
 base_status pass_choose_in_place(pass_context *context);  /* choose_in_place.c */
 base_status pass_analyse_liveness(pass_context *context); /* analyse_liveness.c */
+base_status pass_choose_kernels(pass_context *context);   /* choose_kernels.c */
 base_status pass_allocate(pass_context *context);         /* allocate.c */
 
 /* ---- the plan for an order (memory_plan.c) --------------------------------------------------------------- */
@@ -27,5 +28,9 @@ base_status pass_memory_plan(const pass_context *context, const pass_order *orde
  * as made by pass_graphs_outermost_first. False when memory runs out. */
 bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
                        base_arena *scratch, size_t *peaks);
+/* By graph id, then by step: the bytes that the graph's own storages in the arena have live, without those of sub-graphs.
+ * In `scratch`; NULL when memory runs out. */
+size_t **pass_region_live(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                          base_arena *scratch);
 
 #endif

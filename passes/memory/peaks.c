@@ -35,3 +35,26 @@ bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_
     }
     return true;
 }
+
+size_t **pass_region_live(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                          base_arena *scratch) {
+    size_t **live = BASE_ARRAY(scratch, size_t *, memory->graph_count);
+    if (!live) return NULL;
+    for (size_t g = 0; g < graph_count; g++) {
+        live[graphs[g]->id.index] = BASE_ARRAY(scratch, size_t, (size_t)graphs[g]->node_count + 3);
+        if (!live[graphs[g]->id.index]) return NULL;
+    }
+    /* What begins and what ends at each step, as differences that may wrap around: their sums do not. */
+    for (size_t i = 1; i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (storage->part_of.index || storage->space != MEMORY_ARENA || storage->buffer_of) continue;
+        live[storage->graph->id.index][storage->first] += storage->bytes;
+        live[storage->graph->id.index][storage->last] -= storage->bytes;
+    }
+    for (size_t g = 0; g < graph_count; g++) {
+        size_t *of_graph = live[graphs[g]->id.index];
+        for (size_t step = 1; step < (size_t)graphs[g]->node_count + 3; step++)
+            of_graph[step] += of_graph[step - 1];
+    }
+    return live;
+}

@@ -25,7 +25,8 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
         index--;
     }
     const rt_kernel *portable = portable_kernels[code];
-    return index == 0 && portable != &rt_kernel_none ? portable : NULL;
+    if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
+    return index == 1 && code == OP_CONV ? &rt_kernel_winograd : NULL;
 }
 
 const rt_kernel *rt_kernel_of(op_code code, const char *name) {

@@ -12,7 +12,8 @@
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment);
 /* By name, for plans; NULL where this build does not have it. */
 const rt_kernel *rt_kernel_find(const char *name);
-/* The candidates for an operator in order of preference: index 0, 1, ...; NULL after the last. */
+/* The candidates for an operator in order of preference: index 0, 1, ...; NULL after the last. The last may accept nothing but
+ * weights that it packed: it is chosen by what it costs (rt_kernel.estimate). */
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
 
 /* The kernel of this name for the operator; NULL where this build has none. */

@@ -55,6 +55,15 @@ typedef struct rt_preference {
     op_layout output; /* of output 0 */
 } rt_preference;
 
+/* What an application takes when a kernel runs it. */
+typedef struct rt_cost {
+    double seconds;       /* predicted (portable/cost.h) */
+    size_t scratch_bytes; /* not known: 0 */
+    size_t packed_bytes;  /* of its constant weights, where this kernel packs them; else 0 */
+    int64_t
+        blocks; /* in how many parts it does its work one after the other, where that is a choice: "ouro.blocks" */
+} rt_cost;
+
 struct rt_kernel {
     const char *name; /* "portable.softmax", "onednn.convolution": recorded in plans */
     /* Can it run this application, dtypes and layouts as they are? Shapes may be unknown: then it answers for
@@ -69,6 +78,14 @@ struct rt_kernel {
      * `packed` (packed_bytes, zeroed). NULL where nothing is ever packed. */
     base_status (*pack)(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report);
+    /* The way back: from what `pack` made to the row-major form, which has memory of its size. NULL where nothing needs it. */
+    base_status (*unpack)(const op_call *call, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *row_major, base_report *report);
+    /* What the application would take with at most `scratch_limit` bytes of scratch. Its tensors lie as they are, but constant
+     * weights (input 1), if they are packed, may be packed for another kernel. False: this kernel cannot run it, or nothing
+     * is predicted. NULL: never. */
+    bool (*estimate)(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost);
     /* Parses attributes, makes primitives, sets run, scratch_bytes and state (from `arena`). All shapes are
      * known. Deterministic: the same call and environment need the same scratch. */
     base_status (*prepare)(const op_call *call, const rt_environment *environment, base_arena *arena,

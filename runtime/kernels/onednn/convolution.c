@@ -9,6 +9,7 @@
  * reordered once more when a session is prepared. Images of an open number are convolved one at a time.
  */
 #include "runtime/kernels/onednn/primitive.h"
+#include "runtime/kernels/portable/cost.h"
 #include <string.h>
 
 enum {
@@ -319,6 +320,26 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     return status;
 }
 
+/* From the form that `pack` made for this application back to the plain one. */
+static base_status unpack(const op_call *given, const rt_environment *environment, uint32_t input,
+                          const op_tensor *packed, void *plain, base_report *report) {
+    other_extents other;
+    const op_call *call = as_packed(given, &other);
+    rt_descriptor open;
+    dnnl_memory_desc_t to;
+    if (input != 1 || !call || !describe_weights(call, false, &to) ||
+        !make_given(call, environment, false, &open)) {
+        return base_fail(report, BASE_INVALID, "oneDNN cannot unpack input %u of this convolution", input);
+    }
+    base_status status = check_packed(call, &open, report);
+    if (status == BASE_OK) {
+        status = rt_reorder(rt_descriptor_memory(&open, dnnl_query_weights_md), packed->data, &to, plain, 1,
+                            environment->threads, report);
+    }
+    rt_descriptor_close(&open);
+    return status;
+}
+
 /* In every layout; channels that pad a block stay zero. */
 static void add_bias(const convolution *state, const float *bias, float *y) {
     const int64_t block = state->layout == OP_LAYOUT_NHWC ? state->channels : op_layout_block(state->layout);
@@ -460,5 +481,7 @@ const rt_kernel rt_onednn_convolution = {.name = "onednn.convolution",
                                          .accepts = accepts,
                                          .prefer = prefer,
                                          .pack = pack,
+                                         .unpack = unpack,
+                                         .estimate = rt_direct_convolution_estimate,
                                          .prepare = prepare,
                                          .release = release};

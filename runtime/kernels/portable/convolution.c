@@ -11,6 +11,7 @@
  * it is copied there first, so that both add in the same order.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
@@ -439,5 +440,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_convolution = {
-    .name = "portable.convolution", .accepts = accepts, .prepare = prepare};
+const rt_kernel rt_kernel_convolution = {.name = "portable.convolution",
+                                         .accepts = accepts,
+                                         .estimate = rt_direct_convolution_estimate,
+                                         .prepare = prepare};

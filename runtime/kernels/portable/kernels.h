@@ -97,6 +97,9 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 
 /* ---- the kernels, named in ops.def, one family a file ---------------------------------------------------- */
 
+/* Conv with fewer products, for more scratch and larger weights (winograd.c). */
+extern const rt_kernel rt_kernel_winograd;
+
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel)                                                                                           \
     extern const rt_kernel rt_kernel_##kernel;

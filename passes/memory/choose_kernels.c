@@ -1,0 +1,277 @@
+/* choose_kernels.c: faster kernels, where the memory that they want is there.
+ *
+ * Some operators have several kernels, of which the faster ones want more scratch and larger weights (Winograd's convolution).
+ * Scratch is live in one step only: where that step is not the one with the most bytes live, it costs nothing. So each
+ * application may have as much as its step leaves free under the limit of the arena, whatever the others take. Weights add
+ * up: the choices that save most time a byte come first, until the limit of the constants is reached.
+ *
+ * The limits: pass_options.arena_limit and constant_limit. A graph inside of a loop or a branch may take what the step of
+ * its node leaves.
+ *
+ * Needs: analyse-liveness. Makes: nothing. Keeps: everything; changes kernels, scratch and packed weights, and lists what
+ * was chosen in pass_memory.choices.
+ */
+#include "passes/memory/memory.h"
+#include "runtime/kernels/table.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_GROWTH_NUMERATOR = 5, MOST_GROWTH_DENOMINATOR = 4 }; /* of the arena, where no limit is given */
+
+/* A kernel that makes the arena larger takes at most this part of the time of one that does not. */
+static const double NOTABLY = 0.9;
+
+/* One kernel for one application. */
+typedef struct candidate {
+    ir_node *node;
+    const rt_kernel *kernel;
+    rt_cost cost;
+    double seconds_before;
+    size_t scratch; /* rounded up */
+    size_t more;    /* bytes of constants that this adds */
+} candidate;
+
+typedef struct chooser {
+    pass_context *context;
+    base_arena arena;   /* of one node */
+    const size_t *free; /* by node id: bytes that its step leaves under the limit, its own scratch included */
+    size_t growth;      /* of the arena, up to the limit */
+    candidate *list;
+    size_t count;
+} chooser;
+
+/* ---- limits -------------------------------------------------------------------------------------------- */
+
+static size_t default_limit(size_t least) {
+    size_t larger;
+    if (!base_size_multiply(least / MOST_GROWTH_DENOMINATOR, MOST_GROWTH_NUMERATOR, &larger)) return least;
+    return larger < least ? least : larger;
+}
+
+static size_t constant_bytes(const ir_module *module) {
+    size_t sum = 0;
+    for (size_t i = 1; i < module->value_count; i++) {
+        const ir_value *value = module->values[i];
+        if (value && value->kind == IR_CONSTANT && value->uses) sum += value->constant->tensor.bytes;
+    }
+    return sum;
+}
+
+/* By node id: the bytes that are free in the node's step under `limit`, in the arena of the whole module. */
+static bool find_free(pass_context *context, ir_graph *const *graphs, size_t graph_count, size_t limit,
+                      size_t *free) {
+    const pass_memory *memory = context->memory;
+    size_t *limits = BASE_ARRAY(context->scratch, size_t, memory->graph_count);
+    size_t **live = pass_region_live(memory, graphs, graph_count, context->scratch);
+    if (!limits || !live) return false;
+    limits[context->module->main->id.index] = limit;
+    for (size_t g = 0; g < graph_count; g++) {
+        const ir_graph *graph = graphs[g];
+        const size_t of_graph = limits[graph->id.index];
+        for (size_t step = 0; step < (size_t)graph->node_count; step++) {
+            const ir_node *node = memory->order.nodes[graph->id.index][step];
+            const size_t taken = live[graph->id.index][step];
+            const size_t left = taken < of_graph ? of_graph - taken : 0;
+            const pass_storage_id scratch = memory->scratch[node->id.index];
+            free[node->id.index] = left + (scratch.index ? memory->storages[scratch.index].bytes : 0);
+            for (uint32_t k = 0; k < node->graph_count; k++) limits[node->graphs[k]->id.index] = left;
+        }
+    }
+    return true;
+}
+
+/* ---- candidates ---------------------------------------------------------------------------------------- */
+
+/* The application as it stands; false where some shape is open. */
+static bool known_call(chooser *c, const ir_node *node, op_call *call) {
+    if (!ir_node_call(node, &c->arena, call)) return false;
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const op_type *type =
+            i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
+        if (type->dtype != OP_NONE && !op_shape_known(&type->shape)) return false;
+    }
+    return true;
+}
+
+/* What `kernel` would take in the node's step: the arena grows only where that makes the kernel notably faster. */
+static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
+                     rt_cost *cost) {
+    const rt_environment *environment = &c->context->options->environment;
+    const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;
+    rt_cost larger;
+    const bool fits = kernel->estimate(call, environment, within, cost);
+    if (!kernel->estimate(call, environment, most, &larger)) return fits;
+    if (!fits || larger.seconds < NOTABLY * cost->seconds) *cost = larger;
+    return true;
+}
+
+/* The fastest of the other kernels that the step has memory for. */
+static void consider(chooser *c, ir_node *node) {
+    const rt_environment *environment = &c->context->options->environment;
+    const rt_kernel *now = node->kernel ? rt_kernel_find(node->kernel) : NULL, *kernel;
+    const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
+    op_call call;
+    rt_cost before;
+    if (!now || !now->estimate || !weights || !weights->constant || !known_call(c, node, &call)) return;
+    if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
+    if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
+    candidate best = {.seconds_before = before.seconds, .cost = before};
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
+        candidate tried = {.node = node, .kernel = kernel, .seconds_before = before.seconds};
+        if (kernel == now || !kernel->estimate || !kernel->pack) continue;
+        if (!estimate(c, node, kernel, &call, &tried.cost) || tried.cost.seconds >= best.cost.seconds)
+            continue;
+        if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
+        const size_t now_bytes = weights->uses->next ? 0 : weights->constant->tensor.bytes;
+        tried.more = tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
+        best = tried;
+    }
+    if (best.node) c->list[c->count++] = best;
+}
+
+static double gain(const candidate *of) {
+    return of->seconds_before - of->cost.seconds;
+}
+
+/* Most time saved for each byte of constants first; of equal ones in the order of the nodes. */
+static int compare_candidates(const void *left, const void *right) {
+    const candidate *a = left, *b = right;
+    const double first = gain(a) * (double)(b->more + 1), second = gain(b) * (double)(a->more + 1);
+    if (first != second) return first > second ? -1 : 1;
+    return a->node->id.index < b->node->id.index ? -1 : a->node->id.index > b->node->id.index;
+}
+
+/* ---- a choice carried out ------------------------------------------------------------------------------- */
+
+/* The weights of the application, packed for the kernel that is chosen: a constant of their own. */
+static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
+    base_report *report = c->context->report;
+    const rt_environment *environment = &c->context->options->environment;
+    ir_module *module = c->context->module;
+    ir_value *weights = ir_input(chosen->node, 1);
+    op_tensor plain = weights->constant->tensor;
+    base_status status = BASE_OK;
+    if (plain.type.layout == OP_LAYOUT_PACKED) {
+        plain.type.layout = OP_LAYOUT_ROW_MAJOR;
+        plain.type.packed_bytes = 0;
+        if (!op_type_bytes(&plain.type, &plain.bytes)) return base_fail_memory(report);
+        plain.data = rt_arena_aligned(&c->arena, plain.bytes);
+        if (!plain.data) return base_fail_memory(report);
+        status = rt_kernel_find(chosen->node->kernel)
+                     ->unpack(call, environment, 1, &weights->constant->tensor, plain.data, report);
+    }
+    op_type type = weights->type;
+    type.layout = OP_LAYOUT_PACKED;
+    type.packed_bytes = chosen->cost.packed_bytes;
+    void *data = NULL;
+    ir_value *packed = status == BASE_OK
+                           ? ir_constant_reserve(module, weights->name, &type, type.packed_bytes, &data)
+                           : NULL;
+    if (status != BASE_OK) return status;
+    if (!packed) return base_fail_memory(report);
+    memset(data, 0, type.packed_bytes);
+    op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count);
+    if (!inputs) return base_fail_memory(report);
+    memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
+    inputs[1].type = type;
+    call->inputs = inputs;
+    status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
+    if (status != BASE_OK) return status;
+    if (!ir_node_set_input(chosen->node, 1, packed)) return base_fail_memory(report);
+    if (!weights->uses) ir_constant_remove(module, weights);
+    return BASE_OK;
+}
+
+static base_status set_scratch(pass_memory *memory, ir_node *node, const candidate *chosen, size_t step) {
+    pass_storage_id *scratch = &memory->scratch[node->id.index];
+    node->scratch_bytes = chosen->cost.scratch_bytes;
+    if (!scratch->index && chosen->scratch) {
+        pass_storage storage = {.space = MEMORY_ARENA, .graph = node->graph, .scratch_of = node};
+        *scratch = pass_memory_add(memory, &storage);
+        if (!scratch->index) return BASE_SYSTEM_ERROR;
+    }
+    if (!scratch->index) return BASE_OK;
+    pass_storage *storage = pass_memory_storage(memory, *scratch);
+    storage->bytes = chosen->scratch;
+    storage->first = (int64_t)step;
+    storage->last = storage->first + 1;
+    return BASE_OK;
+}
+
+static base_status carry_out(chooser *c, const candidate *chosen, size_t step) {
+    pass_memory *memory = c->context->memory;
+    base_report *report = c->context->report;
+    ir_node *node = chosen->node;
+    op_call call;
+    ir_node_context(node, report);
+    if (!ir_node_call(node, &c->arena, &call)) return base_fail_memory(report);
+    base_status status = repack(c, chosen, &call);
+    if (status != BASE_OK) return status;
+    memory->choices[memory->choice_count++] = (pass_choice){.node = node,
+                                                            .instead_of = node->kernel,
+                                                            .seconds = chosen->cost.seconds,
+                                                            .seconds_before = chosen->seconds_before,
+                                                            .scratch_bytes = chosen->cost.scratch_bytes,
+                                                            .constant_bytes = chosen->more};
+    node->kernel = chosen->kernel->name;
+    op_attribute blocks = {
+        .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = chosen->cost.blocks};
+    if (chosen->cost.blocks && !ir_attribute_set(c->context->module, &node->attributes, &blocks))
+        return base_fail_memory(report);
+    if (set_scratch(memory, node, chosen, step) != BASE_OK) return base_fail_memory(report);
+    base_arena_free(&c->arena);
+    return BASE_OK;
+}
+
+/* All candidates, while the constants stay within their limit. */
+static base_status carry_out_all(chooser *c, size_t constants) {
+    pass_memory *memory = c->context->memory;
+    const pass_options *options = c->context->options;
+    size_t limit = options->constant_limit, sum = constants;
+    if (!limit && !base_size_add(constants, constants / 2, &limit)) limit = constants;
+    if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
+    memory->choices = BASE_ARRAY(memory->arena, pass_choice, c->count + 1);
+    if (!memory->choices) return base_fail_memory(c->context->report);
+    for (size_t i = 0; i < c->count; i++) {
+        const candidate *chosen = &c->list[i];
+        size_t larger;
+        if (!base_size_add(sum, chosen->more, &larger) || larger > limit) continue;
+        sum = larger;
+        base_status status = carry_out(c, chosen, (size_t)memory->order.numbers[chosen->node->id.index]);
+        if (status != BASE_OK) return status;
+    }
+    return pass_memory_extend(memory, c->context->module) ? BASE_OK : base_fail_memory(c->context->report);
+}
+
+base_status pass_choose_kernels(pass_context *context) {
+    const pass_options *options = context->options;
+    ir_module *module = context->module;
+    pass_memory *memory = context->memory;
+    chooser c = {.context = context};
+    size_t graph_count, node_count = module->node_count;
+    ir_graph **graphs = pass_graphs_outermost_first(module, context->scratch, &graph_count);
+    size_t *peaks = BASE_ARRAY(context->scratch, size_t, memory->graph_count);
+    size_t *free = BASE_ARRAY(context->scratch, size_t, node_count);
+    c.list = BASE_ARRAY(context->scratch, candidate, node_count);
+    if (!graphs || !peaks || !free || !c.list ||
+        !pass_region_peaks(memory, graphs, graph_count, context->scratch, peaks))
+        return base_fail_memory(context->report);
+    memory->least_arena_bytes = peaks[module->main->id.index];
+    if (options->exact_arithmetic) return BASE_OK;
+    const size_t least = memory->least_arena_bytes;
+    const size_t limit = options->arena_limit == PASS_ARENA_LEAST ? least
+                         : options->arena_limit                   ? options->arena_limit
+                                                                  : default_limit(least);
+    if (!find_free(context, graphs, graph_count, limit, free)) return base_fail_memory(context->report);
+    c.free = free;
+    c.growth = limit > least ? limit - least : 0;
+    base_arena_init(&c.arena, context->scratch->allocator);
+    for (size_t n = 1; n < node_count; n++) {
+        if (module->nodes[n]) consider(&c, module->nodes[n]);
+        base_arena_free(&c.arena);
+    }
+    base_status status = carry_out_all(&c, constant_bytes(module));
+    base_arena_free(&c.arena);
+    base_report_context(context->report, NULL);
+    return status;
+}

@@ -1,0 +1,25 @@
+/* cost.h: how long would a kernel take? A prediction from shapes alone, for choices between kernels at compile time.
+ *
+ * The numbers are of one kind of machine, so that plans do not depend on the machine that makes them. Choices depend on
+ * ratios only, which vary less from machine to machine than times do.
+ */
+#ifndef OURO_COST_H
+#define OURO_COST_H
+
+#include "runtime/kernels/base/kernel.h"
+
+/* rt_kernel.estimate of direct convolutions: their products at the rate of the table. */
+bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *environment,
+                                    size_t scratch_limit, rt_cost *cost);
+
+/* What a convolution by Winograd's transform does. */
+typedef struct rt_winograd_work {
+    double products;          /* multiplications at all points */
+    double transformed_bytes; /* of both transformed tensors, which are written once and read once */
+    double block_bytes;       /* of those, what is in use at a time: the caches hold it or do not */
+    double weight_bytes;      /* transformed weights, which every block reads */
+    double blocks;
+} rt_winograd_work;
+double rt_winograd_seconds(const rt_winograd_work *work, int threads);
+
+#endif

@@ -1,0 +1,112 @@
+/* bench_winograd.c: the direct convolution beside Winograd's, one line a shape: milliseconds of the processor (the least of
+ * many runs), their ratio, and the ratio that runtime/kernels/portable/cost.c predicts. Its rates rest on this. One thread.
+ * Run by hand: bench_winograd.
+ */
+#include "tests/support/application.h"
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static const rt_environment environment = {.threads = 1};
+
+/* Seconds of the fastest run; negative where the kernel does not accept. */
+static double measure(application *app, const rt_kernel *kernel) {
+    rt_prepared prepared;
+    if (!kernel || !kernel->accepts(&app->call, &environment)) return -1;
+    for (uint32_t i = 0; i < app->call.input_count; i++) {
+        op_tensor *input = &app->inputs[i];
+        if (input->type.dtype == OP_NONE || !op_type_bytes(&input->type, &input->bytes)) continue;
+        input->data = application_memory(app, input->bytes);
+        for (size_t k = 0; k < input->bytes / 4; k++) ((float *)input->data)[k] = (float)(k % 13) - 6;
+    }
+    op_tensor *output = &app->outputs[0];
+    if (!op_type_bytes(&output->type, &output->bytes)) return -1;
+    output->data = application_memory(app, output->bytes);
+    if (rt_kernel_prepare(kernel, &app->call, &environment, &app->arena, &prepared, &app->report) != BASE_OK)
+        return -1;
+    void *scratch = prepared.scratch_bytes ? application_memory(app, prepared.scratch_bytes) : NULL;
+    double best = 1e9, spent = 0;
+    for (int runs = 0; runs < 5 || (spent < 0.3 && runs < 2000); runs++) {
+        const double start = now();
+        prepared.run(&prepared, app->inputs, app->outputs, scratch, &app->report);
+        const double seconds = now() - start;
+        spent += seconds;
+        if (seconds < best) best = seconds;
+    }
+    rt_kernel_release(&prepared);
+    return best;
+}
+
+static void begin(application *app, int64_t channels, int64_t filters, int64_t extent) {
+    application_init(app, OP_CONV);
+    application_input(app, OP_FLOAT, 4, DIMS(1, channels, extent, extent));
+    application_input(app, OP_FLOAT, 4, DIMS(filters, channels, 3, 3));
+    application_input(app, OP_FLOAT, 1, &filters);
+    application_integers(app, "pads", 4, DIMS(1, 1, 1, 1));
+    application_text(app, "ouro.activation", "Relu");
+    application_infer(app);
+}
+
+/* In the layout that the direct kernel prefers, or row-major and portable. */
+static void bench(int64_t channels, int64_t filters, int64_t extent, bool portable) {
+    application app;
+    begin(&app, channels, filters, extent);
+    const rt_kernel *direct = rt_kernel_find(portable ? "portable.convolution" : "onednn.convolution");
+    const rt_kernel *winograd = rt_kernel_find("portable.winograd");
+    rt_preference preference = {0};
+    app.inputs[1].data = application_memory(&app, app.inputs[1].bytes); /* constant */
+    if (direct && direct->prefer && direct->prefer(&app.call, &environment, &preference)) {
+        app.inputs[0].type.layout = preference.inputs[0];
+        app.outputs[0].type.layout = preference.output;
+        app.inputs[1].type.layout = preference.inputs[1];
+        app.inputs[1].type.packed_bytes = preference.packed_bytes[1];
+    }
+    const op_layout layout = app.inputs[0].type.layout;
+    const double before = measure(&app, direct);
+    rt_cost cost = {0}, cost_before = {0};
+    printf("%6" PRId64 " -> %4" PRId64 " at %3" PRId64 "  %-9s", channels, filters, extent,
+           op_layout_name(layout));
+    if (before < 0 || !winograd->estimate(&app.call, &environment, SIZE_MAX, &cost) ||
+        !direct->estimate(&app.call, &environment, SIZE_MAX, &cost_before)) {
+        printf(" not here\n");
+        application_free(&app);
+        return;
+    }
+    static const size_t limits[] = {1 << 20, 4 << 20, SIZE_MAX};
+    printf("%9.3f", before * 1e3);
+    for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+        if (!winograd->estimate(&app.call, &environment, limits[i], &cost)) {
+            printf("%36s", "-");
+            continue;
+        }
+        application_free(&app);
+        begin(&app, channels, filters, extent);
+        app.inputs[0].type.layout = app.outputs[0].type.layout = layout;
+        app.inputs[1].type.layout = OP_LAYOUT_PACKED;
+        app.inputs[1].type.packed_bytes = cost.packed_bytes;
+        application_integer(&app, "ouro.blocks", cost.blocks);
+        const double after = measure(&app, winograd);
+        printf(" %8.2f MiB %9.3f %5.2f (%5.2f)", (double)cost.scratch_bytes / (1 << 20), after * 1e3,
+               before / after, cost_before.seconds / cost.seconds);
+    }
+    printf("\n");
+    application_free(&app);
+}
+
+int main(void) {
+    static const int64_t shapes[][3] = {{64, 64, 56},  {128, 128, 28},  {256, 256, 14}, {512, 512, 7},
+                                        {64, 64, 224}, {128, 128, 112}, {256, 256, 56}, {512, 512, 28},
+                                        {128, 32, 28}, {16, 64, 55},    {32, 32, 14},   {160, 192, 14}};
+    printf("%-32s%9s  then for scratch up to 1 MiB, 4 MiB, any: scratch, ms, direct / Winograd (predicted)\n",
+           "channels", "direct");
+    for (int portable = 0; portable < 2; portable++)
+        for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+            bench(shapes[i][0], shapes[i][1], shapes[i][2], portable);
+    return 0;
+}

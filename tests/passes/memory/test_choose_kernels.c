@@ -1,0 +1,145 @@
+/* test_choose_kernels.c: faster kernels are chosen within the limits of the arena and of the constants, and not where the
+ * arithmetic is to be exact; in loops too. Portable kernels, so that the choices are the same on every machine.
+ */
+#include "passes/passes.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { CHANNELS = 64, EXTENT = 28 };
+
+typedef struct compiled {
+    ir_module *module;
+    base_arena arena;
+    pass_memory *memory;
+    base_report report;
+    base_status status;
+} compiled;
+
+static ir_value *add_weights(ir_module *module, const char *name) {
+    const op_type type = {
+        .kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {CHANNELS, CHANNELS, 3, 3}}};
+    void *data;
+    ir_value *weights =
+        ir_constant_reserve(module, name, &type, (size_t)CHANNELS * CHANNELS * 9 * sizeof(float), &data);
+    assert_non_null(weights);
+    for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) ((float *)data)[i] = (float)(i % 7) / 7;
+    return weights;
+}
+
+static ir_value *add_convolution(ir_graph *graph, ir_value *x, ir_value *weights) {
+    static const int64_t pads[] = {1, 1, 1, 1};
+    op_attributes attributes = {0};
+    const op_attribute pad = {.name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 4, .as.integers = pads};
+    assert_true(ir_attribute_set(graph->module, &attributes, &pad));
+    ir_node *node = ir_node_new(graph, NULL, OP_CONV, "", "", attributes, 2, (ir_value *[]){x, weights});
+    assert_non_null(node);
+    ir_value *y = ir_node_add_output(node, "y", &x->type);
+    assert_non_null(y);
+    return y;
+}
+
+/* Three convolutions one after the other; the last two share weights. */
+static void compile(compiled *c, const pass_options *options) {
+    *c = (compiled){.module = ir_module_new(NULL, "chain")};
+    assert_non_null(c->module);
+    base_arena_init(&c->arena, NULL);
+    const op_type type = {
+        .kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {1, CHANNELS, EXTENT, EXTENT}}};
+    ir_graph *graph = ir_graph_new(c->module, "main");
+    ir_value *x = ir_graph_add_parameter(graph, "x", &type);
+    ir_value *own = add_weights(c->module, "own"), *shared = add_weights(c->module, "shared");
+    x = add_convolution(graph, add_convolution(graph, add_convolution(graph, x, own), shared), shared);
+    assert_true(ir_graph_add_result(graph, x));
+    pass_options given = *options;
+    given.environment = (rt_environment){.threads = 1, .portable_only = true};
+    c->status = pass_pipeline_run(c->module, &given, &c->arena, &c->memory, &c->report);
+}
+
+static void release(compiled *c) {
+    base_arena_free(&c->arena);
+    ir_module_free(c->module);
+}
+
+static size_t constants_of(const ir_module *module) {
+    size_t sum = 0;
+    for (size_t i = 1; i < module->value_count; i++)
+        if (module->values[i] && module->values[i]->kind == IR_CONSTANT && module->values[i]->uses)
+            sum += module->values[i]->constant->tensor.bytes;
+    return sum;
+}
+
+static size_t count_kernels(const ir_module *module, const char *kernel) {
+    size_t count = 0;
+    for (size_t n = 1; n < module->node_count; n++)
+        count +=
+            module->nodes[n] && module->nodes[n]->kernel && strcmp(module->nodes[n]->kernel, kernel) == 0;
+    return count;
+}
+
+static void exact_arithmetic_keeps_kernels(void **unused) {
+    (void)unused;
+    compiled c;
+    compile(&c, &(pass_options){.exact_arithmetic = true});
+    assert_int_equal(c.status, BASE_OK);
+    assert_int_equal(count_kernels(c.module, "portable.convolution"), 3);
+    assert_int_equal(c.memory->choice_count, 0);
+    release(&c);
+}
+
+static void memory_is_traded_for_time(void **unused) {
+    (void)unused;
+    compiled exact, free;
+    compile(&exact, &(pass_options){.exact_arithmetic = true});
+    compile(&free, &(pass_options){.arena_limit = 64u << 20, .constant_limit = 64u << 20});
+    assert_int_equal(free.status, BASE_OK);
+    assert_int_equal(count_kernels(free.module, "portable.winograd"), 3);
+    assert_int_equal(free.memory->choice_count, 3);
+    assert_int_equal(free.memory->least_arena_bytes, exact.memory->arena_bytes);
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(free.memory->choices[i].seconds < free.memory->choices[i].seconds_before);
+        assert_string_equal(free.memory->choices[i].instead_of, "portable.convolution");
+        assert_true(free.memory->choices[i].scratch_bytes > 0);
+    }
+    release(&exact);
+    release(&free);
+}
+
+static void limits_are_kept(void **unused) {
+    (void)unused;
+    compiled exact, least, few;
+    compile(&exact, &(pass_options){.exact_arithmetic = true});
+    compile(&least, &(pass_options){.arena_limit = PASS_ARENA_LEAST, .constant_limit = 64u << 20});
+    assert_int_equal(least.status, BASE_OK);
+    assert_int_equal(least.memory->arena_bytes, exact.memory->arena_bytes);
+    /* Weights of their own four times as large are too much; nothing is chosen that does not fit. */
+    const size_t constants = constants_of(exact.module);
+    compile(&few, &(pass_options){.arena_limit = 64u << 20, .constant_limit = constants + constants / 2});
+    assert_int_equal(few.status, BASE_OK);
+    assert_true(constants_of(few.module) <= constants + constants / 2);
+    release(&exact);
+    release(&least);
+    release(&few);
+}
+
+static void too_small_an_arena_is_an_error(void **unused) {
+    (void)unused;
+    compiled c;
+    compile(&c, &(pass_options){.arena_limit = 64});
+    assert_int_equal(c.status, BASE_INVALID);
+    assert_non_null(strstr(c.report.text, "the least is"));
+    release(&c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exact_arithmetic_keeps_kernels),
+        cmocka_unit_test(memory_is_traded_for_time),
+        cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(too_small_an_arena_is_an_error),
+    };
+    return cmocka_run_group_tests_name("choose_kernels", tests, NULL, NULL);
+}

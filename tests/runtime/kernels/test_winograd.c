@@ -1,0 +1,178 @@
+/* test_winograd.c: the convolution by Winograd's transform beside the direct one: random shapes in every layout, fused forms,
+ * residuals in place, blocks of tiles; its bits depend neither on threads nor on blocks; what it refuses.
+ */
+#include "tests/support/allocations.h"
+#include "tests/support/application.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const rt_environment one_thread = {.threads = 1};
+
+/* An application of random extents; `channels_step`: of which the channels are multiples. */
+static void draw(application *app, uint64_t *seed, bool residual) {
+    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid"};
+    const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 16, 50),
+                  filters = random_range(seed, 16, 50);
+    const int64_t height = random_range(seed, 3, 20), width = random_range(seed, 3, 20);
+    application_init(app, OP_CONV);
+    application_random(app, OP_FLOAT, 4, DIMS(images, channels, height, width), seed);
+    application_random(app, OP_FLOAT, 4, DIMS(filters, channels, 3, 3), seed);
+    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
+    else application_absent(app);
+    int64_t pads[4];
+    for (int i = 0; i < 4; i++) pads[i] = random_range(seed, 0, 2);
+    application_integers(app, "pads", 4, pads);
+    const char *activation = activations[random_range(seed, 0, 4)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", -0.25f);
+    application_real(app, "ouro.beta", 0.75f);
+    if (residual)
+        application_random(
+            app, OP_FLOAT, 4,
+            DIMS(images, filters, height + pads[0] + pads[2] - 2, width + pads[1] + pads[3] - 2), seed);
+}
+
+/* Runs the application in `layout` by Winograd in as many blocks as fit into `scratch` bytes; the output, row-major. */
+static op_tensor run_winograd(application *app, op_layout layout, size_t scratch_limit, int threads,
+                              bool in_place) {
+    const rt_kernel *kernel = rt_kernel_find("portable.winograd");
+    const rt_environment environment = {.threads = threads};
+    op_tensor inputs[APPLICATION_INPUTS], output = {.type = app->outputs[0].type};
+    op_attribute attributes[APPLICATION_ATTRIBUTES + 1];
+    op_call call = app->call;
+    rt_cost cost;
+    memcpy(inputs, app->inputs, sizeof inputs);
+    call.inputs = inputs;
+    call.outputs = &output;
+    inputs[0] = application_reordered(app, &app->inputs[0], layout);
+    if (op_input_present(&app->call, 3)) inputs[3] = application_reordered(app, &app->inputs[3], layout);
+    output.type.layout = layout;
+    if (!kernel->estimate(&call, &environment, scratch_limit, &cost))
+        fail_msg("no estimate for this application");
+    assert_true(cost.blocks >= 1 && cost.seconds > 0 && cost.scratch_bytes <= scratch_limit);
+    const op_attributes *given = &app->call.attributes;
+    memcpy(attributes, app->attributes, given->count * sizeof *attributes);
+    attributes[given->count] = (op_attribute){
+        .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = cost.blocks};
+    call.attributes = (op_attributes){.items = attributes, .count = given->count + 1};
+    op_tensor packed = {.type = inputs[1].type, .bytes = cost.packed_bytes};
+    packed.type.layout = OP_LAYOUT_PACKED;
+    packed.type.packed_bytes = cost.packed_bytes;
+    packed.data = application_memory(app, packed.bytes);
+    memset(packed.data, 0, packed.bytes);
+    inputs[1] = packed;
+    assert_int_equal(kernel->pack(&call, &environment, 1, &app->inputs[1], packed.data, &app->report),
+                     BASE_OK);
+    assert_true(kernel->accepts(&call, &environment));
+    rt_prepared prepared;
+    assert_int_equal(rt_kernel_prepare(kernel, &call, &environment, &app->arena, &prepared, &app->report),
+                     BASE_OK);
+    assert_int_equal(prepared.scratch_bytes, cost.scratch_bytes);
+    char *scratch = application_memory(app, prepared.scratch_bytes + 1);
+    memset(scratch, 0x7f, prepared.scratch_bytes);
+    scratch[prepared.scratch_bytes] = 77;
+    assert_true(op_type_bytes(&output.type, &output.bytes));
+    output.data = in_place ? inputs[3].data : application_memory(app, output.bytes);
+    if (!in_place) memset(output.data, 0x7f, output.bytes);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared.run(&prepared, inputs, &output, scratch, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    assert_int_equal(scratch[prepared.scratch_bytes], 77);
+    rt_kernel_release(&prepared);
+    const op_tensor plain = application_reordered(app, &output, OP_LAYOUT_ROW_MAJOR);
+    /* Channels that pad a block are zeros. */
+    const op_tensor again = application_reordered(app, &plain, layout);
+    assert_memory_equal(again.data, output.data, output.bytes);
+    return plain;
+}
+
+static void test_equals_the_direct_convolution(void **state) {
+    (void)state;
+    static const op_layout layouts[] = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC, OP_LAYOUT_NC8, OP_LAYOUT_NC16};
+    for (uint64_t trial = 1; trial <= 30; trial++) {
+        uint64_t seed = trial;
+        const bool residual = trial % 3 == 0;
+        application app;
+        draw(&app, &seed, residual);
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0];
+        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+            const op_tensor all = run_winograd(&app, layouts[i], SIZE_MAX, 1, false);
+            const op_tensor blocks =
+                run_winograd(&app, layouts[i], 600000, 2, residual && layouts[i] != OP_LAYOUT_ROW_MAJOR);
+            int64_t count;
+            assert_true(op_shape_elements(&expected.type.shape, &count));
+            for (int64_t k = 0; k < count; k++)
+                application_check_near(((const float *)all.data)[k], ((const float *)expected.data)[k], 1e-4,
+                                       trial, k);
+            if (memcmp(all.data, blocks.data, (size_t)count * sizeof(float)) != 0)
+                fail_msg("seed %" PRIu64 ", %s: blocks or threads change the result", trial,
+                         op_layout_name(layouts[i]));
+        }
+        application_free(&app);
+    }
+}
+
+static void expect_refused(application *app) {
+    rt_cost cost;
+    assert_int_equal(application_infer(app), BASE_OK);
+    assert_false(rt_kernel_find("portable.winograd")->estimate(&app->call, &one_thread, SIZE_MAX, &cost));
+    application_free(app);
+}
+
+static void test_refuses(void **state) {
+    (void)state;
+    static const struct {
+        int64_t channels, filters, kernel, stride, dilation, group;
+    } cases[] = {{16, 16, 5, 1, 1, 1},
+                 {16, 16, 3, 2, 1, 1},
+                 {16, 16, 3, 1, 2, 1},
+                 {32, 32, 3, 1, 1, 2},
+                 {3, 16, 3, 1, 1, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        application app;
+        application_init(&app, OP_CONV);
+        application_input(&app, OP_FLOAT, 4, DIMS(1, cases[i].channels, 12, 12));
+        application_input(
+            &app, OP_FLOAT, 4,
+            DIMS(cases[i].filters, cases[i].channels / cases[i].group, cases[i].kernel, cases[i].kernel));
+        application_integers(&app, "strides", 2, DIMS(cases[i].stride, cases[i].stride));
+        application_integers(&app, "dilations", 2, DIMS(cases[i].dilation, cases[i].dilation));
+        application_integer(&app, "group", cases[i].group);
+        expect_refused(&app);
+    }
+}
+
+/* What fits into less scratch is cut into more blocks, until nothing fits. */
+static void test_scratch_limits_blocks(void **state) {
+    (void)state;
+    const rt_kernel *kernel = rt_kernel_find("portable.winograd");
+    application app;
+    application_init(&app, OP_CONV);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 64, 56, 56));
+    application_input(&app, OP_FLOAT, 4, DIMS(64, 64, 3, 3));
+    application_integers(&app, "pads", 4, DIMS(1, 1, 1, 1));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    rt_cost any, little, none;
+    assert_true(kernel->estimate(&app.call, &one_thread, SIZE_MAX, &any));
+    assert_true(kernel->estimate(&app.call, &one_thread, 400000, &little));
+    assert_true(little.blocks > any.blocks || any.scratch_bytes <= 400000);
+    assert_true(little.scratch_bytes <= 400000);
+    assert_false(kernel->estimate(&app.call, &one_thread, 100000, &none));
+    application_free(&app);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_direct_convolution),
+        cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_scratch_limits_blocks),
+    };
+    return cmocka_run_group_tests_name("winograd", tests, NULL, NULL);
+}
