@@ -113,6 +113,14 @@ void rt_kernel_release(rt_prepared *prepared);
  * when memory runs out, or for more than can be. */
 void *rt_arena_aligned(base_arena *arena, size_t bytes);
 
+/* ---- numbers from data --------------------------------------------------------------------------------- */
+
+/* A real of the input data as an index, a bound or a count in [low, high]: cut towards zero, what lies beyond an end is that
+ * end, NaN is `low`. Kernels convert no real that they have read in any other way: C leaves open what becomes of others. */
+static inline int64_t rt_index(double value, int64_t low, int64_t high) {
+    return !(value > (double)low) ? low : value >= (double)high ? high : (int64_t)value;
+}
+
 /* ---- threads (threads.c) ------------------------------------------------------------------------------- */
 
 /* Work, in simple element operations, from which a loop is worth more than one thread. */

@@ -48,7 +48,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     (void)scratch;
     (void)report;
     const ngram_state *state = prepared->state;
-    memset(outputs[0].data, 0, outputs[0].bytes);
+    if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
     for (int64_t row = 0; row < state->rows; row++) {
         float *to = (float *)outputs[0].data + row * state->width;
         for (int64_t n = state->least; n <= state->most; n++) {

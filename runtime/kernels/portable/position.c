@@ -46,8 +46,7 @@ static position_state *begin(const op_call *call, base_arena *arena, rt_prepared
 
 static int64_t integer_of(op_dtype dtype, const void *data, int64_t i) {
     if (dtype != OP_FLOAT && dtype != OP_DOUBLE && !rt_is_half(dtype)) return rt_integer_load(dtype, data, i);
-    double value = rt_element_load(dtype, data, i);
-    return value >= -9e18 && value <= 9e18 ? (int64_t)value : INT64_MIN;
+    return rt_index(rt_element_load(dtype, data, i), INT64_MIN, INT64_MAX);
 }
 
 static base_status run_one_hot(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -94,7 +93,7 @@ static base_status run_eye_like(const rt_prepared *prepared, const op_tensor *in
     (void)scratch;
     (void)report;
     const position_state *state = prepared->state;
-    memset(outputs[0].data, 0, (size_t)(state->extent * state->inner) * state->element);
+    if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
     for (int64_t r = 0; r < state->extent; r++) {
         int64_t c = r + state->offset, at = r * state->inner + c;
         if (c < 0 || c >= state->inner) continue;

@@ -89,7 +89,7 @@ static double source_of(const resize_state *state, int32_t axis, int64_t x, doub
 }
 
 static int64_t clamp(double x, int64_t extent) {
-    return x <= 0 || !(x == x) ? 0 : x >= (double)(extent - 1) ? extent - 1 : (int64_t)x;
+    return rt_index(x, 0, extent - 1);
 }
 
 /* How much of a cubic filter there is at a distance. */
@@ -103,7 +103,7 @@ static double cubic_weight(double a, double x) {
 /* Where a filter begins that is stretched so far that the pixels of a shrunken image cover all of it, from the pixel before;
  * it ends as far behind. */
 static int64_t filter_begin(bool linear, double scale) {
-    return (int64_t)floor((linear ? -1 : -2) / (scale < 1 ? scale : 1)) + 1;
+    return rt_index(floor((linear ? -1 : -2) / (scale < 1 ? scale : 1)), -MOST_TAPS, 0) + 1;
 }
 
 /* The sources under a stretched filter. Those outside show the edge. */

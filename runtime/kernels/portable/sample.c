@@ -72,7 +72,7 @@ static void spread_taps(const grid_state *state, int64_t extent, double x, taps 
     for (int k = 0; k < count; k++) {
         const double position = limit(state, first + k, extent);
         if (!(position >= 0 && position <= (double)(extent - 1))) continue;
-        at[inside] = (int64_t)position;
+        at[inside] = rt_index(position, 0, extent - 1);
         weights[inside++] = weights[k];
     }
     made->count = before * inside;
@@ -174,6 +174,10 @@ static base_status prepare_grid(const op_call *call, const rt_environment *envir
 
 /* ---- RoiAlign ------------------------------------------------------------------------------------------ */
 
+/* Of a bin along an axis: more than any image has, and such that i + 1 is another number than i. */
+enum { MOST_RATIO = 1024 };
+static const double MOST_SAMPLES = 0x1p40;
+
 typedef struct region_state {
     double scale;
     int64_t sampling;
@@ -186,7 +190,7 @@ static double blend(const op_tensor *image, int64_t plane, int64_t height, int64
     if (!(y >= -1 && y <= (double)height && x >= -1 && x <= (double)width)) return 0; /* NaN, too */
     if (y < 0) y = 0;
     if (x < 0) x = 0;
-    int64_t top = (int64_t)y, left = (int64_t)x, bottom = top + 1, right = left + 1;
+    int64_t top = rt_index(y, 0, height), left = rt_index(x, 0, width), bottom = top + 1, right = left + 1;
     if (top >= height - 1) {
         top = bottom = height - 1;
         y = (double)top;
@@ -206,6 +210,45 @@ static double blend(const op_tensor *image, int64_t plane, int64_t height, int64
     return largest;
 }
 
+/* Sample points along one axis of a bin: point i lies at begin + (i + 0.5) * length / count. */
+typedef struct samples {
+    double begin, length, count;
+} samples;
+
+/* Which points may lie in the image: from *first up to, not including, *end. All others are outside for certain, however many
+ * a region far larger than the image has. */
+static void samples_inside(const samples *points, int64_t extent, double *first, double *end) {
+    const double step = points->length / points->count;
+    *first = 0;
+    *end = points->count;
+    if (!(step > 0)) return;
+    const double from = floor((-1 - points->begin) / step) - 1,
+                 to = ceil(((double)extent - points->begin) / step) + 1;
+    if (from > *first) *first = from < *end ? from : *end;
+    if (to < *end) *end = to > *first ? to : *first;
+}
+
+/* What a bin is: the mean or the largest of its samples, of which those outside of the image are 0. */
+static double align_bin(const region_state *state, const op_tensor *image, int64_t plane, int64_t height,
+                        int64_t width, const samples *rows, const samples *columns) {
+    double first_row, end_row, first_column, end_column, total = state->maximum ? (double)-INFINITY : 0;
+    samples_inside(rows, height, &first_row, &end_row);
+    samples_inside(columns, width, &first_column, &end_column);
+    for (double i = first_row; i < end_row; i++) {
+        for (double k = first_column; k < end_column; k++) {
+            const double value =
+                blend(image, plane, height, width, rows->begin + (i + 0.5) * rows->length / rows->count,
+                      columns->begin + (k + 0.5) * columns->length / columns->count, state->maximum);
+            if (state->maximum) total = value > total ? value : total;
+            else total += value;
+        }
+    }
+    const bool outside =
+        first_row > 0 || end_row < rows->count || first_column > 0 || end_column < columns->count;
+    if (!state->maximum) return total / (rows->count * columns->count);
+    return outside && !(total > 0) ? 0 : total;
+}
+
 static base_status run_align(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                              void *scratch, base_report *report) {
     (void)scratch;
@@ -219,7 +262,7 @@ static base_status run_align(const rt_prepared *prepared, const op_tensor *input
                              image[0]);
     }
     if (height == 0 || width == 0) {
-        memset(outputs[0].data, 0, outputs[0].bytes);
+        if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
         return BASE_OK;
     }
     for (int64_t r = 0; r < out[0]; r++) {
@@ -237,27 +280,15 @@ static base_status run_align(const rt_prepared *prepared, const op_tensor *input
                columns = state->sampling > 0 ? (double)state->sampling : ceil(bin_wide);
         if (!(rows >= 1)) rows = 1;
         if (!(columns >= 1)) columns = 1;
-        if (rows * columns > 1e8)
+        if (rows > MOST_SAMPLES || columns > MOST_SAMPLES)
             return base_fail(report, BASE_INVALID, "region %" PRId64 " is too large", r);
-        for (int64_t c = 0; c < out[1]; c++) {
-            const int64_t plane = (batches[r] * image[1] + c) * height * width;
-            for (int64_t p = 0; p < out[2] * out[3]; p++) {
-                const double top = y1 + (double)(p / out[3]) * bin_high,
-                             left = x1 + (double)(p % out[3]) * bin_wide;
-                double total = state->maximum ? -INFINITY : 0;
-                for (double i = 0; i < rows; i++) {
-                    for (double k = 0; k < columns; k++) {
-                        double value =
-                            blend(&inputs[0], plane, height, width, top + (i + 0.5) * bin_high / rows,
-                                  left + (k + 0.5) * bin_wide / columns, state->maximum);
-                        if (state->maximum) total = value > total ? value : total;
-                        else total += value;
-                    }
-                }
-                if (!state->maximum) total /= rows * columns;
-                rt_element_store(outputs[0].type.dtype, outputs[0].data,
-                                 (r * out[1] + c) * out[2] * out[3] + p, total);
-            }
+        for (int64_t task = 0; task < out[1] * out[2] * out[3]; task++) {
+            const int64_t p = task % (out[2] * out[3]),
+                          plane = (batches[r] * image[1] + task / (out[2] * out[3])) * height * width;
+            const samples down = {y1 + (double)(p / out[3]) * bin_high, bin_high, rows},
+                          along = {x1 + (double)(p % out[3]) * bin_wide, bin_wide, columns};
+            rt_element_store(outputs[0].type.dtype, outputs[0].data, r * out[1] * out[2] * out[3] + task,
+                             align_bin(state, &inputs[0], plane, height, width, &down, &along));
         }
     }
     return BASE_OK;
@@ -270,6 +301,10 @@ static base_status prepare_align(const op_call *call, const rt_environment *envi
     if (!state) return base_fail_memory(report);
     state->scale = (double)op_attribute_real(&call->attributes, "spatial_scale", 1);
     state->sampling = op_attribute_integer(&call->attributes, "sampling_ratio", 0);
+    if (state->sampling > MOST_RATIO)
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"sampling_ratio\" is %" PRId64 ", expected at most %d", state->sampling,
+                         MOST_RATIO);
     state->maximum = op_attribute_is(&call->attributes, "mode", "max", "avg");
     state->half_pixel =
         op_attribute_is(&call->attributes, "coordinate_transformation_mode", "half_pixel", "half_pixel");
@@ -284,9 +319,9 @@ static base_status prepare_align(const op_call *call, const rt_environment *envi
 static void bin_bounds(int64_t index, int64_t bins, double begin, double length, int64_t extent,
                        int64_t *from, int64_t *to) {
     double first = begin + floor((double)index * length / (double)bins),
-           last = begin + ceil((double)(index + 1) * length / (double)bins), most = (double)extent;
-    *from = first < 0 ? 0 : first > most ? extent : (int64_t)first;
-    *to = last < 0 ? 0 : last > most ? extent : (int64_t)last;
+           last = begin + ceil((double)(index + 1) * length / (double)bins);
+    *from = rt_index(first, 0, extent);
+    *to = rt_index(last, 0, extent);
 }
 
 static base_status run_roi_pool(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -313,7 +348,8 @@ static base_status run_roi_pool(const rt_prepared *prepared, const op_tensor *in
             for (int64_t y = top; y < bottom; y++) {
                 for (int64_t x = left; x < right; x++) {
                     double value =
-                        at(&inputs[0], (((int64_t)batch * image[1] + c) * image[2] + y) * image[3] + x);
+                        at(&inputs[0],
+                           ((rt_index(batch, 0, image[0] - 1) * image[1] + c) * image[2] + y) * image[3] + x);
                     largest = value > largest ? value : largest;
                 }
             }
@@ -346,7 +382,7 @@ static base_status run_unpool(const rt_prepared *prepared, const op_tensor *inpu
     const unpool_state *state = prepared->state;
     const int64_t *indices = inputs[1].data;
     const op_shape *out = &outputs[0].type.shape;
-    memset(outputs[0].data, 0, outputs[0].bytes);
+    if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
     for (int64_t i = 0; i < state->count; i++) {
         int64_t rest = indices[i], place = 0, stride = 1;
         bool inside = rest >= 0;

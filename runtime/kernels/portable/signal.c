@@ -258,7 +258,7 @@ static base_status run_stft(const rt_prepared *prepared, const op_tensor *inputs
     const int64_t step = scalar_at(&inputs[1]),
                   frame = framed ? scalar_at(&inputs[3]) : inputs[2].type.shape.dims[0];
     if (step < 1 || frame < 1 || (windowed && inputs[2].type.shape.dims[0] != frame) ||
-        (out[1] > 0 && (out[1] - 1) * step + frame > s->extent)) {
+        (out[1] > 0 && (frame > s->extent || out[1] - 1 > (s->extent - frame) / step))) {
         return base_fail(report, BASE_INVALID,
                          "frames of %" PRId64 " every %" PRId64 " samples do not fit the window or "
                          "the signal",
