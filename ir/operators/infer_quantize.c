@@ -238,3 +238,50 @@ base_status op_infer_qlinear_convolution(op_call *call, base_report *report) {
     if (status == BASE_OK) op_output_set(call, 0, call->inputs[7].type.dtype, &shape);
     return status;
 }
+
+/* A [..., K] times the N columns of B [N, blocks, bytes of a block]. */
+base_status op_infer_matmul_bits(op_call *call, base_report *report) {
+    const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
+    const int64_t depth = op_attribute_integer(&call->attributes, "K", 0),
+                  columns = op_attribute_integer(&call->attributes, "N", 0),
+                  bits = op_attribute_integer(&call->attributes, "bits", 4),
+                  block = op_attribute_integer(&call->attributes, "block_size", 32);
+    const int64_t most = INT64_C(1) << 40;
+    if ((bits != 4 && bits != 8) || block < 16 || block > most || (block & (block - 1)) != 0)
+        return base_fail_unsupported(report,
+                                     "bits %" PRId64 " in blocks of %" PRId64
+                                     " are not supported; 4 and 8 in blocks of 16, 32, 64, ... are",
+                                     bits, block);
+    if (depth < 0 || columns < 0 || depth > most || columns > most)
+        return base_fail(report, BASE_INVALID, "K is %" PRId64 " and N %" PRId64, depth, columns);
+    if (op_input_present(call, 4)) return base_fail_unsupported(report, "input 4 (g_idx) is not supported");
+    const int64_t blocks = (depth + block - 1) / block;
+    base_status status = op_check_input(call, 0, reals, report);
+    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_UINT8), report);
+    if (status == BASE_OK) status = op_check_same(call, 2, 0, report);
+    if (status == BASE_OK && op_input_present(call, 3))
+        status = op_check_input(call, 3, reals | OP_SET(OP_UINT8), report);
+    const bool packed = op_input_present(call, 3) && call->inputs[3].type.dtype == OP_UINT8;
+    if (status == BASE_OK && op_input_present(call, 3) && !packed) status = op_check_same(call, 3, 0, report);
+    if (status == BASE_OK && op_input_present(call, 5)) status = op_check_same(call, 5, 0, report);
+    int64_t weights, scales, zeros;
+    if (!base_int64_multiply(columns, blocks * (block * bits / 8), &weights) ||
+        !base_int64_multiply(columns, blocks, &scales) ||
+        !base_int64_multiply(columns, (blocks * bits + 7) / 8, &zeros))
+        return base_fail(report, BASE_INVALID, "K times N is too large");
+    if (status == BASE_OK) status = op_check_elements(call, 1, weights, report);
+    if (status == BASE_OK) status = op_check_elements(call, 2, scales, report);
+    if (status == BASE_OK) status = op_check_elements(call, 3, packed ? zeros : scales, report);
+    if (status == BASE_OK) status = op_check_elements(call, 5, columns, report);
+    if (status != BASE_OK) return status;
+    op_shape shape = call->inputs[0].type.shape;
+    if (shape.rank == 0 ||
+        (shape.rank > 0 && shape.dims[shape.rank - 1] >= 0 && shape.dims[shape.rank - 1] != depth)) {
+        char text[128];
+        return base_fail(report, BASE_INVALID, "input 0 has shape %s, expected K = %" PRId64 " columns",
+                         op_shape_text(&shape, text, sizeof text), depth);
+    }
+    if (shape.rank > 0) shape.dims[shape.rank - 1] = columns;
+    op_output_set(call, 0, call->inputs[0].type.dtype, shape.rank < 0 ? NULL : &shape);
+    return BASE_OK;
+}

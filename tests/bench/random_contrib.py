@@ -247,7 +247,18 @@ def unique(d):
     return [d.n.randint(0, 5, d.number(1, 9)).astype(F)], {}, 3
 
 
+def weight_bits(d):
+    bits, block = d.pick([4, 4, 8]), d.pick([16, 32, 64])
+    k, n, rows = d.number(1, 150), d.number(1, 40), d.pick([1, 1, 2, 3, 5, 17])
+    blocks = (k + block - 1) // block
+    inputs = [d.tensor(F, d.pick([[rows, k], [1, rows, k]]), special=0), byte(d, np.uint8, [n, blocks, block * bits // 8]), d.n.uniform(0.01, 0.1, [n * blocks]).astype(F)]
+    if d.maybe():
+        inputs.append(byte(d, np.uint8, [n * ((blocks * bits + 7) // 8)]) if d.maybe(0.7) else d.n.uniform(0, 15, [n * blocks]).astype(F))
+    return inputs, {"K": k, "N": n, "bits": bits, "block_size": block}
+
+
 MS = {
+    "MatMulNBits": weight_bits,
     "Gelu": gelu, "BiasGelu": bias_gelu(False), "FastGelu": bias_gelu(True), "QuickGelu": quick_gelu, 
     "FusedConv": fused_convolution, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul, "TransposeMatMul": fused_matmul,
     "SkipLayerNormalization": skip_normalization(False), "SkipSimplifiedLayerNormalization": skip_normalization(True),
@@ -260,4 +271,4 @@ MS = {
 CONTRIB = {f"com.microsoft:{name}": (1, make) for name, make in MS.items()}
 CONTRIB[":SimplifiedLayerNormalization"] = (1, simplified)
 # Inputs that ONNX Runtime wants as constants: scales, zero points, weights.
-CONSTANT_INPUTS = {name for name in CONTRIB if "QLinear" in name or "QGemm" in name}
+CONSTANT_INPUTS = {name for name in CONTRIB if "QLinear" in name or "NBits" in name or "QGemm" in name}
