@@ -257,7 +257,80 @@ def weight_bits(d):
     return inputs, {"K": k, "N": n, "bits": bits, "block_size": block}
 
 
+def attention_mask(d, b, s, t):
+    kind = d.number(0, 2)
+    if kind == 0:
+        return d.n.randint(1, t + 1, b).astype(np.int32)
+    mask = (d.n.rand(*([b, t] if kind == 1 else [b, s, t])) < 0.7).astype(np.int32)
+    mask[..., 0] = 1
+    return mask
+
+
+def multi_head(d):
+    b, n, h, s = d.number(1, 3), d.number(1, 4), d.pick([4, 8, 16]), d.number(1, 6)
+    kv = d.pick([s, d.number(1, 7)])
+    past = d.number(1, 5) if d.maybe(0.3) and kv == s else 0
+    def rows(r): return d.tensor(F, [b, r, n * h], -1, 1, special=0)
+    inputs, attributes = [rows(s), rows(kv), rows(kv)], {"num_heads": n}
+    inputs.append(d.tensor(F, [3 * n * h], -1, 1, special=0) if d.maybe(0.4) else None)
+    inputs.append(attention_mask(d, b, s, kv + past) if d.maybe(0.4) else None)
+    if inputs[-1] is not None and inputs[-1].ndim == 1 and past:
+        inputs[-1] = None
+    inputs.append(d.tensor(F, [d.pick([1, b]), d.pick([1, n]), s, kv + past], -1, 1, special=0) if d.maybe(0.3) else None)
+    if past:
+        inputs += [d.tensor(F, [b, n, past, h], -1, 1, special=0) for _ in range(2)]
+    if d.maybe(0.3):
+        attributes["scale"] = d.r.uniform(0.1, 1)
+    if d.maybe(0.3) and kv == s:
+        attributes["unidirectional"] = 1
+    return inputs, attributes, 3 if past else d.pick([1, 3])
+
+
+def projected_attention(d):
+    b, n, h, s, wide = d.number(1, 3), d.number(1, 4), d.pick([4, 8]), d.number(1, 6), d.number(1, 9)
+    past = d.number(1, 5) if d.maybe(0.3) else 0
+    inputs = [d.tensor(F, [b, s, wide], -1, 1, special=0), d.tensor(F, [wide, 3 * n * h], -1, 1, special=0), d.tensor(F, [3 * n * h], -1, 1, special=0)]
+    mask = attention_mask(d, b, s, s + past) if d.maybe(0.4) else None
+    inputs.append(None if mask is not None and mask.ndim == 1 and past else mask)
+    inputs.append(d.tensor(F, [2, b, n, past, h], -1, 1, special=0) if past else None)
+    inputs.append(d.tensor(F, [d.pick([1, b]), d.pick([1, n]), s, s + past], -1, 1, special=0) if d.maybe(0.3) else None)
+    return inputs, {"num_heads": n, **({"unidirectional": 1} if d.maybe(0.4) else {}), **({"scale": 0.4} if d.maybe(0.3) else {})}, 2 if past else 1
+
+
+def group_query(d):
+    b, shared, h = d.number(1, 3), d.number(1, 3), d.pick([8, 16])
+    n, past = shared * d.number(1, 3), d.pick([0, 0, d.number(1, 6)])
+    s = 1 if past else d.number(1, 6)
+    total = past + s
+    packed = d.maybe(0.4)
+    inputs = [d.tensor(F, [b, s, (n + 2 * shared) * h if packed else n * h], -1, 1, special=0)]
+    inputs += [None, None] if packed else [d.tensor(F, [b, s, shared * h], -1, 1, special=0) for _ in range(2)]
+    inputs += [d.tensor(F, [b, shared, past, h], -1, 1, special=0) for _ in range(2)]
+    inputs += [np.full([b], total - 1, np.int32), np.array(total, np.int32)]
+    attributes = {"num_heads": n, "kv_num_heads": shared}
+    if d.maybe():
+        attributes.update({"do_rotary": 1, "rotary_interleaved": d.number(0, 1)})
+        inputs += [d.tensor(F, [total + d.number(0, 4), h // 2], -1, 1, special=0)]
+        inputs += [d.tensor(F, inputs[-1].shape, -1, 1, special=0)]
+    if d.maybe(0.3):
+        attributes["softcap"] = d.r.uniform(1, 5)
+    if d.maybe(0.3):
+        attributes["scale"] = d.r.uniform(0.1, 1)
+    if d.maybe(0.3):
+        attributes["local_window_size"] = d.number(1, 6)
+    return inputs, attributes, 3
+
+
+def rotary(d):
+    b, n, s, h = d.number(1, 3), d.number(1, 4), d.number(1, 5), d.pick([4, 8, 16])
+    most = s + d.number(0, 5)
+    x = d.tensor(F, [b, s, n * h] if d.maybe() else [b, n, s, h], special=0)
+    positions = np.array([d.number(0, most - s)], I64) if d.maybe() else d.n.randint(0, most, [b, s]).astype(I64)
+    return [x, positions] + [d.tensor(F, [most, h // 2], -1, 1, special=0) for _ in range(2)], {"interleaved": d.number(0, 1)}
+
+
 MS = {
+    "MultiHeadAttention": multi_head, "Attention": projected_attention, "GroupQueryAttention": group_query, "RotaryEmbedding": rotary,
     "MatMulNBits": weight_bits,
     "Gelu": gelu, "BiasGelu": bias_gelu(False), "FastGelu": bias_gelu(True), "QuickGelu": quick_gelu, 
     "FusedConv": fused_convolution, "FusedGemm": fused_gemm, "FusedMatMul": fused_matmul, "TransposeMatMul": fused_matmul,

@@ -418,6 +418,20 @@ static const import_row rows[] = {
     {MS, "ComplexMul", 1, LAST, "", 2, 2, 1, convert_complex_product},
     {MS, "ComplexMulConj", 1, LAST, "", 2, 2, 1, convert_complex_product},
     {MS, "CDist", 1, LAST, "metric:s!", 2, 2, 1, convert_distances},
+    /* attention (microsoft_attention.c) */
+    {MS, "Attention", 1, LAST,
+     "do_rotary:i mask_filter_value:f num_heads:i! past_present_share_buffer:i qkv_hidden_sizes:I "
+     "rotary_embedding_dim:i scale:f unidirectional:i",
+     2, 7, 2, import_convert_ms_attention},
+    {MS, "MultiHeadAttention", 1, LAST, "mask_filter_value:f num_heads:i! scale:f unidirectional:i", 0, 10, 4,
+     import_convert_ms_multi_head_attention},
+    {MS, "GroupQueryAttention", 1, LAST,
+     "do_rotary:i kv_num_heads:i! local_window_size:i num_heads:i! qk_output:i rotary_interleaved:i scale:f "
+     "smooth_softmax:i softcap:f",
+     0, 12, 4, import_convert_ms_group_query_attention},
+    {MS, "RotaryEmbedding", 1, LAST,
+     "interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f", 4, 4, 1,
+     import_convert_ms_rotary_embedding},
     /* 8-bit integers (microsoft_quantized.c) */
     {MS, "QuantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},
     {MS, "DequantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},

@@ -23,4 +23,10 @@ base_status import_convert_ms_reduce_sum_integer(import_node *n);
 base_status import_convert_ms_matmul_integer_16(import_node *n);
 base_status import_convert_ms_nhwc_max_pool(import_node *n);
 
+/* ---- microsoft_attention.c ---- */
+base_status import_convert_ms_attention(import_node *n);
+base_status import_convert_ms_multi_head_attention(import_node *n);
+base_status import_convert_ms_group_query_attention(import_node *n);
+base_status import_convert_ms_rotary_embedding(import_node *n);
+
 #endif

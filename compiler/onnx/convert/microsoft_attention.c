@@ -1,0 +1,460 @@
+/* microsoft_attention.c: the attention family of com.microsoft as the operator Attention: what it projects, rotates, caches and
+ * masks stands beside it. Queries stay [batch, rows, heads * size]; keys and values are [batch, heads, rows, size], as caches
+ * are. */
+#include "compiler/onnx/convert/microsoft.h"
+
+#include <string.h>
+
+static const op_attributes NONE = {0};
+
+/* ---- parts --------------------------------------------------------------------------------------------- */
+
+/* Part `index` of `count` equal or given parts of x along an axis. */
+static base_status split(const import_node *n, ir_value *x, int64_t axis, uint32_t count,
+                         const int64_t *sizes, ir_value **parts) {
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {x, import_constant_integers(n, count, sizes)};
+    if (!x || !inputs[1] || !import_attributes_add_integer(n, &attributes, "axis", axis))
+        return import_memory(n);
+    ir_node *node = import_begin(n, OP_SPLIT, attributes, 2, inputs);
+    for (uint32_t i = 0; i < count; i++) {
+        parts[i] = node ? ir_node_add_output(node, NULL, NULL) : NULL;
+        if (!parts[i]) return import_memory(n);
+    }
+    return import_infer(n->importer, node) ? BASE_OK : import_memory(n);
+}
+
+/* Element `index` of an axis, which goes. */
+static ir_value *element(const import_node *n, ir_value *x, int64_t axis, int64_t index) {
+    ir_value *inputs[] = {x, import_constant_integer(n, index)};
+    return inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", axis, 2, inputs) : NULL;
+}
+
+/* The extent of x along an axis, as a vector of one. */
+static ir_value *extent_of(const import_node *n, ir_value *x, int64_t axis) {
+    op_attributes attributes = NONE;
+    if (!x || !import_attributes_add_integer(n, &attributes, "start", axis) ||
+        !import_attributes_add_integer(n, &attributes, "end", axis + 1))
+        return NULL;
+    return import_make(n, OP_SHAPE, attributes, 1, &x);
+}
+
+/* 0, 1, ... below the extent of x along an axis. */
+static ir_value *counted(const import_node *n, ir_value *x, int64_t axis) {
+    ir_value *range[] = {import_constant_integer(n, 0), expr_axis(n, OP_SQUEEZE, extent_of(n, x, axis), 0),
+                         import_constant_integer(n, 1)};
+    return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
+}
+
+/* [batch, rows, heads * size] as [batch, rows, heads, size]; as [batch, heads, rows, size]; and back from the first. */
+static ir_value *apart(const import_node *n, ir_value *x, int64_t heads) {
+    const int64_t extents[] = {0, 0, heads, -1};
+    return expr_reshape(n, x, 4, extents);
+}
+
+static ir_value *by_head(const import_node *n, ir_value *x, int64_t heads) {
+    static const int64_t order[] = {0, 2, 1, 3};
+    return import_rank_of(x) == 4 ? x : expr_transpose(n, apart(n, x, heads), 4, order);
+}
+
+static ir_value *together(const import_node *n, ir_value *x) {
+    static const int64_t extents[] = {0, 0, -1};
+    return expr_reshape(n, x, 3, extents);
+}
+
+static ir_value *appended(const import_node *n, ir_value *past, ir_value *x) {
+    ir_value *inputs[] = {past, x};
+    return past ? expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs) : x;
+}
+
+/* ---- the operator ------------------------------------------------------------------------------------------ */
+
+typedef struct attention {
+    ir_value *q, *k, *v;
+    ir_value *mask;    /* added to the scores; NULL: none */
+    ir_value *lengths; /* of the keys of each batch; NULL: all are seen */
+    ir_value *offsets; /* with `causal`: how many keys precede the first query */
+    int64_t heads, shared;
+    bool causal;
+    int64_t window;
+} attention;
+
+/* Output 0, and with `scores` the weights of the keys as that output. */
+static base_status attend(import_node *n, const attention *a, uint32_t scores) {
+    op_attributes attributes = NONE;
+    const float scale = import_real(n, "scale", 0), softcap = import_real(n, "softcap", 0);
+    const op_attribute reals[] = {
+        {.name = "scale", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = scale},
+        {.name = "softcap", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = softcap}};
+    const bool weights = scores && import_output_wanted(n, scores);
+    if (!import_attributes_add_integer(n, &attributes, "q_num_heads", a->heads) ||
+        !import_attributes_add_integer(n, &attributes, "kv_num_heads", a->shared) ||
+        !import_attributes_add_integer(n, &attributes, "is_causal", a->causal) ||
+        (a->window && !import_attributes_add_integer(n, &attributes, "ouro.window", a->window)) ||
+        (weights && !import_attributes_add_integer(n, &attributes, "qk_matmul_output_mode", 3)) ||
+        (scale != 0 && !ir_attribute_set(n->importer->module, &attributes, &reals[0])) ||
+        (softcap != 0 && !ir_attribute_set(n->importer->module, &attributes, &reals[1])))
+        return import_memory(n);
+    ir_value *inputs[] = {a->q, a->k, a->v, a->mask, a->lengths, a->offsets};
+    uint32_t count = 6;
+    if (!a->q || !a->k || !a->v) return import_memory(n);
+    while (!inputs[count - 1]) count--;
+    ir_node *node = import_begin(n, OP_ATTENTION, attributes, count, inputs);
+    ir_value *y = node ? ir_node_add_output(node, n->proto->output[0], NULL) : NULL;
+    ir_value *w = y && weights ? ir_node_add_output(node, n->proto->output[scores], NULL) : NULL;
+    if (!y || (weights && !w) || !import_infer(n->importer, node)) return import_memory(n);
+    base_status status = import_define(n, 0, y);
+    return status == BASE_OK && w ? import_define(n, scores, w) : status;
+}
+
+static base_status check_heads(const import_node *n, const char *name, int64_t *heads) {
+    *heads = import_integer(n, name, 0);
+    if (*heads > 0) return BASE_OK;
+    return base_fail(n->importer->report, BASE_INVALID,
+                     "attribute \"%s\" is %lld, expected a positive number", name, (long long)*heads);
+}
+
+static base_status refuse_input(const import_node *n, uint32_t input, const char *name) {
+    if (!expr_input(n, input)) return BASE_OK;
+    return base_fail_unsupported(n->importer->report, "input %u (%s) is not supported", input, name);
+}
+
+static base_status refuse_attribute(const import_node *n, const char *name, int64_t usual) {
+    const int64_t given = import_integer(n, name, usual);
+    if (given == usual) return BASE_OK;
+    return base_fail_unsupported(n->importer->report,
+                                 "attribute \"%s\" is %lld, which is not supported; %lld is", name,
+                                 (long long)given, (long long)usual);
+}
+
+/* A mask of ones and zeros: [batch], as lengths, or [batch, keys] or [batch, queries, keys], where zeros add the filter's value to
+ * the scores; and a bias that is added as it is. */
+static base_status masked(const import_node *n, attention *a, ir_value *mask, ir_value *bias) {
+    a->mask = bias;
+    if (!mask) return BASE_OK;
+    const int32_t rank = import_rank_of(mask);
+    base_status status = expr_need_dtype(n, a->q);
+    if (status != BASE_OK) return status;
+    if (rank == 1) {
+        const int64_t batch = a->q->type.shape.dims[0], count = mask->type.shape.dims[0];
+        if (batch >= 0 && count >= 0 && count != batch)
+            return base_fail_unsupported(
+                n->importer->report,
+                "a mask of %lld numbers for %lld batches is not supported; one length a "
+                "batch, or zeros and ones for all keys, are",
+                (long long)count, (long long)batch);
+        a->lengths = expr_cast(n, mask, OP_INT64);
+        return a->lengths ? BASE_OK : import_memory(n);
+    }
+    if (rank != 2 && rank != 3)
+        return base_fail_unsupported(n->importer->report, "a mask of rank %d is not supported; 1 to 3 are",
+                                     rank);
+    const op_dtype dtype = import_dtype_of(a->q);
+    ir_value *hidden =
+        expr_binary(n, OP_SUB, import_constant_real(n, OP_FLOAT, 1), expr_cast(n, mask, OP_FLOAT));
+    ir_value *filter =
+        import_constant_real(n, OP_FLOAT, (double)import_real(n, "mask_filter_value", -10000.0f));
+    ir_value *added = expr_cast(n, expr_binary(n, OP_MUL, hidden, filter), dtype);
+    added = expr_axis(n, OP_UNSQUEEZE, added, 1);
+    if (rank == 2) added = expr_axis(n, OP_UNSQUEEZE, added, 1);
+    a->mask = bias ? expr_binary(n, OP_ADD, bias, added) : added;
+    return a->mask ? BASE_OK : import_memory(n);
+}
+
+/* ---- MultiHeadAttention ------------------------------------------------------------------------------------- */
+
+enum { M_QUERY, M_KEY, M_VALUE, M_BIAS, M_MASK, M_ADDED, M_PAST_KEY, M_PAST_VALUE, M_PAST_LENGTH, M_BEAMS };
+
+/* Queries, keys and values from separate or packed inputs. */
+static base_status unpack(const import_node *n, attention *a) {
+    base_report *report = n->importer->report;
+    a->q = n->inputs[M_QUERY];
+    a->k = expr_input(n, M_KEY);
+    a->v = expr_input(n, M_VALUE);
+    const int32_t rank = import_rank_of(a->q), keys = import_rank_of(a->k);
+    if (rank == 5 && !a->k) { /* [batch, rows, heads, 3, size] */
+        ir_value *packed = a->q;
+        a->q = together(n, element(n, packed, 3, 0));
+        a->k = together(n, element(n, packed, 3, 1));
+        a->v = together(n, element(n, packed, 3, 2));
+    } else if (rank == 3 && keys == 5 && !a->v) { /* [batch, rows, heads, 2, size] */
+        ir_value *packed = a->k;
+        a->k = together(n, element(n, packed, 3, 0));
+        a->v = together(n, element(n, packed, 3, 1));
+    } else if (rank != 3 || !a->k || !a->v || (keys != 3 && keys != 4) || import_rank_of(a->v) != keys) {
+        return base_fail(
+            report, BASE_INVALID,
+            "query, key and value have ranks %d, %d and %d, expected 3, 3, 3 or 3, 4, 4, or packed ones "
+            "of rank 5",
+            rank, keys, import_rank_of(a->v));
+    }
+    return a->q && a->k && a->v ? BASE_OK : import_memory(n);
+}
+
+/* The bias of all three projections in one. */
+static base_status add_bias(const import_node *n, attention *a) {
+    ir_value *bias = expr_input(n, M_BIAS), *parts[3];
+    if (!bias) return BASE_OK;
+    const int64_t wide = a->q->type.shape.dims[2],
+                  total = bias->type.shape.rank == 1 ? bias->type.shape.dims[0] : -1;
+    if (wide < 0 || total < 2 * wide)
+        return base_fail_unsupported(n->importer->report,
+                                     "a bias needs a known hidden size, at most half of its own");
+    const int64_t sizes[] = {wide, wide, total - 2 * wide};
+    base_status status = split(n, bias, 0, 3, sizes, parts);
+    if (status != BASE_OK) return status;
+    a->q = expr_binary(n, OP_ADD, a->q, parts[0]);
+    if (import_rank_of(a->k) == 3) a->k = expr_binary(n, OP_ADD, a->k, parts[1]);
+    if (import_rank_of(a->v) == 3) a->v = expr_binary(n, OP_ADD, a->v, parts[2]);
+    return a->q && a->k && a->v ? BASE_OK : import_memory(n);
+}
+
+base_status import_convert_ms_multi_head_attention(import_node *n) {
+    attention a = {.causal = import_integer(n, "unidirectional", 0) != 0};
+    ir_value *past = expr_input(n, M_PAST_KEY);
+    base_status status = check_heads(n, "num_heads", &a.heads);
+    if (status == BASE_OK) status = refuse_input(n, M_PAST_LENGTH, "past_sequence_length");
+    if (status == BASE_OK) status = refuse_input(n, M_BEAMS, "cache_indirection");
+    if (status == BASE_OK) status = expr_need_inputs(n, 1, 0);
+    if (status == BASE_OK) status = unpack(n, &a);
+    if (status == BASE_OK) status = add_bias(n, &a);
+    if (status == BASE_OK) status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
+    if (status != BASE_OK) return status;
+    a.shared = a.heads;
+    a.k = appended(n, past, by_head(n, a.k, a.heads));
+    a.v = appended(n, expr_input(n, M_PAST_VALUE), by_head(n, a.v, a.heads));
+    if (a.causal && past && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
+    status = attend(n, &a, 3);
+    if (status == BASE_OK) status = expr_output(n, 1, a.k);
+    return status == BASE_OK ? expr_output(n, 2, a.v) : status;
+}
+
+/* ---- Attention: with the projection ---------------------------------------------------------------------------- */
+
+enum { A_INPUT, A_WEIGHTS, A_BIAS, A_MASK, A_PAST, A_ADDED, A_PAST_LENGTH };
+
+base_status import_convert_ms_attention(import_node *n) {
+    attention a = {.causal = import_integer(n, "unidirectional", 0) != 0};
+    size_t given;
+    const int64_t *hidden = import_integers(n, "qkv_hidden_sizes", &given);
+    const op_shape *weights = &n->inputs[A_WEIGHTS]->type.shape;
+    const int64_t total = weights->rank == 2 ? weights->dims[1] : -1;
+    ir_value *past = expr_input(n, A_PAST), *parts[3];
+    base_status status = check_heads(n, "num_heads", &a.heads);
+    if (status == BASE_OK) status = refuse_input(n, A_PAST_LENGTH, "past_sequence_length");
+    if (status == BASE_OK) status = refuse_attribute(n, "do_rotary", 0);
+    if (status == BASE_OK) status = refuse_attribute(n, "past_present_share_buffer", 0);
+    if (status != BASE_OK) return status;
+    if (total < 0 || (given && given != 3))
+        return base_fail_unsupported(n->importer->report,
+                                     "needs weights of known shape, and three qkv_hidden_sizes");
+    const int64_t equal[] = {total / 3, total / 3, total - total / 3 * 2};
+    ir_value *projected = expr_binary(n, OP_MATMUL, n->inputs[A_INPUT], n->inputs[A_WEIGHTS]);
+    if (expr_input(n, A_BIAS)) projected = expr_binary(n, OP_ADD, projected, n->inputs[A_BIAS]);
+    status = split(n, projected, 2, 3, given ? hidden : equal, parts);
+    if (status != BASE_OK) return status;
+    a.q = parts[0];
+    a.shared = a.heads;
+    a.k = appended(n, past ? element(n, past, 0, 0) : NULL, by_head(n, parts[1], a.heads));
+    a.v = appended(n, past ? element(n, past, 0, 1) : NULL, by_head(n, parts[2], a.heads));
+    status = masked(n, &a, expr_input(n, A_MASK), expr_input(n, A_ADDED));
+    if (status != BASE_OK) return status;
+    if (a.causal && past && !(a.offsets = extent_of(n, past, 3))) return import_memory(n);
+    status = attend(n, &a, 0);
+    if (status != BASE_OK || !import_output_named(n, 1)) return status;
+    ir_value *both[] = {expr_axis(n, OP_UNSQUEEZE, a.k, 0), expr_axis(n, OP_UNSQUEEZE, a.v, 0)};
+    return expr_output(n, 1, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both));
+}
+
+/* ---- rotary positions --------------------------------------------------------------------------------------- */
+
+/* Pairs of elements of x [batch, rows, heads, size] turned by angles [batch, rows, 1, half]: element i with i + half, or with
+ * `interleaved` elements 2 i and 2 i + 1. What is behind the pairs stays. */
+static base_status rotate(const import_node *n, ir_value **x, ir_value *cosine, ir_value *sine,
+                          bool interleaved) {
+    const int64_t half = cosine->type.shape.dims[3], size = (*x)->type.shape.dims[3];
+    if (half < 0 || size < 0 || size < 2 * half)
+        return base_fail_unsupported(
+            n->importer->report, "rotary positions need a known head size, at least twice the angles' %lld",
+            (long long)half);
+    const int64_t rest = size - 2 * half, sizes[] = {half, half, rest}, outer[] = {2 * half, rest};
+    ir_value *parts[3] = {NULL, NULL, NULL}, *tail[2] = {*x, NULL};
+    base_status status = BASE_OK;
+    if (interleaved) {
+        const int64_t pairs[] = {0, 0, 0, half, 2};
+        if (rest) status = split(n, *x, 3, 2, outer, tail);
+        if (status != BASE_OK) return status;
+        ir_value *apart_again = expr_reshape(n, tail[0], 5, pairs);
+        parts[0] = element(n, apart_again, 4, 0);
+        parts[1] = element(n, apart_again, 4, 1);
+    } else {
+        status = split(n, *x, 3, rest ? 3 : 2, sizes, parts);
+        if (status != BASE_OK) return status;
+        tail[1] = parts[2];
+    }
+    ir_value *turned[3] = {expr_binary(n, OP_SUB, expr_binary(n, OP_MUL, parts[0], cosine),
+                                       expr_binary(n, OP_MUL, parts[1], sine)),
+                           expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, parts[1], cosine),
+                                       expr_binary(n, OP_MUL, parts[0], sine)),
+                           tail[1]};
+    if (interleaved) {
+        const int64_t flat[] = {0, 0, 0, 2 * half};
+        for (int i = 0; i < 2; i++) turned[i] = expr_axis(n, OP_UNSQUEEZE, turned[i], 4);
+        turned[0] = expr_reshape(n, expr_with_integer(n, OP_CONCAT, "axis", 4, 2, turned), 4, flat);
+        turned[1] = tail[1];
+        *x = rest ? expr_with_integer(n, OP_CONCAT, "axis", 3, 2, turned) : turned[0];
+    } else {
+        *x = expr_with_integer(n, OP_CONCAT, "axis", 3, rest ? 3 : 2, turned);
+    }
+    return *x ? BASE_OK : import_memory(n);
+}
+
+/* Rows of a cache of angles at positions [batch, rows], as [batch, rows, 1, half]. */
+static ir_value *angles(const import_node *n, ir_value *cache, ir_value *positions) {
+    return expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_GATHER, cache, positions), 2);
+}
+
+/* RotaryEmbedding: [batch, rows, heads * size] or [batch, heads, rows, size]; positions of each row, or the first alone. */
+base_status import_convert_ms_rotary_embedding(import_node *n) {
+    static const int64_t order[] = {0, 2, 1, 3};
+    ir_value *x = n->inputs[0], *positions = n->inputs[1];
+    const int32_t rank = import_rank_of(x);
+    int64_t heads = import_integer(n, "num_heads", 0);
+    base_status status = refuse_attribute(n, "is_packed_batching", 0);
+    if (status == BASE_OK && import_real(n, "scale", 1) != 1)
+        status =
+            base_fail_unsupported(n->importer->report, "attribute \"scale\" other than 1 is not supported");
+    if (status != BASE_OK) return status;
+    if (rank != 3 && rank != 4)
+        return base_fail_unsupported(n->importer->report, "needs an input of known rank, 3 or 4");
+    if (rank == 3 && heads == 0) { /* as many as have twice the angles */
+        const int64_t half = n->inputs[2]->type.shape.rank == 2 ? n->inputs[2]->type.shape.dims[1] : -1;
+        const int64_t wide = x->type.shape.dims[2];
+        if (half > 0 && wide >= 0) heads = wide / (2 * half);
+    }
+    if (rank == 3 && heads < 1)
+        return base_fail_unsupported(n->importer->report,
+                                     "needs num_heads, or known sizes of input and angles");
+    if (import_rank_of(positions) == 1) { /* the first: the others follow */
+        ir_value *steps = expr_axis(n, OP_UNSQUEEZE, counted(n, x, rank == 3 ? 1 : 2), 0);
+        positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, positions, 1), steps);
+    }
+    ir_value *apart_x = rank == 3 ? apart(n, x, heads) : expr_transpose(n, x, 4, order);
+    ir_value *cosine = angles(n, n->inputs[2], positions), *sine = angles(n, n->inputs[3], positions);
+    if (!apart_x || !cosine || !sine) return import_memory(n);
+    status = rotate(n, &apart_x, cosine, sine, import_integer(n, "interleaved", 0) == 1);
+    if (status != BASE_OK) return status;
+    return expr_finish(n, rank == 3 ? together(n, apart_x) : expr_transpose(n, apart_x, 4, order));
+}
+
+/* ---- GroupQueryAttention ------------------------------------------------------------------------------------ */
+
+enum {
+    G_QUERY,
+    G_KEY,
+    G_VALUE,
+    G_PAST_KEY,
+    G_PAST_VALUE,
+    G_LENGTHS,
+    G_TOTAL,
+    G_COSINE,
+    G_SINE,
+    G_POSITIONS,
+    G_ADDED,
+    G_SINK
+};
+
+/* A result of the file's graph has the extent of `past` along its axis 2: the cache is written where it lies. */
+static bool is_shared(const import_node *n, const ir_value *past, uint32_t output) {
+    const Onnx__GraphProto *graph = n->importer->model->graph;
+    const char *name = output < n->output_count ? n->proto->output[output] : "";
+    if (!past || past->type.shape.rank != 4 || !name[0]) return false;
+    for (size_t i = 0; i < graph->n_output; i++) {
+        const Onnx__ValueInfoProto *info = graph->output[i];
+        op_type declared;
+        if (!info->name || strcmp(info->name, name) != 0) continue;
+        return import_type(n->importer, info, true, &declared) == BASE_OK && declared.shape.rank == 4 &&
+               declared.shape.dims[2] != OP_DIM_UNKNOWN && declared.shape.dims[2] == past->type.shape.dims[2];
+    }
+    return false;
+}
+
+/* New rows behind those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. */
+static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
+    if (!shared) return appended(n, past, x);
+    ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);
+    index = expr_binary(n, OP_EXPAND, index, expr_unary(n, OP_SHAPE, x));
+    ir_value *inputs[] = {past, index, x};
+    return expr_with_integer(n, OP_SCATTER_ELEMENTS, "axis", 2, 3, inputs);
+}
+
+/* Queries, keys and values as [batch, rows, heads, size], of a packed query too. */
+static base_status unpack_groups(const import_node *n, attention *a) {
+    ir_value *parts[3] = {n->inputs[G_QUERY], expr_input(n, G_KEY), expr_input(n, G_VALUE)};
+    if (import_rank_of(parts[0]) != 3)
+        return base_fail_unsupported(n->importer->report,
+                                     "needs a query of rank 3, known when the model is read");
+    if (!parts[1] || !parts[2]) {
+        const int64_t wide = parts[0]->type.shape.dims[2], all = a->heads + 2 * a->shared;
+        if (parts[1] || parts[2] || wide < 0 || wide % all)
+            return base_fail_unsupported(
+                n->importer->report, "a packed query needs a known size, a multiple of %lld", (long long)all);
+        const int64_t sizes[] = {wide / all * a->heads, wide / all * a->shared, wide / all * a->shared};
+        base_status status = split(n, parts[0], 2, 3, sizes, parts);
+        if (status != BASE_OK) return status;
+    }
+    a->q = apart(n, parts[0], a->heads);
+    a->k = apart(n, parts[1], a->shared);
+    a->v = apart(n, parts[2], a->shared);
+    return a->q && a->k && a->v ? BASE_OK : import_memory(n);
+}
+
+static base_status check_groups(const import_node *n, attention *a) {
+    base_status status = expr_need_inputs(
+        n, 7, EXPR_INPUT(G_KEY) | EXPR_INPUT(G_VALUE) | EXPR_INPUT(G_PAST_KEY) | EXPR_INPUT(G_PAST_VALUE));
+    if (status == BASE_OK) status = check_heads(n, "num_heads", &a->heads);
+    if (status == BASE_OK) status = check_heads(n, "kv_num_heads", &a->shared);
+    if (status == BASE_OK) status = refuse_input(n, G_SINK, "head_sink");
+    if (status == BASE_OK && import_integer(n, "smooth_softmax", 0) > 0)
+        status = refuse_attribute(n, "smooth_softmax", 0);
+    if (status == BASE_OK) status = refuse_attribute(n, "qk_output", 0);
+    const int64_t window = import_integer(n, "local_window_size", -1);
+    if (window > 0) a->window = window;
+    return status;
+}
+
+base_status import_convert_ms_group_query_attention(import_node *n) {
+    static const int64_t order[] = {0, 2, 1, 3}, all = -1;
+    attention a = {.causal = true};
+    ir_value *past = expr_input(n, G_PAST_KEY);
+    base_status status = check_groups(n, &a);
+    if (status == BASE_OK) status = unpack_groups(n, &a);
+    if (status != BASE_OK) return status;
+    /* Input 5 is one less than the valid keys of each batch; a first prompt may be shorter than the queries. */
+    ir_value *last = expr_reshape(n, expr_cast(n, n->inputs[G_LENGTHS], OP_INT64), 1, &all);
+    a.lengths = expr_binary(n, OP_ADD, last, import_constant_integer(n, 1));
+    ir_value *before = expr_binary(n, OP_SUB, a.lengths, extent_of(n, n->inputs[G_QUERY], 1));
+    a.offsets = expr_binary(n, OP_MAX, before, import_constant_integer(n, 0));
+    ir_value *positions = expr_binary(n, OP_ADD, expr_axis(n, OP_UNSQUEEZE, a.offsets, 1),
+                                      expr_axis(n, OP_UNSQUEEZE, counted(n, n->inputs[G_QUERY], 1), 0));
+    if (!positions) return import_memory(n);
+    if (import_integer(n, "do_rotary", 0) != 0) {
+        if (!expr_input(n, G_COSINE) || !expr_input(n, G_SINE))
+            return base_fail(n->importer->report, BASE_INVALID, "do_rotary needs cos_cache and sin_cache");
+        ir_value *where = expr_input(n, G_POSITIONS) ? expr_input(n, G_POSITIONS) : positions;
+        ir_value *cosine = angles(n, expr_input(n, G_COSINE), where),
+                 *sine = angles(n, expr_input(n, G_SINE), where);
+        const bool interleaved = import_integer(n, "rotary_interleaved", 0) == 1;
+        status = cosine && sine ? rotate(n, &a.q, cosine, sine, interleaved) : import_memory(n);
+        if (status == BASE_OK) status = rotate(n, &a.k, cosine, sine, interleaved);
+        if (status != BASE_OK) return status;
+    }
+    const bool shared = is_shared(n, past, 1);
+    a.q = together(n, a.q);
+    a.k = cached(n, past, expr_transpose(n, a.k, 4, order), positions, shared);
+    a.v = cached(n, expr_input(n, G_PAST_VALUE), expr_transpose(n, a.v, 4, order), positions, shared);
+    a.mask = expr_input(n, G_ADDED);
+    status = attend(n, &a, 0);
+    if (status == BASE_OK) status = expr_output(n, 1, a.k);
+    return status == BASE_OK ? expr_output(n, 2, a.v) : status;
+}
