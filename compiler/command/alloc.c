@@ -6,7 +6,7 @@
 
 typedef struct alloc_options {
     const char *allocator, *output, *json, *memory_map;
-    int64_t capacity;
+    int64_t capacity, work, threads;
     double seconds;
     bool preserve_all, persistent_apart;
 } alloc_options;
@@ -16,8 +16,15 @@ static const command_option alloc_table[] = {
      offsetof(alloc_options, allocator)},
     {"--capacity", NULL, COMMAND_COUNT, "N", "bytes that there are: a higher solution is a failure",
      offsetof(alloc_options, capacity)},
-    {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
+    {"--seconds", NULL, COMMAND_REAL, "S",
+     "how long auto and exact may search: what they find then depends on the machine",
      offsetof(alloc_options, seconds)},
+    {"--work", NULL, COMMAND_COUNT, "N",
+     "how much they may do instead, in steps of some 10 microseconds: the same answer everywhere",
+     offsetof(alloc_options, work)},
+    {"--threads", NULL, COMMAND_COUNT, "N",
+     "how many searches run side by side (default: 1): the same answer for the same N and --work",
+     offsetof(alloc_options, threads)},
     {"--preserve-all", NULL, COMMAND_FLAG, NULL,
      "no byte is used again: what every buffer held is there at the end",
      offsetof(alloc_options, preserve_all)},
@@ -101,6 +108,8 @@ static int solve_all(const alloc_options *options, const char *path, const plann
         const planner *with = planner_at(i);
         if (!all && strcmp(with->name, name) != 0) continue;
         planner_options limits = {.seconds = options->seconds,
+                                  .work = (uint64_t)options->work,
+                                  .threads = (unsigned)options->threads,
                                   .preserve_all = options->preserve_all,
                                   .persistent_apart = options->persistent_apart};
         planner_solution solution = {0};
@@ -163,6 +172,10 @@ static int alloc_one(const alloc_options *options, const char *path, emit_buffer
 static int check_options(const command *self, const alloc_options *options, size_t problems) {
     const char *name = options->allocator ? options->allocator : "auto";
     char names[512] = "all";
+    if (options->work > 0 && options->seconds > 0)
+        return command_fail_usage(self, "--seconds and --work both say when a search ends: one is needed");
+    if (options->threads > 1024)
+        return command_fail_usage(self, "--threads is %" PRId64 ", expected at most 1024", options->threads);
     for (size_t i = 0; planner_at(i); i++) {
         size_t used = strlen(names);
         snprintf(names + used, sizeof names - used, ", %s", planner_at(i)->name);

@@ -1,15 +1,16 @@
-/* auto.c: the best plan that the other planners find quickly.
+/* auto.c: the best plan that is found in about a second.
  *
- * The quick planners run first (quick.h). The complete search comes last, and only where they did not reach
- * the lower bound and on problems of a size that it can say something about. It is given a fixed number of
- * steps, not a time: the same problem has the same answer on a busy machine.
+ * The quick planners run first (quick.h). Where none of them reached the lower bound, what they found is searched on from
+ * (exact/improve.h), for a fixed amount of work, so that the same problem has the same answer on a busy machine. Where time
+ * or work is given, that ends the search.
  */
-#include "passes/planners/planners.h"
+#include "passes/planners/exact/budget.h"
 #include "passes/planners/exact/improve.h"
+#include "passes/planners/planners.h"
 #include "passes/planners/quick.h"
 #include <string.h>
 
-enum { SEARCHED_BUFFERS = 4096 };
+enum { USUAL_WORK = 200000 };
 
 /* The search does not know overwrites: what it finds without them competes. */
 static base_status search_beside(const planner_problem *problem, const planner_options *options,
@@ -28,15 +29,19 @@ static base_status search_beside(const planner_problem *problem, const planner_o
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
-    (void)options;
-    const planner_options bounded = {.seconds = 0};
+    planner_options bounded = {
+        .seconds = options->seconds, .work = options->work, .threads = options->threads};
+    if (bounded.seconds <= 0 && bounded.work == 0) bounded.work = USUAL_WORK;
+    const double begin = budget_clock();
     base_status status = quick_best(problem, arena, solution, report);
-    if (status != BASE_OK || problem->buffer_count > SEARCHED_BUFFERS) return status;
-    if (problem->overwrite_count > 0 && solution->height > solution->lower_bound)
-        return search_beside(problem, &bounded, arena, solution, report);
-    if (problem->overwrite_count > 0) return BASE_OK;
+    if (status != BASE_OK || solution->height <= solution->lower_bound) return status;
+    if (bounded.seconds > 0) {
+        bounded.seconds -= budget_clock() - begin;
+        if (bounded.seconds <= 0) return BASE_OK;
+    }
+    if (problem->overwrite_count > 0) return search_beside(problem, &bounded, arena, solution, report);
     return exact_improve(problem, &bounded, arena, solution, report);
 }
 
-const planner planner_auto = {"auto", "the best of the quick planners and a bounded search", run,
+const planner planner_auto = {"auto", "the best of the quick planners, searched on from", run,
                               .knows_overwrites = true};

@@ -19,6 +19,7 @@ planner_budget budget_of(double seconds, uint64_t work) {
 
 bool budget_spend(planner_budget *budget, uint64_t work) {
     if (budget->over) return true;
+    budget->spent += work;
     if (!budget->timed) {
         budget->over = budget->work <= work;
         budget->work -= budget->over ? budget->work : work;

@@ -13,6 +13,7 @@ typedef struct planner_budget {
     bool over; /* the time has passed, or the work is done */
     struct timespec deadline;
     uint64_t work;  /* left, where no time is given */
+    uint64_t spent; /* since it was made */
     uint64_t clock; /* where it is: work until the clock is looked at */
 } planner_budget;
 

@@ -1,40 +1,48 @@
 /* improve.c: see improve.h.
  *
- * Three ways of searching take turns. The complete search over the whole problem (search.h) is the only one that can
- * prove anything. The sweep (sweep.h) grows solutions from section to section and mends them where they do not go on; it
- * finds what is tight and long in time. It also runs on buffers that are joined (coalesce.h). Guided local search
- * (guided_local_search.h) removes overlaps, and is better where there is slack.
+ * Ways of searching take turns. Whoever has done the least work is next; with several threads, as many of them work side by
+ * side, each on a copy of the solution, and the best copy is everybody's after the turn. So the answer depends on the number
+ * of threads and the amount of work alone, where work is what ends the search.
  *
- * The height is found from both sides. First the lower bound is asked for, or the capacity where there is one; then
- * heights between it and the best known. Where no time is given, the work is counted, so that the answer does not
- * depend on the machine. `optimal` is said only where no smaller height was left to ask for. The bound rises only when
- * the complete search has come to its end.
+ * Ejection chains (ejection.h) make a solution lower, on problems of any size. With several threads there are several such
+ * searches, which differ in their chance.
  *
- * Searches count in units. A unit divides all sizes, alignments and pinned offsets, and so every height that they can
- * lead to. Memory of more than 2^30 units is counted in a larger unit, a multiple of it by a power of two, and sizes are
- * rounded up. What is found then is still a solution; that nothing is found proves nothing.
+ * The complete search (search.h) is the only one that can prove anything. It takes turns with the sweep (sweep.h), which
+ * grows solutions from section to section and finds what is tight and long in time, also over buffers that are joined
+ * (coalesce.h). They are asked for heights: first for the lower bound, or for the capacity where there is one; then for
+ * heights between it and the best known. `optimal` is said only where no smaller height was left to ask for. The bound
+ * rises only when the complete search has come to its end.
+ *
+ * These count in units. A unit divides all sizes, alignments and pinned offsets, and so every height that they can lead to.
+ * Memory of more than 2^30 units is counted in a larger unit, a multiple of it by a power of two, and sizes are rounded
+ * down. That there is no solution then is a proof still. What is found tells in which order buffers lie one above the other;
+ * in this order they are placed anew, in bytes. (Ejection chains always count in bytes.)
  *
  * Where all offsets are multiples of something that does not divide all sizes, each buffer loses what it is short of the
- * next multiple, wherever it lies. Half of the time the search counts in these multiples, with sizes rounded up. That
- * loses nothing but how far the topmost buffers end below their last unit, which is looked for afterwards.
+ * next multiple, wherever it lies. Then there are two complete searches: one counts in these multiples, with sizes rounded
+ * up, which loses nothing but how far the topmost buffers end below their last unit; the other one looks for that.
  */
 #include "passes/planners/exact/improve.h"
+#include "passes/planners/exact/ejection.h"
+#include "passes/planners/exact/orders.h"
 #include "passes/planners/exact/coalesce.h"
 #include "passes/planners/exact/search.h"
-#include "passes/planners/exact/guided_local_search.h"
 #include "passes/planners/base/sorting.h"
 #include "passes/planners/exact/sweep.h"
 #include <string.h>
 
 enum {
-    TARGET_WORK = 65536,   /* for the lowest height, where time is given */
-    OTHER_TARGETS = 16,    /* the part of it for each other height */
-    ABOVE_CAPACITY = 64,   /* the same where a capacity is asked for: the other heights are second best */
-    SWEEP_SHARE = 2,       /* times the work of the tree */
-    CAPACITY_SWEEP = 5,    /* the same where a capacity is asked for */
-    JOINED_SHARE = 2,      /* times the work of the sweep: that over buffers made one */
-    UNTIMED_WORK = 100000, /* in all, where no time is given */
-    FIRST_SHARE = 16,      /* of the work for the lowest height, at first */
+    TARGET_WORK = 4096,  /* for the lowest height, at first: nodes of the complete search */
+    OTHER_TARGETS = 16,  /* the part of it for each other height */
+    ABOVE_CAPACITY = 64, /* the same where a capacity is asked for: the other heights are second best */
+    SWEEP_SHARE = 2,     /* times the work of the complete search */
+    CAPACITY_SWEEP = 5,  /* the same where a capacity is asked for */
+    JOINED_SHARE = 2,    /* times the work of the sweep: that over buffers made one */
+    ORDERS_SHARE = 4,    /* the part of all that greedy planning may take at first */
+    FIRST_TURN = 1024,   /* work for one way of searching; a quarter more each time */
+    LONGEST_TURN = 32768,
+    UNTIMED_WORK = 300000, /* in all, where neither time nor work is given */
+    WAYS = 66,             /* ways of searching: two that prove, and ejection chains for as many threads */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -47,22 +55,24 @@ static size_t height_of(const planner_problem *problem, const size_t *offsets) {
     return height;
 }
 
+/* The complete search and the sweeps, in one unit. */
 typedef struct improver {
     const planner_problem *problem;
     planner_solution *solution;
     planner_problem counted; /* the problem in units */
     size_t unit;             /* bytes */
-    bool rounded;   /* it is larger than what offsets are multiples of: that nothing fits proves nothing */
-    size_t padding; /* bytes that sizes are rounded up by, at the most */
-    size_t *places; /* the solution, in units */
-    planner_budget budget;
+    bool rounded;            /* it is larger than what divides all sizes: these are rounded down */
+    neighbours *whole;       /* where they are: the problem in bytes */
+    size_t padding;          /* bytes that sizes are rounded up by, at the most */
+    size_t *places;          /* the solution, in units */
+    planner_budget *budget;
     base_arena *arena;
     search tree;
-    sweep *sections;      /* for the height that is asked for: it goes on where it was */
-    coalescing *joined;   /* the same, over buffers made one */
-    guided_search *apart; /* made when first needed */
-    bool no_guided_search;
-    uint64_t seed;
+    sweep *sections;    /* for the height that is asked for: it goes on where it was */
+    coalescing *joined; /* the same, over buffers made one */
+    size_t goal,
+        target;    /* the lowest height that is not known to be impossible; the one to ask for. In units */
+    uint64_t work; /* for the goal */
     bool out_of_memory;
 } improver;
 
@@ -70,10 +80,24 @@ static size_t units(const improver *m, size_t bytes) {
     return bytes / m->unit + (bytes % m->unit > 0);
 }
 
+/* With sizes rounded down the places say in which order buffers lie above each other, not where. */
+static search_outcome take_order(improver *m) {
+    size_t height = m->solution->height;
+    base_arena scratch;
+    base_arena_init(&scratch, m->arena->allocator);
+    if (!orders_compact(m->whole, m->places, m->budget, &scratch, m->solution->offsets, &height))
+        m->out_of_memory = true;
+    base_arena_free(&scratch);
+    if (m->out_of_memory || height == SIZE_MAX) return SEARCH_STOPPED;
+    m->solution->height = height;
+    return SEARCH_SOLVED;
+}
+
 /* What a way of searching says. Where it found a solution, the places are that. */
 static search_outcome take(improver *m, search_outcome outcome) {
     const planner_buffer *buffers = m->problem->buffers;
     if (outcome != SEARCH_SOLVED) return outcome;
+    if (m->rounded) return take_order(m);
     for (size_t b = 0; b < m->problem->buffer_count; b++) {
         const bool moves = buffers[b].fixed == PLANNER_NOT_FIXED && buffers[b].size > 0;
         if (moves) m->solution->offsets[b] = m->places[b] * m->unit;
@@ -82,23 +106,13 @@ static search_outcome take(improver *m, search_outcome outcome) {
     return outcome;
 }
 
-/* The sweeps and pulling apart change the places only where they find a solution. */
+/* The sweeps change the places only where they find a solution. */
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
     return take(m, sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome sweep_joined(improver *m, size_t target, uint64_t work) {
     return take(m, coalescing_run(m->joined, target, work, m->places, &m->out_of_memory));
-}
-
-static search_outcome search_locally(improver *m, size_t target, uint64_t work) {
-    if (!m->apart && !m->no_guided_search) {
-        m->apart = guided_search_new(&m->tree.sky, &m->budget, m->arena);
-        m->no_guided_search = !m->apart;
-    }
-    if (m->no_guided_search || !guided_search_run(m->apart, target, planner_mix(m->seed++), work, m->places))
-        return SEARCH_STOPPED;
-    return take(m, SEARCH_SOLVED);
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
@@ -111,7 +125,7 @@ static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
 
 /* Nobody knows, and another way may be tried. */
 static bool is_open(const improver *m, search_outcome outcome) {
-    return outcome == SEARCH_STOPPED && !m->budget.over && !m->out_of_memory;
+    return outcome == SEARCH_STOPPED && !m->budget->over && !m->out_of_memory;
 }
 
 /* Asks for a height in one way after the other, as long as nobody knows and there is time. The sweep is for the goal
@@ -119,7 +133,6 @@ static bool is_open(const improver *m, search_outcome outcome) {
 static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t work) {
     const bool fits_wanted = m->problem->capacity > 0;
     const uint64_t share = is_goal ? work : work / (fits_wanted ? ABOVE_CAPACITY : OTHER_TARGETS);
-    const uint64_t apart = is_goal ? work / 4 : fits_wanted ? share : work / 2;
     /* A descent to the end takes a node for each buffer. */
     const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
     search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
@@ -127,7 +140,6 @@ static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t wor
     if (is_open(m, outcome) && is_goal && coalescing_is_possible(m->joined))
         outcome = sweep_joined(m, target, JOINED_SHARE * sweep_work);
     if (is_open(m, outcome) && is_goal) outcome = sweep_sections(m, target, sweep_work);
-    if (is_open(m, outcome)) outcome = search_locally(m, target, apart);
     return outcome;
 }
 
@@ -138,37 +150,33 @@ static void raise_bound(improver *m, size_t height) {
     if (bound > m->solution->lower_bound) m->solution->lower_bound = bound;
 }
 
-/* Narrows [lower_bound, height] of the solution until they meet or the time is over. Targets are in units. */
-static void improve(improver *m) {
-    planner_solution *solution = m->solution;
+static bool improver_is_done(const improver *m) {
+    const planner_solution *solution = m->solution;
     const size_t enough = m->problem->capacity;
-    if (solution->height > SIZE_MAX - m->unit) return; /* no multiple of the unit above it */
-    uint64_t work = m->budget.timed ? TARGET_WORK * m->tree.node_work : UNTIMED_WORK / 2;
-    /* The first rounds are short. Where no height is asked for, all of them are tried soon: lower ones are found on the way
-     * to the lowest. Where one is, the ways of searching for it take turns. */
-    work /= FIRST_SHARE;
-    const unsigned patience = enough ? 2 : 4; /* how much longer each round is than the one before */
-    size_t goal = units(m, solution->lower_bound);
-    if (!m->rounded) raise_bound(m, goal);
-    if (goal < enough / m->unit) goal = enough / m->unit;
-    size_t target = goal;
-    while (solution->height > solution->lower_bound && solution->height > enough &&
-           goal < units(m, solution->height)) {
-        search_outcome outcome = ask(m, target, target == goal, work);
-        if (m->out_of_memory || (outcome == SEARCH_STOPPED && m->budget.over)) return;
-        if (outcome == SEARCH_FAILED) {
-            if (goal <= target) goal = target + 1;
-            if (!m->rounded) raise_bound(m, target + 1);
-        } else if (outcome == SEARCH_STOPPED && units(m, solution->height) - target <= 2) {
-            /* Every target up to the best known was too hard: again from the goal, with more patience. */
-            work = work < UINT64_MAX / 8 ? patience * work : work;
-            target = goal;
-            continue;
-        }
-        const size_t from = outcome == SEARCH_STOPPED ? target : goal, height = units(m, solution->height);
-        target = from < height ? from + (height - from) / 2 : goal;
-        if (target < goal) target = goal;
+    return solution->height <= solution->lower_bound || solution->height <= enough ||
+           solution->height > SIZE_MAX - m->unit || /* no multiple of the unit above it */
+           m->goal >= units(m, solution->height);
+}
+
+/* Asks for one height, and chooses the next one. */
+static void improver_step(improver *m) {
+    if (m->target > units(m, m->solution->height) - 1) m->target = m->goal;
+    const search_outcome outcome = ask(m, m->target, m->target == m->goal, m->work);
+    if (m->out_of_memory || (outcome == SEARCH_STOPPED && m->budget->over)) return;
+    if (outcome == SEARCH_FAILED) {
+        if (m->goal <= m->target) m->goal = m->target + 1;
+        raise_bound(m, m->target + 1);
+    } else if (outcome == SEARCH_STOPPED && units(m, m->solution->height) - m->target <= 2) {
+        /* Every target up to the best known was too hard: again from the goal, with more patience. Where no height is asked
+         * for, the first rounds are short: lower heights are found on the way to the lowest. */
+        m->work = m->work < UINT64_MAX / 8 ? (m->problem->capacity ? 2 : 4) * m->work : m->work;
+        m->target = m->goal;
+        return;
     }
+    const size_t from = outcome == SEARCH_STOPPED ? m->target : m->goal,
+                 height = units(m, m->solution->height);
+    m->target = from < height ? from + (height - from) / 2 : m->goal;
+    if (m->target < m->goal) m->target = m->goal;
 }
 
 /* What divides all sizes, alignments and pinned offsets. */
@@ -189,22 +197,19 @@ static bool count_in_units(improver *m, size_t unit) {
     planner_buffer *buffers = BASE_ARRAY(m->arena, planner_buffer, problem->buffer_count + 1);
     m->places = BASE_ARRAY(m->arena, size_t, problem->buffer_count + 1);
     if (!buffers || !m->places) return false;
-    /* What is rounded up leaves a reserve for what that adds. */
-    for (m->unit = unit; units(m, m->solution->height) > (m->rounded ? SKYLINE_MOST / 2 : SKYLINE_MOST);
-         m->unit *= 2)
-        m->rounded = true;
+    for (m->unit = unit; units(m, m->solution->height) > SKYLINE_MOST; m->unit *= 2) m->rounded = true;
     for (size_t b = 0; b < problem->buffer_count; b++) {
         const planner_buffer *from = &problem->buffers[b];
         const bool pinned = from->fixed != PLANNER_NOT_FIXED;
-        const size_t fixed = pinned ? from->fixed : 0, low = fixed / m->unit;
-        buffers[b] = (planner_buffer){.size = from->size ? units(m, fixed + from->size) - low : 0,
+        /* Rounded up to what was asked for, and down to what is counted in. */
+        const size_t whole = (from->size / unit + (from->size % unit > 0)) * unit;
+        buffers[b] = (planner_buffer){.size = whole / m->unit,
                                       .alignment = from->alignment > m->unit ? from->alignment / m->unit : 1,
                                       .first = from->first,
                                       .last = from->last,
-                                      .fixed = pinned ? low : PLANNER_NOT_FIXED};
+                                      .fixed = pinned ? from->fixed / m->unit : PLANNER_NOT_FIXED};
         m->places[b] = m->solution->offsets[b] / m->unit;
-        const size_t padding = buffers[b].size * m->unit - from->size;
-        if (padding > m->padding) m->padding = padding;
+        if (whole - from->size > m->padding) m->padding = whole - from->size;
     }
     m->counted = (planner_problem){.buffers = buffers, .buffer_count = problem->buffer_count};
     return true;
@@ -213,51 +218,200 @@ static bool count_in_units(improver *m, size_t unit) {
 static bool improver_init(improver *m, size_t unit) {
     search_memory *memory = search_memory_new(m->arena);
     if (!memory || !count_in_units(m, unit) ||
-        !search_init(&m->tree, &m->counted, 0, &m->budget, memory, m->arena))
+        !search_init(&m->tree, &m->counted, 0, m->budget, memory, m->arena))
         return false;
-    m->sections = sweep_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
-    m->joined = coalescing_new(&m->tree.sky, 1, &m->budget, memory, m->arena);
+    m->sections = sweep_new(&m->tree.sky, 1, m->budget, memory, m->arena);
+    m->joined = coalescing_new(&m->tree.sky, 1, m->budget, memory, m->arena);
+    m->work = TARGET_WORK * m->tree.node_work;
+    m->goal = m->rounded ? m->solution->lower_bound / m->unit : units(m, m->solution->lower_bound);
+    if (!m->rounded) raise_bound(m, m->goal);
+    if (m->rounded) {
+        m->whole = BASE_NEW(m->arena, neighbours);
+        if (!m->whole || !neighbours_init(m->whole, m->problem, m->arena)) return false;
+    }
+    if (m->goal < m->problem->capacity / m->unit) m->goal = m->problem->capacity / m->unit;
+    m->target = m->goal;
     return m->sections && m->joined;
 }
 
-/* Improves the solution by offsets that are multiples of the unit, for which sizes are rounded up to it; false when memory
- * runs out. The unit divides all sizes or all offsets that there can be. */
-static bool improve_in_units(const planner_problem *problem, size_t unit, double seconds, base_arena *arena,
-                             planner_solution *solution) {
-    base_arena memory;
-    base_arena_init(&memory, arena->allocator);
-    improver m = {.problem = problem,
-                  .solution = solution,
-                  .budget = budget_of(seconds, UNTIMED_WORK),
-                  .arena = &memory};
-    if (improver_init(&m, unit)) improve(&m);
-    else m.out_of_memory = !m.tree.sky.too_large;
-    coalescing_free(m.joined);
-    search_free(&m.tree);
-    base_arena_free(&memory);
-    return !m.out_of_memory;
+static void improver_free(improver *m) {
+    coalescing_free(m->joined);
+    search_free(&m->tree);
 }
+
+/* ---- ways of searching, in turns ------------------------------------------------------------------------- */
+
+/* One way of searching, with a copy of the solution. */
+typedef struct way {
+    const planner_problem *problem;
+    planner_solution solution;
+    planner_budget budget;
+    base_arena arena;
+    ejection *chains;           /* or NULL */
+    improver *complete;         /* or NULL */
+    uint64_t spent, first_cost; /* work; what the first turn costs at least */
+    bool ended;                 /* it cannot go on */
+    bool out_of_memory;
+} way;
+
+static void copy_solution(const planner_problem *problem, planner_solution *to,
+                          const planner_solution *from) {
+    memcpy(to->offsets, from->offsets, problem->buffer_count * sizeof *to->offsets);
+    to->height = from->height;
+}
+
+/* One turn: about so much work. */
+static void way_run(way *w, uint64_t work) {
+    const uint64_t before = w->budget.spent;
+    if (w->chains) {
+        const size_t enough =
+            w->problem->capacity > w->solution.lower_bound ? w->problem->capacity : w->solution.lower_bound;
+        ejection_run(w->chains, enough, work, &w->budget, w->solution.offsets, &w->solution.height);
+    } else {
+        while (!w->ended && w->budget.spent - before < work) {
+            w->ended = improver_is_done(w->complete);
+            if (w->ended) break;
+            improver_step(w->complete);
+            w->out_of_memory = w->complete->out_of_memory;
+            w->ended = w->out_of_memory || w->budget.over;
+        }
+    }
+    w->spent += w->budget.spent - before + 1;
+}
+
+static void way_free(way *w) {
+    if (w->complete) improver_free(w->complete); /* also one that is half made */
+    base_arena_free(&w->arena);
+}
+
+typedef struct race {
+    const planner_problem *problem;
+    planner_solution *solution; /* the best of all ways */
+    way *ways;
+    size_t way_count, threads;
+    double end;    /* where there is a time; otherwise 0 */
+    uint64_t work; /* what is left, where there is none */
+} race;
 
 static bool is_done(const planner_problem *problem, const planner_solution *solution) {
     return solution->height <= solution->lower_bound || solution->height <= problem->capacity;
 }
 
+static way *add_way(race *r, base_arena *arena) {
+    way *w = &r->ways[r->way_count++];
+    *w = (way){.problem = r->problem, .solution = *r->solution};
+    base_arena_init(&w->arena, arena->allocator);
+    w->solution.offsets = BASE_ARRAY(&w->arena, size_t, r->problem->buffer_count);
+    if (!w->solution.offsets) return NULL;
+    copy_solution(r->problem, &w->solution, r->solution);
+    return w;
+}
+
+/* False when memory runs out. */
+static bool add_chains(race *r, uint64_t seed, base_arena *arena) {
+    way *w = add_way(r, arena);
+    if (w) w->chains = ejection_new(r->problem, seed, &w->arena);
+    return w && w->chains;
+}
+
+/* The complete search in this unit, where the problem is not too large for it. False when memory runs out. */
+static bool add_complete(race *r, size_t unit, base_arena *arena) {
+    way *w = add_way(r, arena);
+    if (!w || !(w->complete = BASE_NEW(&w->arena, improver))) return false;
+    *w->complete =
+        (improver){.problem = w->problem, .solution = &w->solution, .budget = &w->budget, .arena = &w->arena};
+    if (!improver_init(w->complete, unit)) {
+        w->ended = w->complete->tree.sky.too_large;
+        return w->ended;
+    }
+    w->first_cost = r->problem->buffer_count * w->complete->tree.node_work;
+    return true;
+}
+
+/* The way that has done the least, and is not among those that run already; NULL: there is none. */
+static way *next_way(race *r, const way *const *running, size_t running_count) {
+    way *next = NULL;
+    for (size_t i = 0; i < r->way_count; i++) {
+        way *w = &r->ways[i];
+        bool runs = w->ended;
+        for (size_t k = 0; k < running_count; k++) runs |= running[k] == w;
+        if (!runs && (!next || w->spent + w->first_cost < next->spent + next->first_cost)) next = w;
+    }
+    return next;
+}
+
+/* As many ways as there are threads do a turn. False: there is nobody left, or no time. */
+static bool run_turn(race *r, uint64_t turn) {
+    way *running[WAYS];
+    size_t count = 0;
+    const double left = r->end > 0 ? r->end - budget_clock() : 0;
+    if (r->end > 0 ? left <= 0 : r->work == 0) return false;
+    while (count < r->threads) {
+        way *w = next_way(r, (const way *const *)running, count);
+        if (!w) break;
+        running[count++] = w;
+    }
+    if (count == 0) return false;
+    for (size_t i = 0; i < count; i++) {
+        way *w = running[i];
+        w->first_cost = 0;
+        w->budget = budget_of(left, r->work / count + 1);
+        copy_solution(r->problem, &w->solution, r->solution);
+        w->solution.lower_bound = r->solution->lower_bound;
+    }
+#pragma omp parallel for num_threads((int)count) schedule(static, 1) if (count > 1)
+    for (size_t i = 0; i < count; i++) way_run(running[i], turn);
+    for (size_t i = 0; i < count; i++) {
+        const way *w = running[i];
+        r->work -= w->budget.spent < r->work ? w->budget.spent : r->work;
+        if (w->solution.height < r->solution->height) copy_solution(r->problem, r->solution, &w->solution);
+        if (w->solution.lower_bound > r->solution->lower_bound)
+            r->solution->lower_bound = w->solution.lower_bound;
+    }
+    return true;
+}
+
+/* Greedy planning in many orders. False when memory runs out. */
+static bool begin_race(race *r, base_arena *arena) {
+    const size_t enough =
+        r->problem->capacity > r->solution->lower_bound ? r->problem->capacity : r->solution->lower_bound;
+    base_arena memory;
+    neighbours n;
+    base_arena_init(&memory, arena->allocator);
+    planner_budget budget =
+        budget_of(r->end > 0 ? (r->end - budget_clock()) / ORDERS_SHARE : 0, r->work / ORDERS_SHARE);
+    const bool fine = neighbours_init(&n, r->problem, &memory) &&
+                      orders_try(&n, enough, &budget, &memory, r->solution->offsets, &r->solution->height);
+    r->work -= budget.spent < r->work ? budget.spent : r->work;
+    base_arena_free(&memory);
+    return fine;
+}
+
+/* False when memory runs out. */
+static bool run_race(race *r, base_arena *arena) {
+    const size_t aligned = planner_common_alignment(r->problem), unit = common_unit(r->problem);
+    const size_t chains = r->threads > 1 ? r->threads - 1 : 1;
+    bool fine = (aligned <= unit || add_complete(r, aligned, arena)) && add_complete(r, unit, arena);
+    for (size_t i = 0; i < chains && fine; i++) fine = add_chains(r, planner_mix(i), arena);
+    uint64_t turn = FIRST_TURN;
+    while (fine && !is_done(r->problem, r->solution) && run_turn(r, turn)) {
+        for (size_t i = 0; i < r->way_count; i++) fine &= !r->ways[i].out_of_memory;
+        if (turn < LONGEST_TURN) turn += turn / 4;
+    }
+    for (size_t i = 0; i < r->way_count; i++) way_free(&r->ways[i]);
+    return fine;
+}
+
 base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
                           planner_solution *solution, base_report *report) {
-    /* Interference that is listed has no sections, and no search gets anywhere on very many buffers; there the
-     * quick answer stands. */
+    /* Interference that is listed has no sections. */
     if (is_done(problem, solution) || problem->starts || problem->buffer_count > SEARCHED_BUFFERS)
         return BASE_OK;
-    const double begin = budget_clock();
-    const size_t aligned = planner_common_alignment(problem), unit = common_unit(problem);
-    double seconds = options->seconds;
-    if (aligned > unit) {
-        if (!improve_in_units(problem, aligned, seconds / 2, arena, solution))
-            return base_fail_memory(report);
-        if (is_done(problem, solution)) return BASE_OK;
-        if (seconds > 0) seconds -= budget_clock() - begin;
-        if (options->seconds > 0 && seconds <= 0) return BASE_OK;
-    }
-    if (!improve_in_units(problem, unit, seconds, arena, solution)) return base_fail_memory(report);
-    return BASE_OK;
+    size_t threads = options->threads > 0 ? options->threads : 1;
+    if (threads > WAYS - 2) threads = WAYS - 2;
+    race r = {.problem = problem, .solution = solution, .threads = threads};
+    r.work = options->work > 0 ? options->work : UNTIMED_WORK;
+    if (options->seconds > 0) r.end = budget_clock() + options->seconds;
+    r.ways = BASE_ARRAY(arena, way, threads + 2);
+    return r.ways && begin_race(&r, arena) && run_race(&r, arena) ? BASE_OK : base_fail_memory(report);
 }

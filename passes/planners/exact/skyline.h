@@ -25,7 +25,7 @@
 #define SKYLINE_NONE UINT32_MAX
 #define SKYLINE_NEVER INT32_MAX        /* the start of what is placed */
 #define SKYLINE_MOST ((size_t)1 << 30) /* units: no capacity is larger, no buffer, and no sum of a section */
-#define SKYLINE_COVERS ((size_t)1 << 25) /* entries of all sections */
+#define SKYLINE_COVERS ((size_t)1 << 21) /* entries of all sections */
 enum { SKYLINE_LANES = 8 };              /* the entries of a section are a multiple of these */
 
 typedef struct skyline_item {

@@ -262,7 +262,8 @@ static search_outcome search_loose(sweep *s, attempt *a, uint64_t *spent) {
     search sub;
     search_outcome outcome = SEARCH_STOPPED;
     if (!search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &a->arena)) {
-        s->out_of_memory = true;
+        /* Too large is what lies there already with the new ones: that is above any capacity. */
+        s->out_of_memory = !sub.sky.too_large;
     } else {
         const uint64_t setup = 1 + sub.sky.cover_starts[sub.sky.section_count] / SETUP_COVERS;
         if (!budget_spend(s->budget, setup))

@@ -281,7 +281,7 @@ static size_t quick_height(const planner_problem *problem, base_arena *arena) {
     return least;
 }
 
-/* Sizes of some terabytes, not one of them a multiple of two: they are searched for rounded up, which is no proof. */
+/* Sizes of some terabytes, not one of them a multiple of two: they are searched for rounded down, and made exact by the order that was found. */
 static void exact_beyond_its_units(void **unused) {
     (void)unused;
     size_t improved = 0;
@@ -296,7 +296,7 @@ static void exact_beyond_its_units(void **unused) {
             if (i % 2) buffers[i].alignment <<= 30;
         }
         size_t offsets[7], best = brute_force(&problem, offsets, 0), quick = quick_height(&problem, &arena);
-        planner_options options = {.seconds = seed % 3 == 0 ? 30 : 0};
+        planner_options options = {.work = 10000};
         planner_solution solution;
         for (int asked = 0; asked < 3; asked++) {
             problem.capacity = asked == 0 ? 0 : best - (size_t)(asked == 2);
@@ -304,8 +304,7 @@ static void exact_beyond_its_units(void **unused) {
                              BASE_OK);
             expect_valid(&problem, &solution);
             assert_true(solution.lower_bound <= best && solution.height <= quick);
-            /* Each of the buffers is less than a unit larger when it is searched for. */
-            if (solution.height - best > (best >> 28) * problem.buffer_count)
+            if (solution.height != best && asked == 0)
                 fail_msg("seed %" PRIu64 ": %zu, the best is %zu", seed, solution.height, best);
         }
         improved += solution.height < quick;
@@ -381,8 +380,7 @@ static void exact_on_made_problems(void **unused) {
     }
 }
 
-/* Thousands of buffers, which auto does not search: the height of the best quick planner, and the bound where one of them
- * reaches it. */
+/* Thousands of buffers: auto is lower than the best quick planner, or at the bound that one of them reaches. */
 static void auto_takes_the_best_of_many(void **unused) {
     (void)unused;
     static const char *const kinds[] = {"cut", "crowded", "heavy", "nested", "equal", "pinned"};
@@ -399,7 +397,8 @@ static void auto_takes_the_best_of_many(void **unused) {
         assert_int_equal(
             planner_run(&planner_auto, &problem, &(planner_options){0}, &arena, &solution, &report), BASE_OK);
         expect_valid(&problem, &solution);
-        if (solution.height != quick) fail_msg("%s: %zu, quick %zu", kinds[k], solution.height, quick);
+        if (solution.height > quick || (solution.height == quick && !solution.optimal))
+            fail_msg("%s: %zu, quick %zu", kinds[k], solution.height, quick);
         optimal += solution.height == solution.lower_bound;
         base_arena_free(&arena);
     }
