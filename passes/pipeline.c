@@ -30,6 +30,7 @@ static const struct pass {
     {"fold-constants", pass_fold_constants, TYPES, TYPES, 0},
     {"infer-folded", pass_infer_shapes, 0, ALL, TYPES},
     {"fold-inferred", pass_fold_constants, TYPES, TYPES, 0},
+    {"stack-sequences", pass_stack_sequences, TYPES, TYPES, 0},
     {"drop-unread", pass_drop_unread, TYPES, TYPES, 0},
     {"slice-iterations", pass_slice_iterations, TYPES, TYPES, 0},
     {"lower-einsum", pass_lower_einsum, TYPES, TYPES, 0},
