@@ -45,6 +45,9 @@ static ir_loop_slices slices(const ir_loop *loop, uint32_t index, ir_value *whol
     const int64_t axis =
         op_attribute_entry(attributes, out ? "ouro.scan_output_axes" : "ouro.scan_input_axes", index);
     if (!op_axis(axis, rank, &made.axis)) made.axis = -1;
+    const op_shape *before = out ? &slice->type.shape : &whole->type.shape;
+    made.together = made.axis >= 0;
+    for (int32_t d = 0; d < made.axis; d++) made.together = made.together && before->dims[d] == 1;
     made.backwards =
         op_attribute_entry(attributes, out ? "ouro.scan_output_directions" : "ouro.scan_input_directions",
                            index) == 1;

@@ -33,6 +33,7 @@ static const struct pass {
     {"stack-sequences", pass_stack_sequences, TYPES, TYPES, 0},
     {"drop-unread", pass_drop_unread, TYPES, TYPES, 0},
     {"slice-iterations", pass_slice_iterations, TYPES, TYPES, 0},
+    {"scan-gathers", pass_scan_gathers, TYPES, TYPES, 0},
     {"lower-einsum", pass_lower_einsum, TYPES, TYPES, 0},
     {"lower-recurrent", pass_lower_recurrent, TYPES, 0, 0},
     {"infer-lowered", pass_infer_shapes, 0, ALL, TYPES},

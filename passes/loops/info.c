@@ -148,7 +148,7 @@ static bool slices_at(const loop_info *info, const ir_loop_slices *slices, int64
     const int64_t bytes = (int64_t)loop_bytes_of(slices->slice);
     const pass_location at = pass_memory_location(info->memory, slices->slice);
     const pass_storage *storage = pass_memory_storage(info->memory, at.storage);
-    if (slices->axis != 0 || slices->whole->type.layout != OP_LAYOUT_ROW_MAJOR || count <= 0 || bytes == 0 ||
+    if (!slices->together || slices->whole->type.layout != OP_LAYOUT_ROW_MAJOR || count <= 0 || bytes == 0 ||
         storage->space != MEMORY_ARENA || storage->graph != info->loop.body || at.offset)
         return false;
     *base = pass_memory_location(info->memory, slices->whole);
@@ -167,9 +167,12 @@ bool loop_stack_of(const loop_info *info, uint32_t index, pass_location *base, i
         return false;
     const bool certain = op_type_bytes(&stack.whole->type, &bytes);
     const pass_location at = pass_memory_location(info->memory, stack.whole);
-    if (!certain && (stack.backwards || pass_memory_storage(info->memory, at.storage)->space != MEMORY_ARENA))
+    if (!certain && (stack.axis != 0 || stack.backwards ||
+                     pass_memory_storage(info->memory, at.storage)->space != MEMORY_ARENA))
         return false; /* there is no reservation for it either */
-    return slices_at(info, &stack, certain ? stack.whole->type.shape.dims[0] : INT64_MAX, base, stride);
+    return slices_at(info, &stack,
+                     certain && stack.together ? stack.whole->type.shape.dims[stack.axis] : INT64_MAX, base,
+                     stride);
 }
 
 /* Not where they lie along another axis, or where the size of the whole is found at run time. */
@@ -177,7 +180,7 @@ bool loop_slice_of(const loop_info *info, uint32_t index, pass_location *base, i
     const ir_loop_slices scan = ir_loop_scan(&info->loop, index);
     size_t bytes;
     return op_type_bytes(&scan.whole->type, &bytes) && op_type_bytes(&scan.slice->type, &bytes) &&
-           slices_at(info, &scan, scan.whole->type.shape.dims[0], base, stride);
+           scan.together && slices_at(info, &scan, scan.whole->type.shape.dims[scan.axis], base, stride);
 }
 
 /* ---- classes ------------------------------------------------------------------------------------------- */

@@ -165,7 +165,17 @@ static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *
     return true;
 }
 
-/* Where slice t begins in the whole, in bytes, along the outermost axis. */
+/* Slices along this axis lie one after another: all extents before it are 1. */
+static bool lie_together(const replay *r, uint32_t whole, int64_t axis) {
+    const plan_tensor *tensor = &r->of->tensors[whole];
+    int32_t normal;
+    if (tensor->rank < 0 || !op_axis(axis, tensor->rank, &normal)) return false;
+    for (int32_t d = 0; d < normal; d++)
+        if (r->of->integers[tensor->dims + (uint64_t)d] != 1) return false;
+    return true;
+}
+
+/* Where slice t begins in the whole, in bytes, where slices lie together. */
 static uint64_t slice_offset(const replay *r, const plan_loop_form *form, bool output, uint32_t index,
                              uint32_t whole, uint32_t slice, uint64_t t) {
     uint64_t bytes = r->of->tensors[slice].bytes, count = bytes ? r->of->tensors[whole].bytes / bytes : 0;
@@ -177,7 +187,8 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
                           uint32_t whole, uint32_t slice, uint64_t t) {
     if (replay_is_dynamic(r, whole) || replay_is_dynamic(r, slice) || !r->of->tensors[slice].bytes)
         return false;
-    if (plan_loop_axis(form, output, index) != 0 || r->of->tensors[whole].layout != OP_LAYOUT_ROW_MAJOR ||
+    if (!lie_together(r, whole, plan_loop_axis(form, output, index)) ||
+        r->of->tensors[whole].layout != OP_LAYOUT_ROW_MAJOR ||
         r->of->tensors[slice].layout != OP_LAYOUT_ROW_MAJOR) {
         return false;
     }

@@ -45,6 +45,12 @@ static size_t summed_rows(const float *a, const float *b, int trips, float *outp
     return ELEMENTS;
 }
 
+/* The stack of all x. */
+static size_t stacked(const float *a, const float *b, int trips, float *output) {
+    for (int t = 0; t < trips; t++) (void)doubled(a, b, t + 1, output + t * ELEMENTS);
+    return (size_t)(trips * ELEMENTS);
+}
+
 /* The old condition ends the loop one iteration after the new one does not hold: x <= -2x while t - 1 < 2. */
 static size_t doubled_while(const float *a, const float *b, int trips, float *output) {
     return doubled(a, b, trips < 4 ? trips : 4, output);
@@ -61,7 +67,8 @@ static size_t unchanged(const float *a, const float *b, int trips, float *output
 #define S "float32[4,4]"
 #define HEAD                                                                                                 \
     "module \"copies\" { constant %n: int64[] = {TRIPS} constant %two: " V " = {-2, -2, -2, -2}\n"           \
-    " constant %last: int64[] = {2} constant %indices: int64[4,1] = {0, 1, 2, 3} constant %at: int64[4] = "  \
+    " constant %first: int64[1] = {0} constant %both: int64[2] = {0, 1} constant %last: int64[] = {2} "      \
+    "constant %indices: int64[4,1] = {0, 1, 2, 3} constant %at: int64[4] = "                                 \
     "{0, 1, 2, 3}\n"                                                                                         \
     " graph main(%a: " V ", %b: " S ") {\n"
 #define BODY "graph body(%i: int64[], %k: bool[]"
@@ -99,6 +106,29 @@ static const copy_case cases[] = {
      HEAD " %v: " S " = Neg(%b) %o: " V
           " = Loop(_, _, %a, %v) {ouro.scan_inputs = 1, ouro.scan_input_axes = [-2]} { " BODY ", %x: " V
           ", %y: " V ") { %r: " V " = Sub(%x, %y) yield %k, %r } } yield %o } }",
+     summed_rows, 0, 0},
+    {"slices along the second axis, of which the first has one element",
+     HEAD
+     " %v: float32[1,4,4] = Unsqueeze(%b, %first) %c: float32[1,4] = Unsqueeze(%a, %first)\n"
+     " %o: float32[1,4] = Loop(%four, _, %c, %v) {ouro.scan_inputs = 1, ouro.scan_input_axes = [1]} { " BODY
+     ", %x: float32[1,4], %y: float32[1,4]) { %r: float32[1,4] = Add(%x, %y) yield %k, %r } }\n"
+     " %f: " V " = Squeeze(%o, %first) yield %f } }",
+     summed_rows, 0, 0},
+    {"a stack along such an axis",
+     HEAD
+     " %c: float32[1,4] = Unsqueeze(%a, %first)\n"
+     " _, %s: float32[1,?,4] = Loop(%n, _, %c) {ouro.scan_outputs = 1, ouro.scan_output_axes = [1]} { " BODY
+     ", %x: float32[1,4]) { %r: float32[1,4] = Mul(%x, %two) yield %k, %r, %r } } yield %s } }",
+     stacked, 0, 0},
+    {"elements that are taken at the counter are slices",
+     HEAD " %o: " V " = Loop(%four, _, %a) { " BODY ", %x: " V ") {\n"
+          " %y: " V " = Gather(%b, %i) {axis = 0} %r: " V " = Add(%x, %y) yield %k, %r } } yield %o } }",
+     summed_rows, 0, 0},
+    {"and with an axis of one, from a tensor with one image",
+     HEAD " %v: float32[1,4,4] = Unsqueeze(%b, %first) %c: float32[1,1,4] = Unsqueeze(%a, %both)\n"
+          " %o: float32[1,1,4] = Loop(%four, _, %c) { " BODY ", %x: float32[1,1,4]) {\n"
+          " %j: int64[1] = Unsqueeze(%i, %first) %y: float32[1,1,4] = Gather(%v, %j) {axis = 1}\n"
+          " %r: float32[1,1,4] = Add(%x, %y) yield %k, %r } }\n %f: " V " = Squeeze(%o, %both) yield %f } }",
      summed_rows, 0, 0},
     {"the condition is a flag that is replaced in the same iteration",
      HEAD " %yes: bool[] = Less(%n, %n) %t: bool[] = Not(%yes)\n"
@@ -142,6 +172,8 @@ static void nothing_is_copied(void **state) {
             const plan *of_case = on.session->of;
             for (uint32_t k = 0; k < of_case->header->nodes.count; k++) {
                 emit_loop loop;
+                if (plan_node_code(of_case, &of_case->nodes[k]) == OP_GATHER)
+                    fail_msg("%s: an element is copied", of->name);
                 iteration += emit_loop_copied(of_case, &of_case->nodes[k]);
                 if (plan_node_code(of_case, &of_case->nodes[k]) != OP_LOOP) continue;
                 assert_true(emit_loop_measure(of_case, k, &loop));
