@@ -8,7 +8,7 @@
  * it on examples. The parts, in the order in which they run for each loop:
  *
  *   periods.h        how many buffers each carried value needs
- *   buffer_swaps.h   which buffers trade their names when an inner loop is left, or a branch hands a value on
+ *   buffer_swaps.h   which buffers swap their names when an inner loop is left, or a branch hands a value on
  *   here             the buffers. They are storages of the graph around the loop: live while it runs, before it for initial
  *                    values that are made there, after it for outputs. An initial value that may be overwritten is made in the
  *                    buffer where instance -distance would be (type I); others are read where they lie (type II)

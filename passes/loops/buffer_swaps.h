@@ -2,8 +2,8 @@
  *
  *     loop { %z = loop { %y = Conv(%p)   yield %again, %y } begins with %x      yield %c, %z }        x <= z
  *
- * How often the inner loop ran decides in which of its buffers z is. x has to be in a certain place. So the two buffers trade
- * their names: what was the buffer of x is now one of the loop's, and the other way round. A buffer that takes part has a
+ * How often the inner loop ran decides in which of its buffers z is. x has to be in a certain place. So the two buffers
+ * swap their names: what was the buffer of x is now one of the loop's, and the other way round. A buffer that takes part has a
  * multi-view of its own (pass_multiview.group), whose address changes when that happens. All buffers of a group are equally
  * large. They belong to the region around the outer loop, for as long as that runs.
  *

@@ -3,8 +3,8 @@
  *     loop(%x) { %z = Concat(%x, %y) {axis = 2}  %t = Transpose(%z) {perm = [0, 1, 3, 2]}  %s = MatMul(%q, %t)  yield %k, %z }
  *  => loop(%a) { %c = Concat(%a, %b) {axis = 0}  %t = Transpose(%c) {perm = [1, 2, 3, 0]}  %s = MatMul(%q, %t)  yield %k, %c }
  *
- * with the initial value turned before the loop, %a, what is appended in it, %b, and the output behind the loop. What is
- * appended then lies behind what is there, so that nothing else moves (a cache of keys and values for several heads
+ * with the initial value turned before the loop, %a, what is appended in it, %b, and the output after the loop. What is
+ * appended then lies after what is there, so that nothing else moves (a cache of keys and values for several heads
  * would be copied in every step). Only where what the loop reads of it are products, which read it with its axes in any
  * order (fuse), or where it reads nothing.
  *

@@ -164,7 +164,7 @@ static bool implies(const ir_value *condition, const loop_position *at, int64_t 
 bool loop_stays_below(const loop_position *at, int64_t extent) {
     const ir_value *counter = at->counter;
     const int64_t offset = at->offset;
-    /* What passes through 32 bits may wrap around, but for what is compared in them: it never leaves its limit behind. */
+    /* What passes through 32 bits may wrap around, but for what is compared in them: it never passes its limit. */
     const bool wraps = at->narrow && (extent < 0 || extent > INT32_MAX);
     ir_loop loop;
     if (!ir_loop_around(counter->graph, &loop)) return false;

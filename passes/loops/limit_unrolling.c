@@ -5,7 +5,7 @@
  *
  * What a value's buffers cost is how many iterations it is kept: d iterations take d + 1 buffers in turn, and
  * views of that period. Parameters that replace each other form chains (and cycles, which never end). A chain
- * that is longer than the limit is cut by copies, as few as possible: behind a copy the value is a new one.
+ * that is longer than the limit is cut by copies, as few as possible: after a copy the value is a new one.
  * With a limit of 1 everything that cannot be made in place is copied, at the end of the iteration, when the
  * parameter is read no more.
  *
@@ -50,7 +50,7 @@ static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t inde
     return true;
 }
 
-/* Cuts the chain behind parameter `index` wherever it gets too long. */
+/* Cuts the chain after parameter `index` wherever it gets too long. */
 static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
     /* Down to where the distance is known, or the value is made, then back up. */
     uint32_t *path = BASE_ARRAY(context->scratch, uint32_t, c->count), length = 0, known = 0;

@@ -34,11 +34,11 @@ static void find_origin(loop_info *info, uint32_t index) {
         /* Round and round: how long is the cycle, and how far is it? */
         uint32_t start = at, length = 1;
         for (uint32_t k = info->carried[at].next; k != start; k = info->carried[k].next) length++;
-        uint32_t ahead = index, behind = index;
+        uint32_t ahead = index, later = index;
         for (uint32_t k = 0; k < length; k++) ahead = info->carried[ahead].next;
-        for (c->distance = 0; ahead != behind; c->distance++) {
+        for (c->distance = 0; ahead != later; c->distance++) {
             ahead = info->carried[ahead].next;
-            behind = info->carried[behind].next;
+            later = info->carried[later].next;
         }
         c->kind = LOOP_ORIGIN_CYCLE;
         c->cycle = length;

@@ -1,4 +1,4 @@
-/* reserve_growth.c: what grows in a loop that may end early gets room for as much as it can become.
+/* reserve_growth.c: what grows in a loop that may end early gets as many bytes of the arena as it can become.
  *
  *     loop(most 64, %go) { %x <= Concat(%x, %y)   yield %again, %x, %z }
  *
@@ -10,15 +10,15 @@
  *
  * Whether the size is certain or bounded, the initial value is made where it will grow, where it can be.
  *
- * A bound is a constant trip count. Room beyond MOST_ROOM is not reserved (models that write the largest integer
+ * A bound is a constant trip count. More than MOST_RESERVED bytes are not reserved (models that write the largest integer
  * where they mean "until the condition fails"): such a value grows in run-time memory.
  *
- * Needs: views. Makes: room, which is a storage in the arena for a value whose type has no size.
+ * Needs: views. Makes: reservations; each is a storage in the arena for a value whose type has no size.
  */
 #include "ir/loop.h"
 #include "passes/loops/loops.h"
 
-static const size_t MOST_ROOM = (size_t)1 << 28;
+static const size_t MOST_RESERVED = (size_t)1 << 28;
 
 /* `begin` bytes and `trips` times `more`. */
 static bool bytes_after(size_t begin, size_t more, int64_t trips, size_t *bytes) {
@@ -81,7 +81,7 @@ static void reserve(pass_memory *memory, const ir_loop *loop) {
         pass_storage *storage = pass_memory_storage(memory, at.storage);
         bool known = i < carried ? grown_bytes(loop, i, trips, &bytes)
                                  : stacked_bytes(loop, i - carried, trips, &bytes);
-        if (known && storage->space == MEMORY_DYNAMIC && !at.offset && bytes && bytes <= MOST_ROOM) {
+        if (known && storage->space == MEMORY_DYNAMIC && !at.offset && bytes && bytes <= MOST_RESERVED) {
             storage->space = MEMORY_ARENA;
             storage->bytes = bytes;
         }

@@ -24,10 +24,11 @@ static void watch_append(void *user, const rt_trace_event *event) {
     const plan *of = watch->session->of;
     const plan_node *node = &of->nodes[event->node];
     if (plan_node_code(of, node) != OP_CONCAT) return;
-    uint32_t made = of->tensor_ids[node->outputs], wanted = (uint32_t)(support_find_tensor(of, "p") - of->tensors);
-    plan_address room;
-    const void *place = plan_tensor_reservation(of, wanted, &room)
-                            ? (const char *)watch->session->memory.arena + room.offset
+    uint32_t made = of->tensor_ids[node->outputs],
+             wanted = (uint32_t)(support_find_tensor(of, "p") - of->tensors);
+    plan_address reserved;
+    const void *place = plan_tensor_reservation(of, wanted, &reserved)
+                            ? (const char *)watch->session->memory.arena + reserved.offset
                             : watch->session->run.tensors[wanted].data;
     watch->in_place += watch->session->run.tensors[made].data == place;
 }
@@ -43,7 +44,7 @@ static int count_appended(const support_session *on) {
 }
 
 /* 22: what is appended to lies where it is wanted at the end; where that has no size before the run, in
- * run-time memory with room for more. The values are those of unshared memory, which appends by copying. */
+ * run-time memory with a reservation for more. The values are those of unshared memory, which appends by copying. */
 static void test_growing(void **state) {
     (void)state;
     static const char *const text =
@@ -90,7 +91,7 @@ static void test_growing(void **state) {
     }
 }
 
-/* 22, along an inner axis: keys of two heads lie one step behind the other, and are read as they lie. */
+/* 22, along an inner axis: keys of two heads lie one step after the other, and are read as they lie. */
 static void test_growing_heads(void **state) {
     (void)state;
     static const char *const text =
@@ -149,7 +150,7 @@ static void test_growing_heads(void **state) {
 }
 
 /* The same where a condition ends the loop early: at most 8 iterations are certain, so that what is appended and what
- * is stacked have room in the arena; readers behind the loop, another loop and the caller see as much as there is. */
+ * is stacked have bytes reserved in the arena; readers after the loop, another loop and the caller see as much as there is. */
 static void test_growing_until(void **state) {
     (void)state;
     static const char text[] =
@@ -172,9 +173,11 @@ static void test_growing_until(void **state) {
     const float x[4] = {1, 2, 3, 4}, y[2] = {5, 6};
     support_session_open(&on, text, 1);
     const plan *of = rt_plan_of(on.plan);
-    plan_address room;
-    assert_true(plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "p") - of->tensors), &room));
-    assert_true(plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "w") - of->tensors), &room));
+    plan_address reserved;
+    assert_true(
+        plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "p") - of->tensors), &reserved));
+    assert_true(
+        plan_tensor_reservation(of, (uint32_t)(support_find_tensor(of, "w") - of->tensors), &reserved));
     assert_int_equal(support_find_tensor(of, "p")->bytes, 128); /* 16 + 8 * 8, rounded up */
     assert_int_equal(support_find_tensor(of, "p")->address.offset,
                      support_find_tensor(of, "x0")->address.offset);
@@ -207,7 +210,7 @@ static void test_growing_until(void **state) {
     support_session_close(&on);
 }
 
-/* Such a loop within another one, which carries on what the inner one made: the inner room is the next iteration's
+/* Such a loop within another one, which carries on what the inner one made: the inner reservation is the next iteration's
  * again. */
 static void test_growing_within(void **state) {
     (void)state;

@@ -33,7 +33,7 @@ typedef struct loop_case {
     const char *initial;    /* "%a0, %b0" */
     const char *parameters; /* ", %x: float32[4,4]" for each */
     const char *body;       /* nodes and yield */
-    const char *after;      /* nodes behind the loop, which reads %p0, %p1, ... ; yields */
+    const char *after;      /* nodes after the loop, which reads %p0, %p1, ... ; yields */
     expected_view views[8];
     uint64_t buffers; /* distinct addresses of all that is named in views; 0: not counted */
 } loop_case;
@@ -255,7 +255,7 @@ static const loop_case cases[] = {
      "%r: " T " = Relu(%p0) yield %r",
      {{"x", 0, 2}, {"y", 0, 2}},
      2},
-    {"20c: the same of two, one behind the other, and within another loop",
+    {"20c: the same of two, one after the other, and within another loop",
      "",
      2,
      "%a0, %b",
@@ -538,8 +538,7 @@ static void test_slices(void **state) {
         uint32_t place;
         uint64_t first;
         int64_t stride;
-    } expected[3] = {
-        {"u", MEMORY_INPUT, 16, -8}, {"v", MEMORY_INPUT, 0, 8}, {"w", MEMORY_OUTPUT, 16, -8}};
+    } expected[3] = {{"u", MEMORY_INPUT, 16, -8}, {"v", MEMORY_INPUT, 0, 8}, {"w", MEMORY_OUTPUT, 16, -8}};
     for (int i = 0; i < 3; i++) {
         const plan_tensor *tensor = support_find_tensor(of, expected[i].name);
         assert_int_equal(tensor->address.space, MEMORY_MULTIVIEW);
