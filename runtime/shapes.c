@@ -3,10 +3,11 @@
  * an offset in one block of memory, by when it is live. Plans for the last few shapes are kept. What has no size even
  * then (it depends on data, or is made in a loop or branch) is left to the run-time allocator.
  *
- * Offsets are found as TensorFlow Lite's greedy-by-size planner finds them (Pisarchyk, Lee: "Efficient Memory Management
- * for Deep Neural Net Inference", 2020): the largest first, each in the smallest gap among those that are live with it.
+ * Offsets are found by a planner. The planners are libraries that know no more than ir/base, so that a run can use them
+ * as compilation does.
  */
 #include "runtime/executor.h"
+#include "passes/planners/planners.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,62 +146,27 @@ static bool survey_graph(survey *s) {
 
 /* ---- placements ---------------------------------------------------------------------------------------- */
 
-static int compare_sizes(const void *a, const void *b) {
-    const placement *x = a, *y = b;
-    if (x->bytes != y->bytes) return x->bytes < y->bytes ? 1 : -1;
-    if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
-
-static int compare_ids(const void *a, const void *b) {
-    const placement *x = a, *y = b;
-    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
-}
-
-static int compare_offsets(const void *a, const void *b) {
-    const placement *const *x = a, *const *y = b;
-    if ((*x)->offset != (*y)->offset) return (*x)->offset < (*y)->offset ? -1 : 1;
-    return ((*x)->tensor > (*y)->tensor) - ((*x)->tensor < (*y)->tensor);
-}
-
-/* The smallest gap that is large enough, among the placements that are live with it and made already. */
-static size_t find_offset(const placement *placements, size_t placed, const placement *next,
-                          const placement **live) {
-    size_t count = 0, best = SIZE_MAX, best_gap = SIZE_MAX, end = 0;
-    for (size_t i = 0; i < placed; i++) {
-        if (placements[i].first <= next->last && next->first <= placements[i].last)
-            live[count++] = &placements[i];
+/* As TensorFlow Lite plans its arena: passes/planners/greedy_by_size.c. */
+static bool assign_offsets(const plan *of, shape_plan *made, base_arena *scratch) {
+    const planner_options options = {0};
+    planner_buffer *buffers = BASE_ARRAY(scratch, planner_buffer, made->placement_count + 1);
+    planner_solution solution;
+    if (!buffers) return false;
+    for (size_t i = 0; i < made->placement_count; i++) {
+        const placement *one = &made->placements[i];
+        const bool kept = one->last == UINT64_MAX; /* nobody gives it back: the run does */
+        buffers[i] = (planner_buffer){.size = one->bytes,
+                                      .alignment = RT_ALIGNMENT,
+                                      .first = (int64_t)one->first,
+                                      .last = (int64_t)(kept ? of->header->nodes.count : one->last) + 1,
+                                      .fixed = PLANNER_NOT_FIXED};
     }
-    qsort(live, count, sizeof *live, compare_offsets);
-    for (size_t i = 0; i < count; i++) {
-        if (live[i]->offset > end) {
-            size_t gap = live[i]->offset - end;
-            if (gap >= next->bytes && gap < best_gap) {
-                best = end;
-                best_gap = gap;
-            }
-        }
-        if (live[i]->offset + live[i]->bytes > end) end = live[i]->offset + live[i]->bytes;
-    }
-    return best == SIZE_MAX ? end : best;
-}
-
-static bool assign_offsets(shape_plan *made) {
-    const placement **live = malloc((made->placement_count + 1) * sizeof *live);
-    bool fits = live != NULL;
-    if (made->placement_count)
-        qsort(made->placements, made->placement_count, sizeof *made->placements, compare_sizes);
-    for (size_t i = 0; i < made->placement_count && fits; i++) {
-        placement *next = &made->placements[i];
-        size_t end;
-        next->offset = find_offset(made->placements, i, next, live);
-        fits = base_size_add(next->offset, next->bytes, &end);
-        if (fits && end > made->bytes) made->bytes = end;
-    }
-    if (made->placement_count)
-        qsort(made->placements, made->placement_count, sizeof *made->placements, compare_ids);
-    free(live);
-    return fits;
+    const planner_problem problem = {.buffers = buffers, .buffer_count = made->placement_count};
+    if (planner_run(&planner_greedy_by_size, &problem, &options, scratch, &solution, NULL) != BASE_OK)
+        return false;
+    for (size_t i = 0; i < made->placement_count; i++) made->placements[i].offset = solution.offsets[i];
+    made->bytes = solution.height;
+    return true;
 }
 
 static bool collect_placements(const survey *s, shape_plan *made) {
@@ -233,7 +199,8 @@ static bool make_plan(const ouro_session *session, shape_plan *made) {
     s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)session->of->header->tensors.count);
     bool fine = s.tensors != NULL;
     if (fine) begin_survey(&s);
-    fine = fine && survey_graph(&s) && collect_placements(&s, made) && assign_offsets(made);
+    fine =
+        fine && survey_graph(&s) && collect_placements(&s, made) && assign_offsets(session->of, made, &arena);
     base_arena_free(&arena);
     return fine;
 }

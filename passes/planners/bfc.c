@@ -26,19 +26,19 @@ typedef struct region {
     size_t *offsets, *sizes;
     uint32_t last, count, spare;
     size_t end;
-    replay_set free;
+    base_block_set free;
 } region;
 
 static uint32_t chunk_new(region *r, uint32_t previous, uint32_t next, size_t offset, size_t size) {
     uint32_t chunk = r->spare;
-    if (chunk != REPLAY_NONE) r->spare = r->next[chunk];
+    if (chunk != BASE_NO_BLOCK) r->spare = r->next[chunk];
     else chunk = r->count++;
     r->previous[chunk] = previous;
     r->next[chunk] = next;
     r->offsets[chunk] = offset;
     r->sizes[chunk] = size;
-    if (previous != REPLAY_NONE) r->next[previous] = chunk;
-    if (next != REPLAY_NONE) r->previous[next] = chunk;
+    if (previous != BASE_NO_BLOCK) r->next[previous] = chunk;
+    if (next != BASE_NO_BLOCK) r->previous[next] = chunk;
     else r->last = chunk;
     return chunk;
 }
@@ -46,10 +46,10 @@ static uint32_t chunk_new(region *r, uint32_t previous, uint32_t next, size_t of
 /* Grows the region at the end by `size`; gives the free chunk that now is large enough, out of the set. */
 static uint32_t extend(region *r, size_t size) {
     uint32_t chunk = r->last;
-    if (chunk != REPLAY_NONE && !r->used[chunk]) {
-        replay_set_remove(&r->free, chunk);
+    if (chunk != BASE_NO_BLOCK && !r->used[chunk]) {
+        base_block_set_remove(&r->free, chunk);
     } else {
-        chunk = chunk_new(r, r->last, REPLAY_NONE, r->end, 0);
+        chunk = chunk_new(r, r->last, BASE_NO_BLOCK, r->end, 0);
     }
     r->end = r->offsets[chunk] + size;
     r->sizes[chunk] = size;
@@ -57,17 +57,17 @@ static uint32_t extend(region *r, size_t size) {
 }
 
 static uint32_t allocate(region *r, size_t size) {
-    uint32_t chunk = replay_set_find(&r->free, size);
-    if (chunk == REPLAY_NONE) {
+    uint32_t chunk = base_block_set_find(&r->free, size);
+    if (chunk == BASE_NO_BLOCK) {
         chunk = extend(r, size);
     } else {
-        replay_set_remove(&r->free, chunk);
+        base_block_set_remove(&r->free, chunk);
         if (r->sizes[chunk] >= 2 * size || r->sizes[chunk] - size >= split_excess) {
             uint32_t rest =
                 chunk_new(r, chunk, r->next[chunk], r->offsets[chunk] + size, r->sizes[chunk] - size);
             r->sizes[chunk] = size;
             r->used[rest] = false;
-            replay_set_add(&r->free, rest);
+            base_block_set_add(&r->free, rest);
         }
     }
     r->used[chunk] = true;
@@ -78,7 +78,7 @@ static uint32_t allocate(region *r, size_t size) {
 static void merge(region *r, uint32_t chunk, uint32_t after) {
     r->sizes[chunk] += r->sizes[after];
     r->next[chunk] = r->next[after];
-    if (r->next[after] != REPLAY_NONE) r->previous[r->next[after]] = chunk;
+    if (r->next[after] != BASE_NO_BLOCK) r->previous[r->next[after]] = chunk;
     else r->last = chunk;
     r->next[after] = r->spare;
     r->spare = after;
@@ -87,16 +87,16 @@ static void merge(region *r, uint32_t chunk, uint32_t after) {
 static void release(region *r, uint32_t chunk) {
     r->used[chunk] = false;
     uint32_t after = r->next[chunk], before = r->previous[chunk];
-    if (after != REPLAY_NONE && !r->used[after]) {
-        replay_set_remove(&r->free, after);
+    if (after != BASE_NO_BLOCK && !r->used[after]) {
+        base_block_set_remove(&r->free, after);
         merge(r, chunk, after);
     }
-    if (before != REPLAY_NONE && !r->used[before]) {
-        replay_set_remove(&r->free, before);
+    if (before != BASE_NO_BLOCK && !r->used[before]) {
+        base_block_set_remove(&r->free, before);
         merge(r, before, chunk);
         chunk = before;
     }
-    replay_set_add(&r->free, chunk);
+    base_block_set_add(&r->free, chunk);
 }
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
@@ -121,9 +121,9 @@ static base_status run(const planner_problem *problem, const planner_options *op
                 .used = BASE_ARRAY(arena, bool, capacity),
                 .offsets = BASE_ARRAY(arena, size_t, capacity),
                 .sizes = BASE_ARRAY(arena, size_t, capacity),
-                .last = REPLAY_NONE,
-                .spare = REPLAY_NONE,
-                .free = {.root = REPLAY_NONE,
+                .last = BASE_NO_BLOCK,
+                .spare = BASE_NO_BLOCK,
+                .free = {.root = BASE_NO_BLOCK,
                          .left = BASE_ARRAY(arena, uint32_t, capacity),
                          .right = BASE_ARRAY(arena, uint32_t, capacity)}};
     uint32_t *chunks = BASE_ARRAY(arena, uint32_t, n);

@@ -28,55 +28,55 @@
 #include <stdlib.h>
 
 typedef struct simulation {
-    uint32_t *previous, *next; /* blocks in the order of addresses; REPLAY_NONE at the ends */
-    uint32_t *buffers;         /* of a block; REPLAY_NONE: free */
+    uint32_t *previous, *next; /* blocks in the order of addresses; BASE_NO_BLOCK at the ends */
+    uint32_t *buffers;         /* of a block; BASE_NO_BLOCK: free */
     size_t *sizes;
     uint32_t first, last, count, spare; /* spare: blocks to be used again, linked by next */
-    replay_set free;
+    base_block_set free;
 } simulation;
 
 static uint32_t block_new(simulation *s) {
     uint32_t block = s->spare;
-    if (block != REPLAY_NONE) s->spare = s->next[block];
+    if (block != BASE_NO_BLOCK) s->spare = s->next[block];
     else block = s->count++;
-    s->buffers[block] = REPLAY_NONE;
+    s->buffers[block] = BASE_NO_BLOCK;
     return block;
 }
 
 static void link_behind(simulation *s, uint32_t block, uint32_t before) {
-    uint32_t after = before == REPLAY_NONE ? s->first : s->next[before];
+    uint32_t after = before == BASE_NO_BLOCK ? s->first : s->next[before];
     s->previous[block] = before;
     s->next[block] = after;
-    if (before == REPLAY_NONE) s->first = block;
+    if (before == BASE_NO_BLOCK) s->first = block;
     else s->next[before] = block;
-    if (after == REPLAY_NONE) s->last = block;
+    if (after == BASE_NO_BLOCK) s->last = block;
     else s->previous[after] = block;
 }
 
 static void unlink_block(simulation *s, uint32_t block) {
     uint32_t before = s->previous[block], after = s->next[block];
-    if (before == REPLAY_NONE) s->first = after;
+    if (before == BASE_NO_BLOCK) s->first = after;
     else s->next[before] = after;
-    if (after == REPLAY_NONE) s->last = before;
+    if (after == BASE_NO_BLOCK) s->last = before;
     else s->previous[after] = before;
     s->next[block] = s->spare;
     s->spare = block;
 }
 
 static uint32_t allocate(simulation *s, uint32_t buffer, size_t size) {
-    uint32_t block = replay_set_find(&s->free, size);
-    if (block == REPLAY_NONE) block = replay_set_largest(&s->free);
-    if (block == REPLAY_NONE) {
+    uint32_t block = base_block_set_find(&s->free, size);
+    if (block == BASE_NO_BLOCK) block = base_block_set_largest(&s->free);
+    if (block == BASE_NO_BLOCK) {
         block = block_new(s);
         link_behind(s, block, s->last);
         s->sizes[block] = size;
     } else {
-        replay_set_remove(&s->free, block);
+        base_block_set_remove(&s->free, block);
         if (s->sizes[block] > size) {
             uint32_t rest = block_new(s);
             s->sizes[rest] = s->sizes[block] - size;
             link_behind(s, rest, block);
-            replay_set_add(&s->free, rest);
+            base_block_set_add(&s->free, rest);
         }
         s->sizes[block] = size;
     }
@@ -86,21 +86,21 @@ static uint32_t allocate(simulation *s, uint32_t buffer, size_t size) {
 
 static void release(simulation *s, uint32_t block) {
     uint32_t before = s->previous[block], after = s->next[block];
-    s->buffers[block] = REPLAY_NONE;
-    if (before != REPLAY_NONE && s->buffers[before] == REPLAY_NONE) {
-        replay_set_remove(&s->free, before);
+    s->buffers[block] = BASE_NO_BLOCK;
+    if (before != BASE_NO_BLOCK && s->buffers[before] == BASE_NO_BLOCK) {
+        base_block_set_remove(&s->free, before);
         s->sizes[block] += s->sizes[before];
         unlink_block(s, before);
     }
-    if (after != REPLAY_NONE && s->buffers[after] == REPLAY_NONE) {
-        replay_set_remove(&s->free, after);
+    if (after != BASE_NO_BLOCK && s->buffers[after] == BASE_NO_BLOCK) {
+        base_block_set_remove(&s->free, after);
         s->sizes[block] += s->sizes[after];
         unlink_block(s, after);
     }
-    replay_set_add(&s->free, block);
+    base_block_set_add(&s->free, block);
 }
 
-/* A free block of some bytes after another one (REPLAY_NONE: before all), merged with its free neighbours. */
+/* A free block of some bytes after another one (BASE_NO_BLOCK: before all), merged with its free neighbours. */
 static void insert_free(simulation *s, uint32_t before, size_t size) {
     uint32_t block = block_new(s);
     s->sizes[block] = size;
@@ -120,13 +120,13 @@ static void overwrite(simulation *s, uint32_t block, uint32_t buffer, size_t at,
 /* The used block nearest in one direction: at most one free block lies between. */
 static uint32_t neighbour(const simulation *s, const uint32_t *direction, uint32_t block) {
     uint32_t found = direction[block];
-    if (found != REPLAY_NONE && s->buffers[found] == REPLAY_NONE) found = direction[found];
-    return found == REPLAY_NONE ? REPLAY_NONE : s->buffers[found];
+    if (found != BASE_NO_BLOCK && s->buffers[found] == BASE_NO_BLOCK) found = direction[found];
+    return found == BASE_NO_BLOCK ? BASE_NO_BLOCK : s->buffers[found];
 }
 
 /* Where buffers lie in the chunks that they were first allocated as. */
 typedef struct chain {
-    uint32_t *targets;  /* of a buffer that overwrites: what; REPLAY_NONE of others */
+    uint32_t *targets;  /* of a buffer that overwrites: what; BASE_NO_BLOCK of others */
     uint32_t *roots;    /* the first of its chain: itself, mostly */
     size_t *shifts;     /* how far into its root it begins */
     size_t *alignments; /* of a root: what it needs for all of its chain */
@@ -156,7 +156,7 @@ static bool chain_init(chain *c, const planner_problem *problem, base_arena *are
                  .overwritten = BASE_ARRAY(arena, bool, n)};
     if (!order || !c->targets || !c->roots || !c->shifts || !c->alignments || !c->overwritten) return false;
     for (uint32_t b = 0; b < n; b++) {
-        c->targets[b] = REPLAY_NONE;
+        c->targets[b] = BASE_NO_BLOCK;
         c->roots[b] = b;
         c->alignments[b] = problem->buffers[b].alignment ? problem->buffers[b].alignment : 1;
     }
@@ -235,11 +235,11 @@ static bool derive_offsets(const planner_problem *problem, const chain *chains, 
 static void add_pairs(pairs *order, const simulation *s, uint32_t block) {
     uint32_t buffer = s->buffers[block], before = neighbour(s, s->previous, block),
              after = neighbour(s, s->next, block);
-    if (before != REPLAY_NONE) {
+    if (before != BASE_NO_BLOCK) {
         order->items[order->count][0] = before;
         order->items[order->count++][1] = buffer;
     }
-    if (after != REPLAY_NONE) {
+    if (after != BASE_NO_BLOCK) {
         order->items[order->count][0] = buffer;
         order->items[order->count++][1] = after;
     }
@@ -254,14 +254,14 @@ static void simulate(simulation *s, const planner_problem *problem, const chain 
             uint32_t b = events[end].buffer;
             if (!events[end].allocate) {
                 if (!chains->overwritten[b]) release(s, blocks[b]);
-            } else if (chains->targets[b] == REPLAY_NONE) {
+            } else if (chains->targets[b] == BASE_NO_BLOCK) {
                 blocks[b] = allocate(s, b, problem->buffers[b].size);
                 add_pairs(order, s, blocks[b]);
             }
         }
         for (size_t k = i; k < end; k++) {
             uint32_t b = events[k].buffer, target = chains->targets[b];
-            if (!events[k].allocate || target == REPLAY_NONE) continue;
+            if (!events[k].allocate || target == BASE_NO_BLOCK) continue;
             blocks[b] = blocks[target];
             overwrite(s, blocks[b], b, chains->shifts[b] - chains->shifts[target], problem->buffers[b].size);
             add_pairs(order, s, blocks[b]);
@@ -284,10 +284,10 @@ static base_status run(const planner_problem *problem, const planner_options *op
                     .next = BASE_ARRAY(arena, uint32_t, capacity),
                     .buffers = BASE_ARRAY(arena, uint32_t, capacity),
                     .sizes = BASE_ARRAY(arena, size_t, capacity),
-                    .first = REPLAY_NONE,
-                    .last = REPLAY_NONE,
-                    .spare = REPLAY_NONE,
-                    .free = {.root = REPLAY_NONE,
+                    .first = BASE_NO_BLOCK,
+                    .last = BASE_NO_BLOCK,
+                    .spare = BASE_NO_BLOCK,
+                    .free = {.root = BASE_NO_BLOCK,
                              .left = BASE_ARRAY(arena, uint32_t, capacity),
                              .right = BASE_ARRAY(arena, uint32_t, capacity)}};
     s.free.sizes = s.sizes;

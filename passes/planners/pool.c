@@ -38,7 +38,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (!events || !shelves || !below) return base_fail_memory(report);
     for (size_t b = 0; b < n; b++) {
         size_t alignment = problem->buffers[b].alignment;
-        shelves[b] = (shelf){problem->buffers[b].size, alignment ? alignment : 1, REPLAY_NONE};
+        shelves[b] = (shelf){problem->buffers[b].size, alignment ? alignment : 1, BASE_NO_BLOCK};
     }
     if (n) qsort(shelves, n, sizeof *shelves, compare_shelves);
     size_t shelf_count = 0;
@@ -54,7 +54,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
         if (!events[i].allocate) {
             below[b] = at->top;
             at->top = b;
-        } else if (at->top != REPLAY_NONE) {
+        } else if (at->top != BASE_NO_BLOCK) {
             solution->offsets[b] = solution->offsets[at->top];
             at->top = below[at->top];
         } else {

@@ -1,34 +1,28 @@
 /* bfc.c: TensorFlow's BFCAllocator, best fit with coalescing.
  *
  * Memory comes from the system in regions, each twice as large as the one before. A region is cut into chunks, whose
- * sizes are multiples of 256 bytes; each knows its neighbours. Free chunks stand in 21 bins, of 256 bytes, 512, ...,
- * 256 MiB and more, ordered by size and then address. A request takes the first that is large enough, beginning with
- * the bin of its size; a chunk at least twice as large as needed, or 128 MiB larger, is split. A chunk that is given
- * back is merged with free neighbours, unless it carries a time (rt_allocator_give_at): then it waits until the
- * frontier has passed that, or until nothing else is left. When a region cannot be had, regions that are wholly free go
- * back to the system first.
+ * sizes are multiples of 256 bytes; each knows its neighbours. A request takes the smallest free chunk that is large
+ * enough, the lowest of equals: what the 21 bins of the source come to, which are ordered by size and then address. A
+ * chunk at least twice as large as needed, or 128 MiB larger, is split. A chunk that is given back is merged with free
+ * neighbours, unless it carries a time (rt_allocator_give_at): then it waits until the frontier has passed that, or
+ * until nothing else is left. When a region cannot be had, regions that are wholly free go back to the system first.
  */
 #include "runtime/allocators/allocator.h"
+#include "ir/base/block_set.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { UNIT = 256, UNIT_BITS = 8, BINS = 21, NONE = -1, FIRST_REGION = 64 << 10 };
+enum { UNIT = 256, UNIT_BITS = 8, NONE = -1, FIRST_REGION = 64 << 10 };
 static const size_t split_excess = (size_t)128 << 20;
 
 typedef struct chunk {
     char *data;
-    size_t size, requested;
+    size_t requested;
     int32_t previous,
         next;          /* neighbours within the region; of a handle that is not used: the next of these */
-    int32_t bin;       /* NONE: it is taken, or no chunk */
     uint64_t freed_at; /* 0: it is safe */
     bool used;
 } chunk;
-
-typedef struct bin {
-    int32_t *chunks; /* by size, then address */
-    size_t count, capacity;
-} bin;
 
 typedef struct region {
     char *memory;
@@ -39,10 +33,11 @@ typedef struct region {
 typedef struct bfc {
     rt_allocator base;
     chunk *chunks;
-    size_t chunk_count, chunk_capacity;
-    int32_t spare; /* a chain of unused handles */
-    bin bins[BINS];
-    region *regions; /* by address */
+    size_t chunk_count, chunk_capacity, set_capacity;
+    size_t *sizes, *addresses; /* by chunk */
+    base_block_set free;       /* chunks that are free and safe; ordered by these */
+    int32_t spare;             /* a chain of unused handles */
+    region *regions;           /* by address */
     size_t region_count, region_capacity;
     size_t next_region;
     int32_t *waiting; /* free chunks that carry a time */
@@ -64,71 +59,41 @@ static bool reserve(void *array, size_t *capacity, size_t count, size_t size) {
     return true;
 }
 
-/* Every chunk may have to stand in any bin, and wait: capacity for that is made with the chunk, so that giving back never
- * fails. */
-static int32_t new_chunk(bfc *b) {
+/* The arrays of the set are of one length. */
+static bool reserve_set(bfc *b, size_t count) {
+    size_t capacities[4] = {b->set_capacity, b->set_capacity, b->set_capacity, b->set_capacity};
+    const bool made = reserve(&b->sizes, &capacities[0], count, sizeof *b->sizes) &&
+                      reserve(&b->addresses, &capacities[1], count, sizeof *b->addresses) &&
+                      reserve(&b->free.left, &capacities[2], count, sizeof *b->free.left) &&
+                      reserve(&b->free.right, &capacities[3], count, sizeof *b->free.right);
+    b->free.sizes = b->sizes;
+    b->free.ties = b->addresses;
+    if (made) b->set_capacity = capacities[0];
+    return made;
+}
+
+/* Every chunk may have to wait: capacity for that is made with the chunk, so that giving back never fails. */
+static int32_t new_chunk(bfc *b, char *data, size_t size, int32_t previous, int32_t next) {
     int32_t handle = b->spare;
     if (handle != NONE) {
         b->spare = b->chunks[handle].next;
-        return handle;
-    }
-    if (b->chunk_count >= INT32_MAX ||
-        !reserve(&b->chunks, &b->chunk_capacity, b->chunk_count + 1, sizeof *b->chunks) ||
-        !reserve(&b->waiting, &b->waiting_capacity, b->chunk_count + 1, sizeof *b->waiting))
-        return NONE;
-    for (size_t i = 0; i < BINS; i++) {
-        if (!reserve(&b->bins[i].chunks, &b->bins[i].capacity, b->chunk_count + 1, sizeof(int32_t)))
+    } else {
+        if (b->chunk_count >= INT32_MAX ||
+            !reserve(&b->chunks, &b->chunk_capacity, b->chunk_count + 1, sizeof *b->chunks) ||
+            !reserve(&b->waiting, &b->waiting_capacity, b->chunk_count + 1, sizeof *b->waiting) ||
+            !reserve_set(b, b->chunk_count + 1))
             return NONE;
+        handle = (int32_t)b->chunk_count++;
     }
-    return (int32_t)b->chunk_count++;
+    b->chunks[handle] = (chunk){.data = data, .previous = previous, .next = next};
+    b->sizes[handle] = size;
+    b->addresses[handle] = (size_t)(uintptr_t)data;
+    return handle;
 }
 
 static void drop_chunk(bfc *b, int32_t handle) {
-    b->chunks[handle] = (chunk){.next = b->spare, .bin = NONE};
+    b->chunks[handle] = (chunk){.next = b->spare};
     b->spare = handle;
-}
-
-/* ---- bins ---------------------------------------------------------------------------------------------- */
-
-static int32_t bin_of(size_t bytes) {
-    int32_t number = 0;
-    for (size_t units = bytes >> UNIT_BITS; units > 1 && number < BINS - 1; units >>= 1) number++;
-    return number;
-}
-
-static bool precedes(const bfc *b, int32_t left, int32_t right) {
-    const chunk *x = &b->chunks[left], *y = &b->chunks[right];
-    return x->size != y->size ? x->size < y->size : (uintptr_t)x->data < (uintptr_t)y->data;
-}
-
-/* The place of the chunk in its bin: of the first that does not precede it. */
-static size_t place_in(const bfc *b, const bin *within, int32_t handle) {
-    size_t low = 0, high = within->count;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (precedes(b, within->chunks[middle], handle)) low = middle + 1;
-        else high = middle;
-    }
-    return low;
-}
-
-static void put_into_bin(bfc *b, int32_t handle) {
-    chunk *c = &b->chunks[handle];
-    c->bin = bin_of(c->size);
-    bin *to = &b->bins[c->bin];
-    size_t at = place_in(b, to, handle);
-    memmove(to->chunks + at + 1, to->chunks + at, (to->count - at) * sizeof *to->chunks);
-    to->chunks[at] = handle;
-    to->count++;
-}
-
-static void take_from_bin(bfc *b, int32_t handle) {
-    chunk *c = &b->chunks[handle];
-    bin *from = &b->bins[c->bin];
-    size_t at = place_in(b, from, handle);
-    from->count--;
-    memmove(from->chunks + at, from->chunks + at + 1, (from->count - at) * sizeof *from->chunks);
-    c->bin = NONE;
 }
 
 /* ---- regions ------------------------------------------------------------------------------------------- */
@@ -164,7 +129,7 @@ static bool extend(bfc *b, size_t bytes) {
         memory = rt_allocator_system_take(&b->base, wanted);
     }
     int32_t *handles = memory ? calloc(wanted >> UNIT_BITS, sizeof *handles) : NULL;
-    int32_t handle = handles ? new_chunk(b) : NONE;
+    int32_t handle = handles ? new_chunk(b, memory, wanted, NONE, NONE) : NONE;
     if (handle == NONE) {
         if (memory) rt_allocator_system_give(&b->base, memory, wanted);
         free(handles);
@@ -176,39 +141,33 @@ static bool extend(bfc *b, size_t bytes) {
     memmove(b->regions + at + 1, b->regions + at, (b->region_count - at) * sizeof *b->regions);
     b->regions[at] = (region){memory, wanted, handles};
     b->region_count++;
-    b->chunks[handle] = (chunk){.data = memory, .size = wanted, .previous = NONE, .next = NONE, .bin = NONE};
     *handle_at(b, memory) = handle;
-    put_into_bin(b, handle);
+    base_block_set_add(&b->free, (uint32_t)handle);
     return true;
 }
 
 /* ---- chunks -------------------------------------------------------------------------------------------- */
 
+/* The rest is free, and waits where the whole does. The chunk is in no set. */
 static bool split(bfc *b, int32_t handle, size_t bytes) {
-    int32_t rest = new_chunk(b);
+    const chunk whole = b->chunks[handle];
+    const int32_t rest = new_chunk(b, whole.data + bytes, b->sizes[handle] - bytes, handle, whole.next);
     if (rest == NONE) return false;
-    chunk *c = &b->chunks[handle], *rest_chunk = &b->chunks[rest];
-    *rest_chunk = (chunk){.data = c->data + bytes,
-                          .size = c->size - bytes,
-                          .previous = handle,
-                          .next = c->next,
-                          .bin = NONE,
-                          .freed_at = c->freed_at};
-    if (c->next != NONE) b->chunks[c->next].previous = rest;
-    c->next = rest;
-    c->size = bytes;
-    *handle_at(b, rest_chunk->data) = rest;
-    if (rest_chunk->freed_at) b->waiting[b->waiting_count++] = rest;
-    put_into_bin(b, rest);
+    b->chunks[rest].freed_at = whole.freed_at;
+    if (whole.next != NONE) b->chunks[whole.next].previous = rest;
+    b->chunks[handle].next = rest;
+    b->sizes[handle] = bytes;
+    *handle_at(b, whole.data + bytes) = rest;
+    if (whole.freed_at) b->waiting[b->waiting_count++] = rest;
+    else base_block_set_add(&b->free, (uint32_t)rest);
     return true;
 }
 
-/* Both are free and in no bin. */
+/* Both are free and in no set. */
 static void merge(bfc *b, int32_t handle, int32_t next) {
-    chunk *c = &b->chunks[handle], *gone = &b->chunks[next];
-    c->size += gone->size;
-    c->next = gone->next;
-    if (gone->next != NONE) b->chunks[gone->next].previous = handle;
+    b->sizes[handle] += b->sizes[next];
+    b->chunks[handle].next = b->chunks[next].next;
+    if (b->chunks[next].next != NONE) b->chunks[b->chunks[next].next].previous = handle;
     drop_chunk(b, next);
 }
 
@@ -216,15 +175,15 @@ static bool can_merge(const bfc *b, int32_t handle) {
     return handle != NONE && !b->chunks[handle].used && b->chunks[handle].freed_at == 0;
 }
 
-/* The chunk with its free neighbours, in no bin. */
+/* The chunk with its free neighbours, in no set. */
 static int32_t coalesce(bfc *b, int32_t handle) {
     int32_t next = b->chunks[handle].next, previous = b->chunks[handle].previous;
     if (can_merge(b, next)) {
-        take_from_bin(b, next);
+        base_block_set_remove(&b->free, (uint32_t)next);
         merge(b, handle, next);
     }
     if (can_merge(b, previous)) {
-        take_from_bin(b, previous);
+        base_block_set_remove(&b->free, (uint32_t)previous);
         merge(b, previous, handle);
         handle = previous;
     }
@@ -248,35 +207,45 @@ static void merge_waiting(bfc *b, bool all) {
         }
         b->waiting[i] = b->waiting[--b->waiting_count];
         c->freed_at = 0;
-        take_from_bin(b, handle);
-        put_into_bin(b, coalesce(b, handle));
+        base_block_set_add(&b->free, (uint32_t)coalesce(b, handle));
     }
 }
 
-/* `before` 0: chunks that are safe, else also those that were freed no later. */
-static void *find_chunk(bfc *b, size_t bytes, size_t requested, uint64_t before) {
-    for (int32_t number = bin_of(bytes); number < BINS; number++) {
-        const bin *within = &b->bins[number];
-        for (size_t i = 0; i < within->count; i++) {
-            int32_t handle = within->chunks[i];
-            chunk *c = &b->chunks[handle];
-            if (c->size < bytes || c->freed_at > before) continue;
-            take_from_bin(b, handle);
-            bool large = c->size >= 2 * bytes || c->size - bytes >= split_excess;
-            if (large && !split(b, handle, bytes)) {
-                put_into_bin(b, handle);
-                return NULL;
-            }
-            c = &b->chunks[handle]; /* the array may have moved */
-            if (c->freed_at) stop_waiting(b, handle);
-            c->freed_at = 0;
-            c->used = true;
-            c->requested = requested;
-            rt_allocator_count(&b->base, c->size, true);
-            return c->data;
-        }
+/* The smaller, the lower of equals; NONE is after all. */
+static bool precedes(const bfc *b, int32_t x, int32_t y) {
+    if (x == NONE || y == NONE) return y == NONE && x != NONE;
+    return b->sizes[x] != b->sizes[y] ? b->sizes[x] < b->sizes[y] : b->addresses[x] < b->addresses[y];
+}
+
+/* The best of the chunks that are safe, and of those that were freed no later than `before`. */
+static int32_t find_chunk(const bfc *b, size_t bytes, uint64_t before) {
+    const uint32_t safe = base_block_set_find(&b->free, bytes);
+    int32_t best = safe == BASE_NO_BLOCK ? NONE : (int32_t)safe;
+    for (size_t i = 0; i < b->waiting_count && before; i++) {
+        const int32_t handle = b->waiting[i];
+        if (b->sizes[handle] < bytes || b->chunks[handle].freed_at > before) continue;
+        if (precedes(b, handle, best)) best = handle;
     }
-    return NULL;
+    return best;
+}
+
+static void *take_chunk(bfc *b, size_t bytes, size_t requested, uint64_t before) {
+    const int32_t handle = find_chunk(b, bytes, before);
+    if (handle == NONE) return NULL;
+    const bool waits = b->chunks[handle].freed_at != 0;
+    const bool large = b->sizes[handle] >= 2 * bytes || b->sizes[handle] - bytes >= split_excess;
+    if (!waits) base_block_set_remove(&b->free, (uint32_t)handle);
+    if (large && !split(b, handle, bytes)) {
+        if (!waits) base_block_set_add(&b->free, (uint32_t)handle);
+        return NULL;
+    }
+    if (waits) stop_waiting(b, handle);
+    chunk *c = &b->chunks[handle];
+    c->freed_at = 0;
+    c->used = true;
+    c->requested = requested;
+    rt_allocator_count(&b->base, b->sizes[handle], true);
+    return c->data;
 }
 
 /* Regions that hold one free chunk only go back to the system. */
@@ -286,11 +255,11 @@ static bool drop_free_regions(bfc *b) {
         region *r = &b->regions[i];
         int32_t handle = r->handles[0];
         const chunk *c = &b->chunks[handle];
-        if (c->used || c->freed_at || c->size != r->bytes) {
+        if (c->used || c->freed_at || b->sizes[handle] != r->bytes) {
             i++;
             continue;
         }
-        take_from_bin(b, handle);
+        base_block_set_remove(&b->free, (uint32_t)handle);
         drop_chunk(b, handle);
         rt_allocator_system_give(&b->base, r->memory, r->bytes);
         free(r->handles);
@@ -306,6 +275,7 @@ static bool drop_free_regions(bfc *b) {
 static bool begin(rt_allocator *allocator, const rt_allocator_options *options) {
     bfc *b = (bfc *)allocator;
     b->spare = NONE;
+    b->free.root = BASE_NO_BLOCK;
     return base_size_align(options->first_region ? options->first_region : FIRST_REGION, UNIT,
                            &b->next_region);
 }
@@ -316,7 +286,10 @@ static void end(rt_allocator *allocator) {
         free(b->regions[i].memory);
         free(b->regions[i].handles);
     }
-    for (size_t i = 0; i < BINS; i++) free(b->bins[i].chunks);
+    free(b->sizes);
+    free(b->addresses);
+    free(b->free.left);
+    free(b->free.right);
     free(b->regions);
     free(b->chunks);
     free(b->waiting);
@@ -327,13 +300,13 @@ static void *take(rt_allocator *allocator, size_t requested, uint64_t before) {
     size_t bytes;
     if (!base_size_align(requested, UNIT, &bytes)) return NULL;
     merge_waiting(b, false);
-    void *data = find_chunk(b, bytes, requested, before);
-    if (!data && extend(b, bytes)) data = find_chunk(b, bytes, requested, before);
+    void *data = take_chunk(b, bytes, requested, before);
+    if (!data && extend(b, bytes)) data = take_chunk(b, bytes, requested, before);
     if (!data && before == 0 && b->waiting_count) {
         merge_waiting(b, true);
-        data = find_chunk(b, bytes, requested, before);
+        data = take_chunk(b, bytes, requested, before);
     }
-    if (!data && drop_free_regions(b) && extend(b, bytes)) data = find_chunk(b, bytes, requested, before);
+    if (!data && drop_free_regions(b) && extend(b, bytes)) data = take_chunk(b, bytes, requested, before);
     return data;
 }
 
@@ -341,21 +314,20 @@ static void give(rt_allocator *allocator, void *data, uint64_t time) {
     bfc *b = (bfc *)allocator;
     int32_t handle = *handle_at(b, data);
     chunk *c = &b->chunks[handle];
-    rt_allocator_count(allocator, c->size, false);
+    rt_allocator_count(allocator, b->sizes[handle], false);
     c->used = false;
     c->requested = 0;
     c->freed_at = time > b->frontier ? time : 0;
     if (c->freed_at) {
         b->waiting[b->waiting_count++] = handle;
-        put_into_bin(b, handle);
     } else {
-        put_into_bin(b, coalesce(b, handle));
+        base_block_set_add(&b->free, (uint32_t)coalesce(b, handle));
     }
 }
 
 static size_t capacity(rt_allocator *allocator, const void *data) {
     const bfc *b = (const bfc *)allocator;
-    return b->chunks[*handle_at(b, data)].size;
+    return b->sizes[*handle_at(b, data)];
 }
 
 static void advance(rt_allocator *allocator, uint64_t time) {
