@@ -138,6 +138,19 @@ static const import_row rows[] = {
     /* steps of training */
     {"ai.onnx.preview.training", "Momentum", 1, LAST, "alpha:f! beta:f! mode:s! norm_coefficient:f!", 5, ANY,
      ANY, import_convert_plain},
+    /* what ONNX had for trial (experimental.c) */
+    {"", "Affine", 1, 9, "alpha:f beta:f", 1, 1, 1, import_convert_scaled},
+    {"", "Scale", 1, 9, "scale:f", 1, 1, 1, import_convert_scaled},
+    {"", "ScaledTanh", 1, 9, "alpha:f beta:f", 1, 1, 1, import_convert_scaled},
+    {"", "ParametricSoftplus", 1, 9, "alpha:f beta:f", 1, 1, 1, import_convert_scaled},
+    {"", "ImageScaler", 1, 9, "bias:F scale:f", 1, 1, 1, import_convert_image_scaler},
+    {"", "Crop", 1, 9, "border:I! scale:I", 1, 1, 1, import_convert_crop},
+    {"", "DynamicSlice", 1, 9, "", 3, 4, 1, import_convert_dynamic_slice},
+    {"", "ConstantFill", 1, 9, "dtype:i extra_shape:I input_as_shape:i shape:I value:f", 0, 1, 1,
+     import_convert_constant_fill},
+    {"", "MeanVarianceNormalization", 1, 8, "across_channels:i normalize_variance:i", 1, 1, 1,
+     import_convert_old_mean_variance},
+    {"", "Upsample", 1, 6, "height_scale:f! mode:s width_scale:f!", 1, 1, 1, import_convert_old_upsample},
     /* movement of data */
     {"", "Slice", 1, 9, "axes:I ends:I! starts:I!", 1, 1, 1, import_convert_slice},
     {"", "Split", 1, 1, "axis:i split:I", 1, 2, ANY, import_convert_split},

@@ -45,6 +45,13 @@ base_status import_convert_if(import_node *node); /* control.c */
 base_status import_convert_loop(import_node *node);
 base_status import_convert_scan(import_node *node);
 base_status import_convert_scan_batched(import_node *node);
+base_status import_convert_scaled(import_node *node); /* experimental.c */
+base_status import_convert_image_scaler(import_node *node);
+base_status import_convert_crop(import_node *node);
+base_status import_convert_dynamic_slice(import_node *node);
+base_status import_convert_constant_fill(import_node *node);
+base_status import_convert_old_mean_variance(import_node *node);
+base_status import_convert_old_upsample(import_node *node);
 base_status import_convert_gradient(import_node *node);     /* gradient.c */
 base_status import_convert_sequence_map(import_node *node); /* sequence.c */
 base_status import_convert_resize(import_node *node);

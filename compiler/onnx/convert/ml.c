@@ -349,6 +349,15 @@ static const import_row rows[] = {
     {ML, "LinearClassifier", 1, LAST,
      "classlabels_ints:I classlabels_strings:S coefficients:F! intercepts:F multi_class:i post_transform:s",
      1, 1, 2, convert_linear_classifier},
+    /* support vectors (ml_vectors.c) */
+    {ML, "SVMRegressor", 1, LAST,
+     "coefficients:F kernel_params:F kernel_type:s n_supports:i one_class:i post_transform:s rho:F "
+     "support_vectors:F",
+     1, 1, 1, import_convert_svm_regressor},
+    {ML, "SVMClassifier", 1, LAST,
+     "classlabels_ints:I classlabels_strings:S coefficients:F kernel_params:F kernel_type:s post_transform:s "
+     "prob_a:F prob_b:F rho:F support_vectors:F vectors_per_class:I",
+     1, 1, 2, import_convert_svm_classifier},
     /* trees (ml_trees.c) */
     {ML, "TreeEnsembleRegressor", 1, LAST,
      TREE_ATTRIBUTES "aggregate_function:s n_targets:i target_ids:I target_nodeids:I target_treeids:I "

@@ -33,4 +33,8 @@ base_status import_convert_tree_regressor(import_node *n);
 base_status import_convert_tree_classifier(import_node *n);
 base_status import_convert_tree_ensemble(import_node *n);
 
+/* ---- ml_vectors.c ---- */
+base_status import_convert_svm_regressor(import_node *n);
+base_status import_convert_svm_classifier(import_node *n);
+
 #endif

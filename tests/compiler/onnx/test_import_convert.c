@@ -115,6 +115,22 @@ static const conversion conversions[] = {
     {"Multinomial", 7, "x:1:4,5", "y", "sample_size i 7"},
 };
 
+/* Operators that ONNX had for trial. */
+static const conversion trials[] = {
+    {"Affine", 1, "x:1:2,3", "y", "alpha f 2;beta f 1"},
+    {"ScaledTanh", 1, "x:1:2,3", "y", "alpha f 2;beta f 0.5"},
+    {"ParametricSoftplus", 1, "x:1:2,3", "y", "alpha f 2;beta f 0.5"},
+    {"ImageScaler", 1, "x:1:1,3,4,4", "y", "scale f 0.5"},
+    {"Crop", 1, "x:1:1,3,8,8", "y", "border I 1,2,3,0"},
+    {"Crop", 1, "x:1:1,3,8,8", "y", "border I 1,2,0,0;scale I 4,5"},
+    {"DynamicSlice", 1, "x:1:4,4;starts=1;ends=3;axes=1", "y", ""},
+    {"ConstantFill", 1, "x:1:2,3", "y", "value f 2;extra_shape I 4"},
+    {"ConstantFill", 1, "shape=2,3", "y", "input_as_shape i 1;dtype i 7"},
+    {"ConstantFill", 1, "", "y", "shape I 2,3"},
+    {"MeanVarianceNormalization", 8, "x:1:1,3,4,4", "y", "across_channels i 1"},
+    {"Upsample", 6, "x:1:1,3,4,4", "y", "height_scale f 2;width_scale f 3;mode s bilinear"},
+};
+
 /* Operators of other domains, as "DOMAIN/NAME". */
 static const conversion others[] = {
     {"com.microsoft/Gelu", 1, "x:1:2,3", "y", ""},
@@ -249,6 +265,17 @@ static void test_conversions(void **state) {
     free(text);
 }
 
+static void test_trials(void **state) {
+    (void)state;
+    char *text;
+    size_t length;
+    FILE *file = open_memstream(&text, &length);
+    for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) convert_to(file, &trials[i]);
+    fclose(file);
+    support_expect_golden("import/trials.ir", text);
+    free(text);
+}
+
 static void test_other_domains(void **state) {
     (void)state;
     char *text;
@@ -339,7 +366,8 @@ int main(int count, char **arguments) {
     char folder[] = "/tmp/ouro_import_XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0) return 1; /* messages and modules then have no path in them */
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_conversions),
-                                       cmocka_unit_test(test_other_domains), cmocka_unit_test(test_control)};
+                                       cmocka_unit_test(test_other_domains), cmocka_unit_test(test_trials),
+                                       cmocka_unit_test(test_control)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return chdir("/") != 0 || rmdir(folder) != 0 ? 1 : failed;
 }
