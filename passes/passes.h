@@ -1,21 +1,110 @@
-/* passes.h: the compiler's pipeline, which runs all passes of the folders below in the order of its table.
+/* passes.h: the pipeline, which runs all passes of the folders below in the order of its table.
  *
- * The pipeline is data: one table in pipeline.c (name, run, needs, keeps, makes). The runner does the rest
- * alike for all: computes the analyses that a pass needs, runs it, drops what it does not keep, verifies the
- * IR in debug builds, dumps when asked. Passes hold no bookkeeping of their own.
+ * A pass is a function that changes the module, or the memory plan, or both. Its row in the table of pipeline.c is its
+ * contract: which facts must hold when it begins (needs), which no longer hold when it has ended (breaks), and which hold
+ * from then on (makes). pass_pipeline_check looks that every need is met by an earlier row and that at the end all facts
+ * hold. The runner runs the rows and frees what a pass took for itself; debug builds verify the module after each pass, and
+ * the memory plan once there is one (passes/memory/verify.c).
+ *
+ *   infer-shapes         graph/infer_shapes.c          types of all values
+ *   fold-constants       graph/fold_constants.c        what follows from constants is a constant
+ *   infer-folded         graph/infer_shapes.c          shapes that follow from these
+ *   fold-inferred        graph/fold_constants.c        what follows from these shapes
+ *   stack-sequences      loops/stack_sequences.c       what a loop appends to a sequence is stacked
+ *   drop-unread          graph/drop_unread.c           what loops and branches carry and hand out for nobody goes
+ *   slice-iterations     loops/slice_iterations.c      what an iteration takes by its number is scanned
+ *   scan-gathers         loops/scan_gathers.c          what a loop gathers in order is scanned
+ *   lower-einsum         graph/lower_einsum.c          Einsum becomes products
+ *   lower-recurrent      graph/lower_recurrent.c       RNN, GRU, LSTM become loops, where that is better
+ *   infer-lowered        graph/infer_shapes.c          types of what lowering put in
+ *   fold-lowered         graph/fold_constants.c        constants of what lowering put in
+ *   eliminate-dead-code  graph/eliminate_dead_code.c   what nobody reads goes
+ *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
+ *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
+ *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
+ *   select-layouts       layout/select_layouts.c       layouts of all values
+ *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
+ *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
+ *   select-kernels       layout/select_kernels.c       kernels, and their scratch
+ *   limit-unrolling      loops/limit_unrolling.c       Copies where a carried value would be kept too long
+ *   prepare-results      memory/prepare_results.c      Copies where a result has no bytes of its own
+ *   join-aliases         memory/join_aliases.c         the memory plan: storages; Copies of parts of a Concat
+ *   reserve-growth       loops/reserve_growth.c        capacities of what grows in loops
+ *   schedule             memory/schedule.c             the order of nodes
+ *   choose-in-place      memory/choose_in_place.c      what is made over what dies
+ *   analyse-loops        loops/analyse_loops.c         addresses in each iteration: multi-views
+ *   analyse-liveness     memory/analyse_liveness.c     live ranges
+ *   choose-kernels       memory/choose_kernels.c       faster kernels, where the memory that they want is there
+ *   allocate             memory/allocate.c             offsets
  */
 #ifndef OURO_PASSES_H
 #define OURO_PASSES_H
 
 #include "passes/base/pass.h"
 
-/* ---- the pipeline (pipeline.c) ------------------------------------------------------------------------- */
+/* What can be true of a module and its memory plan: name, what it means. */
+#define PASS_FACTS(FACT)                                                                                     \
+    FACT(TYPES, "types of all values")                                                                       \
+    FACT(CONSTANTS, "what follows from constants is a constant")                                             \
+    FACT(SHAPES, "shapes that follow from constants are known")                                              \
+    FACT(FOLDED, "what follows from shapes is a constant")                                                   \
+    FACT(SEQUENCES, "what loops append to sequences is stacked")                                             \
+    FACT(READ, "what loops and branches hand out is read")                                                   \
+    FACT(SLICES, "what iterations take by their number is scanned")                                          \
+    FACT(GATHERS, "what loops gather in order is scanned")                                                   \
+    FACT(EINSUMS, "Einsums are products")                                                                    \
+    FACT(RECURRENCES, "recurrences are loops, or have kernels")                                              \
+    FACT(LOWERED, "what lowering put in is folded")                                                          \
+    FACT(LIVE, "somebody reads every node")                                                                  \
+    FACT(HOISTED, "loops compute no invariants")                                                             \
+    FACT(GROWTH, "what loops append is carried with that axis first")                                        \
+    FACT(FUSED, "operators are fused")                                                                       \
+    FACT(LAYOUTS, "layouts of all values")                                                                   \
+    FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
+    FACT(KERNELS, "kernels and their scratch")                                                               \
+    FACT(UNROLLING, "no carried value is kept for more iterations than --max-unroll")                        \
+    FACT(RESULTS, "results have bytes of their own")                                                         \
+    FACT(STORAGES, "storages and aliases")                                                                   \
+    FACT(CAPACITIES, "capacities of what grows")                                                             \
+    FACT(ORDER, "the order of nodes")                                                                        \
+    FACT(IN_PLACE, "what is made over what dies")                                                            \
+    FACT(ADDRESSES, "addresses in each iteration")                                                           \
+    FACT(LIVENESS, "live ranges")                                                                            \
+    FACT(KERNEL_MEMORY, "kernels that are as fast as memory allows")                                         \
+    FACT(OFFSETS, "offsets")
+
+/* By their numbers: PASS_FACT_TYPES is bit 0. */
+enum pass_fact_number {
+#define FACT(name, text) PASS_FACT_NUMBER_##name,
+    PASS_FACTS(FACT)
+#undef FACT
+        PASS_FACT_COUNT
+};
+enum pass_fact {
+#define FACT(name, text) PASS_##name = 1 << PASS_FACT_NUMBER_##name,
+    PASS_FACTS(FACT)
+#undef FACT
+        PASS_ALL_FACTS = (1 << PASS_FACT_COUNT) - 1
+};
+
+/* One row of the table. */
+typedef struct pass_row {
+    const char *name; /* for --dump-after and messages */
+    pass_function *run;
+    unsigned needs, breaks, makes; /* enum pass_fact; what it makes holds, whatever it breaks */
+} pass_row;
+
+/* The table. */
+const pass_row *pass_pipeline_rows(size_t *count);
+/* Each row's needs are met by rows before it, and at the end all facts hold; BASE_INVALID names the first row and fact for
+ * which that is not so. */
+base_status pass_pipeline_check(const pass_row *rows, size_t count, base_report *report);
 
 /* Runs all passes on the module. On BASE_OK *memory (in memory_arena, which the caller owns) is the memory
  * plan. */
 base_status pass_pipeline_run(ir_module *module, const pass_options *options, base_arena *memory_arena,
                               pass_memory **memory, base_report *report);
-/* The names, for --dump-after and its error message; NULL behind the last. */
+/* The names, for --dump-after and its error message; NULL after the last. */
 const char *pass_pipeline_name(size_t index);
 
 #endif

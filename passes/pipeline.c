@@ -6,61 +6,81 @@
 #include "passes/memory/memory.h"
 #include <string.h>
 
-/* What passes need, keep and make. A pass that does not keep something makes it stale; the runner checks that
- * nothing stale is needed. */
-enum fact {
-    TYPES = 1,   /* shapes and dtypes of all values */
-    LAYOUTS = 2, /* every value's layout is final */
-    KERNELS = 4, /* every node has its kernel and scratch */
-    RESULTS = 8, /* results can have bytes of their own */
-    VIEWS = 16,  /* memory plan: storages and joined views */
-    ORDER = 32,  /* the schedule is final */
-    IN_PLACE = 64,
-    LIVENESS = 128,
-    OFFSETS = 256,
-    ALL = 511
+/* Lines that the formatter leaves alone: one row a pass, in the order in which they run.
+ *
+ * Where a need is not about what the pass reads, but about when it is worth running: fusion comes after what it should find
+ * (Transposes that lowering and carry-growth put in), hoisting before fusion takes nodes into a body's heavy ones, and layouts are
+ * chosen for what is left. */
+/* clang-format off */
+static const pass_row rows[] = {
+/*  name                   run                       needs                                              breaks        makes */
+    {"infer-shapes",        pass_infer_shapes,        0,                                                 0,            PASS_TYPES},
+    {"fold-constants",      pass_fold_constants,      PASS_TYPES,                                        PASS_LIVE,    PASS_CONSTANTS},
+    {"infer-folded",        pass_infer_shapes,        PASS_CONSTANTS,                                    0,            PASS_TYPES | PASS_SHAPES},
+    {"fold-inferred",       pass_fold_constants,      PASS_TYPES | PASS_SHAPES,                          PASS_LIVE,    PASS_FOLDED},
+    {"stack-sequences",     pass_stack_sequences,     PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SEQUENCES},
+    {"drop-unread",         pass_drop_unread,         PASS_TYPES | PASS_FOLDED | PASS_SEQUENCES,         PASS_LIVE,    PASS_READ},
+    {"slice-iterations",    pass_slice_iterations,    PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SLICES},
+    {"scan-gathers",        pass_scan_gathers,        PASS_TYPES | PASS_SLICES,                          PASS_LIVE,    PASS_GATHERS},
+    {"lower-einsum",        pass_lower_einsum,        PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_EINSUMS},
+    {"lower-recurrent",     pass_lower_recurrent,     PASS_TYPES | PASS_FOLDED,                          PASS_TYPES | PASS_LIVE, PASS_RECURRENCES},
+    {"infer-lowered",       pass_infer_shapes,        PASS_READ | PASS_EINSUMS | PASS_RECURRENCES | PASS_GATHERS, 0,            PASS_TYPES},
+    {"fold-lowered",        pass_fold_constants,      PASS_TYPES | PASS_EINSUMS | PASS_RECURRENCES,      PASS_LIVE,    PASS_LOWERED},
+    {"eliminate-dead-code", pass_eliminate_dead_code, PASS_LOWERED,                                      0,            PASS_LIVE},
+    {"hoist-invariants",    pass_hoist_invariants,    PASS_TYPES | PASS_LIVE,                            0,            PASS_HOISTED},
+    {"carry-growth",        pass_carry_growth,        PASS_TYPES | PASS_LIVE,                            PASS_LIVE,    PASS_GROWTH},
+    {"fuse",                pass_fuse,                PASS_TYPES | PASS_LOWERED | PASS_HOISTED | PASS_GROWTH, PASS_LIVE, PASS_FUSED},
+    {"select-layouts",      pass_select_layouts,      PASS_TYPES | PASS_FUSED,                           PASS_LIVE,    PASS_LAYOUTS},
+    {"carry-layouts",       pass_carry_layouts,       PASS_TYPES | PASS_LAYOUTS,                         PASS_LIVE,    PASS_LOOP_LAYOUTS},
+    {"eliminate-unused",    pass_eliminate_dead_code, PASS_LOOP_LAYOUTS,                                 0,            PASS_LIVE},
+    {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_KERNELS},
+    {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS,                         0,            PASS_UNROLLING},
+    {"prepare-results",     pass_prepare_results,     PASS_TYPES | PASS_KERNELS | PASS_UNROLLING,        0,            PASS_RESULTS},
+    {"join-aliases",        pass_join_aliases,        PASS_TYPES | PASS_KERNELS | PASS_RESULTS,          0,            PASS_STORAGES},
+    {"reserve-growth",      pass_reserve_growth,      PASS_TYPES | PASS_STORAGES,                        0,            PASS_CAPACITIES},
+    {"schedule",            pass_schedule,            PASS_STORAGES | PASS_CAPACITIES,                   0,            PASS_ORDER},
+    {"choose-in-place",     pass_choose_in_place,     PASS_STORAGES | PASS_ORDER,                        0,            PASS_IN_PLACE},
+    {"analyse-loops",       pass_analyse_loops,       PASS_STORAGES | PASS_ORDER | PASS_IN_PLACE,        0,            PASS_ADDRESSES},
+    {"analyse-liveness",    pass_analyse_liveness,    PASS_STORAGES | PASS_ORDER | PASS_ADDRESSES,       0,            PASS_LIVENESS},
+    {"choose-kernels",      pass_choose_kernels,      PASS_KERNELS | PASS_ORDER | PASS_LIVENESS,         0,            PASS_KERNEL_MEMORY},
+    {"allocate",            pass_allocate,            PASS_ORDER | PASS_LIVENESS | PASS_KERNEL_MEMORY,   0,            PASS_OFFSETS},
 };
+/* clang-format on */
+enum { PASS_COUNT = sizeof rows / sizeof *rows };
 
-static const struct pass {
-    const char *name;
-    pass_function *run;
-    unsigned needs, keeps, makes;
-} passes[] = {
-    {"infer-shapes", pass_infer_shapes, 0, ALL, TYPES},
-    {"fold-constants", pass_fold_constants, TYPES, TYPES, 0},
-    {"infer-folded", pass_infer_shapes, 0, ALL, TYPES},
-    {"fold-inferred", pass_fold_constants, TYPES, TYPES, 0},
-    {"stack-sequences", pass_stack_sequences, TYPES, TYPES, 0},
-    {"drop-unread", pass_drop_unread, TYPES, TYPES, 0},
-    {"slice-iterations", pass_slice_iterations, TYPES, TYPES, 0},
-    {"scan-gathers", pass_scan_gathers, TYPES, TYPES, 0},
-    {"lower-einsum", pass_lower_einsum, TYPES, TYPES, 0},
-    {"lower-recurrent", pass_lower_recurrent, TYPES, 0, 0},
-    {"infer-lowered", pass_infer_shapes, 0, ALL, TYPES},
-    {"fold-lowered", pass_fold_constants, TYPES, TYPES, 0},
-    {"eliminate-dead-code", pass_eliminate_dead_code, 0, ALL, 0},
-    {"hoist-invariants", pass_hoist_invariants, TYPES, TYPES, 0},
-    {"carry-growth", pass_carry_growth, TYPES, TYPES, 0},
-    {"fuse", pass_fuse, TYPES, TYPES, 0},
-    {"select-layouts", pass_select_layouts, TYPES, TYPES, LAYOUTS},
-    {"carry-layouts", pass_carry_layouts, TYPES | LAYOUTS, ALL, 0},
-    {"eliminate-unused", pass_eliminate_dead_code, 0, ALL, 0},
-    {"select-kernels", pass_select_kernels, TYPES | LAYOUTS, ALL, KERNELS},
-    {"limit-unrolling", pass_limit_unrolling, TYPES | KERNELS, TYPES | LAYOUTS | KERNELS, 0},
-    {"prepare-results", pass_prepare_results, TYPES | KERNELS, TYPES | LAYOUTS | KERNELS, RESULTS},
-    {"join-aliases", pass_join_aliases, KERNELS | RESULTS, TYPES | LAYOUTS | KERNELS | RESULTS, VIEWS},
-    {"reserve-growth", pass_reserve_growth, TYPES | VIEWS, ALL, 0},
-    {"schedule", pass_schedule, VIEWS, TYPES | LAYOUTS | KERNELS | RESULTS | VIEWS, ORDER},
-    {"choose-in-place", pass_choose_in_place, VIEWS | ORDER, ALL, IN_PLACE},
-    {"analyse-loops", pass_analyse_loops, VIEWS | ORDER | IN_PLACE, ALL, 0},
-    {"analyse-liveness", pass_analyse_liveness, VIEWS | ORDER | IN_PLACE, ALL, LIVENESS},
-    {"choose-kernels", pass_choose_kernels, KERNELS | LIVENESS, ALL, 0},
-    {"allocate", pass_allocate, LIVENESS, ALL, OFFSETS},
-};
-enum { PASS_COUNT = sizeof passes / sizeof *passes };
+const pass_row *pass_pipeline_rows(size_t *count) {
+    *count = PASS_COUNT;
+    return rows;
+}
 
 const char *pass_pipeline_name(size_t index) {
-    return index < PASS_COUNT ? passes[index].name : NULL;
+    return index < PASS_COUNT ? rows[index].name : NULL;
+}
+
+/* What the first of these facts means. */
+static const char *fact_text(unsigned facts) {
+    static const char *const texts[] = {
+#define FACT(name, text) text,
+        PASS_FACTS(FACT)
+#undef FACT
+    };
+    size_t first = 0;
+    while (!(facts >> first & 1)) first++;
+    return texts[first];
+}
+
+base_status pass_pipeline_check(const pass_row *checked, size_t count, base_report *report) {
+    unsigned facts = 0;
+    for (size_t i = 0; i < count; i++) {
+        if (checked[i].needs & ~facts)
+            return base_fail(report, BASE_INVALID, "pass %s needs \"%s\", which does not hold before it",
+                             checked[i].name, fact_text(checked[i].needs & ~facts));
+        facts = (facts & ~checked[i].breaks) | checked[i].makes;
+    }
+    if (facts != PASS_ALL_FACTS)
+        return base_fail(report, BASE_INVALID, "\"%s\" does not hold after the last pass",
+                         fact_text(PASS_ALL_FACTS & ~facts));
+    return BASE_OK;
 }
 
 /* An unknown name is told before anything runs. */
@@ -69,14 +89,14 @@ static base_status check_dump(const pass_options *options, base_report *report) 
     if (!wanted || strcmp(wanted, "all") == 0) return BASE_OK;
     char names[512] = "";
     for (size_t i = 0; i < PASS_COUNT; i++) {
-        if (strcmp(passes[i].name, wanted) == 0) return BASE_OK;
+        if (strcmp(rows[i].name, wanted) == 0) return BASE_OK;
         strncat(names, i ? ", " : "", sizeof names - strlen(names) - 1);
-        strncat(names, passes[i].name, sizeof names - strlen(names) - 1);
+        strncat(names, rows[i].name, sizeof names - strlen(names) - 1);
     }
     return base_fail(report, BASE_USAGE, "there is no pass '%s'; the passes are %s", wanted, names);
 }
 
-static base_status dump(const pass_context *context, const struct pass *pass) {
+static base_status dump(const pass_context *context, const pass_row *pass) {
     const pass_options *options = context->options;
     if (!options->dump_after) return BASE_OK;
     if (strcmp(options->dump_after, "all") != 0 && strcmp(options->dump_after, pass->name) != 0)
@@ -100,19 +120,16 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
                             .scratch = &scratch,
                             .memory_arena = memory_arena,
                             .report = report};
-    unsigned facts = 0;
     base_status status = check_dump(options, report);
+    if (status == BASE_OK) status = pass_pipeline_check(rows, PASS_COUNT, report);
     for (size_t i = 0; i < PASS_COUNT && status == BASE_OK; i++) {
-        const struct pass *pass = &passes[i];
-        if (pass->needs & ~facts) {
-            status = base_fail(report, BASE_INVALID, "pass %s runs before what it needs", pass->name);
-            break;
-        }
+        const pass_row *pass = &rows[i];
         status = pass->run(&context);
-        facts = (facts & pass->keeps) | pass->makes;
         base_arena_free(&scratch);
 #ifdef OURO_DEBUG_CHECKS
         if (status == BASE_OK) status = ir_verify(module, pass->name, report);
+        if (status == BASE_OK && context.memory)
+            status = pass_memory_verify(context.memory, module, pass->name, report);
 #endif
         if (status == BASE_OK) status = dump(&context, pass);
     }

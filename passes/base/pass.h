@@ -59,6 +59,20 @@ bool pass_order_read(const ir_module *module, base_arena *arena, pass_order *ord
 /* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
 ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
 
+/* ---- copies (copy.c) ------------------------------------------------------------------------------------ */
+
+/* Why a pass puts a Copy in: ir_node.reason says it in words. */
+typedef enum pass_copy_reason {
+    PASS_COPY_RESULT, /* a result that has to have bytes of its own (prepare_results.c) */
+    PASS_COPY_PART,   /* a part of a Concat that cannot be made where the Concat lies (join_aliases.c) */
+    PASS_COPY_LIMIT   /* a carried value that would be kept too long (limit_unrolling.c) */
+} pass_copy_reason;
+
+/* A Copy of the value, with its kernel, before `before` or (NULL) at the end of the graph; `origin`, which may be NULL, is
+ * the node of the model for whose sake it is there. NULL when memory runs out. */
+ir_value *pass_copy(ir_graph *graph, ir_node *before, ir_value *value, const ir_node *origin,
+                    pass_copy_reason reason);
+
 /* ---- in place (in_place.c) ----------------------------------------------------------------------------- */
 
 /* A tensor of type `made` may be written over one of type `read`, element by element: shape, layout and size of elements

@@ -177,9 +177,10 @@ pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id)
 }
 
 void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset) {
-    pass_storage *into = &memory->storages[whole.index], *from = &memory->storages[part.index];
-    from->part_of = whole;
-    from->part_offset = offset;
+    const pass_location at = pass_memory_resolve(memory, (pass_location){whole, offset});
+    pass_storage *into = &memory->storages[at.storage.index], *from = &memory->storages[part.index];
+    from->part_of = at.storage;
+    from->part_offset = at.offset;
     into->carried_again |=
         from->carried_again || (from->carried_by && into->carried_by && from->carried_by != into->carried_by);
     /* The shorter way would be to put the new ones first; but the list's end is not known, and the part is

@@ -138,7 +138,8 @@ pass_location pass_memory_location(const pass_memory *memory, const ir_value *va
 pass_storage *pass_memory_storage(const pass_memory *memory, pass_storage_id id);
 /* The same bytes, in the storage that is no part of another. */
 pass_location pass_memory_resolve(const pass_memory *memory, pass_location location);
-/* `part` becomes bytes [offset, offset + its size) of `whole`. Before, neither is part of another, and they are different. */
+/* `part` becomes bytes [offset, offset + its size) of `whole`, or of what that is a part of; its values get into the list of
+ * that. Before, `part` is no part of another, and not what `whole` lies in. */
 void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_id part, size_t offset);
 /* The offset in the arena of a location whose storage is in the arena: the storage's own, and those of the buffers that
  * hold its region. */

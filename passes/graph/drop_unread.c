@@ -9,7 +9,7 @@
  * value is wanted if the loop's output is, or if something wanted in the body reads the parameter. The slice of a scanned tensor
  * that nobody reads goes where the trip count alone says how often the loop runs.
  *
- * Needs: types. Keeps: types. Guarantees: every result of a branch or a body is read by somebody, or ends the loop.
+ * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: every result of a branch or a body is read by somebody, or ends the loop.
  */
 #include "ir/loop.h"
 #include "passes/graph/graph.h"

@@ -4,7 +4,7 @@
  *
  * Outputs of loops and branches that nobody wants become absent: they need no place then, and nothing is handed to them.
  *
- * Needs: nothing. Keeps: types. Guarantees: every output of a node that remains has a use, or is one of
+ * Needs: nothing. Breaks: nothing. Guarantees: every output of a node that remains has a use, or is one of
  * several, or the node has an effect; every constant has a use.
  */
 #include "passes/graph/graph.h"

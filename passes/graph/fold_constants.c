@@ -9,8 +9,8 @@
  * inputs have more than LARGEST_MEASURED elements: a file of a few bytes must not demand more memory than the
  * machine has. A node that fails stays too (it will fail when it runs, if it runs).
  *
- * Needs: types. Makes: fewer nodes, more constants; types of what depends on them may become better known
- * (infer-shapes again).
+ * Needs: types. Breaks: nothing but that somebody reads every node. Guarantees: no node that could be computed with the
+ * types known so far remains. Types of what depends on the new constants may become better known: infer-shapes again.
  */
 #include "passes/graph/graph.h"
 #include <string.h>

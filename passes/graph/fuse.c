@@ -16,7 +16,9 @@
  *
  * Each only where the value between has no other use and is no result.
  *
- * Needs: types. Keeps: types. Guarantees: nothing more than that values stay what they were, up to rounding.
+ * Needs: types; nodes that lowering, hoisting and carry-growth put in are there already, and somebody reads them.
+ * Breaks: that somebody reads every node (a Transpose that a product reads through). Guarantees: values stay what they were,
+ * up to rounding; types of all values.
  */
 #include "passes/graph/graph.h"
 #include <float.h>

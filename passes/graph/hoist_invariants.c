@@ -8,7 +8,7 @@
  * found at run time, which is also where shapes can be wrong, those with an effect, and whole branches and
  * loops. What is in a branch stays there: it may never be taken.
  *
- * Needs: types. Keeps: types. Guarantees: no node of a loop's body, but for those named, reads only values from
+ * Needs: types, no dead nodes. Breaks: nothing. Guarantees: no node of a loop's body, but for those named, reads only values from
  * outside.
  */
 #include "passes/graph/graph.h"

@@ -10,8 +10,8 @@
  *          type of its replacement; extents that change from one iteration to the next become unknown. A stacked output has as
  *          many slices as the loop has iterations, where that is certain.
  *
- * Needs: nothing. Makes: types; ir_value.symbolic. Can be repeated after other passes: types only become
- * better known. Reports every node that is wrong, not only the first.
+ * Needs: nothing. Breaks: nothing. Guarantees: types of all values, as far as they follow; ir_value.symbolic. Can be
+ * repeated after other passes: types only become better known. Reports every node that is wrong, not only the first.
  */
 #include "ir/loop.h"
 #include "passes/graph/graph.h"

@@ -8,7 +8,8 @@
  * What only one operand has, and the result lacks, is summed up first. Transposes and Reshapes that do nothing are not
  * made. An operand with a label twice (a diagonal), or with an extent of 1 that is broadcast, is left to the kernel.
  *
- * Needs: types. Keeps: types.
+ * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types of what it puts in; an Einsum that
+ * remains has a kernel.
  */
 #include "ir/operators/einsum.h"
 #include "passes/graph/graph.h"

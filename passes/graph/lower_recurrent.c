@@ -14,7 +14,8 @@
  * Left as they are: what a kernel runs better (small steps, and what has a primitive that wins), 16-bit floats (the kernel
  * computes in float), shapes that are open, and empty ones.
  *
- * Needs: types. Types of what is made are inferred afterwards.
+ * Needs: types, folded shapes. Breaks: types (of what it puts in), and that somebody reads every node. Guarantees: a recurrent
+ * node that remains is run by a kernel.
  */
 #include "passes/graph/graph.h"
 #include <string.h>

@@ -7,7 +7,8 @@
  * the same one, is carried in it: what was done in every iteration is done once before the loop and once behind
  * it, and not at all where the neighbours like the layout, too. Inner loops go first.
  *
- * Needs: types, layouts. Keeps both: they are those of the values that take part.
+ * Needs: types, layouts. Breaks: that somebody reads every node. Guarantees: types and layouts of all values that take part;
+ * no Reorder at the beginning and end of a body turns a carried value there and back.
  */
 #include "ir/loop.h"
 #include "passes/layout/layout.h"

@@ -5,7 +5,7 @@
  * that accepts any shape, or some; their scratch is known when they run. So is that of nodes whose result has a size that
  * depends on data.
  *
- * Needs: types, layouts. Makes: ir_node.kernel, ir_node.scratch_bytes. Guarantees: every node but control
+ * Needs: types, final layouts, no dead nodes. Breaks: nothing. Guarantees: ir_node.kernel and ir_node.scratch_bytes: every node but control
  * nodes and those on sequences and optionals has a kernel.
  */
 #include "passes/layout/layout.h"

@@ -21,7 +21,8 @@
  *
  * Interface values stay row-major: parameters, results of all graphs, inputs of control nodes.
  *
- * Needs: types. Makes: layouts of all values. Keeps: shapes.
+ * Needs: types; fusion is done, because it decides which nodes are heavy. Breaks: that somebody reads every node.
+ * Guarantees: layouts of all values, which kernels of their nodes accept; shapes are what they were.
  */
 #include "passes/layout/layout.h"
 #include <string.h>

@@ -16,8 +16,9 @@
  *   tables.h         the addresses of parameters, and of what replaces them
  *   here             slices: what is scanned or stacked along the outermost axis lies at base + t * stride
  *
- * Needs: choose-in-place; the schedule is final. Makes: carried storages in MEMORY_MULTIVIEW, or joined with their buffer where
- * there is but one address. Loops go innermost first, so that an inner loop's buffers are storages of the outer body.
+ * Needs: storages, the order, what is made in place. Breaks: nothing. Guarantees: every carried value of static size has its
+ * addresses: its storage is in MEMORY_MULTIVIEW, or joined with its buffer where there is but one address. Loops go innermost
+ * first, so that an inner loop's buffers are storages of the outer body.
  */
 #include "passes/loops/buffer_swaps.h"
 #include "passes/loops/outputs.h"

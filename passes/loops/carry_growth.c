@@ -8,7 +8,8 @@
  * would be copied in every step). Only where what the loop reads of it are products, which read it with its axes in any
  * order (fuse), or where it reads nothing.
  *
- * Needs: types. Keeps: types.
+ * Needs: types, no dead nodes; runs before fuse, by which the products read through the new Transposes. Breaks: that somebody
+ * reads every node. Guarantees: types of all values.
  */
 #include "ir/loop.h"
 #include "passes/graph/graph.h"

@@ -9,8 +9,9 @@
  * With a limit of 1 everything that cannot be made in place is copied, at the end of the iteration, when the
  * parameter is read no more.
  *
- * Needs: types, kernels. Keeps: everything else. Guarantees: no chain of carried parameters of static size is
- * longer than the limit less one (for a limit of 1: than 1), and no cycle longer than the limit.
+ * Needs: types; kernels are chosen, so that no later pass takes the Copies away. Breaks: nothing. Guarantees: no chain of
+ * carried parameters of static size is longer than the limit less one (for a limit of 1: than 1), and no cycle longer than the
+ * limit.
  */
 #include "ir/loop.h"
 #include "passes/loops/loops.h"
@@ -40,12 +41,8 @@ static const ir_value *origin_of(const ir_value *value, const ir_graph *graph) {
 
 static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t index) {
     ir_value *value = body->results[1 + index]->value;
-    ir_node *copy = ir_node_new(body, NULL, OP_COPY, "max-unroll", body->last ? body->last->path : "",
-                                (op_attributes){0}, 1, &value);
-    ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
+    ir_value *copied = pass_copy(body, NULL, value, NULL, PASS_COPY_LIMIT);
     if (!copied) return fail_memory(context);
-    copy->kernel = "portable.copy";
-    copy->reason = "it would be kept for more iterations than --max-unroll allows";
     ir_graph_set_result(body, 1 + index, copied);
     return true;
 }

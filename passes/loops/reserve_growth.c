@@ -13,7 +13,8 @@
  * A bound is a constant trip count. More than MOST_RESERVED bytes are not reserved (models that write the largest integer
  * where they mean "until the condition fails"): such a value grows in run-time memory.
  *
- * Needs: views. Makes: reservations; each is a storage in the arena for a value whose type has no size.
+ * Needs: types, storages. Breaks: nothing. Guarantees: a capacity, which is a storage in the arena for a value whose type has
+ * no size, for all that a loop of known length appends or stacks.
  */
 #include "ir/loop.h"
 #include "passes/loops/loops.h"

@@ -6,7 +6,8 @@
  * Slice cuts off what lies outside of its input, so that its size would be known in each iteration only, and memory
  * for it taken then. Where the loop certainly ends before the input does there is always one step, as Gather gives.
  *
- * Needs: types. Keeps: types, which infer-shapes then knows better.
+ * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types, which infer-shapes then knows
+ * better.
  */
 #include "passes/loops/counters.h"
 #include "passes/loops/loops.h"

@@ -5,7 +5,7 @@
  * the largest of their regions (the branches of an If overlay each other) and is live while the node runs: for
  * that graph's planner it is a storage as any.
  *
- * Needs: analyse-liveness. Makes: offsets of all storages, regions, and the sums that reports tell.
+ * Needs: live ranges, the order. Breaks: nothing. Guarantees: offsets of all storages, regions, and the sums that reports tell.
  */
 #include "passes/memory/memory.h"
 #include "passes/planners/planners.h"

@@ -8,7 +8,7 @@
  *
  * What lies in a multi-view is live in all entries of it, and in a buffer that takes part in swaps in all of the group.
  *
- * Needs: choose-in-place. Makes: first, last, bytes of the storages in the arena; scratch storages.
+ * Needs: storages, the order, addresses of what loops carry. Breaks: nothing. Guarantees: first, last, bytes of the storages in the arena; scratch storages.
  */
 #include "passes/memory/memory.h"
 

@@ -14,7 +14,8 @@
  * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
  * here only), the residual before others because it saves a copy as well.
  *
- * Needs: join-aliases; the schedule is final. Makes: fewer storages.
+ * Needs: storages, the order. Breaks: nothing. Guarantees: what shares a storage is never wanted at the same step, but for
+ * exact aliases.
  */
 #include "ir/loop.h"
 #include "passes/memory/memory.h"

@@ -8,8 +8,8 @@
  * The limits: pass_options.arena_limit and constant_limit. A graph inside of a loop or a branch may take what the step of
  * its node leaves.
  *
- * Needs: analyse-liveness. Makes: nothing. Keeps: everything; changes kernels, scratch and packed weights, and lists what
- * was chosen in pass_memory.choices.
+ * Needs: kernels, the order, live ranges. Breaks: nothing. Guarantees: every node that had a kernel has one, and its scratch a
+ * storage of that size; pass_memory.choices lists what was chosen.
  */
 #include "passes/memory/memory.h"
 #include "runtime/kernels/table.h"

@@ -20,8 +20,8 @@
  * it in memory have extent 1. Channels in blocks are the outermost axis of an image, and ranges of whole
  * blocks are ranges.
  *
- * Needs: prepare-results, layouts and kernels chosen. Makes: context->memory with storages, locations and
- * executions.
+ * Needs: types, layouts, kernels; results have bytes of their own. Breaks: nothing: Copies that it puts in have types, kernels
+ * and readers. Guarantees: context->memory with storages, locations and executions.
  */
 #include "passes/memory/memory.h"
 #include <string.h>
@@ -286,12 +286,8 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         if (there[i]) continue;
-        ir_node *copy =
-            ir_node_new(node->graph, node, OP_COPY, node->name, node->path, (op_attributes){0}, 1, &from);
-        ir_value *copied = copy ? ir_node_add_output(copy, from->name, &from->type) : NULL;
+        ir_value *copied = pass_copy(node->graph, node, from, node, PASS_COPY_PART);
         if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
-        copy->kernel = "portable.copy";
-        copy->reason = "a part of a concatenation that lies elsewhere";
         (void)ir_node_set_input(node, i, copied); /* the slot exists */
         if (!put_into(a, copied, whole, part.offset)) {
             return base_fail(context->report, BASE_INVALID, "join-aliases: a copy cannot be placed");

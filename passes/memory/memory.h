@@ -21,6 +21,14 @@ base_status pass_allocate(pass_context *context);         /* allocate.c */
 base_status pass_memory_plan(const pass_context *context, const pass_order *order, base_arena *arena,
                              pass_memory **plan);
 
+/* ---- the verifier of memory plans (verify.c) -------------------------------------------------------------- */
+
+/* Whether the memory plan keeps the rules of storage.h, as far as passes have come: storages and aliases, the order,
+ * multi-views, live ranges, offsets. `when` ("schedule") goes into the message. BASE_INVALID, naming the first that is broken;
+ * fails when memory runs out. Slow and obvious: for debug builds and tests. */
+base_status pass_memory_verify(const pass_memory *memory, const ir_module *module, const char *when,
+                               base_report *report);
+
 /* ---- peaks (peaks.c) ------------------------------------------------------------------------------------ */
 
 /* By graph id, the largest sum of bytes that the storages in the arena of each of these graphs have live at

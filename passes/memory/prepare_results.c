@@ -12,8 +12,9 @@
  * size, whose addresses change from iteration to iteration so that nothing is copied (analyse-loops); a
  * carried parameter that replaces itself.
  *
- * Needs: types of all values. Keeps: everything else. Guarantees: results of main and of branches, and the
- * replacements of loops, are made by nodes of their own graph, each only once; but for these.
+ * Needs: types; kernels and the limit of unrolling, so that no later pass changes what results are. Breaks: nothing.
+ * Guarantees: results of main and of branches, and the replacements of loops, are made by nodes of their own graph, each only
+ * once; but for these.
  */
 #include "ir/loop.h"
 #include "passes/memory/memory.h"
@@ -48,13 +49,9 @@ base_status pass_prepare_results(pass_context *context) {
         for (uint32_t i = 0; i < graph->result_count; i++) {
             ir_value *value = graph->results[i]->value;
             if (!needs_copy(graph, i)) continue;
-            ir_node *copy = ir_node_new(graph, NULL, OP_COPY, "", graph->last ? graph->last->path : "",
-                                        (op_attributes){0}, 1, &value);
-            ir_value *copied = copy ? ir_node_add_output(copy, value->name, &value->type) : NULL;
+            ir_value *copied = pass_copy(graph, NULL, value, NULL, PASS_COPY_RESULT);
             if (!copied) return base_fail_memory(context->report);
-            copy->reason = "a result that another place holds already";
             ir_graph_set_result(graph, i, copied);
-            if (!ir_node_has_lists(copy)) copy->kernel = "portable.copy";
         }
     }
     return BASE_OK;

@@ -14,7 +14,7 @@
  *
  * Nodes with effects (random numbers) keep their order among themselves.
  *
- * Needs: storages (join-aliases, reserve-growth); scratch sizes (select-kernels).
+ * Needs: storages, capacities; scratch sizes, which came with kernels. Breaks: nothing.
  * Guarantees: the lists of the module and memory->order have the order for which the lowest peak was found;
  * file_order_peak_bytes of the memory plan. No plan of the file's order has a lower peak.
  */

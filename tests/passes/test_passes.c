@@ -275,24 +275,20 @@ static void limit(void **state) {
     const char *delay = DELAY("%y: float32[2,2] = MatMul(%a, %a)\n yield %c, %b, %d, %y"),
                *rotation = DELAY("yield %c, %b, %d, %a");
     EXPECT(pass_limit_unrolling, 4, delay, delay);
-    EXPECT(
-        pass_limit_unrolling, 3, delay,
-        DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel "
-              "\"portable.copy\"" WHY "\n yield %c, %b_1, %d, %y"));
-    EXPECT(
-        pass_limit_unrolling, 1, delay,
-        DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel "
-              "\"portable.copy\"" WHY
-              "\n %b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
-              " %y_1: float32[2,2] = ouro.Copy(%y) \"max-unroll\" kernel \"portable.copy\"" WHY
-              "\n yield %c, %b_1, "
-              "%d_1, %y_1"));
+    EXPECT(pass_limit_unrolling, 3, delay,
+           DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %b_1: float32[2,2] = ouro.Copy(%b) kernel "
+                 "\"portable.copy\"" WHY "\n yield %c, %b_1, %d, %y"));
+    EXPECT(pass_limit_unrolling, 1, delay,
+           DELAY("%y: float32[2,2] = MatMul(%a, %a)\n %d_1: float32[2,2] = ouro.Copy(%d) kernel "
+                 "\"portable.copy\"" WHY "\n %b_1: float32[2,2] = ouro.Copy(%b) kernel \"portable.copy\"" WHY
+                 "\n"
+                 " %y_1: float32[2,2] = ouro.Copy(%y) kernel \"portable.copy\"" WHY "\n yield %c, %b_1, "
+                 "%d_1, %y_1"));
     EXPECT(pass_limit_unrolling, 3, rotation, rotation);
     EXPECT(pass_limit_unrolling, 2, rotation,
-           DELAY("%b_1: float32[2,2] = ouro.Copy(%b) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
-                 " %a_1: float32[2,2] = ouro.Copy(%a) \"max-unroll\" kernel \"portable.copy\"" WHY "\n"
-                 " %d_1: float32[2,2] = ouro.Copy(%d) \"max-unroll\" kernel \"portable.copy\"" WHY
-                 "\n yield %c, %b_1, "
+           DELAY("%b_1: float32[2,2] = ouro.Copy(%b) kernel \"portable.copy\"" WHY "\n"
+                 " %a_1: float32[2,2] = ouro.Copy(%a) kernel \"portable.copy\"" WHY "\n"
+                 " %d_1: float32[2,2] = ouro.Copy(%d) kernel \"portable.copy\"" WHY "\n yield %c, %b_1, "
                  "%d_1, %a_1"));
 }
 

@@ -346,7 +346,9 @@ static void plans_are_a_function_of_the_order(void **unused) {
         reordered += strcmp(chosen, first) != 0;
         free(first);
         for (size_t i = 0; i < 3; i++)
-            if (decide[i](&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
+            if (decide[i](&context) != BASE_OK ||
+                pass_memory_verify(context.memory, module, "a decision", &report) != BASE_OK)
+                fail_msg("seed %" PRIu64 ": %s", seed, report.text);
         expect_same(seed, chosen, plan_text(context.memory, module));
         base_arena_free(&scratch);
         base_arena_free(&arena);
