@@ -1,6 +1,7 @@
 /* storage.c: the memory plan that the memory passes fill: storages, their joining, and questions about them.
  */
 #include "passes/base/storage.h"
+#include "passes/base/pass.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,11 @@ uint32_t pass_memory_add_multiview(pass_memory *memory, const pass_multiview *mu
     if (memory->multiview_capacity < needed || (!grown && memory->multiview_capacity == 0)) return 0;
     if (grown) memory->multiviews = grown;
     if (!memory->multiview_count) memory->multiview_count = 1;
-    memory->multiviews[memory->multiview_count] = *multiview;
+    pass_multiview *added = &memory->multiviews[memory->multiview_count];
+    uint32_t *first = &memory->views_in[multiview->loop->graph->id.index];
+    *added = *multiview;
+    added->next_in_graph = *first;
+    *first = (uint32_t)memory->multiview_count;
     return (uint32_t)memory->multiview_count++;
 }
 
@@ -47,8 +52,12 @@ static bool extend_table(base_arena *arena, void *table, size_t from, size_t to,
 }
 
 static bool add_value(pass_memory *memory, const ir_value *value) {
-    pass_storage storage = {
-        .space = MEMORY_ARENA, .graph = value->graph, .value = (ir_value *)value, .values = value->id};
+    pass_storage storage = {.space = MEMORY_ARENA,
+                            .graph = value->graph,
+                            .value = (ir_value *)value,
+                            .values = value->id,
+                            .last_value = value->id,
+                            .last_made = -1};
     if (value->kind == IR_CONSTANT) storage.space = MEMORY_CONSTANT;
     else if (!op_type_bytes(&value->type, &storage.bytes)) storage.space = MEMORY_DYNAMIC;
     if (value->kind == IR_CONSTANT && !op_type_bytes(&value->type, &storage.bytes)) return false;
@@ -95,7 +104,8 @@ pass_memory *pass_memory_new(const ir_module *module, base_arena *arena) {
     memory->region_bound = BASE_ARRAY(arena, size_t, module->graph_count);
     memory->storages = base_arena_grow(arena, NULL, &memory->storage_capacity, module->value_count + 1,
                                        sizeof(pass_storage));
-    if (!memory->region_bytes || !memory->region_bound || !memory->storages) return NULL;
+    memory->views_in = BASE_ARRAY(arena, uint32_t, module->graph_count);
+    if (!memory->region_bytes || !memory->region_bound || !memory->storages || !memory->views_in) return NULL;
     memory->storage_count = 1;
     return pass_memory_extend(memory, module) ? memory : NULL;
 }
@@ -151,6 +161,7 @@ pass_memory *pass_memory_copy(const pass_memory *from, base_arena *arena) {
                 copy_table(arena, &copy->buffers, from->node_count, sizeof(pass_storage_id)) &&
                 copy_table(arena, &copy->region_bytes, from->graph_count, sizeof(size_t)) &&
                 copy_table(arena, &copy->region_bound, from->graph_count, sizeof(size_t)) &&
+                copy_table(arena, &copy->views_in, from->graph_count, sizeof(uint32_t)) &&
                 copy_multiviews(copy) && copy_order(copy);
     return fine ? copy : NULL;
 }
@@ -183,12 +194,17 @@ void pass_memory_join(pass_memory *memory, pass_storage_id whole, pass_storage_i
     from->part_offset = at.offset;
     into->carried_again |=
         from->carried_again || (from->carried_by && into->carried_by && from->carried_by != into->carried_by);
-    /* The shorter way would be to put the new ones first; but the list's end is not known, and the part is
-     * usually the one with few values. */
-    ir_value_id last = from->values;
-    if (last.index) {
-        while (memory->siblings[last.index].index) last = memory->siblings[last.index];
-        memory->siblings[last.index] = into->values;
+    if (from->last_made >= 0) {
+        int64_t made = from->last_made;
+        if (from->graph != into->graph)
+            made = ir_graph_encloses(into->graph, from->graph)
+                       ? pass_step_in(into->graph, from->graph->owner, memory->order.numbers)
+                       : -1;
+        if (made > into->last_made) into->last_made = made;
+    }
+    if (from->values.index) {
+        memory->siblings[from->last_value.index] = into->values;
+        if (!into->values.index) into->last_value = from->last_value;
         into->values = from->values;
         from->values.index = 0;
     }

@@ -30,14 +30,12 @@
 static bool make_buffers(loop_info *info) {
     for (uint32_t c = 0; c < info->member_count; c++) {
         loop_member *class = &info->members[c];
-        ir_value *value = NULL;
-        int64_t shift;
         if (class->class != c) continue;
         const size_t bytes = loop_class_bytes(info, c);
-        for (uint32_t k = 0; k < info->member_count; k++) {
-            if (loop_find_class(info, k, &shift) != c) continue;
-            if (!value) value = info->memory->storages[info->members[k].storage].value;
-        }
+        uint32_t first = c; /* of its members: it is called by that one's value */
+        for (uint32_t k = class->next; k != c; k = info->members[k].next)
+            if (k < first) first = k;
+        ir_value *value = info->memory->storages[info->members[first].storage].value;
         class->buffers = BASE_ARRAY(info->arena, pass_storage_id, class->period);
         if (!class->buffers) return false;
         for (uint32_t i = 0; i < class->period; i++) {
@@ -50,6 +48,7 @@ static bool make_buffers(loop_info *info) {
                                    .graph = info->loop.node->graph,
                                    .value = value,
                                    .bytes = bytes,
+                                   .last_made = -1,
                                    .carried_by = info->loop.node};
             class->buffers[i] = pass_memory_add(info->memory, &buffer);
             if (!class->buffers[i].index) return false;
@@ -101,7 +100,7 @@ static void take_over_initials(loop_info *info) {
             c->kind == LOOP_ORIGIN_OUTSIDE ? first_swapped(info, c->origin.storage) : (pass_storage_id){0};
         if ((c->kind != LOOP_ORIGIN_BODY && !swapped.index) || !may_take_over(info, c->initial)) continue;
         bool anywhere;
-        if (!loop_leaves_anywhere(info->context, info->arena, c->initial, &anywhere)) {
+        if (!loop_leaves_anywhere(info, c->initial, &anywhere)) {
             info->out_of_memory = true;
             return;
         }
@@ -111,11 +110,12 @@ static void take_over_initials(loop_info *info) {
                              0);
             continue;
         }
-        uint32_t index = info->member_of[c->origin.storage.index];
+        uint32_t index = loop_member_of(info, c->origin.storage);
         /* Two parameters of one distance whose origins share bytes: only one initial value can be the instance
          * before the first. */
         bool taken = false;
-        for (uint32_t k = 0; k < i; k++) {
+        uint32_t k = loop_first_made(info, c->origin.storage);
+        for (; k < i; k = info->carried[k].next_made) {
             const loop_carried *other = &info->carried[k];
             taken |= other->taken_over && other->distance == c->distance &&
                      other->origin.storage.index == c->origin.storage.index &&
@@ -123,11 +123,12 @@ static void take_over_initials(loop_info *info) {
                      c->origin.offset < other->origin.offset + loop_bytes_of(other->initial);
         }
         pass_storage_id buffer = loop_buffer_of(info, index, -(int64_t)c->distance);
-        for (uint32_t k = 0; k < info->loop.carried; k++) { /* a parameter of the body around is there */
+        for (k = 0; info->swaps && k < info->loop.carried;
+             k++) { /* a parameter of the body around is there */
             const loop_carried *other = &info->carried[k];
             taken |=
                 other->kind == LOOP_ORIGIN_BODY && other->swapped_in && other->begins &&
-                loop_buffer_of(info, info->member_of[other->origin.storage.index], -(int64_t)other->distance)
+                loop_buffer_of(info, loop_member_of(info, other->origin.storage), -(int64_t)other->distance)
                         .index == buffer.index;
         }
         pass_location at = pass_memory_location(info->memory, c->initial);
@@ -138,6 +139,7 @@ static void take_over_initials(loop_info *info) {
         pass_storage_id first = first_swapped(info, buffer);
         pass_memory_join(info->memory, first.index ? first : buffer, at.storage, c->origin.offset);
         c->taken_over = true;
+        loop_class_of(info, c)->holds_initial = true;
     }
 }
 
@@ -184,6 +186,12 @@ static bool analyse_loop(loop_info *info) {
     take_over_initials(info);
     if (info->out_of_memory || !loop_choose_targets(info)) return false;
     int64_t trips = ir_loop_trips(&info->loop);
+    for (uint32_t i = 0; i < info->loop.node->output_count; i++) {
+        const ir_value *output = info->loop.node->outputs[i];
+        if (!output) continue;
+        const pass_location at = pass_memory_location(info->memory, output);
+        pass_memory_storage(info->memory, at.storage)->left_by = info->loop.node;
+    }
     /* First those that have one place: what is written there later decides whether views can stay. */
     for (uint32_t i = 0; i < 2 * info->loop.carried; i++) {
         if (!loop_place_output(info, i % info->loop.carried, trips, i >= info->loop.carried)) return false;
@@ -214,6 +222,19 @@ static void shorten_views(pass_memory *memory) {
     }
 }
 
+/* The last step that makes something in each storage, as pass_memory_join keeps it from then on. */
+static void find_last_made(pass_context *context) {
+    const pass_memory *memory = context->memory;
+    for (size_t v = 1; v < context->module->value_count; v++) {
+        const ir_value *value = context->module->values[v];
+        if (!value || !value->node || memory->executions[value->node->id.index] != PASS_RUN) continue;
+        pass_storage *storage = pass_memory_storage(memory, pass_memory_location(memory, value).storage);
+        if (!storage->graph || !ir_graph_encloses(storage->graph, value->graph)) continue;
+        const int64_t step = pass_step_in(storage->graph, value->node, memory->order.numbers);
+        if (step > storage->last_made) storage->last_made = step;
+    }
+}
+
 base_status pass_analyse_loops(pass_context *context) {
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
@@ -221,6 +242,7 @@ base_status pass_analyse_loops(pass_context *context) {
     context->memory->swapped = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
     if (!graphs || !context->memory->swapped) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
+    find_last_made(context);
     bool fine = true;
     for (size_t g = graph_count; g-- > 0 && fine;) {
         const ir_node *loop = graphs[g]->owner;

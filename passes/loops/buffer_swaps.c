@@ -84,7 +84,9 @@ static bool takes_turns(loop_info *info, uint32_t index) {
     if (!class || c->origin.offset || class->period < 2 ||
         loop_class_bytes(info, class->class) != loop_bytes_of(c->output))
         return false;
-    for (uint32_t k = 0; k < index; k++) { /* of two outputs that are the same bytes one must be a copy */
+    uint32_t k = loop_first_made(info, c->origin.storage);
+    for (; k < index;
+         k = info->carried[k].next_made) { /* of two outputs that are the same bytes one must be a copy */
         if (info->carried[k].swapped_in && loop_are_congruent(c, &info->carried[k])) return false;
     }
     return true;
@@ -96,11 +98,12 @@ static bool can_swap(loop_info *info, uint32_t index, const ir_node *branch, con
     const loop_carried *c = &info->carried[index];
     const pass_storage_id over = pass_memory_location(info->memory, c->parameter).storage;
     const int64_t step = info->numbers[branch->id.index];
-    if (info->members[info->member_of[c->origin.storage.index]].last !=
+    if (info->members[loop_member_of(info, c->origin.storage)].last !=
             (int64_t)c->distance * info->half + 2 * step ||
         loop_last_left(info, info->loop.body, over) >= step)
         return false;
-    for (uint32_t k = 0; k < info->loop.carried; k++)
+    for (uint32_t k = loop_first_made(info, c->origin.storage); k != LOOP_NONE;
+         k = info->carried[k].next_made)
         if (loop_are_congruent(c, &info->carried[k])) return false;
     for (ir_value_id v = info->memory->storages[over.index].values; v.index;
          v = info->memory->siblings[v.index]) {
@@ -125,15 +128,15 @@ static void find_branch_swap(loop_info *info, const ir_node *branch, const ir_no
     const ir_value *from = ir_input(copy, 0);
     pass_location to = pass_memory_location(info->memory, copy->outputs[0]),
                   at = pass_memory_location(info->memory, from);
-    uint32_t made = info->member_of[to.storage.index];
+    uint32_t made = loop_member_of(info, to.storage);
     if (made == LOOP_NONE || to.offset || at.offset || !loop_bytes_of(from)) return;
-    for (uint32_t i = 0; i < info->loop.carried; i++) {
+    for (uint32_t i = loop_first_at(info, at.storage); i != LOOP_NONE; i = info->carried[i].next_at) {
         const loop_carried *c = &info->carried[i];
         int64_t shift_made, shift_over;
         if (c->kind != LOOP_ORIGIN_BODY || c->origin.offset ||
             !loop_same_location(at, pass_memory_location(info->memory, c->parameter)))
             continue;
-        uint32_t class = loop_find_class(info, info->member_of[c->origin.storage.index], &shift_over);
+        uint32_t class = loop_find_class(info, loop_member_of(info, c->origin.storage), &shift_over);
         const size_t bytes = loop_class_bytes(info, class);
         if (loop_find_class(info, made, &shift_made) != class || info->members[class].period < 2 ||
             loop_bytes_of(from) != bytes || pass_memory_storage(info->memory, to.storage)->bytes != bytes ||
@@ -199,6 +202,7 @@ static void mark(loop_info *info) {
         loop_carried *c = &info->carried[i];
         loop_member *class = loop_class_of(info, c);
         if (!c->swapped_in) continue;
+        info->swaps = true;
         c->swapped_in = find_owner(info, c->output->graph->owner, c->replaced->index - 2, true);
         pass_memory_storage(info->memory, pass_memory_location(info->memory, c->replaced).storage)->swapped =
             true;
@@ -245,8 +249,12 @@ void loop_find_output_swaps(loop_info *info) {
 
 pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, uint32_t group, size_t bytes,
                                  ir_value *value) {
-    pass_storage buffer = {
-        .space = MEMORY_ARENA, .graph = owner->graph, .value = value, .bytes = bytes, .carried_by = owner};
+    pass_storage buffer = {.space = MEMORY_ARENA,
+                           .graph = owner->graph,
+                           .value = value,
+                           .bytes = bytes,
+                           .last_made = -1,
+                           .carried_by = owner};
     pass_multiview view = {.loop = owner, .repeat = 1, .group = group};
     view.entries = BASE_ARRAY(info->memory->arena, pass_location, 1);
     if (!view.entries) return (pass_storage_id){0};
@@ -257,6 +265,7 @@ pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, ui
     if (!buffer.index) return (pass_storage_id){0};
     pass_storage_id made = pass_memory_add(info->memory, &buffer);
     info->memory->multiviews[buffer.index].buffer = made;
+    info->memory->storages[view.entries[0].storage.index].swap_view = buffer.index;
     return made;
 }
 
@@ -266,7 +275,7 @@ static bool is_free(loop_info *info, pass_storage_id buffer) {
         const loop_carried *c = &info->carried[i];
         if (c->target.index == buffer.index) return false;
         if (c->kind != LOOP_ORIGIN_BODY || !(c->taken_over || (c->swapped_in && c->begins))) continue;
-        uint32_t member = info->member_of[c->origin.storage.index];
+        uint32_t member = loop_member_of(info, c->origin.storage);
         if (loop_buffer_of(info, member, -(int64_t)c->distance).index == buffer.index) return false;
     }
     return true;
@@ -286,7 +295,7 @@ static bool choose_target(loop_info *info, loop_carried *c) {
     const loop_member *class = loop_class_of(info, c);
     pass_storage_id target = {0};
     if (class && c->begins) {
-        target = loop_buffer_of(info, info->member_of[c->origin.storage.index], -(int64_t)c->distance);
+        target = loop_buffer_of(info, loop_member_of(info, c->origin.storage), -(int64_t)c->distance);
         for (uint32_t k = 0; k < info->loop.carried; k++)
             if (&info->carried[k] != c && info->carried[k].target.index == target.index) target.index = 0;
     } else if (class && c->dead) {

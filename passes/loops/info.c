@@ -1,6 +1,5 @@
 /* info.c: implements info.h. */
 #include "passes/loops/info.h"
-#include <string.h>
 
 bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loop, loop_info *info) {
     *info = (loop_info){.context = context,
@@ -14,9 +13,9 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
     info->half = 2 * info->steps;
     info->carried = BASE_ARRAY(arena, loop_carried, info->loop.carried);
     info->members = BASE_ARRAY(arena, loop_member, info->loop.carried);
-    info->member_of = BASE_ARRAY(arena, uint32_t, info->memory->storage_count);
-    if (!info->carried || !info->members || !info->member_of) return false;
-    memset(info->member_of, 0xff, info->memory->storage_count * sizeof *info->member_of);
+    if (!info->carried || !info->members || !loop_index_new(info, &info->at) ||
+        !loop_index_new(info, &info->made) || !loop_index_new(info, &info->member_of))
+        return false;
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         const ir_loop_carried c = ir_loop_carry(&info->loop, i);
         info->carried[i] = (loop_carried){.parameter = c.parameter,
@@ -26,7 +25,52 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
                                           .next = LOOP_NONE};
         info->carried[i].kind = ir_loop_is_static(&info->loop, i) ? LOOP_ORIGIN_BODY : LOOP_ORIGIN_COPY;
     }
+    for (uint32_t i = info->loop.carried; i-- > 0;) {
+        const pass_location at = pass_memory_location(info->memory, info->carried[i].parameter);
+        info->carried[i].next_at = loop_index_put(&info->at, at.storage, i);
+    }
     return true;
+}
+
+/* ---- indices by storage -------------------------------------------------------------------------------- */
+
+bool loop_index_new(const loop_info *info, loop_index *index) {
+    size_t size = 8;
+    while (size < 2 * (size_t)info->loop.carried + 2) size *= 2;
+    index->keys = BASE_ARRAY(info->arena, uint32_t, size);
+    index->numbers = BASE_ARRAY(info->arena, uint32_t, size);
+    index->mask = (uint32_t)(size - 1);
+    return index->keys && index->numbers;
+}
+
+static uint32_t index_find(const loop_index *index, pass_storage_id id) {
+    uint32_t at = id.index * UINT32_C(2654435761) & index->mask;
+    while (index->keys[at] && index->keys[at] != id.index) at = (at + 1) & index->mask;
+    return at;
+}
+
+uint32_t loop_index_put(loop_index *index, pass_storage_id id, uint32_t number) {
+    const uint32_t at = index_find(index, id), before = index->keys[at] ? index->numbers[at] : LOOP_NONE;
+    index->keys[at] = id.index;
+    index->numbers[at] = number;
+    return before;
+}
+
+static uint32_t index_get(const loop_index *index, pass_storage_id id) {
+    const uint32_t at = index_find(index, id);
+    return index->keys[at] ? index->numbers[at] : LOOP_NONE;
+}
+
+uint32_t loop_first_at(const loop_info *info, pass_storage_id id) {
+    return index_get(&info->at, id);
+}
+
+uint32_t loop_first_made(const loop_info *info, pass_storage_id id) {
+    return index_get(&info->made, id);
+}
+
+uint32_t loop_member_of(const loop_info *info, pass_storage_id id) {
+    return index_get(&info->member_of, id);
 }
 
 /* ---- storages ------------------------------------------------------------------------------------------ */
@@ -74,9 +118,9 @@ bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pa
 bool loop_visit_left(const loop_info *info, const ir_graph *body, pass_storage_id id,
                      bool (*visit)(const loop_info *info, const ir_value *value, void *user), void *user) {
     const pass_memory *memory = info->memory;
-    for (size_t v = 1; v < memory->multiview_count; v++) {
+    for (uint32_t v = memory->views_in[body->id.index]; v; v = memory->multiviews[v].next_in_graph) {
         const pass_multiview *view = &memory->multiviews[v];
-        if (view->loop->graph != body || !loop_view_reaches(memory, view, id)) continue;
+        if (!loop_view_reaches(memory, view, id)) continue;
         for (uint32_t i = 0; i < view->loop->output_count; i++) {
             const ir_value *output = view->loop->outputs[i];
             if (!output) continue;
@@ -202,16 +246,17 @@ uint32_t loop_find_class(const loop_info *info, uint32_t index, int64_t *shift) 
 loop_member *loop_class_of(const loop_info *info, const loop_carried *c) {
     int64_t shift;
     if (c->kind != LOOP_ORIGIN_BODY) return NULL;
-    return &info->members[loop_find_class(info, info->member_of[c->origin.storage.index], &shift)];
+    return &info->members[loop_find_class(info, loop_member_of(info, c->origin.storage), &shift)];
 }
 
 size_t loop_class_bytes(const loop_info *info, uint32_t class) {
     size_t bytes = 0;
-    for (uint32_t k = 0; k < info->member_count; k++) {
-        int64_t shift;
-        size_t of_member = info->memory->storages[info->members[k].storage].bytes;
-        if (loop_find_class(info, k, &shift) == class && of_member > bytes) bytes = of_member;
-    }
+    uint32_t k = class;
+    do {
+        const size_t of_member = info->memory->storages[info->members[k].storage].bytes;
+        if (of_member > bytes) bytes = of_member;
+        k = info->members[k].next;
+    } while (k != class);
     return bytes;
 }
 

@@ -34,7 +34,9 @@ typedef struct loop_carried {
     uint32_t cycle;       /* length of the cycle */
     pass_location origin; /* BODY: in the storage of the body; OUTSIDE: where the value lies */
     int64_t stride;       /* STACK: origin is where slice 0 is made, each further one lies so many bytes on */
-    bool taken_over;      /* its initial value is made in a buffer of the class */
+    uint32_t next_at;     /* the next parameter that lies in the same storage, or LOOP_NONE (loop_first_at) */
+    uint32_t next_made; /* the next one whose origin is in the same storage, or LOOP_NONE (loop_first_made) */
+    bool taken_over;    /* its initial value is made in a buffer of the class */
     /* The output replaces a parameter of the body around, and gets there by a buffer swap (buffer_swaps.h). */
     const ir_node *swapped_in; /* the loop around it whose buffers these are; NULL: no swap */
     ir_value *replaced;        /* that parameter */
@@ -43,17 +45,25 @@ typedef struct loop_carried {
     pass_storage_id target;    /* the buffer with which it is swapped: where that parameter lies */
 } loop_carried;
 
+/* A number for some storages: open addressing, so that a loop costs what it carries, not what the module has. */
+typedef struct loop_index {
+    uint32_t *keys, *numbers; /* key zero: free */
+    uint32_t mask;
+} loop_index;
+
 /* A storage of the body that holds a carried value. */
 typedef struct loop_member {
     uint32_t storage;
     int64_t first, last; /* half steps, last inclusive and counting on into later iterations: see `half` */
     uint32_t class;      /* union-find: the parent member, itself for the representative */
+    uint32_t next;       /* the members of a class form a ring */
     int64_t shift;       /* buffer number of instance t: t + shift, relative to the representative */
     ir_node *in_place;   /* the node that makes it over a parameter's bytes */
     uint32_t over;       /* that parameter's member */
     int64_t over_distance;
     /* Of the representative: */
-    int64_t modulus; /* the period must divide it; 0: free */
+    bool holds_initial; /* an initial value begins in one of its buffers */
+    int64_t modulus;    /* the period must divide it; 0: free */
     uint32_t period;
     pass_storage_id *buffers;
     bool branch_swaps;         /* a branch that hands a value on does so by a swap of two of its buffers */
@@ -75,7 +85,9 @@ typedef struct loop_info {
     loop_carried *carried; /* loop.carried of them */
     loop_member *members;
     uint32_t member_count;
-    uint32_t *member_of; /* by storage: its member, or LOOP_NONE */
+    loop_index at, made, member_of; /* by storage; see loop_first_at, loop_first_made, loop_member_of */
+    struct loop_info *earlier;      /* the last one that loop_leaves_anywhere looked at; NULL */
+    bool swaps;                     /* an output gets to its place by a buffer swap */
     bool out_of_memory;
 } loop_info;
 
@@ -85,6 +97,16 @@ bool loop_info_read(pass_context *context, base_arena *arena, const ir_node *loo
 /* ---- storages ------------------------------------------------------------------------------------------ */
 
 bool loop_same_location(pass_location a, pass_location b);
+/* The first of the parameters that lie in this storage, in order, before anything is joined; LOOP_NONE. */
+uint32_t loop_first_at(const loop_info *info, pass_storage_id id);
+/* The first of those whose origin is, or before find_stacks was, in this storage; LOOP_NONE. */
+uint32_t loop_first_made(const loop_info *info, pass_storage_id id);
+/* The member that is this storage, or LOOP_NONE. */
+uint32_t loop_member_of(const loop_info *info, pass_storage_id id);
+/* Room for as many storages as the loop carries values; false when memory runs out. */
+bool loop_index_new(const loop_info *info, loop_index *index);
+/* The number of the storage becomes `number`; what it was, or LOOP_NONE. */
+uint32_t loop_index_put(loop_index *index, pass_storage_id id, uint32_t number);
 /* The bytes of a value whose size is known now; 0 for others. */
 size_t loop_bytes_of(const ir_value *value);
 /* The value lies exactly in a storage of its own size. */

@@ -64,21 +64,12 @@ static bool is_left_alone(const loop_info *info, const pass_multiview *view, siz
     return true;
 }
 
-/* What this storage holds: outputs of the loop, and values that are written after it. */
+/* What this storage, of the graph around the loop, holds: outputs of the loop, and values that are written after it. */
 static void held_after(const loop_info *info, const pass_storage *storage, bool *output, bool *written) {
-    *output = false;
+    *output = storage->left_by == info->loop.node;
     /* A later loop has taken it over: these are analysed first. */
-    *written = storage->carried_again || (storage->carried_by && storage->carried_by != info->loop.node);
-    for (ir_value_id v = storage->values; v.index; v = info->memory->siblings[v.index]) {
-        const ir_value *value = info->module->values[v.index];
-        if (!value || !value->node) continue;
-        if (value->node == info->loop.node) *output = true;
-        else if (info->memory->executions[value->node->id.index] == PASS_RUN &&
-                 ir_graph_encloses(info->loop.node->graph, value->graph) &&
-                 pass_step_in(info->loop.node->graph, value->node, info->numbers) >
-                     info->numbers[info->loop.node->id.index])
-            *written = true;
-    }
+    *written = storage->carried_again || (storage->carried_by && storage->carried_by != info->loop.node) ||
+               storage->last_made > info->numbers[info->loop.node->id.index];
 }
 
 /* The storage of an output can become bytes of this buffer: no other output is there already that something
@@ -101,11 +92,7 @@ static bool is_in_buffer(const loop_info *info, uint32_t index, int64_t trips) {
 /* An initial value begins in a buffer of this parameter's class. */
 static bool holds_initial(const loop_info *info, uint32_t index) {
     const loop_member *class = loop_class_of(info, &info->carried[index]);
-    for (uint32_t k = 0; k < info->loop.carried; k++) {
-        const loop_carried *c = &info->carried[k];
-        if (c->taken_over && loop_class_of(info, c) == class) return true;
-    }
-    return false;
+    return class && class->holds_initial;
 }
 
 bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, bool views) {
@@ -121,7 +108,9 @@ bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, boo
     if (handed && handed->loop == info->loop.node) handed = NULL;
     if (c->target.index || handed) {
         pass_storage_id target = handed ? c->origin.storage : c->target;
-        if (!views) pass_memory_join(info->memory, target, at.storage, 0);
+        if (views) return true;
+        pass_memory_join(info->memory, target, at.storage, 0);
+        pass_memory_storage(info->memory, target)->left_by = info->loop.node;
         return true;
     }
     if (at.offset || storage->bytes != loop_bytes_of(c->output) || storage->graph != info->loop.node->graph)
@@ -153,6 +142,7 @@ bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, boo
         return true;
     if (storage->space == MEMORY_ARENA) {
         pass_memory_join(info->memory, last.storage, at.storage, last.offset);
+        pass_memory_storage(info->memory, last.storage)->left_by = info->loop.node;
     } else if ((storage->space == MEMORY_OUTPUT || pass_memory_swapped(info->memory, at.storage)) &&
                last.offset == 0 && target->bytes == storage->bytes) {
         pass_memory_join(info->memory, at.storage, last.storage,

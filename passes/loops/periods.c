@@ -1,7 +1,6 @@
 /* periods.c: implements periods.h. */
 #include "passes/loops/periods.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { LONGEST_PERIOD = 4096 };
 
@@ -10,52 +9,87 @@ enum { LONGEST_PERIOD = 4096 };
 static void find_next(loop_info *info) {
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         loop_carried *c = &info->carried[i];
-        pass_location at = pass_memory_location(info->memory, c->replacement);
-        for (uint32_t k = 0; k < info->loop.carried && c->next == LOOP_NONE && c->kind != LOOP_ORIGIN_COPY;
-             k++) {
+        if (c->kind == LOOP_ORIGIN_COPY) continue;
+        const pass_location at = pass_memory_location(info->memory, c->replacement);
+        uint32_t k = loop_first_at(info, at.storage);
+        for (; k != LOOP_NONE && c->next == LOOP_NONE; k = info->carried[k].next_at) {
             const ir_value *parameter = info->carried[k].parameter;
             if (info->carried[k].kind != LOOP_ORIGIN_COPY &&
                 loop_same_location(at, pass_memory_location(info->memory, parameter)) &&
-                loop_bytes_of(parameter) == loop_bytes_of(c->replacement)) {
+                loop_bytes_of(parameter) == loop_bytes_of(c->replacement))
                 c->next = k;
-            }
         }
     }
 }
 
-static void find_origin(loop_info *info, uint32_t index) {
-    loop_carried *c = &info->carried[index];
-    uint32_t at = index, hops = 0;
-    while (info->carried[at].next != LOOP_NONE && hops <= info->loop.carried) {
-        at = info->carried[at].next;
-        hops++;
-    }
-    if (hops > info->loop.carried) {
-        /* Round and round: how long is the cycle, and how far is it? */
-        uint32_t start = at, length = 1;
-        for (uint32_t k = info->carried[at].next; k != start; k = info->carried[k].next) length++;
-        uint32_t ahead = index, later = index;
-        for (uint32_t k = 0; k < length; k++) ahead = info->carried[ahead].next;
-        for (c->distance = 0; ahead != later; c->distance++) {
-            ahead = info->carried[ahead].next;
-            later = info->carried[later].next;
-        }
-        c->kind = LOOP_ORIGIN_CYCLE;
-        c->cycle = length;
-        return;
-    }
-    c->distance = hops + 1;
-    c->origin = pass_memory_location(info->memory, info->carried[at].replacement);
+/* A parameter that no other one replaces. */
+static void end_chain(loop_info *info, loop_carried *c) {
+    c->distance = 1;
+    c->origin = pass_memory_location(info->memory, c->replacement);
     const pass_storage *storage = pass_memory_storage(info->memory, c->origin.storage);
     c->kind = storage->graph == info->loop.body && storage->space == MEMORY_ARENA ? LOOP_ORIGIN_BODY
                                                                                   : LOOP_ORIGIN_OUTSIDE;
 }
 
+/* The parameters from `at` on replace each other, in a circle. */
+static void close_cycle(loop_info *info, uint32_t at) {
+    uint32_t length = 1, k = at;
+    while ((k = info->carried[k].next) != at) length++;
+    for (uint32_t hops = 0; hops < length; hops++, k = info->carried[k].next) {
+        info->carried[k].kind = LOOP_ORIGIN_CYCLE;
+        info->carried[k].cycle = length;
+        info->carried[k].distance = 0;
+    }
+}
+
+/* Origins of all parameters: each way is walked once, to what is known, and back. */
+static bool find_origins(loop_info *info) {
+    enum { UNSEEN, ON_PATH, KNOWN };
+    uint8_t *seen = BASE_ARRAY(info->arena, uint8_t, info->loop.carried);
+    uint32_t *path = BASE_ARRAY(info->arena, uint32_t, info->loop.carried);
+    if (!seen || !path) return false;
+    for (uint32_t i = 0; i < info->loop.carried; i++) {
+        uint32_t at = i, length = 0;
+        if (info->carried[i].kind == LOOP_ORIGIN_COPY) continue;
+        while (at != LOOP_NONE && seen[at] == UNSEEN) {
+            seen[at] = ON_PATH;
+            path[length++] = at;
+            at = info->carried[at].next;
+        }
+        if (at != LOOP_NONE && seen[at] == ON_PATH) {
+            close_cycle(info, at);
+            uint32_t first = length;
+            while (path[first - 1] != at) seen[path[--first]] = KNOWN;
+            seen[at] = KNOWN;
+            length = first - 1;
+        }
+        while (length-- > 0) {
+            loop_carried *c = &info->carried[path[length]];
+            seen[path[length]] = KNOWN;
+            if (c->next == LOOP_NONE) {
+                end_chain(info, c);
+                continue;
+            }
+            const loop_carried *next = &info->carried[c->next];
+            c->distance = next->distance + 1;
+            c->kind = next->kind;
+            c->cycle = next->cycle;
+            c->origin = next->origin;
+        }
+    }
+    for (uint32_t i = info->loop.carried; i-- > 0;) {
+        loop_carried *c = &info->carried[i];
+        c->next_made = LOOP_NONE;
+        if (c->kind == LOOP_ORIGIN_BODY) c->next_made = loop_index_put(&info->made, c->origin.storage, i);
+    }
+    return true;
+}
+
 /* Parameters that hold what storage `id` held look for it among the slices. */
 static void look_among_slices(loop_info *info, pass_storage_id id, pass_location base, int64_t stride) {
-    for (uint32_t i = 0; i < info->loop.carried; i++) {
+    for (uint32_t i = loop_first_made(info, id); i != LOOP_NONE; i = info->carried[i].next_made) {
         loop_carried *c = &info->carried[i];
-        if (c->kind != LOOP_ORIGIN_BODY || c->origin.storage.index != id.index) continue;
+        if (c->kind != LOOP_ORIGIN_BODY) continue;
         c->kind = LOOP_ORIGIN_STACK;
         c->origin = (pass_location){base.storage, base.offset + c->origin.offset};
         c->stride = stride;
@@ -81,11 +115,12 @@ static void find_stacks(loop_info *info) {
 /* ---- members and their lives --------------------------------------------------------------------------- */
 
 static bool add_member(loop_info *info, pass_storage_id id) {
-    if (info->member_of[id.index] != LOOP_NONE) return true;
+    if (loop_member_of(info, id) != LOOP_NONE) return true;
     loop_member *m = &info->members[info->member_count];
-    *m = (loop_member){.storage = id.index, .class = info->member_count, .over = LOOP_NONE};
+    *m = (loop_member){
+        .storage = id.index, .class = info->member_count, .next = info->member_count, .over = LOOP_NONE};
     loop_touched(info, id, &m->first, &m->last);
-    info->member_of[id.index] = info->member_count++;
+    (void)loop_index_put(&info->member_of, id, info->member_count++);
     return true;
 }
 
@@ -94,7 +129,7 @@ static void extend_lives(loop_info *info) {
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         const loop_carried *c = &info->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY) continue;
-        loop_member *m = &info->members[info->member_of[c->origin.storage.index]];
+        loop_member *m = &info->members[loop_member_of(info, c->origin.storage)];
         int64_t first, last, base = (int64_t)c->distance * info->half;
         loop_touched(info, pass_memory_location(info->memory, c->parameter).storage, &first, &last);
         /* A parameter touches step 0 by being there; only readers count. */
@@ -121,36 +156,66 @@ static bool handed_on(const loop_info *info, uint32_t x, uint32_t y, int64_t dis
     return m->in_place && m->over == x && m->over_distance == distance;
 }
 
-/* No two instances that lie in one buffer of the class are live together, with this period. */
-static bool period_fits(loop_info *info, uint32_t class, int64_t period) {
-    for (uint32_t x = 0; x < info->member_count; x++) {
-        int64_t shift_x, shift_y;
-        if (loop_find_class(info, x, &shift_x) != class) continue;
-        for (uint32_t y = 0; y < info->member_count; y++) {
-            if (loop_find_class(info, y, &shift_y) != class) continue;
-            const loop_member *mx = &info->members[x], *my = &info->members[y];
-            int64_t reach = (mx->last - mx->first) / info->half + 2;
-            /* Instance 0 of x against later or equal instances t of y in the same buffer. */
-            for (int64_t t = -1; t <= reach; t++) {
-                if (x == y && t == 0) continue;
-                if ((t + shift_y - shift_x) % period != 0) continue;
-                int64_t begin = t * info->half + my->first, end = t * info->half + my->last;
-                if (begin > mx->last || end < mx->first) continue;
-                if (begin == mx->last && handed_on(info, x, y, t)) continue;
-                if (end == mx->first && handed_on(info, y, x, -t)) continue;
-                return false;
-            }
-        }
+/* When one instance of a member is in buffer 0 of its class: half steps, on a circle of as many iterations as the class has
+ * buffers, and once more one circle later. */
+typedef struct stay {
+    int64_t begin, end, instance;
+    uint32_t member;
+} stay;
+
+static int compare_stays(const void *left, const void *right) {
+    const stay *a = left, *b = right;
+    if (a->begin != b->begin) return a->begin < b->begin ? -1 : 1;
+    return a->member < b->member ? -1 : a->member > b->member;
+}
+
+/* The two may follow each other in one buffer. */
+static bool stays_fit(const loop_info *info, const stay *a, const stay *b) {
+    if (b->begin > a->end) return true;
+    if (b->begin == a->end && handed_on(info, a->member, b->member, b->instance - a->instance)) return true;
+    return b->end == a->begin && handed_on(info, b->member, a->member, a->instance - b->instance);
+}
+
+/* No two instances that lie in one buffer of the class are live together, with this period. `stays` has room for twice the
+ * `count` members of the class. */
+static bool period_fits(const loop_info *info, uint32_t class, int64_t period, stay *stays, size_t count) {
+    const int64_t around = period * info->half;
+    uint32_t member = class;
+    for (size_t i = 0; i < count; i++, member = info->members[member].next) {
+        const loop_member *m = &info->members[member];
+        int64_t shift;
+        (void)loop_find_class(info, member, &shift);
+        if (m->last - m->first > around) return false;
+        const int64_t instance = (-shift % period + period) % period;
+        stays[i] =
+            (stay){instance * info->half + m->first, instance * info->half + m->last, instance, member};
+    }
+    qsort(stays, count, sizeof *stays, compare_stays);
+    for (size_t i = 0; i < count; i++) {
+        const stay *s = &stays[i];
+        stays[count + i] = (stay){s->begin + around, s->end + around, s->instance + period, s->member};
+    }
+    for (size_t i = 0; i < count;
+         i++) { /* those that begin before this one has ended, up to itself one circle later */
+        for (size_t k = i + 1; k <= i + count && stays[k].begin <= stays[i].end; k++)
+            if (!stays_fit(info, &stays[i], &stays[k])) return false;
     }
     return true;
 }
 
-/* The least period that fits, or 0. */
-static int64_t find_period(loop_info *info, uint32_t class) {
-    int64_t modulus = info->members[class].modulus, limit = modulus ? modulus : LONGEST_PERIOD;
-    for (int64_t period = 1; period <= limit; period++) {
+/* The least period up to `most` that fits, or 0; also when memory runs out. */
+static int64_t find_period(loop_info *info, uint32_t class, int64_t most) {
+    const int64_t modulus = info->members[class].modulus;
+    size_t count = 1;
+    for (uint32_t k = info->members[class].next; k != class; k = info->members[k].next) count++;
+    stay few[2], *stays = count == 1 ? few : BASE_ARRAY(info->arena, stay, 2 * count);
+    if (!stays) {
+        info->out_of_memory = true;
+        return 0;
+    }
+    for (int64_t period = 1; period <= most && (!modulus || period <= modulus); period++) {
         if (modulus && modulus % period) continue;
-        if (period_fits(info, class, period)) return period;
+        if (period_fits(info, class, period, stays, count)) return period;
     }
     return 0;
 }
@@ -170,6 +235,9 @@ static void join_classes(loop_info *info, uint32_t of, uint32_t over, int64_t di
         (int64_t)base_gcd((uint64_t)info->members[to].modulus, (uint64_t)info->members[from].modulus);
     info->members[from].class = to;
     info->members[from].shift = shift;
+    const uint32_t next = info->members[from].next; /* two rings become one */
+    info->members[from].next = info->members[to].next;
+    info->members[to].next = next;
 }
 
 /* In the node's step the value is read by it alone, where it may write over what it reads. */
@@ -200,7 +268,8 @@ static bool reads_only(const loop_info *info, const ir_node *node, uint32_t inpu
 /* Another parameter holds the same instance, and the node reads it. */
 static bool reads_congruent(const loop_info *info, const ir_node *node, uint32_t index) {
     const loop_carried *c = &info->carried[index];
-    for (uint32_t k = 0; k < info->loop.carried; k++) {
+    for (uint32_t k = loop_first_made(info, c->origin.storage); k != LOOP_NONE;
+         k = info->carried[k].next_made) {
         const loop_carried *other = &info->carried[k];
         if (!loop_are_congruent(c, other)) continue;
         pass_storage_id storage = pass_memory_location(info->memory, other->parameter).storage;
@@ -216,21 +285,20 @@ static bool reads_congruent(const loop_info *info, const ir_node *node, uint32_t
 /* Member `of`, which the node makes, lies over carried parameter `index` from now on, if a period fits. */
 static bool join_on_trial(loop_info *info, uint32_t of, const ir_node *node, uint32_t index) {
     const loop_carried *c = &info->carried[index];
-    loop_member *m = &info->members[of], *saved = BASE_ARRAY(info->arena, loop_member, info->member_count);
-    const uint32_t over = info->member_of[c->origin.storage.index];
-    if (!saved) {
-        info->out_of_memory = true;
-        return false;
-    }
-    memcpy(saved, info->members, info->member_count * sizeof *saved);
+    loop_member *m = &info->members[of];
+    const uint32_t over = loop_member_of(info, c->origin.storage);
+    int64_t shift;
+    const uint32_t from = loop_find_class(info, of, &shift), to = loop_find_class(info, over, &shift);
+    const loop_member saved = *m, saved_from = info->members[from], saved_to = info->members[to];
     m->in_place = (ir_node *)node;
     m->over = over;
     m->over_distance = c->distance;
     join_classes(info, of, over, c->distance);
-    int64_t shift, period = find_period(info, loop_find_class(info, of, &shift)),
-                   limit = pass_unroll_limit(info->context->options);
-    if (period && period <= limit) return true;
-    memcpy(info->members, saved, info->member_count * sizeof *saved);
+    const int64_t period = find_period(info, to, pass_unroll_limit(info->context->options));
+    if (period) return true;
+    *m = saved;
+    info->members[from] = saved_from;
+    info->members[to] = saved_to;
     return false;
 }
 
@@ -245,12 +313,12 @@ static bool try_in_place(loop_info *info, uint32_t of, const ir_node *node, uint
     size_t bytes = loop_bytes_of(made);
     if (bytes != pass_memory_storage(info->memory, to.storage)->bytes || bytes != loop_bytes_of(read))
         return false;
-    for (uint32_t i = 0; i < info->loop.carried; i++) {
+    for (uint32_t i = loop_first_at(info, from.storage); i != LOOP_NONE; i = info->carried[i].next_at) {
         const loop_carried *c = &info->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY ||
             !loop_same_location(from, pass_memory_location(info->memory, c->parameter)))
             continue;
-        uint32_t over = info->member_of[c->origin.storage.index];
+        uint32_t over = loop_member_of(info, c->origin.storage);
         const loop_member *old = &info->members[over];
         if (c->origin.offset || pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes)
             return false;
@@ -277,7 +345,7 @@ static bool only_branches_read(const loop_info *info, const ir_node *branch, pas
 /* Tries to make an output of a branch node over a parameter that dies there. */
 static bool try_branches(loop_info *info, const ir_node *branch, const ir_value *made) {
     pass_location to = pass_memory_location(info->memory, made);
-    uint32_t of = info->member_of[to.storage.index];
+    uint32_t of = loop_member_of(info, to.storage);
     const size_t bytes = loop_bytes_of(made);
     if (of == LOOP_NONE || to.offset || bytes != pass_memory_storage(info->memory, to.storage)->bytes)
         return false;
@@ -287,9 +355,10 @@ static bool try_branches(loop_info *info, const ir_node *branch, const ir_value 
         const loop_carried *c = &info->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY || c->origin.offset || loop_bytes_of(c->parameter) != bytes) continue;
         pass_location from = pass_memory_location(info->memory, c->parameter);
-        const loop_member *old = &info->members[info->member_of[c->origin.storage.index]];
+        const loop_member *old = &info->members[loop_member_of(info, c->origin.storage)];
         bool congruent = false;
-        for (uint32_t k = 0; k < info->loop.carried; k++)
+        for (uint32_t k = loop_first_made(info, c->origin.storage); k != LOOP_NONE;
+             k = info->carried[k].next_made)
             congruent |= loop_are_congruent(c, &info->carried[k]);
         if (congruent || from.offset ||
             pass_memory_storage(info->memory, c->origin.storage)->bytes != bytes ||
@@ -310,7 +379,7 @@ static void make_over_parameters(loop_info *info) {
             if (node->outputs[i]) (void)try_branches(info, node, node->outputs[i]);
         if (node->output_count == 0 || !node->outputs[0]) continue;
         if (info->memory->executions[node->id.index] != PASS_RUN) continue;
-        uint32_t of = info->member_of[pass_memory_location(info->memory, node->outputs[0]).storage.index];
+        uint32_t of = loop_member_of(info, pass_memory_location(info->memory, node->outputs[0]).storage);
         if (of == LOOP_NONE || info->members[of].in_place ||
             info->members[of].first != 2 * info->numbers[node->id.index])
             continue;
@@ -324,8 +393,7 @@ static void make_over_parameters(loop_info *info) {
 
 bool loop_find_periods(loop_info *info) {
     find_next(info);
-    for (uint32_t i = 0; i < info->loop.carried; i++)
-        if (info->carried[i].kind != LOOP_ORIGIN_COPY) find_origin(info, i);
+    if (!find_origins(info)) return false;
     find_stacks(info);
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         if (info->carried[i].kind == LOOP_ORIGIN_BODY && !add_member(info, info->carried[i].origin.storage))
@@ -334,21 +402,26 @@ bool loop_find_periods(loop_info *info) {
     extend_lives(info);
     make_over_parameters(info);
     for (uint32_t c = 0; c < info->member_count; c++) {
-        if (info->members[c].class == c) info->members[c].period = (uint32_t)find_period(info, c);
+        if (info->members[c].class == c)
+            info->members[c].period = (uint32_t)find_period(info, c, LONGEST_PERIOD);
     }
     return !info->out_of_memory;
 }
 
-bool loop_leaves_anywhere(pass_context *context, base_arena *arena, const ir_value *value, bool *anywhere) {
-    loop_info info;
+bool loop_leaves_anywhere(loop_info *info, const ir_value *value, bool *anywhere) {
     *anywhere = false;
     if (!value->node || value->node->code != OP_LOOP) return true;
-    if (!loop_info_read(context, arena, value->node, &info) || !loop_find_periods(&info)) return false;
-    for (uint32_t i = 0; i < info.loop.carried; i++) {
-        const loop_carried *c = &info.carried[i];
-        if (c->output != value || c->kind == LOOP_ORIGIN_COPY) continue;
-        const loop_member *class = loop_class_of(&info, c);
-        *anywhere = !class || (ir_loop_trips(&info.loop) < 0 && class->period > 1);
+    if (!info->earlier ||
+        info->earlier->loop.node != value->node) { /* mostly all initial values are of one */
+        info->earlier = BASE_NEW(info->arena, loop_info);
+        if (!info->earlier || !loop_info_read(info->context, info->arena, value->node, info->earlier) ||
+            !loop_find_periods(info->earlier))
+            return false;
     }
+    if (value->index >= info->earlier->loop.carried) return true;
+    const loop_carried *c = &info->earlier->carried[value->index];
+    if (c->kind == LOOP_ORIGIN_COPY) return true;
+    const loop_member *class = loop_class_of(info->earlier, c);
+    *anywhere = !class || (ir_loop_trips(&info->earlier->loop) < 0 && class->period > 1);
     return true;
 }

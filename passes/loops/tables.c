@@ -3,18 +3,15 @@
 
 /* A value that was made in such bytes before the loop began is found through the buffer's multi-view from then on. */
 static pass_location as_swapped(const loop_info *info, pass_location at) {
-    for (size_t v = 1; v < info->memory->multiview_count; v++) {
-        const pass_multiview *view = &info->memory->multiviews[v];
-        if (view->group && view->loop == info->loop.node &&
-            view->entries[0].storage.index == at.storage.index)
-            return (pass_location){view->buffer, at.offset};
-    }
-    return at;
+    const uint32_t named = info->memory->storages[at.storage.index].swap_view;
+    const pass_multiview *view = &info->memory->multiviews[named];
+    return named && view->loop == info->loop.node ? (pass_location){view->buffer, at.offset} : at;
 }
 
 pass_location loop_parameter_at(const loop_info *info, uint32_t index, uint64_t t) {
     const loop_carried *c = &info->carried[index];
     if (c->kind == LOOP_ORIGIN_CYCLE || t < c->distance) {
+        if (c->kind == LOOP_ORIGIN_CYCLE && t > c->distance) t = c->distance + (t - c->distance) % c->cycle;
         for (; t > 0; t--) index = info->carried[index].next;
         return as_swapped(info, pass_memory_location(info->memory, info->carried[index].initial));
     }
@@ -25,7 +22,7 @@ pass_location loop_parameter_at(const loop_info *info, uint32_t index, uint64_t 
         return pass_memory_resolve(info->memory, slice);
     }
     pass_storage_id buffer =
-        loop_buffer_of(info, info->member_of[c->origin.storage.index], (int64_t)(t - c->distance));
+        loop_buffer_of(info, loop_member_of(info, c->origin.storage), (int64_t)(t - c->distance));
     return pass_memory_resolve(info->memory, (pass_location){buffer, c->origin.offset});
 }
 

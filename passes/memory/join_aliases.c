@@ -216,13 +216,9 @@ static bool bind_graph(const analysis *a, const ir_graph *graph) {
         for (uint32_t i = 0; i < graph->parameter_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->parameters[i]);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
-            if (storage->space == MEMORY_ARENA)
-                *storage = (pass_storage){.space = MEMORY_INPUT,
-                                          .index = i,
-                                          .graph = storage->graph,
-                                          .value = storage->value,
-                                          .bytes = storage->bytes,
-                                          .values = storage->values};
+            if (storage->space != MEMORY_ARENA) continue;
+            storage->space = MEMORY_INPUT;
+            storage->index = i;
         }
         for (uint32_t i = 0; i < graph->result_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->results[i]->value);
