@@ -33,6 +33,7 @@
 
 enum {
     TARGET_WORK = 4096,  /* for the lowest height, at first: nodes of the complete search */
+    DESCENTS = 2,        /* that the complete search may always do */
     OTHER_TARGETS = 16,  /* the part of it for each other height */
     ABOVE_CAPACITY = 64, /* the same where a capacity is asked for: the other heights are second best */
     SWEEP_SHARE = 2,     /* times the work of the complete search */
@@ -42,7 +43,8 @@ enum {
     FIRST_TURN = 1024,   /* work for one way of searching; a quarter more each time */
     LONGEST_TURN = 32768,
     UNTIMED_WORK = 300000, /* in all, where neither time nor work is given */
-    WAYS = 66,             /* ways of searching: two that prove, and ejection chains for as many threads */
+    MANY_BUFFERS = 1500,
+    WAYS = 66, /* ways of searching: two that prove, and ejection chains for as many threads */
     SEARCHED_BUFFERS = 1 << 16
 };
 
@@ -73,6 +75,8 @@ typedef struct improver {
     size_t goal,
         target;    /* the lowest height that is not known to be impossible; the one to ask for. In units */
     uint64_t work; /* for the goal */
+    enum { BY_TREE, BY_JOINED, BY_SECTIONS } phase; /* who is asked for the target */
+    uint64_t rest;                                  /* of the work of the sweeps */
     bool out_of_memory;
 } improver;
 
@@ -123,23 +127,36 @@ static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
     return take(m, outcome);
 }
 
-/* Nobody knows, and another way may be tried. */
-static bool is_open(const improver *m, search_outcome outcome) {
-    return outcome == SEARCH_STOPPED && !m->budget->over && !m->out_of_memory;
+/* For the complete search. A descent to the end takes a node for each buffer. */
+static uint64_t nodes_of(const improver *m) {
+    const uint64_t parts = m->target == m->goal ? 1 : m->problem->capacity ? ABOVE_CAPACITY : OTHER_TARGETS;
+    const uint64_t nodes = m->work / parts / m->tree.node_work, least = DESCENTS * m->problem->buffer_count;
+    return nodes < least ? least : nodes;
 }
 
-/* Asks for a height in one way after the other, as long as nobody knows and there is time. The sweep is for the goal
+/* Asks for the target, about so much work. SEARCH_STOPPED: *done when everybody has been asked. The sweep is for the goal
  * alone: heights with more slack are found without it. */
-static search_outcome ask(improver *m, size_t target, bool is_goal, uint64_t work) {
-    const bool fits_wanted = m->problem->capacity > 0;
-    const uint64_t share = is_goal ? work : work / (fits_wanted ? ABOVE_CAPACITY : OTHER_TARGETS);
-    /* A descent to the end takes a node for each buffer. */
-    const uint64_t nodes = share / m->tree.node_work, least = 4 * m->problem->buffer_count;
-    search_outcome outcome = search_tree(m, target, nodes < least ? least : nodes);
-    const uint64_t sweep_work = (fits_wanted ? CAPACITY_SWEEP : SWEEP_SHARE) * share;
-    if (is_open(m, outcome) && is_goal && coalescing_is_possible(m->joined))
-        outcome = sweep_joined(m, target, JOINED_SHARE * sweep_work);
-    if (is_open(m, outcome) && is_goal) outcome = sweep_sections(m, target, sweep_work);
+static search_outcome ask(improver *m, uint64_t work, bool *done) {
+    const uint64_t sweep_work = (m->problem->capacity ? CAPACITY_SWEEP : SWEEP_SHARE) * m->work;
+    const uint64_t part = m->rest < work ? m->rest : work;
+    search_outcome outcome;
+    *done = false;
+    if (m->phase == BY_TREE) {
+        outcome = search_tree(m, m->target, nodes_of(m));
+        *done = m->target != m->goal;
+        m->phase = coalescing_is_possible(m->joined) ? BY_JOINED : BY_SECTIONS;
+        m->rest = m->phase == BY_JOINED ? JOINED_SHARE * sweep_work : sweep_work;
+    } else if (m->phase == BY_JOINED) {
+        outcome = sweep_joined(m, m->target, part);
+        m->rest -= part;
+        if (m->rest > 0) return outcome;
+        m->phase = BY_SECTIONS;
+        m->rest = sweep_work;
+    } else {
+        outcome = sweep_sections(m, m->target, part);
+        m->rest -= part;
+        *done = m->rest == 0;
+    }
     return outcome;
 }
 
@@ -158,25 +175,35 @@ static bool improver_is_done(const improver *m) {
            m->goal >= units(m, solution->height);
 }
 
-/* Asks for one height, and chooses the next one. */
-static void improver_step(improver *m) {
-    if (m->target > units(m, m->solution->height) - 1) m->target = m->goal;
-    const search_outcome outcome = ask(m, m->target, m->target == m->goal, m->work);
-    if (m->out_of_memory || (outcome == SEARCH_STOPPED && m->budget->over)) return;
+static void ask_for(improver *m, size_t target) {
+    m->target = target < m->goal ? m->goal : target;
+    m->phase = BY_TREE;
+}
+
+/* What the next step costs, at the least. */
+static uint64_t next_cost(const improver *m, uint64_t work) {
+    return m->phase == BY_TREE ? nodes_of(m) * m->tree.node_work : m->rest < work ? m->rest : work;
+}
+
+/* Asks somebody for the target, for about so much work where that can be interrupted; and chooses the next target. */
+static void improver_step(improver *m, uint64_t work) {
+    bool done;
+    if (m->target >= units(m, m->solution->height)) ask_for(m, m->goal); /* somebody else has reached it */
+    const search_outcome outcome = ask(m, work, &done);
+    if (m->out_of_memory || (outcome == SEARCH_STOPPED && (m->budget->over || !done))) return;
+    const size_t target = m->target, height = units(m, m->solution->height);
     if (outcome == SEARCH_FAILED) {
-        if (m->goal <= m->target) m->goal = m->target + 1;
-        raise_bound(m, m->target + 1);
-    } else if (outcome == SEARCH_STOPPED && units(m, m->solution->height) - m->target <= 2) {
+        if (m->goal <= target) m->goal = target + 1;
+        raise_bound(m, target + 1);
+    } else if (outcome == SEARCH_STOPPED && height - target <= 2) {
         /* Every target up to the best known was too hard: again from the goal, with more patience. Where no height is asked
          * for, the first rounds are short: lower heights are found on the way to the lowest. */
         m->work = m->work < UINT64_MAX / 8 ? (m->problem->capacity ? 2 : 4) * m->work : m->work;
-        m->target = m->goal;
+        ask_for(m, m->goal);
         return;
     }
-    const size_t from = outcome == SEARCH_STOPPED ? m->target : m->goal,
-                 height = units(m, m->solution->height);
-    m->target = from < height ? from + (height - from) / 2 : m->goal;
-    if (m->target < m->goal) m->target = m->goal;
+    const size_t from = outcome == SEARCH_STOPPED ? target : m->goal;
+    ask_for(m, from < height ? from + (height - from) / 2 : m->goal);
 }
 
 /* What divides all sizes, alignments and pinned offsets. */
@@ -247,10 +274,10 @@ typedef struct way {
     planner_solution solution;
     planner_budget budget;
     base_arena arena;
-    ejection *chains;           /* or NULL */
-    improver *complete;         /* or NULL */
-    uint64_t spent, first_cost; /* work; what the first turn costs at least */
-    bool ended;                 /* it cannot go on */
+    ejection *chains;   /* or NULL */
+    improver *complete; /* or NULL */
+    uint64_t spent;
+    bool ended; /* it cannot go on */
     bool out_of_memory;
 } way;
 
@@ -271,7 +298,7 @@ static void way_run(way *w, uint64_t work) {
         while (!w->ended && w->budget.spent - before < work) {
             w->ended = improver_is_done(w->complete);
             if (w->ended) break;
-            improver_step(w->complete);
+            improver_step(w->complete, work);
             w->out_of_memory = w->complete->out_of_memory;
             w->ended = w->out_of_memory || w->budget.over;
         }
@@ -324,18 +351,25 @@ static bool add_complete(race *r, size_t unit, base_arena *arena) {
         w->ended = w->complete->tree.sky.too_large;
         return w->ended;
     }
-    w->first_cost = r->problem->buffer_count * w->complete->tree.node_work;
     return true;
 }
 
-/* The way that has done the least, and is not among those that run already; NULL: there is none. */
-static way *next_way(race *r, const way *const *running, size_t running_count) {
+/* The work of a way after its next turn, the more the less is to be hoped of it: a complete search over thousands of buffers
+ * seldom ends. */
+static uint64_t work_after(const way *w, uint64_t turn) {
+    if (w->chains) return w->spent + turn;
+    const uint64_t weight = w->problem->buffer_count > MANY_BUFFERS ? 3 : 1;
+    return weight * (w->spent + next_cost(w->complete, turn));
+}
+
+/* The way that will have done the least, and is not among those that run already; NULL: there is none. */
+static way *next_way(race *r, uint64_t turn, way *const *running, size_t running_count) {
     way *next = NULL;
     for (size_t i = 0; i < r->way_count; i++) {
         way *w = &r->ways[i];
         bool runs = w->ended;
         for (size_t k = 0; k < running_count; k++) runs |= running[k] == w;
-        if (!runs && (!next || w->spent + w->first_cost < next->spent + next->first_cost)) next = w;
+        if (!runs && (!next || work_after(w, turn) < work_after(next, turn))) next = w;
     }
     return next;
 }
@@ -347,20 +381,21 @@ static bool run_turn(race *r, uint64_t turn) {
     const double left = r->end > 0 ? r->end - budget_clock() : 0;
     if (r->end > 0 ? left <= 0 : r->work == 0) return false;
     while (count < r->threads) {
-        way *w = next_way(r, (const way *const *)running, count);
+        way *w = next_way(r, turn, running, count);
         if (!w) break;
         running[count++] = w;
     }
     if (count == 0) return false;
+    uint64_t longest = turn; /* so that nobody waits long for somebody who cannot be interrupted */
     for (size_t i = 0; i < count; i++) {
         way *w = running[i];
-        w->first_cost = 0;
+        if (!w->chains && next_cost(w->complete, turn) > longest) longest = next_cost(w->complete, turn);
         w->budget = budget_of(left, r->work / count + 1);
         copy_solution(r->problem, &w->solution, r->solution);
         w->solution.lower_bound = r->solution->lower_bound;
     }
 #pragma omp parallel for num_threads((int)count) schedule(static, 1) if (count > 1)
-    for (size_t i = 0; i < count; i++) way_run(running[i], turn);
+    for (size_t i = 0; i < count; i++) way_run(running[i], running[i]->chains ? longest : turn);
     for (size_t i = 0; i < count; i++) {
         const way *w = running[i];
         r->work -= w->budget.spent < r->work ? w->budget.spent : r->work;
