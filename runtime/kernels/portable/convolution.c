@@ -4,21 +4,22 @@
  * In float, the input is gathered (im2col) a block at a time into the panels of a matrix product: rows are
  * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
  * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
- * (depthwise convolution) add whole output rows instead, one window element after the other. The other types
- * go through one simple loop in double.
+ * (depthwise convolution) add whole output rows instead, one window element after the other. Tensors of 16 bits become floats
+ * in the scratch, and the sums are rounded once. Doubles are gathered and multiplied as floats are.
  *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
  * it is copied there first, so that both add in the same order.
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/product_blocks.h"
 #include <string.h>
 
 enum { FEW_FILTERS = 4, FEW_OUTPUTS = 8, SHORT_DEPTH = 64 };
 
 typedef struct convolution {
     op_dtype dtype;
+    size_t element;                          /* bytes of what is computed on: of floats, or of doubles */
     int64_t batch, group, channels, filters; /* channels and filters of one group */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
@@ -37,6 +38,11 @@ typedef struct convolution_job {
     int64_t row_parts, column_parts, rows_each;
 } convolution_job;
 
+/* Of a tensor as floats in the scratch. */
+static size_t widened_bytes(int64_t count) {
+    return ((size_t)count * sizeof(float) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     rt_activation activation;
@@ -47,14 +53,28 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 /* ---- float: products ----------------------------------------------------------------------------------- */
 
+/* line[i] = in[i * stride], of float or double. */
+static void copy_strided(size_t size, char *line, const char *in, int64_t stride, int64_t count) {
+    if (stride == 1) {
+        memcpy(line, in, (size_t)count * size);
+    } else if (size == sizeof(float)) {
+        for (int64_t i = 0; i < count; i++)
+            ((float *)(void *)line)[i] = ((const float *)(const void *)in)[i * stride];
+    } else {
+        for (int64_t i = 0; i < count; i++)
+            ((double *)(void *)line)[i] = ((const double *)(const void *)in)[i * stride];
+    }
+}
+
 /* One line of the gathered matrix: what window element `k` of the depth sees at `count` output positions from
  * `position` on. */
-static void gather_line(const convolution *shape, const float *x, int64_t k, int64_t position, int64_t count,
-                        float *line) {
+static void gather_line(const convolution *shape, const char *x, int64_t k, int64_t position, int64_t count,
+                        char *line) {
+    const size_t size = shape->element;
     const int64_t tap = k % shape->kernel_size;
     const int64_t tap_x = tap % shape->kernel[2], tap_y = tap / shape->kernel[2] % shape->kernel[1];
     const int64_t tap_z = tap / shape->kernel[2] / shape->kernel[1];
-    const float *channel = x + k / shape->kernel_size * shape->input_size;
+    const char *channel = x + (size_t)(k / shape->kernel_size * shape->input_size) * size;
     const int64_t width = shape->output[2], stride = shape->stride[2];
     const int64_t shift = tap_x * shape->dilation[2] - shape->before[2];
     const rt_part inside = shape->inside[2][tap_x]; /* the other positions of a row see padding */
@@ -65,22 +85,20 @@ static void gather_line(const convolution *shape, const float *x, int64_t k, int
         const int64_t in_y = out_y * shape->stride[1] - shape->before[1] + tap_y * shape->dilation[1];
         const int64_t in_z = out_z * shape->stride[0] - shape->before[0] + tap_z * shape->dilation[0];
         if (in_y < 0 || in_y >= shape->input[1] || in_z < 0 || in_z >= shape->input[0]) {
-            memset(line, 0, (size_t)length * sizeof(float));
+            memset(line, 0, (size_t)length * size);
         } else {
-            const float *in = channel + (in_z * shape->input[1] + in_y) * shape->input[2];
+            const char *in = channel + (size_t)((in_z * shape->input[1] + in_y) * shape->input[2]) * size;
             int64_t low = inside.low < from ? from : inside.low > from + length ? from + length : inside.low;
             int64_t high = inside.high < low             ? low
                            : inside.high > from + length ? from + length
                                                          : inside.high;
-            for (int64_t i = from; i < low; i++) line[i - from] = 0;
-            if (stride == 1) {
-                memcpy(line + (low - from), in + low + shift, (size_t)(high - low) * sizeof(float));
-            } else {
-                for (int64_t i = low; i < high; i++) line[i - from] = in[i * stride + shift];
-            }
-            for (int64_t i = high; i < from + length; i++) line[i - from] = 0;
+            memset(line, 0, (size_t)(low - from) * size);
+            if (low < high)
+                copy_strided(size, line + (size_t)(low - from) * size,
+                             in + (low * stride + shift) * (int64_t)size, stride, high - low);
+            memset(line + (size_t)(high - from) * size, 0, (size_t)(from + length - high) * size);
         }
-        line += length;
+        line += (size_t)length * size;
         count -= length;
         from = 0;
         if (++out_y < shape->output[1]) continue;
@@ -98,17 +116,21 @@ static bool is_pointwise(const convolution *shape) {
     return pointwise;
 }
 
-static void gather_panels(const convolution *shape, const float *x, int64_t from, int64_t depth,
-                          int64_t position, int64_t count, float *panels) {
-    float line[RT_BLOCK_COLUMNS];
+static void gather_panels(const convolution *shape, const void *x, int64_t from, int64_t depth,
+                          int64_t position, int64_t count, void *panels) {
+    const size_t size = shape->element;
+    char line[RT_BLOCK_COLUMNS * sizeof(double)];
     const bool pointwise = is_pointwise(shape);
     for (int64_t k = 0; k < depth; k++) {
         if (pointwise)
-            memcpy(line, x + (from + k) * shape->input_size + position, (size_t)count * sizeof *line);
+            memcpy(line, (const char *)x + (size_t)((from + k) * shape->input_size + position) * size,
+                   (size_t)count * size);
         else gather_line(shape, x, from + k, position, count, line);
-        for (int64_t i = count; i < RT_BLOCK_COLUMNS && i % RT_PANEL; i++) line[i] = 0;
+        const int64_t whole = (count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
+        memset(line + (size_t)count * size, 0, (size_t)(whole - count) * size);
         for (int64_t first = 0; first < count; first += RT_PANEL) {
-            memcpy(panels + first * depth + k * RT_PANEL, line + first, RT_PANEL * sizeof(float));
+            memcpy((char *)panels + (size_t)(first * depth + k * RT_PANEL) * size,
+                   line + (size_t)first * size, RT_PANEL * size);
         }
     }
 }
@@ -118,11 +140,12 @@ static void add_value(float *y, int64_t count, float value) {
 }
 
 static size_t block_bytes(const convolution *shape) {
-    return rt_block_bytes(shape->channels * shape->kernel_size, shape->output_size);
+    return rt_block_bytes(shape->channels * shape->kernel_size, shape->output_size) / sizeof(float) *
+           shape->element;
 }
 
-static void multiply_block(const convolution_job *job, int64_t image, int64_t group, int64_t row,
-                           int64_t rows, int64_t position, int64_t count, float *panels) {
+static void multiply_floats(const convolution_job *job, int64_t image, int64_t group, int64_t row,
+                            int64_t rows, int64_t position, int64_t count, void *panels) {
     const convolution *shape = job->shape;
     const int64_t depth_all = shape->channels * shape->kernel_size;
     const float *x =
@@ -159,19 +182,49 @@ static void multiply_block(const convolution_job *job, int64_t image, int64_t gr
     }
 }
 
+static void multiply_doubles(const convolution_job *job, int64_t image, int64_t group, int64_t row,
+                             int64_t rows, int64_t position, int64_t count, void *panels) {
+    const convolution *shape = job->shape;
+    const int64_t depth_all = shape->channels * shape->kernel_size,
+                  first = (image * shape->group + group) * shape->filters + row;
+    const double *x = (const double *)job->x +
+                      (image * shape->group + group) * shape->channels * shape->input_size,
+                 *weights = (const double *)job->weights + (group * shape->filters + row) * depth_all;
+    double *y = (double *)job->y + first * shape->output_size + position;
+    for (int64_t i = 0; i < rows && job->residual; i++)
+        memcpy(y + i * shape->output_size,
+               (const double *)job->residual + (first + i) * shape->output_size + position,
+               (size_t)count * sizeof *y);
+    for (int64_t from = 0; from < depth_all; from += RT_BLOCK_DEPTH) {
+        const int64_t depth = depth_all - from < RT_BLOCK_DEPTH ? depth_all - from : RT_BLOCK_DEPTH;
+        gather_panels(shape, x, from, depth, position, count, panels);
+        rt_tiles_doubles(rows, count, depth, weights + from, depth_all, 1, panels, y, shape->output_size,
+                         job->add || from > 0);
+    }
+    for (int64_t i = 0; i < rows; i++) {
+        double *line = y + i * shape->output_size;
+        const double bias = job->bias ? ((const double *)job->bias)[group * shape->filters + row + i] : 0;
+        if (depth_all == 0 && !job->add) memset(line, 0, (size_t)count * sizeof *line);
+        for (int64_t j = 0; j < count; j++) line[j] += bias;
+        for (int64_t j = 0; j < count && shape->activation.kind != RT_ACTIVATION_NONE; j++)
+            line[j] = rt_activation_value(&shape->activation, line[j]);
+    }
+}
+
 static void products_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
     const int64_t parts = job->row_parts * job->column_parts, items = shape->batch * shape->group * parts;
-    float *panels = (float *)(void *)(job->scratch + (size_t)member * block_bytes(shape));
+    void *panels = job->scratch + (size_t)member * block_bytes(shape);
     for (int64_t item = member; item < items; item += members) {
         const int64_t outer = item / parts, part = item % parts;
         const int64_t row = part / job->column_parts * job->rows_each;
         const int64_t position = part % job->column_parts * RT_BLOCK_COLUMNS;
         const int64_t rows = shape->filters - row < job->rows_each ? shape->filters - row : job->rows_each;
         const int64_t rest = shape->output_size - position;
-        multiply_block(job, outer / shape->group, outer % shape->group, row, rows, position,
-                       rest < RT_BLOCK_COLUMNS ? rest : RT_BLOCK_COLUMNS, panels);
+        (shape->element == sizeof(double) ? multiply_doubles : multiply_floats)(
+            job, outer / shape->group, outer % shape->group, row, rows, position,
+            rest < RT_BLOCK_COLUMNS ? rest : RT_BLOCK_COLUMNS, panels);
     }
 }
 
@@ -304,51 +357,82 @@ static void windows_member(void *context, int member, int members) {
     }
 }
 
-/* ---- the other types ----------------------------------------------------------------------------------- */
+/* ---- 16 bits: as floats ---------------------------------------------------------------------------------- */
 
-static double sum_at(const convolution_job *job, int64_t image, int64_t map, const int64_t at[3]) {
-    const convolution *shape = job->shape;
-    const int64_t first = (image * shape->group + map / shape->filters) * shape->channels;
-    double sum = 0;
-    for (int64_t k = 0; k < shape->channels * shape->kernel_size; k++) {
-        const int64_t tap = k % shape->kernel_size;
-        const int64_t taps[3] = {tap / shape->kernel[2] / shape->kernel[1],
-                                 tap / shape->kernel[2] % shape->kernel[1], tap % shape->kernel[2]};
-        int64_t index = first + k / shape->kernel_size;
-        bool seen = true;
-        for (int i = 0; i < 3; i++) {
-            const int64_t in = at[i] * shape->stride[i] - shape->before[i] + taps[i] * shape->dilation[i];
-            seen = seen && in >= 0 && in < shape->input[i];
-            index = index * shape->input[i] + in;
-        }
-        if (!seen) continue;
-        sum += rt_element_load(shape->dtype, job->x, index) *
-               rt_element_load(shape->dtype, job->weights, map * shape->channels * shape->kernel_size + k);
-    }
-    return sum;
+typedef struct conversion {
+    op_dtype dtype;
+    uint16_t *halves;
+    const uint16_t *from;
+    float *floats;
+} conversion;
+
+static void load_part(void *context, int64_t begin, int64_t end) {
+    const conversion *change = context;
+    rt_half_load(change->dtype, change->floats + begin, change->from + begin, end - begin);
 }
 
-static void elements_member(void *context, int member, int members) {
-    const convolution_job *job = context;
+static void store_part(void *context, int64_t begin, int64_t end) {
+    const conversion *change = context;
+    rt_half_store(change->dtype, change->halves + begin, change->floats + begin, end - begin);
+}
+
+/* The tensor as floats at `*at`, which moves on. */
+static const void *load_floats(const convolution *shape, const void *from, int64_t count, int threads,
+                               char **at) {
+    conversion change = {.dtype = shape->dtype, .from = from, .floats = (float *)(void *)*at};
+    rt_parallel(threads, count, 1, load_part, &change);
+    *at += widened_bytes(count);
+    return change.floats;
+}
+
+/* Bias and residual, too; the job's tensors are floats then. */
+static void widen(convolution_job *job, int threads, char **at) {
     const convolution *shape = job->shape;
-    const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
-    for (int64_t item = member; item < items; item += members) {
-        for (int64_t position = 0; position < shape->output_size; position++) {
-            const int64_t at[3] = {position / shape->output[2] / shape->output[1],
-                                   position / shape->output[2] % shape->output[1],
-                                   position % shape->output[2]};
-            const int64_t index = item * shape->output_size + position;
-            double sum = sum_at(job, item / maps, item % maps, at);
-            if (job->bias) sum += rt_element_load(shape->dtype, job->bias, item % maps);
-            if (shape->residual) {
-                sum += rt_element_load(shape->dtype, job->residual ? job->residual : job->y, index);
-            }
-            rt_element_store(shape->dtype, job->y, index, rt_activation_value(&shape->activation, sum));
-        }
-    }
+    const int64_t maps = shape->group * shape->filters, outputs = shape->batch * maps * shape->output_size;
+    const void *residual = job->residual ? job->residual : job->y;
+    job->x = load_floats(shape, job->x, shape->batch * shape->group * shape->channels * shape->input_size,
+                         threads, at);
+    job->weights = load_floats(shape, job->weights, maps * shape->channels * shape->kernel_size, threads, at);
+    if (job->bias) job->bias = load_floats(shape, job->bias, maps, threads, at);
+    conversion change = {.dtype = shape->dtype, .from = residual, .floats = (float *)(void *)*at};
+    if (shape->residual) rt_parallel(threads, outputs, 1, load_part, &change);
+    job->residual = NULL;
+    job->y = change.floats;
+    *at += widened_bytes(outputs);
+}
+
+/* What this takes. */
+static bool all_widened_bytes(const convolution *shape, size_t *bytes) {
+    const int64_t maps = shape->group * shape->filters;
+    const int64_t counts[] = {shape->batch * shape->group * shape->channels * shape->input_size,
+                              maps * shape->channels * shape->kernel_size, maps,
+                              shape->batch * maps * shape->output_size};
+    *bytes = 0;
+    for (int i = 0; i < 4; i++)
+        if (counts[i] > INT64_MAX / 8 || !base_size_add(*bytes, widened_bytes(counts[i]), bytes))
+            return false;
+    return true;
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
+
+static void run_job(const convolution *shape, convolution_job *job, int threads) {
+    const double work = (double)shape->batch * (double)shape->group * (double)shape->filters *
+                        (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
+    const int used = work < RT_PARALLEL_WORK ? 1 : threads;
+    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) {
+        rt_team_run(used, maps_member, job);
+    } else if (shape->dtype != OP_DOUBLE && has_few_outputs(shape)) {
+        rt_team_run(used, windows_member, job);
+    } else {
+        job->column_parts = (shape->output_size + RT_BLOCK_COLUMNS - 1) / RT_BLOCK_COLUMNS;
+        const int64_t parts = job->column_parts * shape->batch * shape->group;
+        const int64_t wanted = parts >= 2 * threads || threads == 1 ? 1 : 2 * threads / parts;
+        job->rows_each = ((shape->filters + wanted - 1) / wanted + 7) / 8 * 8;
+        job->row_parts = (shape->filters + job->rows_each - 1) / job->rows_each;
+        rt_team_run(used, products_member, job);
+    }
+}
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
@@ -364,22 +448,12 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (shape->residual && inputs[3].data != outputs[0].data) job.residual = inputs[3].data;
     if (shape->output_size == 0 || shape->filters == 0 || shape->batch == 0) return BASE_OK;
     const int threads = prepared->threads;
-    const double work = (double)shape->batch * (double)shape->group * (double)shape->filters *
-                        (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
-    const int used = work < RT_PARALLEL_WORK ? 1 : threads;
-    if (shape->dtype != OP_FLOAT) {
-        rt_team_run(used, elements_member, &job);
-    } else if (shape->filters < FEW_FILTERS) {
-        rt_team_run(used, maps_member, &job);
-    } else if (has_few_outputs(shape)) {
-        rt_team_run(used, windows_member, &job);
-    } else {
-        job.column_parts = (shape->output_size + RT_BLOCK_COLUMNS - 1) / RT_BLOCK_COLUMNS;
-        const int64_t parts = job.column_parts * shape->batch * shape->group;
-        const int64_t wanted = parts >= 2 * threads || threads == 1 ? 1 : 2 * threads / parts;
-        job.rows_each = ((shape->filters + wanted - 1) / wanted + 7) / 8 * 8;
-        job.row_parts = (shape->filters + job.rows_each - 1) / job.rows_each;
-        rt_team_run(used, products_member, &job);
+    if (rt_is_half(shape->dtype)) widen(&job, threads, &job.scratch);
+    run_job(shape, &job, threads);
+    if (rt_is_half(shape->dtype)) {
+        conversion change = {.dtype = shape->dtype, .halves = outputs[0].data, .floats = job.y};
+        rt_parallel(threads, shape->batch * shape->group * shape->filters * shape->output_size, 1, store_part,
+                    &change);
     }
     return BASE_OK;
 }
@@ -404,15 +478,17 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     op_window window;
     base_status status = op_window_read(call, weights->dims + 2, &window, report);
     if (status != BASE_OK) return status;
-    *shape = (convolution){.dtype = call->inputs[0].type.dtype,
-                           .batch = x->dims[0],
-                           .group = op_attribute_integer(&call->attributes, "group", 1),
-                           .channels = weights->dims[1],
-                           .input_size = 1,
-                           .output_size = 1,
-                           .kernel_size = 1,
-                           .bias = op_input_present(call, 2),
-                           .residual = op_input_present(call, 3)};
+    *shape =
+        (convolution){.dtype = call->inputs[0].type.dtype,
+                      .element = call->inputs[0].type.dtype == OP_DOUBLE ? sizeof(double) : sizeof(float),
+                      .batch = x->dims[0],
+                      .group = op_attribute_integer(&call->attributes, "group", 1),
+                      .channels = weights->dims[1],
+                      .input_size = 1,
+                      .output_size = 1,
+                      .kernel_size = 1,
+                      .bias = op_input_present(call, 2),
+                      .residual = op_input_present(call, 3)};
     shape->filters = weights->dims[0] / shape->group;
     for (int i = 0; i < 3; i++) {
         const int from = i - (3 - window.rank);
@@ -431,13 +507,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
-    if (shape->dtype == OP_FLOAT && shape->filters >= FEW_FILTERS) {
-        size_t bytes = block_bytes(shape);
-        if ((has_few_outputs(shape) && !windows_bytes(shape, &bytes)) ||
-            !base_size_multiply((size_t)environment->threads, bytes, &prepared->scratch_bytes))
-            return base_fail(report, BASE_INVALID, "the tensors are too large");
-    }
-    return BASE_OK;
+    size_t bytes = block_bytes(shape), widened = 0;
+    bool fits = shape->dtype == OP_DOUBLE || !has_few_outputs(shape) || windows_bytes(shape, &bytes);
+    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) bytes = 0;
+    fits = fits && base_size_multiply((size_t)environment->threads, bytes, &bytes) &&
+           (!rt_is_half(shape->dtype) || all_widened_bytes(shape, &widened)) &&
+           base_size_add(bytes, widened, &prepared->scratch_bytes);
+    return fits ? BASE_OK : base_fail(report, BASE_INVALID, "the tensors are too large");
 }
 
 const rt_kernel rt_kernel_convolution = {.name = "portable.convolution",

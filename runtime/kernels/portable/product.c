@@ -1,5 +1,5 @@
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/product_blocks.h"
 #include <string.h>
 
 enum {
@@ -56,16 +56,6 @@ void rt_element_store(op_dtype dtype, void *data, int64_t index, double value) {
 /* ---- where things are -------------------------------------------------------------------------------------
  */
 
-/* The offset of element `index` (counted in the dims) under the strides. */
-static int64_t offset_of(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides) {
-    int64_t offset = 0;
-    for (int32_t i = rank - 1; i >= 0 && index; i--) {
-        offset += index % dims[i] * strides[i];
-        index /= dims[i];
-    }
-    return offset;
-}
-
 typedef struct product_job {
     const rt_product *product;
     const char *a, *b, *addend;
@@ -84,7 +74,7 @@ static void scale_floats(const product_job *job, int64_t row, int64_t column, in
     if (product->addend) {
         const float *addend =
             (const float *)job->addend +
-            offset_of(row, product->addend_rank, product->addend_dims, product->addend_strides) +
+            rt_product_offset(row, product->addend_rank, product->addend_dims, product->addend_strides) +
             column * product->addend_column;
         if (product->addend_column) {
             for (int64_t j = 0; j < columns; j++) y[j] += beta * addend[j];
@@ -127,10 +117,10 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
                            int64_t columns, float *panels) {
     const rt_product *product = job->product;
     const float *a = (const float *)job->a +
-                     offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch) +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch) +
                      row * product->a_row;
     const float *b = (const float *)job->b +
-                     offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch) +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch) +
                      column * product->b_column;
     float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
     for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
@@ -218,10 +208,10 @@ RT_CLONES void rt_dots(const float *a, const float *b, int64_t step, int64_t dep
 
 static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
     const rt_product *product = job->product;
-    const float *a =
-        (const float *)job->a + offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch);
+    const float *a = (const float *)job->a +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch);
     const float *b = (const float *)job->b +
-                     offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch) +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch) +
                      column * product->b_column;
     for (int64_t row = 0; row < product->rows; row++) {
         const float *left = a + row * product->a_row;
@@ -240,10 +230,10 @@ static void multiply_thin(const product_job *job, int64_t batch, int64_t column,
 static void multiply_column(const product_job *job, int64_t batch, int64_t row, int64_t rows) {
     const rt_product *product = job->product;
     const float *a = (const float *)job->a +
-                     offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch) +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch) +
                      row * product->a_row;
-    const float *b =
-        (const float *)job->b + offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    const float *b = (const float *)job->b +
+                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch);
     float *y = (float *)job->y + batch * product->rows + row;
     if (product->a_row == 1) {
         memset(y, 0, (size_t)rows * sizeof(float));
@@ -260,6 +250,10 @@ bool rt_product_is_column(const rt_product *product) {
     return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
            (product->a_row == 1 || (product->a_depth == 1 && product->b_depth == 1 &&
                                     (product->depth >= DOT_LANES || product->rows < FEW_DOTS)));
+}
+
+static bool in_blocks(const rt_product *product) {
+    return product->dtype == OP_DOUBLE || rt_is_half(product->dtype);
 }
 
 static bool is_thin(const rt_product *product) {
@@ -313,12 +307,12 @@ static void multiply_element(const product_job *job, int64_t a, int64_t b, int64
 static void multiply_elements(const product_job *job, int64_t batch, int64_t row, int64_t rows,
                               int64_t column, int64_t columns) {
     const rt_product *product = job->product;
-    const int64_t a = offset_of(batch, product->batch_rank, product->batch_dims, product->a_batch);
-    const int64_t b = offset_of(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    const int64_t a = rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch);
+    const int64_t b = rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch);
     for (int64_t i = row; i < row + rows; i++) {
         const int64_t line = batch * product->rows + i;
-        const int64_t c = product->addend ? offset_of(line, product->addend_rank, product->addend_dims,
-                                                      product->addend_strides)
+        const int64_t c = product->addend ? rt_product_offset(line, product->addend_rank,
+                                                              product->addend_dims, product->addend_strides)
                                           : 0;
         for (int64_t j = column; j < column + columns; j++) {
             multiply_element(job, a + i * product->a_row, b + j * product->b_column,
@@ -340,7 +334,20 @@ static void run_member(void *context, int member, int members) {
         const int64_t rows = product->rows - row < job->rows_each ? product->rows - row : job->rows_each;
         const int64_t columns =
             product->columns - column < job->columns_each ? product->columns - column : job->columns_each;
-        if (product->dtype != OP_FLOAT) {
+        if (in_blocks(product)) {
+            rt_product_block_run(&(rt_product_block){
+                .product = product,
+                .a = job->a,
+                .b = job->b,
+                .addend = job->addend,
+                .y = job->y,
+                .scratch = job->scratch + (size_t)member * rt_product_block_bytes(product),
+                .batch = batch,
+                .row = row,
+                .rows = rows,
+                .column = column,
+                .columns = columns});
+        } else if (product->dtype != OP_FLOAT) {
             multiply_elements(job, batch, row, rows, column, columns);
         } else if (is_thin(product)) {
             multiply_thin(job, batch, column, columns);
@@ -356,6 +363,7 @@ static void run_member(void *context, int member, int members) {
 }
 
 size_t rt_product_scratch(const rt_product *product, int threads) {
+    if (in_blocks(product)) return (size_t)threads * rt_product_block_bytes(product);
     return product->dtype == OP_FLOAT && !is_thin(product) && !rt_product_is_column(product)
                ? (size_t)threads * rt_block_bytes(product->depth, product->columns)
                : 0;

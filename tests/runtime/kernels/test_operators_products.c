@@ -298,10 +298,39 @@ static void test_matrix_shapes(void **state) {
     application_expect_failure(&app, "input 2 has shape [3], expected one that broadcasts to [3,7]");
 }
 
+/* More rows, columns and depth than a block has, in the types that go block by block: some of the elements. */
+static void test_blocks(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
+    enum { ROWS = 271, DEPTH = 301, COLUMNS = 141 };
+    for (int form = 0; form < 12; form++) {
+        uint64_t seed = (uint64_t)form + 1;
+        const op_dtype dtype = dtypes[form % 3];
+        const bool turn_a = form / 3 % 2, turn_b = form / 6;
+        application app;
+        application_gemm(&app, dtype, ROWS, DEPTH, COLUMNS, turn_a, turn_b, 1 + form % 5, &seed);
+        application_real(&app, "beta", 0);
+        application_run(&app, "portable.gemm", 1 + form % 2);
+        for (int64_t row = 0; row < ROWS; row += 30) {
+            for (int64_t column = form % 7; column < COLUMNS; column += 7) {
+                double sum = 0;
+                for (int64_t k = 0; k < DEPTH; k++)
+                    sum += application_element(&app.inputs[0], turn_a ? k * ROWS + row : row * DEPTH + k) *
+                           application_element(&app.inputs[1],
+                                               turn_b ? column * DEPTH + k : k * COLUMNS + column);
+                application_check_near(application_element(&app.outputs[0], row * COLUMNS + column), sum,
+                                       application_tolerance(dtype), seed, row * COLUMNS + column);
+            }
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_matmul),        cmocka_unit_test(test_products_order),
-        cmocka_unit_test(test_matmul_orders), cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_one_column),    cmocka_unit_test(test_matrix_shapes)};
+        cmocka_unit_test(test_blocks),         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_products_order), cmocka_unit_test(test_matmul_orders),
+        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_one_column),
+        cmocka_unit_test(test_matrix_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,238 @@
+/* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
+ *
+ * Blocks of 16-bit matrices become floats as they are packed, and go through the tiles of float: a product takes as long as in
+ * float, and sums are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of
+ * the depth, whatever the number of threads and the instruction set.
+ */
+#include "runtime/kernels/portable/product_blocks.h"
+#include <string.h>
+
+enum { BLOCK_ROWS = 256, TILE_ROWS = 4 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
+int64_t rt_product_offset(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides) {
+    int64_t offset = 0;
+    for (int32_t i = rank - 1; i >= 0 && index; i--) {
+        offset += index % dims[i] * strides[i];
+        index /= dims[i];
+    }
+    return offset;
+}
+
+/* ---- the scratch of a block: panels of B, then rows of A and sums as floats ------------------------------- */
+
+/* Of the scratch: bytes of the panels, of A and of the sums. Doubles read A, and make their sums, where these lie. */
+static void block_bytes(const rt_product *product, size_t bytes[3]) {
+    const bool half = rt_is_half(product->dtype);
+    const size_t rows = (size_t)least(product->rows, BLOCK_ROWS),
+                 deep = (size_t)least(product->depth, RT_BLOCK_DEPTH);
+    const size_t columns =
+        (size_t)((least(product->columns, RT_BLOCK_COLUMNS) + RT_PANEL - 1) / RT_PANEL * RT_PANEL);
+    bytes[0] = columns * deep * (half ? sizeof(float) : sizeof(double));
+    bytes[1] = half ? (rows * deep * sizeof(float) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT : 0;
+    bytes[2] = half ? rows * columns * sizeof(float) : 0;
+}
+
+size_t rt_product_block_bytes(const rt_product *product) {
+    size_t bytes[3];
+    block_bytes(product, bytes);
+    return bytes[0] + bytes[1] + bytes[2];
+}
+
+/* ---- 16 bits -------------------------------------------------------------------------------------------- */
+
+/* `count` elements at a distance of `step` as floats in a row. */
+static void load_halves(op_dtype dtype, float *to, const uint16_t *from, int64_t step, int64_t count) {
+    uint16_t gathered[RT_HALF_BLOCK];
+    if (step == 1) {
+        rt_half_load(dtype, to, from, count);
+        return;
+    }
+    for (int64_t first = 0; first < count; first += RT_HALF_BLOCK) {
+        const int64_t some = least(count - first, RT_HALF_BLOCK);
+        for (int64_t i = 0; i < some; i++) gathered[i] = from[(first + i) * step];
+        rt_half_load(dtype, to + first, gathered, some);
+    }
+}
+
+/* Rows of B along the columns where these lie side by side, else columns along the depth. */
+static void pack_halves(const rt_product *product, const uint16_t *b, int64_t depth, int64_t columns,
+                        float *panels) {
+    float line[RT_BLOCK_DEPTH > RT_BLOCK_COLUMNS ? RT_BLOCK_DEPTH : RT_BLOCK_COLUMNS];
+    memset(panels, 0, (size_t)((columns + RT_PANEL - 1) / RT_PANEL * RT_PANEL * depth) * sizeof *panels);
+    if (product->b_column == 1) {
+        for (int64_t k = 0; k < depth; k++) {
+            rt_half_load(product->dtype, line, b + k * product->b_depth, columns);
+            for (int64_t j = 0; j < columns; j += RT_PANEL)
+                memcpy(panels + j * depth + k * RT_PANEL, line + j,
+                       (size_t)least(columns - j, RT_PANEL) * sizeof *line);
+        }
+        return;
+    }
+    for (int64_t j = 0; j < columns; j++) {
+        float *column = panels + j / RT_PANEL * RT_PANEL * depth + j % RT_PANEL;
+        load_halves(product->dtype, line, b + j * product->b_column, product->b_depth, depth);
+        for (int64_t k = 0; k < depth; k++) column[k * RT_PANEL] = line[k];
+    }
+}
+
+/* Finished sums of one row: scaled, added to, activated, and rounded once. */
+static void finish_halves(const rt_product_block *block, int64_t row, float *sums) {
+    const rt_product *product = block->product;
+    float more[RT_BLOCK_COLUMNS];
+    const int64_t columns = block->columns, line = block->batch * product->rows + row;
+    if (product->alpha != 1)
+        for (int64_t j = 0; j < columns; j++) sums[j] *= (float)product->alpha;
+    if (product->addend) {
+        const uint16_t *addend =
+            (const uint16_t *)block->addend +
+            rt_product_offset(line, product->addend_rank, product->addend_dims, product->addend_strides) +
+            block->column * product->addend_column;
+        load_halves(product->dtype, more, addend, product->addend_column, columns);
+        for (int64_t j = 0; j < columns; j++) sums[j] += (float)product->beta * more[j];
+    }
+    rt_activation_floats(&product->activation, sums, columns);
+    rt_half_store(product->dtype, (uint16_t *)block->y + line * product->columns + block->column, sums,
+                  columns);
+}
+
+static void run_halves(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
+    const rt_product *product = block->product;
+    size_t bytes[3];
+    block_bytes(product, bytes);
+    float *panels = block->scratch, *left = (float *)(void *)((char *)block->scratch + bytes[0]),
+          *sums = (float *)(void *)((char *)left + bytes[1]);
+    for (int64_t first = 0; first < block->rows; first += BLOCK_ROWS) {
+        const int64_t rows = least(block->rows - first, BLOCK_ROWS), row = block->row + first;
+        for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
+            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH);
+            pack_halves(product, b + from * product->b_depth, depth, block->columns, panels);
+            for (int64_t i = 0; i < rows; i++)
+                load_halves(product->dtype, left + i * depth,
+                            a + (row + i) * product->a_row + from * product->a_depth, product->a_depth,
+                            depth);
+            rt_tiles_run(&(rt_tiles){.rows = rows,
+                                     .columns = block->columns,
+                                     .depth = depth,
+                                     .a = left,
+                                     .a_row = depth,
+                                     .a_depth = 1,
+                                     .panels = panels,
+                                     .c = sums,
+                                     .c_row = block->columns,
+                                     .add = from > 0});
+        }
+        if (product->depth == 0) memset(sums, 0, (size_t)(rows * block->columns) * sizeof *sums);
+        for (int64_t i = 0; i < rows; i++) finish_halves(block, row + i, sums + i * block->columns);
+    }
+}
+
+/* ---- doubles -------------------------------------------------------------------------------------------- */
+
+typedef double lanes __attribute__((vector_size(RT_PANEL / 2 * sizeof(double)), may_alias));
+
+/* Up to TILE_ROWS rows times one panel, of which `columns` columns are wanted. */
+static inline __attribute__((always_inline)) void tile_doubles(int rows, int64_t depth, const double *a,
+                                                               int64_t a_row, int64_t a_depth,
+                                                               const double *panel, double *c, int64_t c_row,
+                                                               int64_t columns, bool add) {
+    lanes sums[TILE_ROWS][2] = {{{0}}};
+    double line[RT_PANEL] = {0};
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
+        if (!add) continue;
+        memcpy(line, c + r * c_row, (size_t)columns * sizeof *line);
+        memcpy(&sums[r][0], line, sizeof sums[r][0]);
+        memcpy(&sums[r][1], line + RT_PANEL / 2, sizeof sums[r][1]);
+    }
+    for (int64_t k = 0; k < depth; k++) {
+        lanes right[2];
+        memcpy(&right[0], panel + k * RT_PANEL, sizeof right[0]);
+        memcpy(&right[1], panel + k * RT_PANEL + RT_PANEL / 2, sizeof right[1]);
+        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
+            const double left = a[r * a_row + k * a_depth];
+            sums[r][0] += left * right[0];
+            sums[r][1] += left * right[1];
+        }
+    }
+    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
+        memcpy(line, &sums[r][0], sizeof sums[r][0]);
+        memcpy(line + RT_PANEL / 2, &sums[r][1], sizeof sums[r][1]);
+        memcpy(c + r * c_row, line, (size_t)columns * sizeof *line);
+    }
+}
+
+RT_CLONES void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
+                                int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
+    for (int64_t j = 0; j < columns; j += RT_PANEL) {
+        const double *panel = panels + j * depth;
+        const int64_t wide = columns - j < RT_PANEL ? columns - j : RT_PANEL;
+        int64_t i = 0;
+        for (; i + TILE_ROWS <= rows; i += TILE_ROWS)
+            tile_doubles(TILE_ROWS, depth, a + i * a_row, a_row, a_depth, panel, c + i * c_row + j, c_row,
+                         wide, add);
+        for (; i < rows; i++)
+            tile_doubles(1, depth, a + i * a_row, a_row, a_depth, panel, c + i * c_row + j, c_row, wide, add);
+    }
+}
+
+static void pack_doubles(const rt_product *product, const double *b, int64_t depth, int64_t columns,
+                         double *panels) {
+    for (int64_t j = 0; j < columns; j += RT_PANEL) {
+        double *panel = panels + j * depth;
+        const int64_t wide = least(columns - j, RT_PANEL);
+        if (wide < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof *panel);
+        for (int64_t k = 0; k < depth; k++) {
+            const double *from = b + k * product->b_depth + j * product->b_column;
+            for (int64_t i = 0; i < wide; i++) panel[k * RT_PANEL + i] = from[i * product->b_column];
+        }
+    }
+}
+
+static void finish_doubles(const rt_product_block *block, int64_t row, double *sums) {
+    const rt_product *product = block->product;
+    const int64_t columns = block->columns, line = block->batch * product->rows + row;
+    if (product->alpha != 1)
+        for (int64_t j = 0; j < columns; j++) sums[j] *= product->alpha;
+    if (product->addend) {
+        const double *addend =
+            (const double *)block->addend +
+            rt_product_offset(line, product->addend_rank, product->addend_dims, product->addend_strides) +
+            block->column * product->addend_column;
+        for (int64_t j = 0; j < columns; j++) sums[j] += product->beta * addend[j * product->addend_column];
+    }
+    for (int64_t j = 0; j < columns && product->activation.kind != RT_ACTIVATION_NONE; j++)
+        sums[j] = rt_activation_value(&product->activation, sums[j]);
+}
+
+static void run_doubles(const rt_product_block *block, const double *a, const double *b) {
+    const rt_product *product = block->product;
+    double *panels = block->scratch, *y = (double *)block->y +
+                                          (block->batch * product->rows + block->row) * product->columns +
+                                          block->column;
+    for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
+        const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH);
+        pack_doubles(product, b + from * product->b_depth, depth, block->columns, panels);
+        rt_tiles_doubles(block->rows, block->columns, depth,
+                         a + block->row * product->a_row + from * product->a_depth, product->a_row,
+                         product->a_depth, panels, y, product->columns, from > 0);
+    }
+    for (int64_t i = 0; i < block->rows; i++) {
+        if (product->depth == 0) memset(y + i * product->columns, 0, (size_t)block->columns * sizeof *y);
+        finish_doubles(block, block->row + i, y + i * product->columns);
+    }
+}
+
+void rt_product_block_run(const rt_product_block *block) {
+    const rt_product *product = block->product;
+    const int64_t a = rt_product_offset(block->batch, product->batch_rank, product->batch_dims,
+                                        product->a_batch),
+                  b = rt_product_offset(block->batch, product->batch_rank, product->batch_dims,
+                                        product->b_batch) +
+                      block->column * product->b_column;
+    if (product->dtype == OP_DOUBLE)
+        run_doubles(block, (const double *)block->a + a, (const double *)block->b + b);
+    else run_halves(block, (const uint16_t *)block->a + a, (const uint16_t *)block->b + b);
+}

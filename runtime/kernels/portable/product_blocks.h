@@ -1,0 +1,24 @@
+/* product_blocks.h: matrix products in float16, bfloat16 and float64, a block at a time. */
+#ifndef OURO_PRODUCT_BLOCKS_H
+#define OURO_PRODUCT_BLOCKS_H
+
+#include "runtime/kernels/portable/product.h"
+
+/* The offset of element `index` (counted in the dims) under the strides. */
+int64_t rt_product_offset(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides);
+
+/* A block of at most RT_BLOCK_COLUMNS columns of a product. */
+typedef struct rt_product_block {
+    const rt_product *product;
+    const void *a, *b, *addend; /* of the whole product */
+    void *y, *scratch;          /* rt_product_block_bytes(), aligned to RT_ALIGNMENT */
+    int64_t batch, row, rows, column, columns;
+} rt_product_block;
+size_t rt_product_block_bytes(const rt_product *product);
+void rt_product_block_run(const rt_product_block *block);
+
+/* C (+)= A B in double, as rt_tiles_run in float. */
+void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add);
+
+#endif
