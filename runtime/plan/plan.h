@@ -1,6 +1,6 @@
 /* plan.h: the plan file: a model compiled into steps, addresses and constants.
  *
- * The file is mapped, not read: a header, tables of fixed-size records that refer to each other by index, and
+ * The file is used as it lies: a header, tables of fixed-size records that refer to each other by index, and
  * the constants, each aligned to 64 bytes. It describes itself: operators, attributes and kernels stand by
  * name, so that a plan can be inspected, verified and drawn without the model. Numbers are little-endian.
  * Everything is checked at load before anything is trusted: bounds, checksum, then the plan itself

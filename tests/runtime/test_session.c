@@ -87,7 +87,7 @@ static void test_binding(void **state) {
     ouro_error error;
     ouro_tensor_info info;
     const void *data;
-    char room[8 * sizeof(float) + 64];
+    char memory[8 * sizeof(float) + 64];
     float other[8] = {8, 7, 6, 5, 4, 3, 2, 1}, c[8], a[4];
     support_session_open(&on, straight, 1);
     expect_failure(ouro_session_run(on.session, &error), OURO_USAGE, &error, "input 'x' is not bound");
@@ -99,7 +99,7 @@ static void test_binding(void **state) {
                    &error, "28 bytes, expected 32 for float32[2,4]");
     expect_failure(ouro_session_bind_input(on.session, 0, NULL, sizeof other, NULL, &error), OURO_USAGE,
                    &error, "no data");
-    expect_failure(ouro_session_bind_input(on.session, 0, room + 1, sizeof other, NULL, &error), OURO_USAGE,
+    expect_failure(ouro_session_bind_input(on.session, 0, memory + 1, sizeof other, NULL, &error), OURO_USAGE,
                    &error, "not aligned");
     const int64_t dims[2] = {4, 2};
     expect_failure(ouro_session_bind_input(on.session, 0, other, sizeof other, dims, &error), OURO_INVALID,
@@ -109,7 +109,7 @@ static void test_binding(void **state) {
     expect_failure(ouro_session_bind_output(on.session, 2, c, sizeof c, &error), OURO_USAGE, &error,
                    "no output 2");
 
-    float *x = (float *)(void *)(room + 4); /* any alignment of the element type */
+    float *x = (float *)(void *)(memory + 4); /* any alignment of the element type */
     for (int i = 0; i < 8; i++) x[i] = (float)(i + 1);
     support_bind(&on, 0, x, sizeof other);
     assert_int_equal(ouro_session_bind_output(on.session, 0, c, sizeof c, &error), OURO_OK);
@@ -595,8 +595,7 @@ static void test_check_finds_faults(void **state) {
             ouro_session *session;
             base_report report = {0};
             plan_address kept = tensors[i].address;
-            if (i == k || kept.space != MEMORY_ARENA || tensors[k].address.space != MEMORY_ARENA)
-                continue;
+            if (i == k || kept.space != MEMORY_ARENA || tensors[k].address.space != MEMORY_ARENA) continue;
             if (tensors[k].address.offset == kept.offset) continue;
             if (tensors[k].address.offset + tensors[i].bytes > of->header->arena_bytes) continue;
             tensors[i].address = tensors[k].address;

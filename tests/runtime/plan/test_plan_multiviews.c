@@ -82,8 +82,8 @@ static const view_case cases[] = {
      " graph body(%i: int64[], %k: bool[], %u: float32[4], %v: float32[4]) { %w: float32[4] = Sub(%u, %v) "
      "yield"
      " %k, %w } }\n %r: " T " = Neg(%s) yield %r } }\n"},
-    {"room to grow",
-     "module \"room\" { constant %eight: int64[] = {8} constant %one: int64[] = {1} constant %m: " T
+    {"what grows",
+     "module \"growth\" { constant %eight: int64[] = {8} constant %one: int64[] = {1} constant %m: " T
      " = {0, 1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 1, 1, 0, 0, 0} constant %row: int64[1] = {0}\n"
      " graph main(%n: int64[], %a: " T ", %b: " T ") { %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n"
      " %p: float32[?,4], %q: " T
@@ -255,23 +255,23 @@ static void mutate_tensors(mutation *m) {
     }
 }
 
-/* Room for what grows is moved, or made smaller; other tensors are put into it. */
+/* The reservation of what grows is moved, or made smaller; other tensors are put into it. */
 static void mutate_reservations(mutation *m) {
     for (size_t i = 0; i < m->header->tensors.count; i++) {
         if (m->tensors[i].address.space != MEMORY_DYNAMIC || !m->tensors[i].bytes) continue;
-        const plan_tensor room = m->tensors[i];
+        const plan_tensor reservation = m->tensors[i];
         for (int64_t by = -512; by <= 512; by += 64) {
             m->tensors[i].address.offset += (uint64_t)by;
-            (void)try_mutation(m, "moved room", i, by);
+            (void)try_mutation(m, "moved reservation", i, by);
         }
-        for (uint64_t bytes = 0; bytes < room.bytes; bytes += 64) {
+        for (uint64_t bytes = 0; bytes < reservation.bytes; bytes += 64) {
             m->tensors[i].bytes = bytes;
-            (void)try_mutation(m, "smaller room", i, (int64_t)bytes);
+            (void)try_mutation(m, "smaller reservation", i, (int64_t)bytes);
         }
         for (size_t k = 0; k < m->header->tensors.count; k++) {
             if (m->tensors[k].address.space != MEMORY_ARENA) continue;
-            m->tensors[k].address.offset = room.address.offset + 64;
-            (void)try_mutation(m, "put into a room: tensor", k, (int64_t)i);
+            m->tensors[k].address.offset = reservation.address.offset + 64;
+            (void)try_mutation(m, "put into a reservation: tensor", k, (int64_t)i);
         }
     }
 }
@@ -328,7 +328,7 @@ static void broken_views_are_refused(void **state) {
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             size_t before = m.refused;
             kinds[k](&m);
-            bool has_reservation = strcmp(m.name, "room to grow") == 0;
+            bool has_reservation = strcmp(m.name, "what grows") == 0;
             bool exchanges = strncmp(m.name, "exchanged", 9) == 0;
             assert_true(m.refused > before || (kinds[k] == mutate_reservations && !has_reservation) ||
                         (kinds[k] == mutate_groups && !exchanges));
