@@ -6,7 +6,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 preset=${1:-release}
 
 packages=(gcc libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
-          libdnnl-dev libxxhash-dev libgraphviz-dev libcmocka-dev libonnx-testdata)
+          libdnnl-dev libxxhash-dev libgraphviz-dev libcmocka-dev libonnx-testdata libpcre2-dev libjpeg62-turbo-dev libpng-dev
+          libwebp-dev libtiff-dev libopenjp2-7-dev)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 

@@ -119,6 +119,7 @@ typedef struct ir_symbol {
 struct ir_module {
     base_arena arena;
     const char *name; /* of the model file, for messages */
+    const char *warning; /* what a user should know of how it was read; NULL: nothing */
     ir_graph *main;
     ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
     ir_node **nodes;

@@ -1,5 +1,6 @@
 /* number.c: reals as text and back. See ir/number.h. */
 #include "ir/number.h"
+#include "ir/operators/small.h"
 
 #include <ctype.h>
 #include <float.h>
@@ -10,7 +11,8 @@
 #include <string.h>
 
 bool ir_dtype_is_real(op_dtype dtype) {
-    return dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 || dtype == OP_BFLOAT16 ||
+           op_dtype_is_small(dtype);
 }
 
 static float float_of_bits(uint32_t bits) {
@@ -40,6 +42,7 @@ static uint64_t canonical_nan(op_dtype dtype) {
     case OP_BFLOAT16:
         return 0x7fc0;
     default:
+        if (op_dtype_is_small(dtype)) return op_small_code(dtype, NAN, true, OP_ROUND_UP);
         return UINT64_C(0x7ff8000000000000);
     }
 }
@@ -54,6 +57,7 @@ static double value_of_bits(op_dtype dtype, uint64_t bits) {
     case OP_BFLOAT16:
         return (double)base_float_from_bfloat16((uint16_t)bits);
     default:
+        if (op_dtype_is_small(dtype)) return (double)op_small_value(dtype, (uint8_t)bits);
         return double_of_bits(bits);
     }
 }
@@ -106,7 +110,7 @@ bool ir_real_parse(op_dtype dtype, const char *text, uint64_t *bits) {
         char *end;
         if (!isxdigit((unsigned char)text[6])) return false;
         unsigned long long raw = strtoull(text + 6, &end, 16);
-        size_t width = 8 * op_dtype_bytes(dtype);
+        size_t width = op_dtype_bits(dtype);
         if (strcmp(end, ")") != 0 || end - text > 22 || (width < 64 && raw >> width != 0)) return false;
         if (!isnan(value_of_bits(dtype, raw))) return false;
         *bits = raw;
@@ -134,6 +138,10 @@ bool ir_real_parse(op_dtype dtype, const char *text, uint64_t *bits) {
         *bits = base_bfloat16_from_float(single);
         return true;
     default:
+        if (op_dtype_is_small(dtype)) {
+            *bits = op_small_code(dtype, (double)single, false, OP_ROUND_NEAREST);
+            return true;
+        }
         memcpy(bits, &number, sizeof number);
         return true;
     }

@@ -5,6 +5,7 @@
  * module's.
  */
 #include "ir/ir.h"
+#include "ir/operators/small.h"
 #include "ir/lex.h"
 #include "ir/number.h"
 
@@ -214,8 +215,14 @@ static bool parse_real_element(parser *p, op_dtype dtype, char *at) {
     }
     uint32_t four = (uint32_t)bits;
     uint16_t two = (uint16_t)bits;
+    uint8_t one = (uint8_t)bits;
     size_t size = op_dtype_bytes(dtype);
-    memcpy(at, size == 8 ? (void *)&bits : size == 4 ? (void *)&four : (void *)&two, size);
+    memcpy(at,
+           size == 8   ? (void *)&bits
+           : size == 4 ? (void *)&four
+           : size == 2 ? (void *)&two
+                       : (void *)&one,
+           size);
     next(p);
     return true;
 }
@@ -318,7 +325,8 @@ static bool parse_data(parser *p, const op_type *type, size_t *bytes, void **dat
         next(p);
         return true;
     }
-    if (type->layout == OP_LAYOUT_PACKED) return expect_word(p, "hex") && parse_hex(p, *bytes, data);
+    if (type->layout == OP_LAYOUT_PACKED || op_dtype_is_packed(type->dtype))
+        return expect_word(p, "hex") && parse_hex(p, *bytes, data);
     return parse_elements(p, type->dtype, *bytes, data);
 }
 

@@ -1,5 +1,6 @@
 /* print.c: a module as text. docs/IR.md describes the form; ir/parse.c reads it. */
 #include "ir/ir.h"
+#include "ir/operators/small.h"
 #include "ir/number.h"
 
 #include <ctype.h>
@@ -130,9 +131,11 @@ static void print_real(printer *p, op_dtype dtype, const void *at) {
     size_t size = op_dtype_bytes(dtype);
     uint32_t four;
     uint16_t two;
+    uint8_t one;
     if (size == 8) memcpy(&bits, at, 8);
     else if (size == 4) bits = (memcpy(&four, at, 4), four);
-    else bits = (memcpy(&two, at, 2), two);
+    else if (size == 2) bits = (memcpy(&two, at, 2), two);
+    else bits = (memcpy(&one, at, 1), one);
     char text[IR_NUMBER_TEXT];
     ir_real_print(dtype, bits, text);
     fputs(text, p->file);
@@ -152,6 +155,16 @@ static void print_element(printer *p, op_dtype dtype, const char *at) {
     case OP_DOUBLE:
     case OP_FLOAT16:
     case OP_BFLOAT16:
+    case OP_FLOAT8E4M3FN:
+    case OP_FLOAT8E4M3FNUZ:
+    case OP_FLOAT8E5M2:
+    case OP_FLOAT8E5M2FNUZ:
+    case OP_FLOAT8E8M0:
+    case OP_FLOAT4E2M1:
+    case OP_INT4:
+    case OP_UINT4:
+    case OP_INT2:
+    case OP_UINT2:
         print_real(p, dtype, at);
         return;
     case OP_COMPLEX64:
@@ -226,7 +239,7 @@ static uint64_t data_hash(const op_tensor *tensor) {
 static void print_data(printer *p, const op_tensor *tensor, bool all) {
     FILE *file = p->file;
     size_t size = op_dtype_bytes(tensor->type.dtype);
-    bool packed = tensor->type.layout == OP_LAYOUT_PACKED;
+    const bool packed = tensor->type.layout == OP_LAYOUT_PACKED || op_dtype_is_packed(tensor->type.dtype);
     size_t count = packed || size == 0 ? tensor->bytes : tensor->bytes / size;
     bool small = count <= (packed ? SMALL_PACKED : SMALL_ELEMENTS);
     if (count && (!small || !tensor->data) && all_zero(tensor)) {

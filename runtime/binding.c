@@ -37,7 +37,7 @@ static bool fits(const op_shape *declared, const op_shape *given) {
 }
 
 static ouro_status bind_input(ouro_session *session, rt_binding *binding, const char *name, const void *data,
-                              size_t bytes, const int64_t *dims, ouro_error *error) {
+                              size_t bytes, int32_t rank, const int64_t *dims, ouro_error *error) {
     op_type type;
     plan_tensor_type(session->of, binding->tensor, &type);
     char declared[256], given[256];
@@ -46,12 +46,13 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
         return rt_binding_fail(session, error, BASE_USAGE,
                                "input '%s' is %s: it is bound as a value, not as a tensor", name, declared);
     }
-    if (type.shape.rank < 0) {
+    if (type.shape.rank < 0 && rank < 0) {
         return rt_binding_fail(session, error, BASE_INVALID,
-                               "input '%s' is %s: inputs of unknown rank cannot be bound", name, declared);
+                               "input '%s' is %s: its rank is not known, it is bound as a value", name, declared);
     }
     op_type actual = type;
-    if (dims && type.shape.rank > 0) memcpy(actual.shape.dims, dims, (size_t)type.shape.rank * sizeof *dims);
+    if (type.shape.rank < 0) actual.shape.rank = rank;
+    if (dims && actual.shape.rank > 0) memcpy(actual.shape.dims, dims, (size_t)actual.shape.rank * sizeof *dims);
     if (!fits(&type.shape, &actual.shape)) {
         return dims ? rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given as %s, expected %s",
                                       name, op_type_print(&actual, given, sizeof given), declared)
@@ -66,7 +67,7 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
                                "input '%s' is given %zu bytes, expected %zu for %s", name, bytes, needed,
                                op_type_print(&actual, given, sizeof given));
     }
-    size_t element = op_dtype_bytes(type.dtype), alignment = element < 8 ? element : 8;
+    size_t alignment = rt_element_alignment(type.dtype);
     if (needed && (!data || (uintptr_t)data % alignment != 0)) {
         return rt_binding_fail(session, error, BASE_USAGE, "input '%s' is given %s", name,
                                data ? "data that is not aligned to its elements" : "no data");
@@ -87,8 +88,14 @@ ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data,
         return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
                                index, of->header->inputs.count);
     }
-    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, data, bytes,
+    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, data, bytes, -1,
                       dims, error);
+}
+
+ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value, ouro_error *error) {
+    const plan *of = session->of;
+    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, value->data,
+                      value->bytes, value->rank, value->dims, error);
 }
 
 /* ---- outputs ------------------------------------------------------------------------------------------- */
@@ -103,7 +110,7 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
     rt_binding *binding = &session->bound.outputs[index];
     const plan_tensor *tensor = &of->tensors[binding->tensor];
     const char *name = of->texts + of->outputs[index].name;
-    size_t element = op_dtype_bytes((op_dtype)tensor->dtype), alignment = element < 8 ? element : 8;
+    size_t alignment = rt_element_alignment((op_dtype)tensor->dtype);
     if (data && tensor->kind != OP_KIND_TENSOR)
         return rt_binding_fail(session, error, BASE_USAGE,
                                "output '%s' is no tensor: it cannot be written to a buffer", name);

@@ -33,7 +33,7 @@ static ouro_status bind_tensor(const binder *b, op_dtype dtype, const ouro_value
                                "input '%s' is given %zu bytes for a tensor %s", b->name, value->bytes,
                                op_type_print(type, text, sizeof text));
     }
-    size_t size = op_dtype_bytes(dtype), alignment = size < 8 ? size : 8;
+    size_t alignment = rt_element_alignment(dtype);
     if (bytes && (!value->data || (uintptr_t)value->data % alignment != 0)) {
         return rt_binding_fail(b->session, b->error, BASE_USAGE, "input '%s' is given %s", b->name,
                                value->data ? "data that is not aligned to its elements" : "no data");
@@ -84,7 +84,7 @@ static ouro_status bind_any(ouro_session *session, size_t index, const ouro_valu
         if (type.shape.rank >= 0 && type.shape.rank != value->rank)
             return rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given rank %d, expected %d",
                                    b.name, value->rank, type.shape.rank);
-        return rt_bind_input(session, index, value->data, value->bytes, value->dims, error);
+        return rt_binding_tensor(session, index, value, error);
     }
     base_arena_free(&binding->lists);
     binding->bound = false;

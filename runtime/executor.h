@@ -363,11 +363,18 @@ base_status rt_tensors_make(ouro_session *session, base_report *report);
 bool rt_operand_make(ouro_session *session, uint32_t id, op_tensor *operand);
 
 /* binding.c */
+/* What the address of a caller's data must be a multiple of. */
+static inline size_t rt_element_alignment(op_dtype dtype) {
+    const size_t bytes = op_dtype_bytes(dtype);
+    return bytes == 0 ? 1 : bytes < 8 ? bytes : 8;
+}
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
 /* ouro_session_bind_input, for a session that the thread is in already. */
 ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                           const int64_t *dims, ouro_error *error);
+/* A tensor whose rank fits that of input `index`, which exists; where the plan does not know the rank, it is the value's. */
+ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value, ouro_error *error);
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
 /* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol);

@@ -65,7 +65,17 @@ typedef enum ouro_dtype {
     OURO_UINT64 = 13,
     OURO_COMPLEX64 = 14,
     OURO_COMPLEX128 = 15,
-    OURO_BFLOAT16 = 16
+    OURO_BFLOAT16 = 16,
+    OURO_FLOAT8E4M3FN = 17,
+    OURO_FLOAT8E4M3FNUZ = 18,
+    OURO_FLOAT8E5M2 = 19,
+    OURO_FLOAT8E5M2FNUZ = 20,
+    OURO_UINT4 = 21, /* of 4 and 2 bits: packed, the first element in the lowest bits of a byte */
+    OURO_INT4 = 22,
+    OURO_FLOAT4E2M1 = 23,
+    OURO_FLOAT8E8M0 = 24,
+    OURO_UINT2 = 25,
+    OURO_INT2 = 26
 } ouro_dtype;
 
 /* An element of a tensor of strings: any bytes, not zero-terminated. Of an input they are the caller's, kept as long as
@@ -164,7 +174,8 @@ void ouro_session_free(ouro_session *session); /* NULL is allowed */
 /* The next runs read input `index` from `data`: row-major, `bytes` exactly those of its type, aligned to its
  * element type (at most 8), never written, kept by the caller until it binds another. `dims` gives the
  * extents (as many as the input's rank) where the plan leaves them open; NULL: those of the plan. Where
- * extents that have one name differ between inputs, the run says so. */
+ * extents that have one name differ between inputs, the run says so. An input whose rank the plan does not know is bound
+ * as a value. */
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error);
 /* The same for any value: the way to bind sequences and optionals. The tree is copied, the data of its tensors are

@@ -77,6 +77,8 @@ int command_fail_usage(const command *self, const char *format, ...) __attribute
 int command_fail_report(const base_report *report);
 int command_fail_error(const ouro_error *error);
 int command_fail_memory(void);
+/* Prints what a user should know of how the model was read, where there is something. */
+void command_warn(const compile_result *result);
 /* "note: MESSAGE" on stderr. */
 void command_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Writes what is buffered of stdout; where that fails, or anything before did, prints so and returns 3;

@@ -180,6 +180,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     /* Dumps go to stderr as well, and are progress enough. */
     command_progress_begin(&progress, given->dump_after ? NULL : "importing");
     base_status done = compile_import(&options, &result, &report);
+    if (done == BASE_OK) command_warn(&result);
     command_progress_say(&progress, "compiling %s", model);
     if (done == BASE_OK) done = compile_finish(&options, &result, &report);
     command_progress_say(&progress, "writing files");

@@ -1,5 +1,6 @@
 /* inputs.c: where the inputs of a model come from: files, or a generator of numbers. */
 #include "compiler/command/command.h"
+#include "ir/operators/small.h"
 #include "compiler/onnx/import.h"
 #include "compiler/files/npy.h"
 #include <string.h>
@@ -38,6 +39,21 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
         case OP_BFLOAT16:
             ((uint16_t *)data)[i] = base_bfloat16_from_double((double)(bits >> 56) * 0x1p-7 - 1);
             break;
+        case OP_FLOAT8E4M3FN:
+        case OP_FLOAT8E4M3FNUZ:
+        case OP_FLOAT8E5M2:
+        case OP_FLOAT8E5M2FNUZ:
+        case OP_FLOAT4E2M1:
+        case OP_FLOAT8E8M0:
+        case OP_INT4:
+        case OP_UINT4:
+        case OP_INT2:
+        case OP_UINT2: { /* 0 to 1, which each of them has */
+            const uint8_t code = op_small_code(type->dtype, (double)(bits >> 63), true, OP_ROUND_NEAREST);
+            if (op_dtype_is_packed(type->dtype) && i == 0) memset(data, 0, tensor->bytes);
+            op_small_store(type->dtype, data, (int64_t)i, code);
+            break;
+        }
         case OP_BOOL:
             ((uint8_t *)data)[i] = bits >> 63;
             break;

@@ -54,6 +54,13 @@ int command_fail_error(const ouro_error *error) {
     return command_fail((int)error->status, "%s", error->message);
 }
 
+void command_warn(const compile_result *result) {
+    char text[BASE_REPORT_TEXT];
+    if (!result->module->warning) return;
+    snprintf(text, sizeof text, "%s: %s", result->model_path, result->module->warning);
+    print_line("warning", text);
+}
+
 int command_fail_memory(void) {
     return command_fail(BASE_SYSTEM_ERROR, "out of memory");
 }

@@ -149,6 +149,7 @@ static int open_onnx(const command_model_request *request, command_model *model,
     base_report report = {0};
     command_progress_say(progress, "importing %s", request->path);
     bool imported = compile_import(&options, &compiled, &report) == BASE_OK;
+    if (imported) command_warn(&compiled);
     input_names known = {0};
     if (imported) {
         const ir_graph *main_graph = compiled.module->main;

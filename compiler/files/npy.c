@@ -3,6 +3,7 @@
  * little-endian in version 1, 4 later), the header (a Python dictionary literal with the keys descr,
  * fortran_order and shape), then the elements. */
 #include "compiler/files/npy.h"
+#include "ir/operators/small.h"
 #include "compiler/files/files.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -354,7 +355,11 @@ static const char *descr_of(op_dtype dtype) {
     case OP_BOOL:
         return "|b1";
     case OP_UINT8:
+    case OP_UINT4: /* nor integers of less than a byte */
+    case OP_UINT2:
         return "|u1";
+    case OP_INT4:
+    case OP_INT2:
     case OP_INT8:
         return "|i1";
     case OP_UINT16:
@@ -371,7 +376,13 @@ static const char *descr_of(op_dtype dtype) {
         return "<i8";
     case OP_FLOAT16:
         return "<f2";
-    case OP_BFLOAT16: /* numpy has no bfloat16: every one is exactly a float32 */
+    case OP_BFLOAT16: /* numpy has no bfloat16 and no smaller floats: every one is exactly a float32 */
+    case OP_FLOAT8E4M3FN:
+    case OP_FLOAT8E4M3FNUZ:
+    case OP_FLOAT8E5M2:
+    case OP_FLOAT8E5M2FNUZ:
+    case OP_FLOAT8E8M0:
+    case OP_FLOAT4E2M1:
     case OP_FLOAT:
         return "<f4";
     case OP_DOUBLE:
@@ -405,7 +416,9 @@ base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char
         snprintf(descr, sizeof descr, "|S%zu", width);
     } else if (descr_of(type->dtype)) {
         snprintf(descr, sizeof descr, "%s", descr_of(type->dtype));
-        if (type->dtype == OP_BFLOAT16) width = 4;
+        const bool integer = type->dtype == OP_INT4 || type->dtype == OP_UINT4 || type->dtype == OP_INT2 ||
+                             type->dtype == OP_UINT2;
+        if (type->dtype == OP_BFLOAT16 || op_dtype_is_small(type->dtype)) width = integer ? 1 : 4;
     } else {
         return base_fail(report, BASE_INVALID, "tensors of type %s cannot be written as .npy",
                          op_dtype_name(type->dtype));
@@ -442,6 +455,13 @@ base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char
         for (size_t i = 0; i < count; i++) {
             float wide = base_float_from_bfloat16(((const uint16_t *)tensor->data)[i]);
             memcpy(data + i * 4, &wide, 4);
+        }
+    } else if (op_dtype_is_small(type->dtype)) {
+        for (size_t i = 0; i < count; i++) {
+            const float wide =
+                op_small_value(type->dtype, op_small_load(type->dtype, tensor->data, (int64_t)i));
+            if (width == 4) memcpy(data + i * 4, &wide, 4);
+            else data[i] = (unsigned char)(int)wide;
         }
     } else if (data_bytes) {
         memcpy(data, tensor->data, data_bytes);

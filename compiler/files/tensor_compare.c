@@ -1,5 +1,6 @@
 /* tensor_compare.c: see tensor_compare.h. */
 #include "compiler/files/tensor_compare.h"
+#include "ir/operators/small.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -38,6 +39,9 @@ double tensor_number(const op_tensor *tensor, size_t index) {
     case OP_UINT64:
         return (double)((const uint64_t *)data)[index];
     default:
+        if (op_dtype_is_small(tensor->type.dtype))
+            return (double)op_small_value(tensor->type.dtype,
+                                          op_small_load(tensor->type.dtype, data, (int64_t)index));
         return NAN;
     }
 }
@@ -108,7 +112,7 @@ char *tensor_element_print(const op_tensor *tensor, size_t index, char *text, si
 
 static bool is_real(op_dtype dtype) {
     return dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 || dtype == OP_BFLOAT16 ||
-           dtype == OP_COMPLEX64 || dtype == OP_COMPLEX128;
+           dtype == OP_COMPLEX64 || dtype == OP_COMPLEX128 || op_dtype_is_small(dtype);
 }
 
 static bool reals_agree(double actual, double expected, tensor_tolerance tolerance) {

@@ -1,17 +1,31 @@
 /* check.c: what must hold of a model as a whole, before anything is made of it: every operator is
  * known, functions do not call themselves, and inlining them does not blow up. All unknown operators are
- * reported, each once, so that a user sees at one go what is missing. */
+ * reported together, with their nodes, so that a user sees at one go what is missing. */
 #include "compiler/onnx/internal.h"
 
 #include <stdio.h>
 #include <string.h>
 
+enum { SHOWN_NODES = 4 };
+
+/* An operator that is not known, and some of its nodes. */
+typedef struct unknown {
+    const char *domain, *name;
+    int64_t version;
+    unsigned count;
+    char names[4 * SHOWN_NODES + 48 * SHOWN_NODES];
+    const char *path; /* of the first node */
+    const Onnx__NodeProto *node;
+    struct unknown *next;
+} unknown;
+
 typedef struct checker {
     import_state *importer;
     base_arena *arena;
-    base_map reported;  /* "domain\nname\nversion" of unknown operators */
-    base_status status; /* of what was reported and did not end the check */
-    unsigned depth;     /* of this walk, which is recursive */
+    base_map reported; /* "domain\nname\nversion" to unknown */
+    unknown *first, **end;
+    unsigned unknown_count;
+    unsigned depth; /* of this walk, which is recursive */
 } checker;
 
 /* What a list of nodes amounts to. */
@@ -47,8 +61,8 @@ static base_status check_function(checker *c, import_function *function, extent 
         function->state = IMPORT_OPEN;
         import_opsets opsets = {function->proto->n_opset_import, function->proto->opset_import};
         extent body = {0};
-        char path[160];
-        snprintf(path, sizeof path, "function %.120s", name);
+        const char *path = base_arena_format(c->arena, "function %.120s", name);
+        if (!path) return base_fail_memory(c->importer->report);
         base_status status =
             check_nodes(c, function->proto->n_node, function->proto->node, &opsets, path, &body);
         if (status != BASE_OK) return status;
@@ -60,23 +74,64 @@ static base_status check_function(checker *c, import_function *function, extent 
     return BASE_OK;
 }
 
-/* An operator that no row has: reported the first time. */
-static base_status report_unknown(checker *c, const char *domain, const char *name, int64_t version) {
+/* An operator that no row has: kept with its nodes, which are reported together. */
+static base_status note_unknown(checker *c, const Onnx__NodeProto *node, const char *path, const char *domain,
+                                const char *name, int64_t version) {
     base_report *report = c->importer->report;
     char *key = base_arena_format(c->arena, "%s\n%s\n%lld", domain, name, (long long)version);
     if (!key) return base_fail_memory(report);
-    if (base_map_get(&c->reported, key)) return BASE_OK;
-    if (!base_map_put(&c->reported, key, key)) return base_fail_memory(report);
-    if (version == 0) {
-        c->status = base_fail(
-            report, BASE_INVALID,
-            "operator %.80s of domain \"%.80s\", whose version the model's opset_import lacks", name, domain);
-        return BASE_OK;
+    unknown *known = base_map_get(&c->reported, key);
+    if (!known) {
+        known = BASE_NEW(c->arena, unknown);
+        if (!known || !base_map_put(&c->reported, key, known)) return base_fail_memory(report);
+        *known = (unknown){.domain = domain, .name = name, .version = version, .path = path, .node = node};
+        *c->end = known;
+        c->end = &known->next;
+        c->unknown_count++;
     }
-    c->status = base_fail_unsupported(
-        report, "operator %.80s of domain \"%.80s\" opset %lld is not supported; ouro ops lists what is",
-        name, domain, (long long)version);
+    const char *more = known->count == 0             ? ""
+                       : known->count < SHOWN_NODES  ? ", "
+                       : known->count == SHOWN_NODES ? ", ..."
+                                                     : "";
+    const size_t used = strlen(known->names);
+    if (known->count < SHOWN_NODES)
+        snprintf(known->names + used, sizeof known->names - used, "%s\"%.40s\"", more, import_label(node));
+    else snprintf(known->names + used, sizeof known->names - used, "%s", more);
+    known->count++;
     return BASE_OK;
+}
+
+/* All of them, in one message where there are several. */
+static base_status report_unknown(checker *c) {
+    base_report *report = c->importer->report;
+    if (c->unknown_count == 0) return BASE_OK;
+    const unknown *first = c->first;
+    if (c->unknown_count == 1) {
+        import_context(c->importer, first->path, first->node);
+        if (first->version == 0)
+            return base_fail(
+                report, BASE_INVALID,
+                "operator %.80s of domain \"%.80s\", whose version the model's opset_import lacks",
+                first->name, first->domain);
+        return base_fail_unsupported(
+            report,
+            "operator %.80s of domain \"%.80s\" opset %lld is not supported%s%s; ouro ops lists what is",
+            first->name, first->domain, (long long)first->version, first->count > 1 ? ", also at " : "",
+            first->count > 1 ? strchr(first->names, ',') + 2 : "");
+    }
+    char list[BASE_REPORT_TEXT / 2] = "";
+    for (const unknown *each = first; each; each = each->next) {
+        const size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%.80s", used ? "; " : "", each->name);
+        const size_t behind = strlen(list);
+        if (*each->domain) snprintf(list + behind, sizeof list - behind, " of %.80s", each->domain);
+        const size_t at = strlen(list);
+        snprintf(list + at, sizeof list - at, "%s (%u: %s)",
+                 each->version ? "" : ", whose opset is not imported", each->count, each->names);
+    }
+    import_context(c->importer, NULL, NULL);
+    return base_fail_unsupported(report, "%u operators are not supported: %s; ouro ops lists what is",
+                                 c->unknown_count, list);
 }
 
 static base_status check_graphs_of(checker *c, const Onnx__NodeProto *node, const import_opsets *opsets,
@@ -113,7 +168,8 @@ static base_status check_node(checker *c, const Onnx__NodeProto *node, const imp
     } else {
         int64_t version = import_opset(opsets, domain);
         import_row row;
-        if (!import_row_find(domain, name, version, &row)) status = report_unknown(c, domain, name, version);
+        if (!import_row_find(domain, name, version, &row))
+            status = note_unknown(c, node, path, domain, name, version);
     }
     if (status != BASE_OK) return status;
     extent_add(total, own, 0);
@@ -137,6 +193,7 @@ static base_status check_nodes(checker *c, size_t count, Onnx__NodeProto **nodes
 
 base_status import_check(import_state *importer) {
     checker c = {.importer = importer, .arena = &importer->arena, .reported.arena = &importer->arena};
+    c.end = &c.first;
     const Onnx__GraphProto *graph = importer->model->graph;
     extent total = {0};
     base_status status = check_nodes(&c, graph->n_node, graph->node, &importer->opsets, "main", &total);
@@ -146,7 +203,7 @@ base_status import_check(import_state *importer) {
         return base_fail(importer->report, BASE_INVALID, "more than %d nodes once its functions are inlined",
                          IMPORT_WEIGHT);
     }
-    return c.status;
+    return report_unknown(&c);
 }
 
 /* An earlier row of the table is of the same operator. */

@@ -561,6 +561,20 @@ static base_status parameter_type(import_state *importer, const Onnx__ValueInfoP
     return BASE_OK;
 }
 
+/* A loop hands iteration number and condition to its body as one number each. Where the body declares a vector of one, it gets one. */
+static base_status as_declared(import_node *n, ir_graph *graph, const char *path,
+                               const Onnx__ValueInfoProto *info, ir_value **value) {
+    const int64_t one = 1;
+    op_type declared;
+    base_status status = import_type(n->importer, info, false, &declared);
+    if (status != BASE_OK || declared.shape.rank != 1) return status;
+    ir_value *inputs[] = {*value, import_constant_integers(n, 1, &one)};
+    ir_node *node =
+        inputs[1] ? ir_node_new(graph, NULL, OP_RESHAPE, "", path, (op_attributes){0}, 2, inputs) : NULL;
+    *value = node ? ir_node_add_output(node, NULL, NULL) : NULL;
+    return *value && import_infer(n->importer, node) ? BASE_OK : import_memory(n);
+}
+
 static base_status import_sub_graph(import_node *n, ir_node *owner, const char *name, bool as_loop,
                                     uint32_t type_count, const op_type *types, ir_graph **graph) {
     static const op_type iteration = {.dtype = OP_INT64}, condition = {.dtype = OP_BOOL};
@@ -589,8 +603,11 @@ static base_status import_sub_graph(import_node *n, ir_node *owner, const char *
         base_status status = parameter_type(importer, info, &types[i], &type);
         if (status != BASE_OK) return status;
         ir_value *value = ir_graph_add_parameter(*graph, info->name ? info->name : "", &type);
+        if (value && i < 2 && strcmp(n->proto->op_type, "Loop") == 0)
+            status = as_declared(n, *graph, path, info, &value);
         if (!value) return import_memory(n);
-        status = import_bind(importer, &scope, info->name ? info->name : "", value, "an input");
+        if (status == BASE_OK)
+            status = import_bind(importer, &scope, info->name ? info->name : "", value, "an input");
         if (status != BASE_OK) return status;
     }
     base_status status = import_graph_content(importer, &scope, proto);

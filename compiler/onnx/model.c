@@ -154,6 +154,16 @@ static base_status import_main(import_state *importer) {
 
 enum { NEWEST_OPSET = 27 };
 
+/* Operators of an opset that is newer than the newest known one are read as those of the newest: most never change. */
+static void try_newer(import_state *importer, const import_opsets *opsets) {
+    for (size_t i = 0; i < opsets->count; i++) {
+        Onnx__OperatorSetIdProto *opset = opsets->items[i];
+        if (*import_domain(opset->domain) != '\0' || opset->version <= NEWEST_OPSET) continue;
+        if (opset->version > importer->newer) importer->newer = opset->version;
+        opset->version = NEWEST_OPSET;
+    }
+}
+
 static base_status check_model(import_state *importer) {
     Onnx__ModelProto *model = importer->model;
     base_report *report = importer->report;
@@ -180,15 +190,16 @@ static base_status check_model(import_state *importer) {
     }
     for (size_t i = 0; i < importer->opsets.count; i++) {
         const Onnx__OperatorSetIdProto *opset = importer->opsets.items[i];
-        if (opset->version < 1) {
+        if (opset->version < 1 && *import_domain(opset->domain) == '\0') {
             return base_fail(report, BASE_INVALID,
                              "opset_import of domain \"%.80s\" has version %lld, at least 1 is wanted",
                              import_domain(opset->domain), (long long)opset->version);
         }
-        if (*import_domain(opset->domain) == '\0' && opset->version > NEWEST_OPSET) {
-            return base_fail_unsupported(report, "opset %lld is not supported, 1 to %d are",
-                                         (long long)opset->version, NEWEST_OPSET);
-        }
+    }
+    try_newer(importer, &importer->opsets);
+    for (size_t i = 0; i < model->n_functions; i++) {
+        const import_opsets own = {model->functions[i]->n_opset_import, model->functions[i]->opset_import};
+        try_newer(importer, &own);
     }
     return BASE_OK;
 }
@@ -228,7 +239,15 @@ static base_status import_file(import_state *importer) {
     if (status != BASE_OK) return status;
     const char *slash = strrchr(importer->path, '/');
     importer->module = ir_module_new(importer->allocator, slash ? slash + 1 : importer->path);
-    return importer->module ? import_main(importer) : base_fail_memory(report);
+    if (!importer->module) return base_fail_memory(report);
+    if (importer->newer) {
+        importer->module->warning = base_arena_format(
+            &importer->module->arena,
+            "the model is of opset %lld; its operators are taken as those of opset %d, the newest known",
+            (long long)importer->newer, NEWEST_OPSET);
+        if (!importer->module->warning) return base_fail_memory(report);
+    }
+    return import_main(importer);
 }
 
 base_status import_model(const char *path, const import_dim *dims, size_t dim_count,

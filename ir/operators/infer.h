@@ -17,7 +17,13 @@ enum {
     OP_SET_BOOL = OP_SET(OP_BOOL),
     OP_SET_INDICES = OP_SET(OP_INT32) | OP_SET(OP_INT64),
     OP_SET_ANY =
-        OP_SET_NUMBERS | OP_SET_BOOL | OP_SET(OP_STRING) | OP_SET(OP_COMPLEX64) | OP_SET(OP_COMPLEX128)
+        OP_SET_NUMBERS | OP_SET_BOOL | OP_SET(OP_STRING) | OP_SET(OP_COMPLEX64) | OP_SET(OP_COMPLEX128),
+    OP_SET_FLOAT8 = OP_SET(OP_FLOAT8E4M3FN) | OP_SET(OP_FLOAT8E4M3FNUZ) | OP_SET(OP_FLOAT8E5M2) |
+                    OP_SET(OP_FLOAT8E5M2FNUZ),
+    OP_SET_PACKED =
+        OP_SET(OP_UINT4) | OP_SET(OP_INT4) | OP_SET(OP_FLOAT4E2M1) | OP_SET(OP_UINT2) | OP_SET(OP_INT2),
+    OP_SET_SMALL = OP_SET_FLOAT8 | OP_SET(OP_FLOAT8E8M0) | OP_SET_PACKED,
+    OP_SET_STORED = OP_SET_ANY | OP_SET_SMALL /* also those that are only moved and converted */
 };
 
 /* Known values are followed for integer tensors of at most this many elements: shapes, and what is computed

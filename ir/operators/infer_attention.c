@@ -120,3 +120,186 @@ base_status op_infer_attention(op_call *call, base_report *report) {
     }
     return BASE_OK;
 }
+
+/* ---- around attention ---------------------------------------------------------------------------------- */
+
+base_status op_infer_rotary_embedding(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
+    if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
+    if (status == BASE_OK) status = op_check_same(call, 2, 0, report);
+    const bool positions = op_input_present(call, 3);
+    if (status == BASE_OK && positions) status = op_check_input(call, 3, OP_SET(OP_INT64), report);
+    head_rows x;
+    if (status == BASE_OK) status = read_rows(call, 0, "num_heads", &x, report);
+    if (status != BASE_OK) return status;
+    const int64_t asked = op_attribute_integer(&call->attributes, "rotary_embedding_dim", 0);
+    if (asked < 0 || asked % 2 != 0 || (x.size >= 0 && asked > x.size))
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"rotary_embedding_dim\" is %" PRId64
+                         ", expected an even number up to the head size",
+                         asked);
+    if (asked == 0 && x.size >= 0 && x.size % 2 != 0)
+        return base_fail(report, BASE_INVALID, "heads have %" PRId64 " elements, expected an even number",
+                         x.size);
+    const int64_t pairs = asked ? asked / 2 : x.size >= 0 ? x.size / 2 : OP_DIM_UNKNOWN;
+    for (uint32_t i = 1; i <= 2; i++) {
+        const op_shape *cache = &call->inputs[i].type.shape;
+        if (cache->rank < 0) continue;
+        if (cache->rank != (positions ? 2 : 3))
+            return base_fail(report, BASE_INVALID, "input %u has rank %d, expected %d", i, cache->rank,
+                             positions ? 2 : 3);
+        status = check_equal(i, cache->dims[cache->rank - 1], 0, pairs, "pairs", report);
+        if (status == BASE_OK && !positions)
+            status = check_equal(i, cache->dims[0], 0, x.batch, "batch size", report);
+        if (status == BASE_OK && !positions)
+            status = check_equal(i, cache->dims[1], 0, x.rows, "sequence length", report);
+        if (status == BASE_OK && positions && call->inputs[1].type.shape.rank == 2)
+            status =
+                check_equal(i, cache->dims[0], 1, call->inputs[1].type.shape.dims[0], "positions", report);
+        if (status != BASE_OK) return status;
+    }
+    if (positions && call->inputs[3].type.shape.rank >= 0) {
+        const op_shape *ids = &call->inputs[3].type.shape;
+        if (ids->rank != 2)
+            return base_fail(report, BASE_INVALID, "input 3 has rank %d, expected 2", ids->rank);
+        status = check_equal(3, ids->dims[0], 0, x.batch, "batch size", report);
+        if (status == BASE_OK) status = check_equal(3, ids->dims[1], 0, x.rows, "sequence length", report);
+        if (status != BASE_OK) return status;
+    }
+    op_output_set(call, 0, call->inputs[0].type.dtype, &call->inputs[0].type.shape);
+    return BASE_OK;
+}
+
+/* The scale, where it is there, has the shape of what is normalised; import multiplies with others afterwards. */
+base_status op_infer_rms_normalization(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
+    if (status == BASE_OK && op_input_present(call, 1)) status = op_check_same(call, 1, 0, report);
+    if (status != BASE_OK) return status;
+    const op_shape *x = &call->inputs[0].type.shape;
+    const int64_t value = op_attribute_integer(&call->attributes, "axis", -1);
+    int32_t axis;
+    if (x->rank >= 0 && !op_axis(value, x->rank, &axis))
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)", value, -x->rank,
+                         x->rank);
+    if (x->rank >= 0 && op_input_present(call, 1) && call->inputs[1].type.shape.rank >= 0) {
+        const op_shape *scale = &call->inputs[1].type.shape;
+        bool fits = scale->rank == x->rank - axis;
+        for (int32_t i = 0; fits && i < scale->rank; i++)
+            fits = scale->dims[i] < 0 || x->dims[axis + i] < 0 || scale->dims[i] == x->dims[axis + i];
+        char have[128];
+        if (!fits)
+            return base_fail(report, BASE_INVALID,
+                             "input 1 has shape %s, expected that of the dimensions from axis %d on",
+                             op_shape_text(scale, have, sizeof have), axis);
+    }
+    op_output_set(call, 0, call->inputs[0].type.dtype, x);
+    return BASE_OK;
+}
+
+base_status op_infer_tensor_scatter(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
+    if (status == BASE_OK) status = op_check_same(call, 1, 0, report);
+    if (status != BASE_OK) return status;
+    const op_shape *cache = &call->inputs[0].type.shape, *update = &call->inputs[1].type.shape;
+    const int64_t value = op_attribute_integer(&call->attributes, "axis", -2);
+    int32_t axis;
+    if (!op_attribute_is(&call->attributes, "mode", "linear", "linear") &&
+        !op_attribute_is(&call->attributes, "mode", "circular", "linear"))
+        return base_fail(report, BASE_INVALID, "attribute \"mode\" is unknown, expected linear or circular");
+    if (cache->rank >= 0) {
+        if (!op_axis(value, cache->rank, &axis) || axis == 0)
+            return base_fail(
+                report, BASE_INVALID,
+                "attribute \"axis\" is %" PRId64 ", expected an axis of input 0 but not its first", value);
+        bool fits = update->rank < 0 || update->rank == cache->rank;
+        for (int32_t i = 0; fits && i < update->rank; i++) {
+            const int64_t a = cache->dims[i], b = update->dims[i];
+            fits = a < 0 || b < 0 || (i == axis ? b <= a : a == b);
+        }
+        char have[128], want[128];
+        if (!fits)
+            return base_fail(report, BASE_INVALID,
+                             "input 1 has shape %s, expected that of input 0, %s, or less of axis %d",
+                             op_shape_text(update, have, sizeof have),
+                             op_shape_text(cache, want, sizeof want), axis);
+        status = check_per_batch(call, 2, cache->dims[0], false, report);
+        if (status != BASE_OK) return status;
+    }
+    op_output_set(call, 0, call->inputs[0].type.dtype, cache);
+    return BASE_OK;
+}
+
+/* ---- LinearAttention ----------------------------------------------------------------------------------- */
+
+/* Input `input` is [batch, steps, one of `first` and `second`]. */
+static base_status check_steps(const op_call *call, uint32_t input, int64_t first, int64_t second,
+                               base_report *report) {
+    base_status status = op_check_same(call, input, 0, report);
+    const op_shape *own = &call->inputs[input].type.shape, *query = &call->inputs[0].type.shape;
+    if (status != BASE_OK || own->rank < 0) return status;
+    if (own->rank != 3)
+        return base_fail(report, BASE_INVALID, "input %u has rank %d, expected 3", input, own->rank);
+    if (query->rank == 3) status = check_equal(input, own->dims[0], 0, query->dims[0], "batch size", report);
+    if (status == BASE_OK && query->rank == 3)
+        status = check_equal(input, own->dims[1], 0, query->dims[1], "sequence length", report);
+    if (status != BASE_OK || own->dims[2] < 0 || first < 0 || own->dims[2] == first || own->dims[2] == second)
+        return status;
+    return base_fail(report, BASE_INVALID, "input %u has %" PRId64 " elements a step, expected %" PRId64,
+                     input, own->dims[2], first);
+}
+
+base_status op_infer_linear_attention(op_call *call, base_report *report) {
+    static const char *const rules[] = {"linear", "gated", "delta", "gated_delta"};
+    const op_attributes *attributes = &call->attributes;
+    unsigned rule = 0;
+    while (rule < 4 && !op_attribute_is(attributes, "update_rule", rules[rule], "gated_delta")) rule++;
+    if (rule == 4)
+        return base_fail(
+            report, BASE_INVALID,
+            "attribute \"update_rule\" is unknown, expected linear, gated, delta or gated_delta");
+    enum { NARROW = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16) };
+    base_status status = op_check_input(call, 0, NARROW, report);
+    head_rows q = {0};
+    const int64_t heads = op_attribute_integer(attributes, "q_num_heads", 0),
+                  groups = op_attribute_integer(attributes, "kv_num_heads", 0);
+    if (status == BASE_OK && (groups < 1 || heads < 1 || heads % groups != 0))
+        status = base_fail(report, BASE_INVALID,
+                           "there are %" PRId64 " heads of queries and %" PRId64
+                           " of keys, expected a multiple of a positive number",
+                           heads, groups);
+    if (status == BASE_OK && call->inputs[0].type.shape.rank >= 0 && call->inputs[0].type.shape.rank != 3)
+        status = base_fail(report, BASE_INVALID, "input 0 has rank %d, expected 3",
+                           call->inputs[0].type.shape.rank);
+    if (status == BASE_OK) status = read_rows(call, 0, "q_num_heads", &q, report);
+    const int64_t keys = q.size >= 0 ? q.size * groups : OP_DIM_UNKNOWN;
+    if (status == BASE_OK) status = check_steps(call, 1, keys, keys, report);
+    if (status == BASE_OK) status = check_steps(call, 2, OP_DIM_UNKNOWN, OP_DIM_UNKNOWN, report);
+    head_rows v = {0};
+    if (status == BASE_OK) status = read_rows(call, 2, "kv_num_heads", &v, report);
+    if (status == BASE_OK && (rule == 1 || rule == 3)) status = op_check_input(call, 4, NARROW, report);
+    if (status == BASE_OK && (rule == 1 || rule == 3)) status = check_steps(call, 4, keys, groups, report);
+    if (status == BASE_OK && rule >= 2) status = op_check_input(call, 5, NARROW, report);
+    if (status == BASE_OK && rule >= 2) status = check_steps(call, 5, groups, 1, report);
+    op_dtype kept = call->inputs[0].type.dtype;
+    if (status == BASE_OK && op_input_present(call, 3)) {
+        status = op_check_input(call, 3, NARROW, report);
+        const op_shape *past = &call->inputs[3].type.shape;
+        const int64_t want[4] = {q.batch, groups, q.size, v.size};
+        kept = call->inputs[3].type.dtype;
+        if (status == BASE_OK && past->rank >= 0 && past->rank != 4)
+            status = base_fail(report, BASE_INVALID, "input 3 has rank %d, expected 4", past->rank);
+        for (int32_t i = 0; status == BASE_OK && i < past->rank; i++) {
+            if (past->dims[i] >= 0 && want[i] >= 0 && past->dims[i] != want[i])
+                status = base_fail(report, BASE_INVALID,
+                                   "dimension %d of input 3 is %" PRId64 ", expected %" PRId64, i,
+                                   past->dims[i], want[i]);
+        }
+    }
+    if (status != BASE_OK) return status;
+    const op_shape result = {3, {q.batch, q.rows, op_dim_compute(call, '*', v.size, heads)}};
+    const op_shape matrix = {4, {q.batch, groups, q.size, v.size}};
+    op_output_set(call, 0, call->inputs[0].type.dtype, &result);
+    if (call->output_count > 1) op_output_set(call, 1, kept, &matrix);
+    return BASE_OK;
+}

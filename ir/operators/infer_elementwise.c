@@ -105,7 +105,7 @@ base_status op_infer_elementwise_unary(op_call *call, base_report *report) {
 }
 
 base_status op_infer_cast(op_call *call, base_report *report) {
-    const unsigned from = OP_SET_NUMBERS | OP_SET_BOOL | OP_SET(OP_STRING);
+    const unsigned from = OP_SET_NUMBERS | OP_SET_BOOL | OP_SET(OP_STRING) | OP_SET_SMALL;
     base_status status = op_check_input(call, 0, from, report);
     if (status != BASE_OK) return status;
     int64_t to = op_attribute_integer(&call->attributes, "to", OP_NONE);
@@ -118,6 +118,21 @@ base_status op_infer_cast(op_call *call, base_report *report) {
     op_output_set(call, 0, (op_dtype)to, &call->inputs[0].type.shape);
     keep_layout(call, 0);
     op_output_symbolic_copy(call, 0);
+    return BASE_OK;
+}
+
+base_status op_infer_bit_cast(op_call *call, base_report *report) {
+    const unsigned from = OP_SET_STORED & ~OP_SET(OP_STRING);
+    base_status status = op_check_input(call, 0, from, report);
+    if (status != BASE_OK) return status;
+    const int64_t to = op_attribute_integer(&call->attributes, "to", OP_NONE);
+    const op_type *type = &call->inputs[0].type;
+    if (to <= OP_NONE || to >= OP_DTYPE_COUNT || !(from & OP_SET(to)) ||
+        op_dtype_bits((op_dtype)to) != op_dtype_bits(type->dtype))
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"to\" is %" PRId64 ", expected the number of a type of %u bits", to,
+                         op_dtype_bits(type->dtype));
+    op_output_set(call, 0, (op_dtype)to, &type->shape);
     return BASE_OK;
 }
 

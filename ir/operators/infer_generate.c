@@ -5,7 +5,7 @@
 #include <string.h>
 
 base_status op_infer_shape(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status != BASE_OK) return status;
     const op_shape *from = &call->inputs[0].type.shape;
     op_shape shape = {.rank = 1, .dims = {OP_DIM_UNKNOWN}};
@@ -30,7 +30,7 @@ base_status op_infer_shape(op_call *call, base_report *report) {
 }
 
 base_status op_infer_size(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status != BASE_OK) return status;
     const op_shape *from = &call->inputs[0].type.shape;
     op_shape scalar = {.rank = 0};
@@ -55,7 +55,7 @@ base_status op_infer_constant_of_shape(op_call *call, base_report *report) {
     const op_tensor *tensor = value && value->kind == OP_ATTRIBUTE_TENSOR ? value->as.tensor : NULL;
     if (value) {
         int64_t elements;
-        const unsigned expected = OP_SET_NUMBERS | OP_SET_BOOL;
+        const unsigned expected = OP_SET_NUMBERS | OP_SET_BOOL | OP_SET_SMALL;
         if (!tensor || !(OP_SET(tensor->type.dtype) & expected) ||
             !op_shape_elements(&tensor->type.shape, &elements) || elements != 1 || !tensor->data) {
             return base_fail(report, BASE_INVALID,

@@ -64,7 +64,7 @@ static int64_t factors_divide(const op_call *call, factors a, factors b, bool *d
 /* ---- the same elements under another shape ------------------------------------------------------------ */
 
 base_status op_infer_reshape(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
     if (status == BASE_OK) status = op_check_vector(call, 1, false, report);
     if (status != BASE_OK) return status;
@@ -141,7 +141,7 @@ base_status op_infer_reshape(op_call *call, base_report *report) {
 }
 
 base_status op_infer_flatten(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
     op_shape shape = op_shape_of_rank(2);
@@ -166,7 +166,7 @@ base_status op_infer_flatten(op_call *call, base_report *report) {
 }
 
 base_status op_infer_squeeze(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     bool given = op_input_present(call, 1);
     if (status == BASE_OK && given) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
     if (status == BASE_OK && given) status = op_check_vector(call, 1, true, report);
@@ -205,7 +205,7 @@ base_status op_infer_squeeze(op_call *call, base_report *report) {
 }
 
 base_status op_infer_unsqueeze(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
     if (status == BASE_OK) status = op_check_vector(call, 1, true, report);
     if (status != BASE_OK) return status;
@@ -244,7 +244,7 @@ base_status op_infer_identity(op_call *call, base_report *report) {
 /* ---- rearrangement and parts --------------------------------------------------------------------------- */
 
 base_status op_infer_transpose(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status != BASE_OK) return status;
     const op_type *type = &call->inputs[0].type;
     size_t count;
@@ -666,7 +666,7 @@ static bool pads_of(const op_call *call, int32_t axis, int32_t rank, int64_t *be
 }
 
 static base_status check_pad(const op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_ANY, report);
+    base_status status = op_check_input(call, 0, OP_SET_STORED, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64), report);
     if (status == BASE_OK) status = op_check_vector(call, 1, false, report);
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);

@@ -66,12 +66,36 @@ static base_status check_pair(const op_call *call, uint32_t scale, uint32_t zero
                      op_shape_text(b, have, sizeof have), op_shape_text(a, want, sizeof want));
 }
 
+/* The scale has the shape of input 0, but for the axis, along which it has one for each block. */
+static base_status check_blocks(const op_call *call, base_report *report) {
+    const op_shape *x = &call->inputs[0].type.shape, *scale = &call->inputs[1].type.shape;
+    const int64_t block = op_attribute_integer(&call->attributes, "block_size", 0);
+    const int64_t axis = op_attribute_integer(&call->attributes, "axis", 1);
+    int32_t normal = 0;
+    if (block < 0)
+        return base_fail(report, BASE_INVALID, "attribute \"block_size\" is %" PRId64 ", expected at least 0",
+                         block);
+    if (x->rank < 0 || scale->rank < 0) return BASE_OK;
+    bool fits = op_axis(axis, x->rank, &normal) && scale->rank == x->rank;
+    for (int32_t i = 0; fits && i < x->rank; i++) {
+        const int64_t have = scale->dims[i], whole = x->dims[i];
+        fits = have < 0 || whole < 0 || have == (i == normal ? whole / block + (whole % block != 0) : whole);
+    }
+    if (fits) return BASE_OK;
+    char text[128];
+    return base_fail(report, BASE_INVALID,
+                     "input 1 (scale) has shape %s, expected that of input 0 with one for every %" PRId64
+                     " along axis %" PRId64,
+                     op_shape_text(scale, text, sizeof text), block, axis);
+}
+
 /* Input 1 (a scale) and input 2 (a zero point) of QuantizeLinear and DequantizeLinear: one number, or one for every
- * position along attribute axis. */
+ * position along attribute axis, or with block_size one for so many of them beside one another. */
 static base_status check_axis(const op_call *call, base_report *report) {
     const op_shape *x = &call->inputs[0].type.shape;
     base_status status = check_pair(call, 1, 2, report);
     if (status != BASE_OK) return status;
+    if (op_attribute_integer(&call->attributes, "block_size", 0) != 0) return check_blocks(call, report);
     int64_t extent = OP_DIM_UNKNOWN;
     if (x->rank >= 0 && single(&call->inputs[1].type.shape) == 0) {
         int64_t axis = op_attribute_integer(&call->attributes, "axis", 1);
@@ -87,24 +111,57 @@ static base_status check_axis(const op_call *call, base_report *report) {
     return status == BASE_OK ? check_along(call, 2, "zero point", extent, report) : status;
 }
 
+enum {
+    WORDS = OP_SET(OP_INT16) | OP_SET(OP_UINT16),
+    QUANTIZED = BYTES | WORDS | OP_SET_FLOAT8 | OP_SET_PACKED,
+    NARROW_FLOATS = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16),
+    SCALES = NARROW_FLOATS | OP_SET(OP_FLOAT8E8M0)
+};
+
+/* Attribute output_dtype; OP_NONE where it is absent. */
+static base_status read_output(const op_call *call, unsigned accepted, op_dtype *dtype, base_report *report) {
+    const int64_t number = op_attribute_integer(&call->attributes, "output_dtype", OP_NONE);
+    *dtype = OP_NONE;
+    if (number == OP_NONE) return BASE_OK;
+    if (number < 0 || number >= OP_DTYPE_COUNT || !(accepted & OP_SET(number)))
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"output_dtype\" is %" PRId64 ", which is no type of the result", number);
+    *dtype = (op_dtype)number;
+    return BASE_OK;
+}
+
 base_status op_infer_quantize_linear(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT) | OP_SET(OP_INT32), report);
-    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_FLOAT), report);
-    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_input(call, 2, BYTES, report);
+    op_dtype dtype = OP_NONE;
+    base_status status = op_check_input(call, 0, NARROW_FLOATS | OP_SET(OP_INT32), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, SCALES | OP_SET(OP_INT32), report);
+    if (status == BASE_OK && op_input_present(call, 2)) status = op_check_input(call, 2, QUANTIZED, report);
     if (status == BASE_OK) status = check_axis(call, report);
+    if (status == BASE_OK) status = read_output(call, QUANTIZED, &dtype, report);
     if (status != BASE_OK) return status;
-    op_output_set(call, 0, op_input_present(call, 2) ? call->inputs[2].type.dtype : OP_UINT8,
-                  &call->inputs[0].type.shape);
+    if (op_input_present(call, 2)) {
+        if (dtype != OP_NONE && dtype != call->inputs[2].type.dtype)
+            return base_fail(report, BASE_INVALID,
+                             "attribute \"output_dtype\" is %s, expected %s, the type of the zero point",
+                             op_dtype_name(dtype), op_dtype_name(call->inputs[2].type.dtype));
+        dtype = call->inputs[2].type.dtype;
+    }
+    op_output_set(call, 0, dtype == OP_NONE ? OP_UINT8 : dtype, &call->inputs[0].type.shape);
     return BASE_OK;
 }
 
 base_status op_infer_dequantize_linear(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, BYTES | OP_SET(OP_INT32), report);
-    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_FLOAT), report);
+    op_dtype dtype = OP_NONE;
+    base_status status = op_check_input(call, 0, QUANTIZED | OP_SET(OP_INT32), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, SCALES, report);
     if (status == BASE_OK && op_input_present(call, 2)) status = op_check_same(call, 2, 0, report);
     if (status == BASE_OK) status = check_axis(call, report);
+    if (status == BASE_OK) status = read_output(call, NARROW_FLOATS, &dtype, report);
     if (status != BASE_OK) return status;
-    op_output_set(call, 0, OP_FLOAT, &call->inputs[0].type.shape);
+    if (dtype == OP_NONE) dtype = call->inputs[1].type.dtype;
+    if (dtype == OP_FLOAT8E8M0)
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"output_dtype\" is absent, a scale of float8e8m0 needs it");
+    op_output_set(call, 0, dtype, &call->inputs[0].type.shape);
     return BASE_OK;
 }
 

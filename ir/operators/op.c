@@ -9,6 +9,7 @@
 static const struct {
     const char *name;
     size_t bytes;
+    unsigned bits; /* of an element that is less than a byte */
 } dtypes[OP_DTYPE_COUNT] = {
     [OP_NONE] = {"none", 0},
     [OP_FLOAT] = {"float32", 4},
@@ -27,7 +28,22 @@ static const struct {
     [OP_COMPLEX64] = {"complex64", 8},
     [OP_COMPLEX128] = {"complex128", 16},
     [OP_BFLOAT16] = {"bfloat16", 2},
+    [OP_FLOAT8E4M3FN] = {"float8e4m3fn", 1},
+    [OP_FLOAT8E4M3FNUZ] = {"float8e4m3fnuz", 1},
+    [OP_FLOAT8E5M2] = {"float8e5m2", 1},
+    [OP_FLOAT8E5M2FNUZ] = {"float8e5m2fnuz", 1},
+    [OP_UINT4] = {"uint4", 0, 4},
+    [OP_INT4] = {"int4", 0, 4},
+    [OP_FLOAT4E2M1] = {"float4e2m1", 0, 4},
+    [OP_FLOAT8E8M0] = {"float8e8m0", 1},
+    [OP_UINT2] = {"uint2", 0, 2},
+    [OP_INT2] = {"int2", 0, 2},
 };
+
+unsigned op_dtype_bits(op_dtype dtype) {
+    if ((unsigned)dtype >= OP_DTYPE_COUNT) return 0;
+    return dtypes[dtype].bits ? dtypes[dtype].bits : (unsigned)(8 * dtypes[dtype].bytes);
+}
 
 size_t op_dtype_bytes(op_dtype dtype) {
     return (unsigned)dtype < OP_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
@@ -83,8 +99,8 @@ bool op_shape_elements(const op_shape *shape, int64_t *elements) {
 }
 
 bool op_type_bytes(const op_type *type, size_t *bytes) {
-    size_t element = op_dtype_bytes(type->dtype);
-    if (type->kind != OP_KIND_TENSOR || element == 0) return false;
+    const size_t bits = op_dtype_bits(type->dtype);
+    if (type->kind != OP_KIND_TENSOR || bits == 0) return false;
     if (type->layout == OP_LAYOUT_PACKED) {
         *bytes = type->packed_bytes;
         return true;
@@ -100,7 +116,10 @@ bool op_type_bytes(const op_type *type, size_t *bytes) {
     int64_t elements;
     if (!op_shape_elements(&shape, &elements)) return false;
     if ((uint64_t)elements > SIZE_MAX) return false;
-    return base_size_multiply((size_t)elements, element, bytes);
+    if (bits >= 8) return base_size_multiply((size_t)elements, bits / 8, bytes);
+    const size_t each = 8 / bits;
+    *bytes = (size_t)elements / each + ((size_t)elements % each != 0);
+    return true;
 }
 
 /* Text that is cut at its capacity. */

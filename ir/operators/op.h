@@ -39,10 +39,22 @@ typedef enum op_dtype {
     OP_COMPLEX64 = 14,
     OP_COMPLEX128 = 15,
     OP_BFLOAT16 = 16,
+    OP_FLOAT8E4M3FN = 17,
+    OP_FLOAT8E4M3FNUZ = 18,
+    OP_FLOAT8E5M2 = 19,
+    OP_FLOAT8E5M2FNUZ = 20,
+    OP_UINT4 = 21,
+    OP_INT4 = 22,
+    OP_FLOAT4E2M1 = 23,
+    OP_FLOAT8E8M0 = 24,
+    OP_UINT2 = 25,
+    OP_INT2 = 26,
     OP_DTYPE_COUNT
 } op_dtype;
 
-/* Bytes of one element; 0 for OP_NONE. An OP_STRING element is an op_string. */
+/* Bits of one element; 0 for OP_NONE. Elements of 4 and 2 bits are packed, see ir/operators/small.h. */
+unsigned op_dtype_bits(op_dtype dtype);
+/* Bytes of one element; 0 for OP_NONE and where several share one. An OP_STRING element is an op_string. */
 size_t op_dtype_bytes(op_dtype dtype);
 const char *op_dtype_name(op_dtype dtype);     /* "float32", "int64", "bool", ... ; never NULL */
 op_dtype op_dtype_from_name(const char *name); /* OP_NONE when there is none */

@@ -3,7 +3,7 @@
 
 bool pass_same_form(const op_type *read, const op_type *made) {
     return op_shape_equal(&read->shape, &made->shape) && read->layout == made->layout &&
-           op_dtype_bytes(read->dtype) == op_dtype_bytes(made->dtype);
+           op_dtype_bits(read->dtype) == op_dtype_bits(made->dtype);
 }
 
 bool pass_may_write_over(const ir_node *node, uint32_t input) {

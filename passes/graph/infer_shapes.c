@@ -14,6 +14,7 @@
  * repeated after other passes: types only become better known. Reports every node that is wrong, not only the first.
  */
 #include "ir/loop.h"
+#include "ir/operators/small.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -189,6 +190,10 @@ static base_status infer_loop(pass_context *context, ir_node *node) {
     const int64_t trips = ir_loop_extent(&loop);
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (!node->outputs[i]) continue;
+        if (i >= loop.carried && op_dtype_is_packed(body->results[1 + i]->value->type.dtype))
+            return base_fail_unsupported(report,
+                                         "output %u: slices of %s, which share bytes, cannot be stacked", i,
+                                         op_dtype_name(body->results[1 + i]->value->type.dtype));
         op_type type = i < loop.carried ? body->parameters[2 + i]->type : body->results[1 + i]->value->type;
         if (i >= loop.carried &&
             !insert_axis(&type.shape, ir_loop_stack(&loop, i - loop.carried).axis, trips)) {

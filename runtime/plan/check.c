@@ -23,7 +23,7 @@ static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
     op_type x, y;
     plan_tensor_type(r->of, a, &x);
     plan_tensor_type(r->of, b, &y);
-    if (x.layout != y.layout || op_dtype_bytes(x.dtype) != op_dtype_bytes(y.dtype)) return false;
+    if (x.layout != y.layout || op_dtype_bits(x.dtype) != op_dtype_bits(y.dtype)) return false;
     if (op_shape_equal(&x.shape, &y.shape)) return true;
     if (x.layout != OP_LAYOUT_ROW_MAJOR) return false;
     int32_t i = 0, j = 0;

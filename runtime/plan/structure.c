@@ -265,7 +265,7 @@ static bool is_attribute(structure_checker *c, const plan_attribute *attribute) 
     case OP_ATTRIBUTE_TENSOR:
         return first < of->header->tensors.count && of->tensors[first].address.space == MEMORY_CONSTANT &&
                of->tensors[first].kind == OP_KIND_TENSOR && of->tensors[first].dtype != OP_STRING &&
-               op_dtype_bytes((op_dtype)of->tensors[first].dtype);
+               op_dtype_bits((op_dtype)of->tensors[first].dtype);
     case OP_ATTRIBUTE_TYPE: {
         if (!in_table(first, 4, integers)) return false;
         const int64_t *head = of->integers + first;

@@ -72,14 +72,15 @@ static void reals_come_back_bit_by_bit(void **state) {
     const uint64_t seed = 20260101;
     uint64_t random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
-    static const op_dtype dtypes[] = {OP_FLOAT, OP_DOUBLE, OP_FLOAT16, OP_BFLOAT16};
+    static const op_dtype dtypes[] = {OP_FLOAT,          OP_DOUBLE,     OP_FLOAT16,          OP_BFLOAT16,    OP_FLOAT8E4M3FN,
+                                      OP_FLOAT8E4M3FNUZ, OP_FLOAT8E5M2, OP_FLOAT8E5M2FNUZ, OP_FLOAT8E8M0, OP_INT4};
     static const uint64_t corners[] = {0, 1, UINT64_MAX, UINT64_C(0x8000000000000000),
                                        UINT64_C(0x7ff0000000000000)};
     enum { COUNT = 4096 };
     unsigned char *bits = malloc(COUNT * 8);
     assert_non_null(bits);
-    for (size_t d = 0; d < 4; d++) {
-        size_t bytes = COUNT * op_dtype_bytes(dtypes[d]);
+    for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++) {
+        size_t bytes = COUNT * (size_t)op_dtype_bits(dtypes[d]) / 8;
         for (size_t i = 0; i < COUNT; i++) {
             uint64_t word = support_random(&random);
             memcpy(bits + 8 * i, &word, 8);

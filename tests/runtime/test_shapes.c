@@ -470,8 +470,44 @@ static void weights_of_rows_are_packed(void **state) {
     assert_int_equal(count_blocked(rows_text("N", "S", "M")), known);
 }
 
+/* An input whose rank the plan does not know has that of the value that is bound, which may change from run to run. */
+static void ranks_of_values(void **state) {
+    (void)state;
+    static const char *const text = "module \"ranks\" {\n"
+                                    "  graph main(%x: float32[...], %y: float32[]) {\n"
+                                    "    %z: float32[...] = Add(%x, %y)\n"
+                                    "    yield %z\n"
+                                    "  }\n"
+                                    "}\n";
+    static const float x[6] = {1, 2, 3, 4, 5, 6}, y = 10;
+    support_session on;
+    support_session_open(&on, text, 1);
+    for (int round = 0; round < 3; round++) {
+        ouro_value value = {.kind = OURO_TENSOR,
+                            .dtype = OURO_FLOAT,
+                            .data = x,
+                            .bytes = sizeof x,
+                            .rank = 2,
+                            .dims = {2, 3}};
+        ouro_error error;
+        if (round == 1)
+            value = (ouro_value){.kind = OURO_TENSOR, .dtype = OURO_FLOAT, .data = x, .bytes = sizeof *x};
+        assert_int_equal(ouro_session_bind_value(on.session, 0, &value, &error), OURO_OK);
+        bind(&on, 1, &y, sizeof y, 0);
+        support_run(&on);
+        const size_t count = round == 1 ? 1 : 6;
+        const float *z = output(&on, 0, count);
+        for (size_t i = 0; i < count; i++) assert_true(z[i] > x[i] + 9.5f && z[i] < x[i] + 10.5f);
+    }
+    ouro_error error;
+    assert_int_equal(ouro_session_bind_input(on.session, 0, x, sizeof x, NULL, &error), OURO_INVALID);
+    assert_non_null(strstr(error.message, "it is bound as a value"));
+    support_session_close(&on);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(ranks_of_values),
         cmocka_unit_test(tensors_share_what_the_shapes_allow),
         cmocka_unit_test(known_shapes_allocate_nothing),
         cmocka_unit_test(many_shapes_come_and_go),

@@ -1,5 +1,6 @@
 /* odd.c: see odd.h. */
 #include "tests/support/odd.h"
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <setjmp.h>
@@ -116,6 +117,8 @@ static void set_hostile(test_random *random, op_tensor *tensor, int64_t index) {
     const op_dtype dtype = tensor->type.dtype;
     if (test_is_real(dtype)) {
         test_set(tensor, index, reals[test_random_below(random, (int64_t)(sizeof reals / sizeof *reals))]);
+    } else if (op_dtype_is_small(dtype)) {
+        op_small_store(dtype, tensor->data, index, (uint8_t)test_random_next(random));
     } else if (dtype != OP_STRING && dtype != OP_BOOL && dtype != OP_COMPLEX64 && dtype != OP_COMPLEX128) {
         rt_integer_store(
             dtype, tensor->data, index,

@@ -1,5 +1,6 @@
 /* support_operators.c: see support_operators.h. */
 #include "tests/support/operators.h"
+#include "ir/operators/small.h"
 #include <setjmp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,9 @@ double test_real(const op_tensor *tensor, int64_t index) {
     case OP_UINT64:
         return (double)((const uint64_t *)tensor->data)[index];
     default:
+        if (op_dtype_is_small(tensor->type.dtype))
+            return (double)op_small_value(tensor->type.dtype,
+                                          op_small_load(tensor->type.dtype, tensor->data, index));
         return (double)test_integer(tensor, index);
     }
 }
@@ -170,6 +174,9 @@ void test_set(op_tensor *tensor, int64_t index, double value) {
         break;
     }
     default:
+        if (op_dtype_is_small(tensor->type.dtype))
+            op_small_store(tensor->type.dtype, tensor->data, index,
+                           op_small_code(tensor->type.dtype, value, true, OP_ROUND_NEAREST));
         break;
     }
 }
@@ -178,6 +185,9 @@ void test_fill(op_tensor *tensor, test_random *random) {
     bool is_signed = test_is_real(tensor->type.dtype) || tensor->type.dtype == OP_INT8 ||
                      tensor->type.dtype == OP_INT16 || tensor->type.dtype == OP_INT32 ||
                      tensor->type.dtype == OP_INT64;
+    for (int64_t i = 0; op_dtype_is_packed(tensor->type.dtype) && i < test_elements(tensor); i++)
+        test_set(tensor, i, (double)test_random_below(random, 4));
+    if (op_dtype_is_packed(tensor->type.dtype)) return;
     /* The 25 values are converted once; the conversions here are slow. */
     enum { VALUES = 25 };
     size_t size = op_dtype_bytes(tensor->type.dtype);

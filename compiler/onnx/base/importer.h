@@ -109,6 +109,7 @@ typedef struct import_state {
     bool *dim_used;
     const import_graphs *graphs;
     ir_module *module;
+    int64_t newer; /* the opset of the model, where it is newer than the newest known; else 0 */
 } import_state;
 
 /* What a function call binds: its attributes, and the opsets of its body. */

@@ -4,6 +4,7 @@
  * over.
  */
 #include "compiler/onnx/base/importer.h"
+#include "ir/operators/small.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -56,9 +57,8 @@ static base_status read_header(const Onnx__TensorProto *proto, size_t rank, cons
     bool fits = true;
     for (size_t i = 0; i < rank && !none; i++)
         fits = fits && base_size_multiply(*count, (size_t)dims[i], count);
-    fits = fits && base_size_multiply(*count, op_dtype_bytes(tensor->type.dtype), &tensor->bytes);
-    if (!fits || *count > INT64_MAX)
-        return fail(report, proto, "its shape has more elements than can be counted");
+    fits = fits && *count <= INT64_MAX && op_type_bytes(&tensor->type, &tensor->bytes);
+    if (!fits) return fail(report, proto, "its shape has more elements than can be counted");
     return BASE_OK;
 }
 
@@ -70,6 +70,7 @@ static void from_little_endian(void *data, size_t bytes, op_dtype dtype) {
     if (*(const uint8_t *)&probe == 1) return;
     size_t part = op_dtype_bytes(dtype);
     if (dtype == OP_COMPLEX64 || dtype == OP_COMPLEX128) part /= 2;
+    if (part < 2) return;
     uint8_t *byte = data;
     for (size_t at = 0; at + part <= bytes; at += part) {
         for (size_t i = 0; i < part / 2; i++) {
@@ -80,9 +81,16 @@ static void from_little_endian(void *data, size_t bytes, op_dtype dtype) {
     }
 }
 
-/* A bool is 0 or 1 for kernels, any other byte would be undefined behaviour there. */
+/* A bool is 0 or 1 for kernels, any other byte would be undefined behaviour there. What is left of the last byte of packed elements
+ * is 0. */
 static void normalise(op_tensor *tensor) {
     uint8_t *byte = tensor->data;
+    int64_t count;
+    if (op_dtype_is_packed(tensor->type.dtype) && op_shape_elements(&tensor->type.shape, &count) &&
+        tensor->bytes) {
+        const unsigned bits = op_dtype_bits(tensor->type.dtype), rest = (unsigned)(count % (8 / bits)) * bits;
+        if (rest) byte[tensor->bytes - 1] &= (uint8_t)((1u << rest) - 1);
+    }
     if (tensor->type.dtype != OP_BOOL) return;
     for (size_t i = 0; i < tensor->bytes; i++) byte[i] = byte[i] != 0;
 }
@@ -123,17 +131,27 @@ static base_status narrow_int32(const Onnx__TensorProto *proto, op_tensor *tenso
     static const struct {
         op_dtype dtype;
         int32_t least, most;
-    } ranges[] = {{OP_UINT8, 0, UINT8_MAX},        {OP_INT8, INT8_MIN, INT8_MAX},
-                  {OP_UINT16, 0, UINT16_MAX},      {OP_INT16, INT16_MIN, INT16_MAX},
-                  {OP_BOOL, INT32_MIN, INT32_MAX}, {OP_FLOAT16, 0, UINT16_MAX},
-                  {OP_BFLOAT16, 0, UINT16_MAX}};
+    } ranges[] = {{OP_UINT8, 0, UINT8_MAX},
+                  {OP_INT8, INT8_MIN, INT8_MAX},
+                  {OP_UINT16, 0, UINT16_MAX},
+                  {OP_INT16, INT16_MIN, INT16_MAX},
+                  {OP_BOOL, INT32_MIN, INT32_MAX},
+                  {OP_FLOAT16, 0, UINT16_MAX},
+                  {OP_BFLOAT16, 0, UINT16_MAX},
+                  {OP_FLOAT8E4M3FN, INT8_MIN, UINT8_MAX},
+                  {OP_FLOAT8E4M3FNUZ, INT8_MIN, UINT8_MAX},
+                  {OP_FLOAT8E5M2, INT8_MIN, UINT8_MAX},
+                  {OP_FLOAT8E5M2FNUZ, INT8_MIN, UINT8_MAX},
+                  {OP_FLOAT8E8M0, INT8_MIN, UINT8_MAX}};
     int32_t least = INT32_MIN, most = INT32_MAX;
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         if (ranges[i].dtype != tensor->type.dtype) continue;
         least = ranges[i].least;
         most = ranges[i].most;
     }
-    size_t size = op_dtype_bytes(tensor->type.dtype);
+    const bool packed = op_dtype_is_packed(tensor->type.dtype);
+    size_t size = packed ? 1 : op_dtype_bytes(tensor->type.dtype);
+    if (packed) least = INT8_MIN, most = UINT8_MAX;
     for (size_t i = 0; i < count; i++) {
         int32_t value = proto->int32_data[i];
         if (value < least || value > most) {
@@ -195,11 +213,15 @@ static base_status narrow_uint64(const Onnx__TensorProto *proto, op_tensor *tens
 static base_status read_narrow(const Onnx__TensorProto *proto, import_blocks *blocks, op_tensor *tensor,
                                size_t count, base_report *report) {
     bool wide = tensor->type.dtype == OP_UINT32;
+    if (op_dtype_is_packed(tensor->type.dtype)) count = tensor->bytes; /* a number holds a byte of them */
     size_t given = wide ? proto->n_uint64_data : proto->n_int32_data;
     if (given != count) return wrong_count(proto, given, "numbers", count, report);
     tensor->data = import_block_new(blocks, tensor->bytes);
     if (!tensor->data) return base_fail_memory(report);
-    return wide ? narrow_uint64(proto, tensor, count, report) : narrow_int32(proto, tensor, count, report);
+    base_status status =
+        wide ? narrow_uint64(proto, tensor, count, report) : narrow_int32(proto, tensor, count, report);
+    if (status == BASE_OK) normalise(tensor);
+    return status;
 }
 
 /* Reads a typed field, which is empty afterwards where its array became the data. */
@@ -419,6 +441,9 @@ base_status import_sparse_tensor(Onnx__SparseTensorProto *proto, const char *fol
         return fail(report, proto->values, "a sparse tensor of %zu bytes, at most %d are supported",
                     tensor->bytes, INT32_MAX);
     }
+    if (op_dtype_is_packed(tensor->type.dtype))
+        return fail(report, proto->values, "sparse tensors of %s are not supported",
+                    op_dtype_name(tensor->type.dtype));
     tensor->data = import_block_new(blocks, tensor->bytes);
     if (!tensor->data) return base_fail_memory(report);
     memset(tensor->data, 0, tensor->bytes);

@@ -50,11 +50,8 @@ static base_status read_shape(import_state *importer, const char *name, const On
         int64_t *extent = &shape->dims[i];
         *extent = OP_DIM_UNKNOWN;
         if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE) {
-            *extent = dim->dim_value;
-            if (*extent < 0) {
-                return base_fail(importer->report, BASE_INVALID,
-                                 "value " IMPORT_NAME ": dimension %zu is %lld", name, i, (long long)*extent);
-            }
+            /* Some exporters write -1, or another negative number, for what they leave open. */
+            if (dim->dim_value >= 0) *extent = dim->dim_value;
         } else if (dim->value_case == ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM && symbols &&
                    dim->dim_param && dim->dim_param[0]) {
             base_status status = symbol_dim(importer, dim->dim_param, extent);

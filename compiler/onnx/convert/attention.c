@@ -1,7 +1,8 @@
-/* attention.c: Attention: caches are concatenated beside it, as other graphs do it by hand, so that a cache that a loop carries
- * grows where it lies. */
+/* attention.c: Attention, CausalConvWithState, FlexAttention. Caches are concatenated beside attention, as other graphs do it by hand, so
+ * that a cache that a loop carries grows where it lies. */
 #include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/expression.h"
+#include <math.h>
 
 enum { Q, K, V, MASK, PAST_K, PAST_V, LENGTHS };
 
@@ -100,4 +101,123 @@ base_status import_convert_attention(import_node *n) {
     if (dtype != OP_NONE && import_dtype_of(v) != OP_NONE) v = expr_cast(n, v, dtype);
     if (!v) return import_memory(n);
     return status == BASE_OK ? attend(n, k, v, offsets) : status;
+}
+
+/* ---- CausalConvWithState ------------------------------------------------------------------------------- */
+
+/* What came before stands in front of the input; then it is a convolution of each channel by itself. */
+base_status import_convert_causal_conv(import_node *n) {
+    ir_value *x = expr_input(n, 0), *w = expr_input(n, 1), *past = expr_input(n, 3), *whole;
+    const int64_t one = 1, none[] = {0, 0}, behind[] = {0, 0, 0}, last = INT64_MAX, along = 2;
+    const op_shape *shape = w ? &w->type.shape : NULL, *input = x ? &x->type.shape : NULL;
+    int64_t channels = shape && shape->rank == 3 ? shape->dims[0] : -1;
+    if (channels < 0 && input && input->rank == 3) channels = input->dims[1];
+    if (channels < 1) return base_fail_unsupported(n->importer->report, "needs a known number of channels");
+    if (past) {
+        ir_value *inputs[] = {past, x};
+        whole = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs);
+    } else {
+        ir_value *before = expr_binary(n, OP_SUB, extent_of(n, w, 2), import_constant_integers(n, 1, &one));
+        ir_value *inputs[] = {import_constant_integers(n, 2, none), before,
+                              import_constant_integers(n, 3, behind)};
+        whole = expr_binary(n, OP_PAD, x, expr_with_integer(n, OP_CONCAT, "axis", 0, 3, inputs));
+    }
+    ir_value *operands[] = {whole, w, expr_input(n, 2)};
+    ir_value *y =
+        whole ? expr_with_integer(n, OP_CONV, "group", channels, operands[2] ? 3 : 2, operands) : NULL;
+    const Onnx__AttributeProto *activation = import_attribute(n, "activation");
+    if (activation && activation->s.len) {
+        const op_string word = {(const char *)activation->s.data, activation->s.len};
+        if (op_string_is(&word, "silu") || op_string_is(&word, "swish")) y = expr_unary(n, OP_SWISH, y);
+        else if (!op_string_is(&word, "none"))
+            return base_fail(n->importer->report, BASE_INVALID,
+                             "attribute \"activation\" is unknown, expected silu, swish or none");
+    }
+    base_status status = expr_finish(n, y);
+    if (status != BASE_OK || !import_output_named(n, 1)) return status;
+    ir_value *slice[] = {whole, extent_of(n, x, 2), import_constant_integers(n, 1, &last),
+                         import_constant_integers(n, 1, &along)};
+    return expr_output(
+        n, 1,
+        slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, (op_attributes){0}, 4, slice) : NULL);
+}
+
+/* ---- FlexAttention ------------------------------------------------------------------------------------- */
+
+/* Keys or values for every head of queries: each head `shared` times. */
+static ir_value *repeated(const import_node *n, ir_value *x, int64_t heads, int64_t shared) {
+    if (shared == 1 || !x) return x;
+    const int64_t each[] = {1, 1, shared, 1, 1};
+    ir_value *apart = expr_axis(n, OP_UNSQUEEZE, x, 2);
+    ir_value *tiled = expr_binary(n, OP_TILE, apart, import_constant_integers(n, 5, each));
+    /* [batch, groups, shared, rows, size]: the second and third become one. */
+    const int64_t extents[] = {0, heads, x->type.shape.dims[2], x->type.shape.dims[3]};
+    return expr_reshape(n, tiled, 4, extents);
+}
+
+/* The scores become what the graph attribute of this name makes of them, in the place of the node; as they are where it is absent. */
+static base_status modified(import_node *n, const char *name, ir_value **scores) {
+    const Onnx__AttributeProto *attribute = import_attribute(n, name);
+    import_state *importer = n->importer;
+    if (!attribute) return BASE_OK;
+    const Onnx__GraphProto *graph = attribute->g;
+    if (graph->n_input != 1 || graph->n_output != 1 || !graph->input[0]->name || !graph->output[0]->name)
+        return base_fail(importer->report, BASE_INVALID,
+                         "graph \"%s\" has %zu inputs and %zu outputs, expected one each", name,
+                         graph->n_input, graph->n_output);
+    import_scope scope;
+    const char *path = base_arena_format(&importer->arena, "%s/%.*s/%s", n->scope->path, IMPORT_LABEL,
+                                         import_label(n->proto), name);
+    if (!import_scope_init(importer, &scope, n->scope, n->scope->frame, n->scope->graph, path))
+        return import_memory(n);
+    base_status status = import_bind(importer, &scope, graph->input[0]->name, *scores, "an input");
+    if (status == BASE_OK) status = importer->graphs->content(importer, &scope, graph);
+    if (status != BASE_OK) return status;
+    import_context(importer, n->scope->path, n->proto);
+    *scores = import_find(&scope, graph->output[0]->name)->value;
+    return *scores ? BASE_OK
+                   : base_fail(importer->report, BASE_INVALID, "output of graph \"%s\" is absent", name);
+}
+
+/* Without graphs it is Attention; with them all scores are made, for the graphs to change. */
+base_status import_convert_flex_attention(import_node *n) {
+    ir_value *q = expr_input(n, 0), *k = expr_input(n, 1), *v = expr_input(n, 2);
+    base_report *report = n->importer->report;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!expr_input(n, i) || import_rank_of(expr_input(n, i)) != 4)
+            return base_fail_unsupported(report, "input %u is not known to have rank 4", i);
+    }
+    base_status status = expr_need_dtype(n, q);
+    if (status != BASE_OK) return status;
+    const Onnx__AttributeProto *given = import_attribute(n, "scale");
+    if (!import_attribute(n, "score_mod") && !import_attribute(n, "prob_mod")) {
+        ir_value *inputs[] = {q, k, v};
+        op_attributes attributes = {0};
+        if (given) status = import_attributes(n, OP_ATTENTION, &attributes);
+        return status == BASE_OK ? import_finish(n, OP_ATTENTION, attributes, 3, inputs) : status;
+    }
+    const op_dtype dtype = import_dtype_of(q);
+    const int64_t heads = q->type.shape.dims[1], groups = k->type.shape.dims[1], size = q->type.shape.dims[3];
+    if (heads < 1 || groups < 1 || heads % groups != 0 || (!given && size < 1))
+        return base_fail_unsupported(report, "needs known numbers of heads, those of queries a multiple of "
+                                             "those of keys, and a known head size");
+    if (heads != groups && (k->type.shape.dims[2] < 0 || k->type.shape.dims[3] < 0 ||
+                            v->type.shape.dims[2] < 0 || v->type.shape.dims[3] < 0))
+        return base_fail_unsupported(report, "needs keys and values of known shapes where heads share them");
+    const int64_t precision =
+        import_integer(n, "softmax_precision", dtype == OP_DOUBLE ? OP_DOUBLE : OP_FLOAT);
+    const double scale = given ? (double)given->f : 1 / sqrt((double)size);
+    const int64_t turned[] = {0, 1, 3, 2};
+    k = expr_transpose(n, repeated(n, k, heads, heads / groups), 4, turned);
+    v = repeated(n, v, heads, heads / groups);
+    ir_value *scores = expr_binary(n, OP_MATMUL, expr_binary(n, OP_MUL, q, expr_number(n, q, scale)), k);
+    scores = expr_cast(n, scores, (op_dtype)precision);
+    if (!scores || !v) return import_memory(n);
+    status = modified(n, "score_mod", &scores);
+    if (status != BASE_OK) return status;
+    scores = expr_with_integer(n, OP_SOFTMAX, "axis", -1, 1, &scores);
+    if (!scores) return import_memory(n);
+    status = modified(n, "prob_mod", &scores);
+    if (status != BASE_OK) return status;
+    return expr_finish(n, expr_binary(n, OP_MATMUL, expr_cast(n, scores, dtype), v));
 }

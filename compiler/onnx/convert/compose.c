@@ -83,8 +83,11 @@ base_status import_convert_cast_like(import_node *n) {
     base_status status = expr_need_dtype(n, n->inputs[1]);
     if (status != BASE_OK) return status;
     ir_value *x = n->inputs[0];
-    return expr_finish(n,
-                       import_dtype_of(x) == dtype ? expr_unary(n, OP_IDENTITY, x) : expr_cast(n, x, dtype));
+    if (import_dtype_of(x) == dtype) return expr_finish(n, expr_unary(n, OP_IDENTITY, x));
+    op_attributes attributes; /* saturate and round_mode mean the same to Cast */
+    status = import_attributes(n, OP_CAST, &attributes);
+    if (status == BASE_OK && !import_attributes_add_integer(n, &attributes, "to", dtype)) return import_memory(n);
+    return status == BASE_OK ? import_finish(n, OP_CAST, attributes, 1, &x) : status;
 }
 
 base_status import_convert_shrink(import_node *n) {
@@ -407,4 +410,28 @@ base_status import_convert_grid_sample(import_node *n) {
             return import_memory(n);
     }
     return import_finish(n, n->code, attributes, 2, n->inputs);
+}
+
+/* ---- quantised products -------------------------------------------------------------------------------- */
+
+/* Scales of 16 bits are taken as floats, which hold them exactly; a product of float8 is one of the numbers that they stand for. */
+base_status import_convert_qlinear_matmul(import_node *n) {
+    enum { A, A_SCALE, A_ZERO, B, B_SCALE, B_ZERO, Y_SCALE, Y_ZERO, COUNT };
+    ir_value *inputs[COUNT];
+    for (uint32_t i = 0; i < COUNT; i++) {
+        inputs[i] = expr_input(n, i);
+        if (!inputs[i])
+            return base_fail(n->importer->report, BASE_INVALID, "input %u is absent, QLinearMatMul needs it",
+                             i);
+        if ((i == A_SCALE || i == B_SCALE || i == Y_SCALE) && import_dtype_of(inputs[i]) != OP_NONE)
+            inputs[i] = expr_cast(n, inputs[i], OP_FLOAT);
+        if (!inputs[i]) return import_memory(n);
+    }
+    const op_dtype dtype = import_dtype_of(inputs[A]);
+    if (dtype == OP_NONE || dtype == OP_INT8 || dtype == OP_UINT8)
+        return import_finish(n, OP_QLINEAR_MATMUL, NONE, COUNT, inputs);
+    ir_value *a = import_make(n, OP_DEQUANTIZE_LINEAR, NONE, 3, &inputs[A]),
+             *b = import_make(n, OP_DEQUANTIZE_LINEAR, NONE, 3, &inputs[B]);
+    ir_value *result[] = {expr_binary(n, OP_MATMUL, a, b), inputs[Y_SCALE], inputs[Y_ZERO]};
+    return result[0] ? import_finish(n, OP_QUANTIZE_LINEAR, NONE, 3, result) : import_memory(n);
 }

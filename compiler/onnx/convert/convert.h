@@ -74,7 +74,14 @@ base_status import_convert_cross_entropy_loss(import_node *node);
 base_status import_convert_window(import_node *node);
 base_status import_convert_dft(import_node *node);
 base_status import_convert_grid_sample(import_node *node);
-base_status import_convert_attention(import_node *node);            /* attention.c */
+base_status import_convert_attention(import_node *node); /* attention.c */
+base_status import_convert_causal_conv(import_node *node);
+base_status import_convert_flex_attention(import_node *node);
+base_status import_convert_group_normalization(import_node *node); /* normalization.c */
+base_status import_convert_rms_normalization(import_node *node);
+base_status import_convert_center_crop_pad(import_node *node);      /* movement.c */
+base_status import_convert_bit_cast(import_node *node);             /* elementwise.c */
+base_status import_convert_qlinear_matmul(import_node *node);       /* compose.c */
 base_status import_convert_optional_has_element(import_node *node); /* sequence.c */
 base_status import_convert_optional_get_element(import_node *node);
 

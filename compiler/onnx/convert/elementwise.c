@@ -105,11 +105,11 @@ base_status import_convert_clip(import_node *n) {
 
 /* Cast-1: `to` is the name of a type. */
 base_status import_convert_cast(import_node *n) {
-    static const char *const names[OP_DTYPE_COUNT] = {
+    static const char *const names[OP_BFLOAT16 + 1] = {
         "",     "FLOAT",   "UINT8",  "INT8",   "UINT16", "INT16",     "INT32",      "INT64",   "STRING",
         "BOOL", "FLOAT16", "DOUBLE", "UINT32", "UINT64", "COMPLEX64", "COMPLEX128", "BFLOAT16"};
     const Onnx__AttributeProto *to = import_attribute(n, "to");
-    for (int dtype = 1; dtype < OP_DTYPE_COUNT; dtype++) {
+    for (int dtype = 1; dtype <= OP_BFLOAT16; dtype++) {
         size_t length = strlen(names[dtype]);
         bool equal = to->s.len == length;
         for (size_t i = 0; i < length && equal; i++) equal = toupper(to->s.data[i]) == names[dtype][i];
@@ -120,4 +120,16 @@ base_status import_convert_cast(import_node *n) {
     }
     return base_fail(n->importer->report, BASE_INVALID,
                      "attribute \"to\" names no data type, such as FLOAT or INT64");
+}
+
+/* The bits of a bool are made 0 or 1, which kernels rely on. */
+base_status import_convert_bit_cast(import_node *n) {
+    op_attributes attributes = NONE, to_bool = NONE;
+    const int64_t to = import_integer(n, "to", 0);
+    if (!import_attributes_add_integer(n, &attributes, "to", to == OP_BOOL ? OP_UINT8 : to) ||
+        !import_attributes_add_integer(n, &to_bool, "to", OP_BOOL))
+        return import_memory(n);
+    if (to != OP_BOOL) return import_finish(n, OP_BIT_CAST, attributes, 1, n->inputs);
+    ir_value *bytes = import_make(n, OP_BIT_CAST, attributes, 1, n->inputs);
+    return bytes ? import_finish(n, OP_CAST, to_bool, 1, &bytes) : import_memory(n);
 }

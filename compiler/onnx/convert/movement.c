@@ -1,5 +1,6 @@
 /* movement.c: older forms of operators that move data: attributes that became inputs. */
 #include "compiler/onnx/convert/convert.h"
+#include "compiler/onnx/convert/expression.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -146,4 +147,33 @@ base_status import_convert_top_k(import_node *n) {
     if (!inputs[1] || !import_attributes_add_integer(n, &attributes, "axis", import_integer(n, "axis", -1)))
         return import_memory(n);
     return import_finish(n, OP_TOP_K, attributes, 2, inputs);
+}
+
+/* Along each axis, what is too much is cut, what lacks is added, both in the middle: half of it, rounded down, before. */
+base_status import_convert_center_crop_pad(import_node *n) {
+    ir_value *x = n->inputs[0];
+    const int32_t rank = import_rank_of(x);
+    if (rank < 0) return base_fail_unsupported(n->importer->report, "needs an input of known rank");
+    size_t count;
+    const int64_t *given = import_integers(n, "axes", &count), zero = 0, two = 2;
+    int64_t all[OP_MAX_RANK];
+    for (int32_t i = 0; i < rank; i++) all[i] = i;
+    if (!given) count = (size_t)rank;
+    ir_value *axes = import_constant_integers(n, count, given ? given : all);
+    ir_value *nothing = import_constant_integers(n, 1, &zero), *half = import_constant_integers(n, 1, &two);
+    ir_value *want = expr_cast(n, n->inputs[1], OP_INT64);
+    ir_value *have = expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, x), axes);
+    ir_value *start =
+        expr_binary(n, OP_DIV, expr_binary(n, OP_MAX, expr_binary(n, OP_SUB, have, want), nothing), half);
+    ir_value *end = expr_binary(n, OP_ADD, start, expr_binary(n, OP_MIN, have, want));
+    ir_value *slice[] = {x, start, end, axes};
+    if (!start || !end || !axes) return import_memory(n);
+    ir_value *cut = import_make(n, OP_SLICE, (op_attributes){0}, 4, slice);
+    ir_value *lack = expr_binary(n, OP_MAX, expr_binary(n, OP_SUB, want, have), nothing);
+    ir_value *before = expr_binary(n, OP_DIV, lack, half), *behind = expr_binary(n, OP_SUB, lack, before);
+    ir_value *both[] = {before, behind};
+    ir_value *pads = before && behind ? expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both) : NULL;
+    ir_value *inputs[] = {cut, pads, NULL, axes};
+    if (!cut || !pads) return import_memory(n);
+    return expr_finish(n, import_make(n, OP_PAD, (op_attributes){0}, 4, inputs));
 }

@@ -5,7 +5,9 @@
  * are rounded to nearest, ties to even. Strings are read as C reads numbers, with INF and NaN in any case,
  * and must be numbers from end to end; reals are printed with as few digits as read back to the same number.
  */
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -124,6 +126,8 @@ typedef struct cast_state {
     op_dtype from, to;
     size_t from_size, to_size;
     base_arena *texts; /* for the characters of a cast to strings */
+    bool saturate;     /* of a cast to small floats, as `rounding` */
+    op_rounding rounding;
 } cast_state;
 
 /* ---- numbers ------------------------------------------------------------------------------------------- */
@@ -176,8 +180,65 @@ static base_status run_same(const rt_prepared *prepared, const op_tensor *inputs
                             void *scratch, base_report *report) {
     (void)scratch;
     (void)report;
+    rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, outputs[0].bytes);
+    return BASE_OK;
+}
+
+/* ---- small numbers ------------------------------------------------------------------------------------- */
+
+static bool is_real(op_dtype dtype) {
+    return dtype == OP_FLOAT || dtype == OP_DOUBLE || rt_is_half(dtype);
+}
+
+static bool is_small_integer(op_dtype dtype) {
+    return dtype == OP_INT4 || dtype == OP_UINT4 || dtype == OP_INT2 || dtype == OP_UINT2;
+}
+
+/* Element `index` from or to a type of small.h. Small integers get low bits; a number of any other kind is one of double. */
+static void convert_small(const cast_state *state, void *to, const void *from, int64_t index) {
+    double value;
+    if (op_dtype_is_small(state->from)) {
+        value = (double)op_small_value(state->from, op_small_load(state->from, from, index));
+    } else if (is_real(state->from)) {
+        value = rt_element_load(state->from, from, index);
+    } else {
+        const int64_t whole = rt_integer_load(state->from, from, index);
+        if (is_small_integer(state->to)) {
+            op_small_store(state->to, to, index, (uint8_t)whole);
+            return;
+        }
+        value = state->from == OP_UINT64 ? (double)(uint64_t)whole : (double)whole;
+    }
+    if (is_small_integer(state->to)) { /* low bits are kept of what is before the point */
+        int64_t whole;
+        double_to_int64(&whole, &value, 1);
+        op_small_store(state->to, to, index, (uint8_t)whole);
+    } else if (op_dtype_is_small(state->to)) {
+        op_small_store(state->to, to, index,
+                       op_small_code(state->to, value, state->saturate, state->rounding));
+    } else if (is_real(state->to)) {
+        rt_element_store(state->to, to, index, value);
+    } else {
+        /* Each of the others takes a double as C does, after it has been brought into range. */
+        functions[OP_DOUBLE][state->to]((char *)to + (size_t)index * state->to_size, &value, 1);
+    }
+}
+
+static void convert_range(void *user, int64_t begin, int64_t end) {
+    const cast_context *context = user;
+    for (int64_t i = begin; i < end; i++) convert_small(context->state, context->to, context->from, i);
+}
+
+/* Elements that share a byte are written by one thread, and over nothing: an input in place has as many bits. */
+static base_status run_small_numbers(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                                     void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
     const cast_state *state = prepared->state;
-    rt_copy_bytes(prepared->threads, outputs[0].data, inputs[0].data, (size_t)state->count * state->to_size);
+    cast_context context = {state, outputs[0].data, inputs[0].data};
+    const bool packed = op_dtype_is_packed(state->to);
+    if (packed && outputs[0].data != inputs[0].data) memset(outputs[0].data, 0, outputs[0].bytes);
+    rt_parallel(packed ? 1 : prepared->threads, state->count, 8, convert_range, &context);
     return BASE_OK;
 }
 
@@ -220,6 +281,8 @@ static int print_number(char *text, op_dtype dtype, const void *from, int64_t in
     case OP_BFLOAT16:
         return print_real(text, (double)base_float_from_bfloat16(((const uint16_t *)from)[index]), true);
     default:
+        if (op_dtype_is_small(dtype))
+            return print_real(text, (double)op_small_value(dtype, op_small_load(dtype, from, index)), true);
         text[0] = 0;
         return 0;
     }
@@ -247,6 +310,11 @@ static bool read_number(const char *text, op_dtype dtype, void *to, int64_t inde
     int64_t integer = 0;
     uint64_t natural = 0;
     if (text[0] == 0) return false;
+    if (op_dtype_is_small(dtype)) {
+        real = strtod(text, &end);
+        if (*end == 0) op_small_store(dtype, to, index, op_small_code(dtype, real, true, OP_ROUND_UP));
+        return *end == 0;
+    }
     switch (dtype) {
     case OP_FLOAT:
         ((float *)to)[index] = strtof(text, &end);
@@ -304,6 +372,7 @@ static base_status run_from_string(const rt_prepared *prepared, const op_tensor 
     (void)scratch;
     const cast_state *state = prepared->state;
     const op_string *from = inputs[0].data;
+    if (op_dtype_is_packed(state->to)) memset(outputs[0].data, 0, outputs[0].bytes);
     for (int64_t i = 0; i < state->count; i++) {
         char text[1024]; /* the digits of the longest double that anyone prints in full, and then some */
         bool fits = from[i].length < sizeof text;
@@ -347,6 +416,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->from_size = op_dtype_bytes(state->from);
     state->to_size = op_dtype_bytes(state->to);
     state->count = rt_stored_elements(&call->outputs[0].type);
+    state->saturate = op_attribute_integer(&call->attributes, "saturate", 1) != 0;
+    state->rounding = op_attribute_is(&call->attributes, "round_mode", "down", "up")      ? OP_ROUND_DOWN
+                      : op_attribute_is(&call->attributes, "round_mode", "nearest", "up") ? OP_ROUND_NEAREST
+                                                                                          : OP_ROUND_UP;
     state->function = functions[state->from][state->to];
     prepared->state = state;
     if (state->from == state->to) {
@@ -356,6 +429,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         prepared->run = run_to_string;
     } else if (state->from == OP_STRING) {
         prepared->run = run_from_string;
+    } else if (op_dtype_is_small(state->from) || op_dtype_is_small(state->to)) {
+        prepared->run = run_small_numbers;
     } else {
         prepared->run = state->function && state->count < RT_PARALLEL_WORK ? run_small : run_large;
     }

@@ -1,4 +1,5 @@
 /* generate.c: Shape, Size, ConstantOfShape and Range: values made from shapes and scalars. */
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
@@ -60,6 +61,7 @@ const rt_kernel rt_kernel_shape = {
 typedef struct fill_state {
     int64_t count;
     size_t size;
+    unsigned rest; /* bits of the last byte that hold elements; 0: all */
     unsigned char value[16];
 } fill_state;
 
@@ -70,6 +72,7 @@ static base_status run_fill(const rt_prepared *prepared, const op_tensor *inputs
     (void)report;
     const fill_state *state = prepared->state;
     rt_fill(outputs[0].data, state->count, state->size, state->value);
+    if (state->rest) ((uint8_t *)outputs[0].data)[state->count - 1] &= (uint8_t)((1u << state->rest) - 1);
     return BASE_OK;
 }
 
@@ -84,11 +87,21 @@ static base_status prepare_fill(const op_call *call, const rt_environment *envir
     fill_state *state = BASE_NEW(arena, fill_state);
     if (!state) return base_fail_memory(report);
     const op_attribute *value = op_attribute_find(&call->attributes, "value");
-    state->size = op_dtype_bytes(call->outputs[0].type.dtype);
+    const op_dtype dtype = call->outputs[0].type.dtype;
+    const unsigned bits = op_dtype_bits(dtype);
+    state->size = op_dtype_bytes(dtype);
     op_shape_elements(&call->outputs[0].type.shape, &state->count);
     /* Zero where nothing else is said, in every type. */
     if (value && value->kind == OP_ATTRIBUTE_TENSOR)
-        memcpy(state->value, value->as.tensor->data, state->size);
+        memcpy(state->value, value->as.tensor->data, state->size ? state->size : 1);
+    if (op_dtype_is_packed(dtype)) { /* a byte of equal elements; what is left of the last byte stays 0 */
+        const uint8_t code = op_small_load(dtype, state->value, 0);
+        const int64_t each = 8 / (int64_t)bits;
+        for (int64_t i = 0; i < each; i++) op_small_store(dtype, state->value, i, code);
+        state->rest = (unsigned)(state->count % each) * bits;
+        state->count = (state->count + each - 1) / each;
+        state->size = 1;
+    }
     prepared->state = state;
     prepared->run = run_fill;
     return BASE_OK;

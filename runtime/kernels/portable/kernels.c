@@ -1,5 +1,6 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
+#include "ir/operators/small.h"
 #include <math.h>
 #include <string.h>
 
@@ -71,6 +72,18 @@ RT_CLONES static void brain_store(uint16_t *to, const float *from, int64_t count
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count) {
     if (dtype == OP_FLOAT16) half_store(to, from, count);
     else brain_store(to, from, count);
+}
+
+/* ---- elements of less than a byte ------------------------------------------------------------------------ */
+
+void rt_unpack(op_dtype dtype, uint8_t *to, const void *from, int64_t count) {
+    for (int64_t i = 0; i < count; i++) to[i] = op_small_load(dtype, from, i);
+}
+
+void rt_pack(op_dtype dtype, void *to, const uint8_t *from, int64_t count) {
+    const int64_t each = 8 / (int64_t)op_dtype_bits(dtype);
+    memset(to, 0, (size_t)((count + each - 1) / each));
+    for (int64_t i = 0; i < count; i++) op_small_store(dtype, to, i, from[i]);
 }
 
 /* ---- integers ------------------------------------------------------------------------------------------- */
@@ -393,6 +406,8 @@ bool rt_accepts_row_major(const op_call *call) {
 
 int64_t rt_stored_elements(const op_type *type) {
     size_t bytes = 0;
+    int64_t elements;
+    if (op_dtype_is_packed(type->dtype)) return op_shape_elements(&type->shape, &elements) ? elements : 0;
     op_type_bytes(type, &bytes);
     return (int64_t)(bytes / op_dtype_bytes(type->dtype));
 }

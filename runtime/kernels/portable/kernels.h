@@ -34,6 +34,12 @@ enum { RT_HALF_BLOCK = 256 };
 void rt_half_load(op_dtype dtype, float *to, const uint16_t *from, int64_t count);
 void rt_half_store(op_dtype dtype, uint16_t *to, const float *from, int64_t count);
 
+/* ---- elements of less than a byte ------------------------------------------------------------------------ */
+
+/* Codes of a packed type, one a byte, and back; the rest of the last byte becomes 0. Kernels that only move elements move them so. */
+void rt_unpack(op_dtype dtype, uint8_t *to, const void *from, int64_t count);
+void rt_pack(op_dtype dtype, void *to, const uint8_t *from, int64_t count);
+
 /* ---- integers ------------------------------------------------------------------------------------------- */
 
 /* Element `index` of a tensor of integers or bools, of 8 to 64 bits; uint64 as the same bits. */

@@ -1,6 +1,7 @@
 /* pad.c: a tensor with a margin: of a constant, of its own elements reflected, its edges repeated, or
  * itself repeated. Negative pads cut first, on all sides, and what is left is then padded. */
 #include "runtime/kernels/portable/kernels.h"
+#include "ir/operators/small.h"
 #include <string.h>
 
 typedef enum pad_mode { PAD_CONSTANT, PAD_REFLECT, PAD_EDGE, PAD_WRAP } pad_mode;
@@ -163,6 +164,28 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* Elements of less than a byte: one a byte in scratch, and back. */
+static base_status run_packed(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    op_tensor given[4], made = outputs[0];
+    uint8_t value = 0;
+    int64_t from = 0, to = 0;
+    const op_dtype dtype = inputs[0].type.dtype;
+    (void)op_shape_elements(&inputs[0].type.shape, &from);
+    (void)op_shape_elements(&made.type.shape, &to);
+    for (uint32_t i = 0; i < prepared->input_count && i < 4; i++) given[i] = inputs[i];
+    given[0].data = scratch;
+    made.data = (uint8_t *)scratch + from;
+    rt_unpack(dtype, given[0].data, inputs[0].data, from);
+    if (prepared->input_count > 2 && inputs[2].type.dtype != OP_NONE) {
+        value = op_small_load(dtype, inputs[2].data, 0);
+        given[2].data = &value;
+    }
+    base_status status = run(prepared, given, &made, NULL, report);
+    if (status == BASE_OK) rt_pack(dtype, outputs[0].data, made.data, to);
+    return status;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     return rt_accepts_row_major(call);
@@ -183,6 +206,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                    call->inputs[0].type.shape.rank == 0;
     prepared->state = state;
     prepared->run = run;
+    if (op_dtype_is_packed(call->inputs[0].type.dtype)) {
+        int64_t from = 0, to = 0;
+        (void)op_shape_elements(&call->inputs[0].type.shape, &from);
+        (void)op_shape_elements(&call->outputs[0].type.shape, &to);
+        state->size = 1;
+        prepared->run = run_packed;
+        if (!base_size_add((size_t)from, (size_t)to, &prepared->scratch_bytes))
+            return base_fail_memory(report);
+    }
     if (!state->known) return BASE_OK;
     return make_plan(call->inputs, state->axes ? &call->inputs[3] : NULL, state->mode,
                      &call->outputs[0].type.shape, &state->plan, report);

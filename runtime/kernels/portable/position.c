@@ -209,17 +209,18 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
 
 enum { ABREAST = 64 }; /* sums that are made side by side, so that rows are read as they lie */
 
-#define CUMULATE(type, sum_type)                                                                             \
+#define CUMULATE(type, sum_type, none, operator)                                                             \
     for (int64_t o = 0; o < outer; o++) {                                                                    \
         for (int64_t first = 0; first < inner; first += ABREAST) {                                           \
             const int64_t count = inner - first < ABREAST ? inner - first : ABREAST;                         \
-            sum_type sums[ABREAST] = {0};                                                                    \
+            sum_type sums[ABREAST];                                                                          \
+            for (int64_t i = 0; i < count; i++) sums[i] = (none);                                            \
             for (int64_t k = 0; k < extent; k++) {                                                           \
                 const int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + first;     \
                 const type *x = (const type *)inputs[0].data + at;                                           \
                 type *y = (type *)outputs[0].data + at;                                                      \
                 RT_VECTOR for (int64_t i = 0; i < count; i++) {                                              \
-                    const sum_type sum = sums[i] + (sum_type)x[i];                                           \
+                    const sum_type sum = sums[i] operator(sum_type) x[i];                                    \
                     y[i] = (type)(state->exclusive ? sums[i] : sum);                                         \
                     sums[i] = sum;                                                                           \
                 }                                                                                            \
@@ -227,6 +228,35 @@ enum { ABREAST = 64 }; /* sums that are made side by side, so that rows are read
         }                                                                                                    \
     }                                                                                                        \
     break
+
+/* Sums or products along an axis; 16-bit floats in double. */
+#define CUMULATE_ALL(none, operator)                                                                         \
+    switch (state->dtype) {                                                                                  \
+    case OP_FLOAT:                                                                                           \
+        CUMULATE(float, double, none, operator);                                                             \
+    case OP_DOUBLE:                                                                                          \
+        CUMULATE(double, double, none, operator);                                                            \
+    case OP_INT32:                                                                                           \
+        CUMULATE(int32_t, uint32_t, none, operator);                                                         \
+    case OP_UINT32:                                                                                          \
+        CUMULATE(uint32_t, uint32_t, none, operator);                                                        \
+    case OP_INT64:                                                                                           \
+        CUMULATE(int64_t, uint64_t, none, operator);                                                         \
+    case OP_UINT64:                                                                                          \
+        CUMULATE(uint64_t, uint64_t, none, operator);                                                        \
+    default:                                                                                                 \
+        for (int64_t o = 0; o < outer; o++) {                                                                \
+            for (int64_t i = 0; i < inner; i++) {                                                            \
+                double sum = (none);                                                                         \
+                for (int64_t k = 0; k < extent; k++) {                                                       \
+                    int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + i;           \
+                    const double next = sum operator rt_element_load(state->dtype, inputs[0].data, at);      \
+                    rt_element_store(state->dtype, outputs[0].data, at, state->exclusive ? sum : next);      \
+                    sum = next;                                                                              \
+                }                                                                                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
 
 static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                                void *scratch, base_report *report) {
@@ -242,31 +272,10 @@ static base_status run_cum_sum(const rt_prepared *prepared, const op_tensor *inp
     position_state parts = {.extent = 1};
     split(shape, axis, &parts);
     const int64_t outer = parts.outer, extent = parts.extent, inner = parts.inner;
-    switch (state->dtype) {
-    case OP_FLOAT:
-        CUMULATE(float, double);
-    case OP_DOUBLE:
-        CUMULATE(double, double);
-    case OP_INT32:
-        CUMULATE(int32_t, uint32_t);
-    case OP_UINT32:
-        CUMULATE(uint32_t, uint32_t);
-    case OP_INT64:
-        CUMULATE(int64_t, uint64_t);
-    case OP_UINT64:
-        CUMULATE(uint64_t, uint64_t);
-    default:
-        for (int64_t o = 0; o < outer; o++) {
-            for (int64_t i = 0; i < inner; i++) {
-                double sum = 0;
-                for (int64_t k = 0; k < extent; k++) {
-                    int64_t at = (o * extent + (state->reverse ? extent - 1 - k : k)) * inner + i;
-                    double x = rt_element_load(state->dtype, inputs[0].data, at);
-                    rt_element_store(state->dtype, outputs[0].data, at, state->exclusive ? sum : sum + x);
-                    sum += x;
-                }
-            }
-        }
+    if (prepared->code == OP_CUM_PROD) {
+        CUMULATE_ALL(1, *)
+    } else {
+        CUMULATE_ALL(0, +)
     }
     return BASE_OK;
 }

@@ -6,8 +6,11 @@
  * The tensor is walked as rows with one scale each; where nothing lies behind the axis of the scales, a row has a
  * scale for every element instead. What is not a number becomes the lowest integer.
  */
+#include "ir/operators/small.h"
 #include "runtime/kernels/portable/integer_product.h"
 #include "runtime/kernels/portable/product.h"
+#include <math.h>
+#include <string.h>
 
 typedef struct quantize_state {
     op_dtype from, to;
@@ -129,6 +132,127 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* ---- any types, blocks --------------------------------------------------------------------------------- */
+
+typedef struct general_state {
+    op_dtype x, scale, zero, y;
+    op_dtype precision; /* of the division */
+    bool quantize, saturate, single;
+    int64_t outer, extent, inner; /* around the axis */
+    int64_t block,
+        blocks; /* positions along the axis that share a scale, and how many such; 0: one a position, for all rows */
+} general_state;
+
+typedef struct general_job {
+    const general_state *state;
+    const op_tensor *inputs;
+    void *y;
+} general_job;
+
+static double number_at(op_dtype dtype, const void *data, int64_t index) {
+    if (op_dtype_is_small(dtype)) return (double)op_small_value(dtype, op_small_load(dtype, data, index));
+    if (dtype == OP_FLOAT || rt_is_half(dtype)) return rt_element_load(dtype, data, index);
+    return (double)rt_integer_load(dtype, data, index);
+}
+
+/* As precisely as the type that the division is in. */
+static float rounded_as(op_dtype dtype, float value) {
+    if (!rt_is_half(dtype)) return value;
+    uint16_t half;
+    rt_half_store(dtype, &half, &value, 1);
+    rt_half_load(dtype, &value, &half, 1);
+    return value;
+}
+
+static void store_quantized(const general_state *s, void *y, int64_t index, float ratio, double zero) {
+    const unsigned bits = op_dtype_bits(s->y);
+    if (s->y >= OP_FLOAT8E4M3FN && s->y <= OP_FLOAT4E2M1 && s->y != OP_UINT4 && s->y != OP_INT4) {
+        op_small_store(s->y, y, index, op_small_code(s->y, (double)ratio + zero, s->saturate, OP_ROUND_UP));
+        return;
+    }
+    const bool negative = s->y == OP_INT8 || s->y == OP_INT16 || s->y == OP_INT4 || s->y == OP_INT2;
+    const double low = negative ? -ldexp(1, (int)bits - 1) : 0, high = low + ldexp(1, (int)bits) - 1;
+    double value = nearbyint((double)ratio) + zero;
+    value = value > low ? (value < high ? value : high) : low; /* also what is not a number */
+    if (op_dtype_is_small(s->y)) op_small_store(s->y, y, index, (uint8_t)((int)value & ((1 << bits) - 1)));
+    else rt_integer_store(s->y, y, index, (uint64_t)(int64_t)value);
+}
+
+static void general_range(void *user, int64_t begin, int64_t end) {
+    const general_job *job = user;
+    const general_state *s = job->state;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t at = i / s->inner % s->extent;
+        int64_t place = s->single ? 0 : at;
+        if (s->block)
+            place = (i / s->inner / s->extent * s->blocks + at / s->block) * s->inner + i % s->inner;
+        const double x = number_at(s->x, job->inputs[0].data, i),
+                     scale = number_at(s->scale, job->inputs[1].data, place);
+        const double zero = s->zero != OP_NONE ? number_at(s->zero, job->inputs[2].data, place) : 0;
+        if (!s->quantize) {
+            rt_element_store(s->y, job->y, i, (x - zero) * scale);
+            continue;
+        }
+        const float top = rounded_as(s->precision, (float)x), bottom = rounded_as(s->precision, (float)scale);
+        store_quantized(s, job->y, i, rounded_as(s->precision, top / bottom), zero);
+    }
+}
+
+static base_status run_general(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                               void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const general_state *s = prepared->state;
+    general_job job = {s, inputs, outputs[0].data};
+    const bool packed = op_dtype_is_packed(s->y);
+    if (packed) memset(outputs[0].data, 0, outputs[0].bytes);
+    /* Elements that share a byte are written by one thread. */
+    rt_parallel(packed ? 1 : prepared->threads, s->outer * s->extent * s->inner, 8, general_range, &job);
+    return BASE_OK;
+}
+
+/* What the loops above are made for: 8-bit integers, and int32 where they come from, with one float scale a row. */
+static bool is_usual(const op_call *call) {
+    const bool quantize = call->code == OP_QUANTIZE_LINEAR;
+    const op_dtype whole = quantize ? call->outputs[0].type.dtype : call->inputs[0].type.dtype;
+    const op_dtype real = quantize ? call->inputs[0].type.dtype : call->outputs[0].type.dtype;
+    const int64_t precision = op_attribute_integer(&call->attributes, "precision", OP_NONE);
+    return call->inputs[1].type.dtype == OP_FLOAT && (precision == OP_NONE || precision == OP_FLOAT) &&
+           (whole == OP_INT8 || whole == OP_UINT8 || (!quantize && whole == OP_INT32)) &&
+           (real == OP_FLOAT || (quantize && real == OP_INT32)) &&
+           op_attribute_integer(&call->attributes, "block_size", 0) == 0;
+}
+
+static base_status prepare_general(const op_call *call, base_arena *arena, rt_prepared *prepared,
+                                   base_report *report) {
+    general_state *s = BASE_NEW(arena, general_state);
+    if (!s) return base_fail_memory(report);
+    const op_shape *x = &call->inputs[0].type.shape, *scale = &call->inputs[1].type.shape;
+    *s = (general_state){.x = call->inputs[0].type.dtype,
+                         .scale = call->inputs[1].type.dtype,
+                         .zero = op_input_present(call, 2) ? call->inputs[2].type.dtype : OP_NONE,
+                         .y = call->outputs[0].type.dtype,
+                         .quantize = call->code == OP_QUANTIZE_LINEAR,
+                         .saturate = op_attribute_integer(&call->attributes, "saturate", 1) != 0,
+                         .outer = 1,
+                         .extent = 1,
+                         .inner = 1,
+                         .block = op_attribute_integer(&call->attributes, "block_size", 0)};
+    s->precision = (op_dtype)op_attribute_integer(&call->attributes, "precision", OP_NONE);
+    if (s->precision == OP_NONE) s->precision = s->scale;
+    int64_t scales = 1;
+    (void)op_shape_elements(scale, &scales);
+    s->single = scales == 1 && !s->block;
+    int32_t axis = 0;
+    if (!s->single) op_axis(op_attribute_integer(&call->attributes, "axis", 1), x->rank, &axis);
+    for (int32_t i = 0; i < x->rank; i++)
+        *(i < axis ? &s->outer : i == axis ? &s->extent : &s->inner) *= x->dims[i];
+    if (s->block) s->blocks = scale->dims[axis];
+    prepared->state = s;
+    prepared->run = run_general;
+    return BASE_OK;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     return rt_accepts_row_major(call);
@@ -137,6 +261,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
+    if (!is_usual(call)) return prepare_general(call, arena, prepared, report);
     quantize_state *state = BASE_NEW(arena, quantize_state);
     if (!state) return base_fail_memory(report);
     const op_shape *x = &call->inputs[0].type.shape;

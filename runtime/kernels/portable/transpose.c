@@ -1,9 +1,12 @@
 /* transpose.c: permutation of the axes. */
 #include "runtime/kernels/portable/kernels.h"
+#include "ir/operators/small.h"
 
 typedef struct transpose_state {
     rt_loop loop;
     size_t size;
+    op_dtype packed; /* OP_NONE: elements are whole bytes */
+    int64_t count;
 } transpose_state;
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -12,6 +15,18 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     (void)report;
     const transpose_state *state = prepared->state;
     rt_copy_strided(&state->loop, prepared->threads, state->size, outputs[0].data, inputs[0].data);
+    return BASE_OK;
+}
+
+/* Elements of less than a byte: one a byte in scratch, and back. */
+static base_status run_packed(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                              void *scratch, base_report *report) {
+    (void)report;
+    const transpose_state *state = prepared->state;
+    uint8_t *from = scratch, *to = from + state->count;
+    rt_unpack(state->packed, from, inputs[0].data, state->count);
+    rt_copy_strided(&state->loop, prepared->threads, 1, to, from);
+    rt_pack(state->packed, outputs[0].data, to, state->count);
     return BASE_OK;
 }
 
@@ -46,6 +61,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->size = op_dtype_bytes(call->inputs[0].type.dtype);
     prepared->state = state;
     prepared->run = run;
+    if (op_dtype_is_packed(call->inputs[0].type.dtype)) {
+        state->packed = call->inputs[0].type.dtype;
+        (void)op_shape_elements(to, &state->count);
+        prepared->run = run_packed;
+        if (!base_size_multiply(2, (size_t)state->count, &prepared->scratch_bytes))
+            return base_fail_memory(report);
+    }
     return BASE_OK;
 }
 

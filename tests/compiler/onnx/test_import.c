@@ -300,6 +300,45 @@ static void test_dimensions(void **state) {
 
 /* ---- order, functions ---------------------------------------------------------------------------------- */
 
+/* What exporters write that means something all the same: negative dimensions are dynamic, versions of domains that no node is of do
+ * not matter, an opset newer than the newest known is tried, and the module says so. A loop whose body declares its number as a
+ * vector of one hands it one. */
+static void test_habits(void **state) {
+    (void)state;
+    onnx *o = onnx_new(1000);
+    onnx_opset(o, "com.example.unused", 0);
+    onnx_input(o, o->graph, "x", 1, "2,-1");
+    onnx_node(o, o->graph, "Relu", "", "x", "y");
+    onnx_output(o, o->graph, "y");
+    ir_module *module = import_valid(o);
+    assert_true(module->main->parameters[0]->type.shape.dims[1] == OP_DIM_UNKNOWN);
+    assert_string_equal(
+        module->warning,
+        "the model is of opset 1000; its operators are taken as those of opset 27, the newest known");
+    ir_module_free(module);
+    onnx_free(o);
+
+    o = onnx_new(27);
+    onnx_integers(o, o->graph, "trips", -1, (int64_t[]){3});
+    Onnx__GraphProto *body = onnx_graph(o, "body");
+    onnx_input(o, body, "i", 7, "1");
+    onnx_input(o, body, "go", 9, "");
+    onnx_node(o, body, "Identity", "", "go", "go_on");
+    onnx_node(o, body, "Identity", "", "i", "number");
+    onnx_output(o, body, "go_on");
+    onnx_output(o, body, "number");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "Loop", "repeat", "trips,", "numbers");
+    onnx_set_graph(o, node, "body", body);
+    onnx_output(o, o->graph, "numbers");
+    module = import_valid(o);
+    assert_null(module->warning);
+    const ir_graph *made = module->main->first->graphs[0];
+    assert_int_equal(made->parameters[0]->type.shape.rank, 0);
+    assert_int_equal(made->results[1]->value->type.shape.rank, 1);
+    ir_module_free(module);
+    onnx_free(o);
+}
+
 static void test_unsorted(void **state) {
     (void)state;
     onnx *o = onnx_new(13);
@@ -430,8 +469,9 @@ int main(int count, char **arguments) {
         cmocka_unit_test(test_encodings),       cmocka_unit_test(test_sparse),
         cmocka_unit_test(test_constant_forms),  cmocka_unit_test(test_external),
         cmocka_unit_test(test_interface_names), cmocka_unit_test(test_initializers_as_inputs),
-        cmocka_unit_test(test_dimensions),      cmocka_unit_test(test_unsorted),
-        cmocka_unit_test(test_functions),       cmocka_unit_test(test_values),
+        cmocka_unit_test(test_dimensions),      cmocka_unit_test(test_habits),
+        cmocka_unit_test(test_unsorted),        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_values),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return chdir("/") != 0 || rmdir(folder) != 0 ? 1 : failed;

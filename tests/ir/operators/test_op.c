@@ -33,7 +33,8 @@ static void every_row_is_found_by_its_name(void **state) {
 static void types_have_names_and_sizes(void **state) {
     (void)state;
     for (int dtype = OP_NONE + 1; dtype < OP_DTYPE_COUNT; dtype++) {
-        assert_true(op_dtype_bytes((op_dtype)dtype) > 0);
+        assert_true(op_dtype_bits((op_dtype)dtype) > 0);
+        assert_int_equal(op_dtype_bytes((op_dtype)dtype), op_dtype_bits((op_dtype)dtype) / 8);
         assert_int_equal(op_dtype_from_name(op_dtype_name((op_dtype)dtype)), dtype);
     }
     assert_int_equal(op_dtype_from_name("none"), OP_NONE);
@@ -51,7 +52,13 @@ static void types_have_names_and_sizes(void **state) {
     type.layout = OP_LAYOUT_NC8;
     assert_true(op_type_bytes(&type, &bytes));
     assert_int_equal(bytes, 1 * 8 * 25 * 4);
-    type.layout = OP_LAYOUT_ROW_MAJOR;
+    type = (op_type){.dtype = OP_INT4, .shape = {2, {3, 3}}};
+    assert_true(op_type_bytes(&type, &bytes));
+    assert_int_equal(bytes, 5); /* two a byte, the last one half empty */
+    type.dtype = OP_UINT2;
+    assert_true(op_type_bytes(&type, &bytes));
+    assert_int_equal(bytes, 3);
+    type.dtype = OP_FLOAT;
     type.shape = (op_shape){3, {INT64_MAX, 2, 0}};
     assert_true(op_type_bytes(&type, &bytes)); /* nothing, however large the rest */
     assert_int_equal(bytes, 0);

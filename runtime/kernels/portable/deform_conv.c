@@ -1,0 +1,212 @@
+/* deform_conv.c: DeformConv: a convolution whose window has an offset of its own at every element, by linear interpolation.
+ *
+ * The points that the windows of some pixels of the result see are written as the right matrix of a product, in panels, which is then
+ * multiplied as Conv multiplies. Doubles are added up one by one. Dai et al., "Deformable Convolutional Networks" (2017); Zhu et al.,
+ * "Deformable ConvNets v2" (2018).
+ */
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/product.h"
+#include <math.h>
+#include <string.h>
+
+enum { X, W, OFFSET, BIAS, MASK, MOST_AXES = 4, PIXELS = 64 };
+
+typedef struct deform_state {
+    op_dtype dtype;
+    int32_t rank;
+    int64_t batches, channels, maps, groups, offset_groups;
+    int64_t image[MOST_AXES], result[MOST_AXES], window[MOST_AXES];
+    int64_t strides[MOST_AXES], dilations[MOST_AXES], pads[MOST_AXES];
+    int64_t image_size, result_size, window_size;
+    int64_t depth; /* of the product: channels of a group times the window */
+    int64_t parts; /* PIXELS of the result each */
+} deform_state;
+
+typedef struct deform_job {
+    const deform_state *state;
+    const op_tensor *inputs;
+    const void *bias, *mask;
+    void *y;
+    float *weights, *scratch;
+    size_t each;
+} deform_job;
+
+/* The image between its points; nothing lies outside of it. */
+static double sample(const deform_state *s, const void *x, int64_t plane, const double *at) {
+    int64_t low[MOST_AXES];
+    double part[MOST_AXES], sum = 0;
+    for (int32_t i = 0; i < s->rank; i++) {
+        /* Also what is not a number lies outside. */
+        if (!(at[i] > -1 && at[i] < (double)s->image[i])) return 0;
+        low[i] = (int64_t)floor(at[i]);
+        part[i] = at[i] - (double)low[i];
+    }
+    for (unsigned corner = 0; corner < 1u << s->rank; corner++) {
+        double weight = 1;
+        int64_t offset = 0;
+        bool inside = true;
+        for (int32_t i = 0; i < s->rank; i++) {
+            const bool high = corner >> i & 1;
+            const int64_t p = low[i] + high;
+            weight *= high ? part[i] : 1 - part[i];
+            inside = inside && p >= 0 && p < s->image[i];
+            offset = offset * s->image[i] + p;
+        }
+        if (inside && weight > 0)
+            sum += weight * rt_element_load(s->dtype, x, plane * s->image_size + offset);
+    }
+    return sum;
+}
+
+/* What element `element` of the window of a pixel sees, in the plane of a channel. */
+static double seen(const deform_job *job, int64_t b, int64_t channel, int64_t pixel, int64_t element) {
+    const deform_state *s = job->state;
+    const int64_t set = channel / (s->channels / s->offset_groups),
+                  window = (b * s->offset_groups + set) * s->window_size + element;
+    double at[MOST_AXES];
+    int64_t p = pixel, e = element;
+    for (int32_t i = s->rank - 1; i >= 0; i--) {
+        const double offset = rt_element_load(s->dtype, job->inputs[OFFSET].data,
+                                              (window * s->rank + i) * s->result_size + pixel);
+        at[i] = (double)(p % s->result[i] * s->strides[i] - s->pads[i] + e % s->window[i] * s->dilations[i]) +
+                offset;
+        p /= s->result[i];
+        e /= s->window[i];
+    }
+    const double value = sample(s, job->inputs[X].data, b * s->channels + channel, at);
+    return job->mask ? value * rt_element_load(s->dtype, job->mask, window * s->result_size + pixel) : value;
+}
+
+/* Every map of a group at `count` pixels from `pixel` on: the product, then the bias. */
+static void multiply(const deform_job *job, float *scratch, int64_t b, int64_t group, int64_t pixel,
+                     int64_t count) {
+    const deform_state *s = job->state;
+    const int64_t maps = s->maps / s->groups, channels = s->channels / s->groups;
+    float *panels = scratch, *sums = scratch + s->depth * PIXELS;
+    memset(panels, 0, (size_t)(s->depth * PIXELS) * sizeof *panels);
+    for (int64_t k = 0; k < s->depth; k++) {
+        for (int64_t j = 0; j < count; j++)
+            panels[(j / RT_PANEL * s->depth + k) * RT_PANEL + j % RT_PANEL] =
+                (float)seen(job, b, group * channels + k / s->window_size, pixel + j, k % s->window_size);
+    }
+    rt_tiles_run(&(rt_tiles){.rows = maps,
+                             .columns = count,
+                             .depth = s->depth,
+                             .a = job->weights + group * maps * s->depth,
+                             .a_row = s->depth,
+                             .a_depth = 1,
+                             .panels = panels,
+                             .c = sums,
+                             .c_row = PIXELS});
+    for (int64_t m = 0; m < maps; m++) {
+        const int64_t map = group * maps + m;
+        const double bias = job->bias ? rt_element_load(s->dtype, job->bias, map) : 0;
+        for (int64_t j = 0; j < count; j++)
+            rt_element_store(s->dtype, job->y, (b * s->maps + map) * s->result_size + pixel + j,
+                             (double)sums[m * PIXELS + j] + bias);
+    }
+}
+
+static void add_up(const deform_job *job, int64_t b, int64_t group, int64_t pixel, int64_t count) {
+    const deform_state *s = job->state;
+    const int64_t maps = s->maps / s->groups, channels = s->channels / s->groups;
+    for (int64_t m = group * maps; m < (group + 1) * maps; m++) {
+        for (int64_t j = pixel; j < pixel + count; j++) {
+            double sum = job->bias ? rt_element_load(s->dtype, job->bias, m) : 0;
+            for (int64_t k = 0; k < s->depth; k++)
+                sum += rt_element_load(s->dtype, job->inputs[W].data, m * s->depth + k) *
+                       seen(job, b, group * channels + k / s->window_size, j, k % s->window_size);
+            rt_element_store(s->dtype, job->y, (b * s->maps + m) * s->result_size + j, sum);
+        }
+    }
+}
+
+static void member(void *context, int index, int members) {
+    const deform_job *job = context;
+    const deform_state *s = job->state;
+    float *scratch = job->scratch + (size_t)index * job->each;
+    for (int64_t task = index; task < s->batches * s->groups * s->parts; task += members) {
+        const int64_t b = task / s->parts / s->groups, group = task / s->parts % s->groups,
+                      pixel = task % s->parts * PIXELS;
+        const int64_t count = s->result_size - pixel < PIXELS ? s->result_size - pixel : PIXELS;
+        if (s->dtype == OP_DOUBLE) add_up(job, b, group, pixel, count);
+        else multiply(job, scratch, b, group, pixel, count);
+    }
+}
+
+/* Floats of one member's scratch: panels and sums; those of all weights in float stand before them. */
+static size_t member_floats(const deform_state *s) {
+    return (size_t)((s->depth + s->maps / s->groups) * PIXELS);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)report;
+    const deform_state *s = prepared->state;
+    const uint32_t count = prepared->input_count;
+    deform_job job = {.state = s, .inputs = inputs, .y = outputs[0].data, .each = member_floats(s)};
+    if (count > BIAS && inputs[BIAS].type.dtype != OP_NONE) job.bias = inputs[BIAS].data;
+    if (count > MASK && inputs[MASK].type.dtype != OP_NONE) job.mask = inputs[MASK].data;
+    const size_t weights = (size_t)(s->maps * s->depth),
+                 before = (weights + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
+    job.weights = s->dtype == OP_FLOAT ? inputs[W].data : scratch;
+    job.scratch = (float *)scratch + (rt_is_half(s->dtype) ? before : 0);
+    if (rt_is_half(s->dtype)) rt_half_load(s->dtype, job.weights, inputs[W].data, (int64_t)weights);
+    rt_team_run(prepared->threads, member, &job);
+    return BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    return rt_accepts_row_major(call) && call->inputs[X].type.shape.rank <= MOST_AXES + 2;
+}
+
+static void read_axes(const op_call *call, deform_state *s) {
+    const op_attributes *attributes = &call->attributes;
+    const int64_t *x = call->inputs[X].type.shape.dims, *w = call->inputs[W].type.shape.dims,
+                  *y = call->outputs[0].type.shape.dims;
+    s->image_size = s->result_size = s->window_size = 1;
+    for (int32_t i = 0; i < s->rank; i++) {
+        const size_t k = (size_t)i;
+        s->image_size *= s->image[i] = x[2 + i];
+        s->result_size *= s->result[i] = y[2 + i];
+        s->window_size *= s->window[i] = w[2 + i];
+        s->strides[i] =
+            op_attribute_find(attributes, "strides") ? op_attribute_entry(attributes, "strides", k) : 1;
+        s->dilations[i] =
+            op_attribute_find(attributes, "dilations") ? op_attribute_entry(attributes, "dilations", k) : 1;
+        s->pads[i] = op_attribute_entry(attributes, "pads", k);
+    }
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    deform_state *s = BASE_NEW(arena, deform_state);
+    if (!s) return base_fail_memory(report);
+    const op_shape *x = &call->inputs[X].type.shape;
+    s->dtype = call->inputs[X].type.dtype;
+    s->rank = x->rank - 2;
+    s->batches = x->dims[0];
+    s->channels = x->dims[1];
+    s->maps = call->inputs[W].type.shape.dims[0];
+    s->groups = op_attribute_integer(&call->attributes, "group", 1);
+    s->offset_groups = op_attribute_integer(&call->attributes, "offset_group", 1);
+    read_axes(call, s);
+    s->depth = s->channels / s->groups * s->window_size;
+    s->parts = (s->result_size + PIXELS - 1) / PIXELS;
+    prepared->state = s;
+    prepared->run = run;
+    size_t bytes, weights = 0;
+    if (s->depth > INT32_MAX || s->maps > INT32_MAX)
+        return base_fail(report, BASE_INVALID, "windows of this size are not supported");
+    if (rt_is_half(s->dtype) &&
+        !base_size_multiply((size_t)s->maps + RT_PANEL, (size_t)s->depth * sizeof(float), &weights))
+        return base_fail(report, BASE_INVALID, "weights of this size are not supported");
+    if (!base_size_multiply(member_floats(s) * sizeof(float), (size_t)environment->threads, &bytes) ||
+        !base_size_add(bytes, weights + RT_ALIGNMENT, &prepared->scratch_bytes))
+        return base_fail(report, BASE_INVALID, "windows of this size are not supported");
+    return BASE_OK;
+}
+
+const rt_kernel rt_kernel_deform_conv = {
+    .name = "portable.deform_conv", .accepts = accepts, .prepare = prepare};

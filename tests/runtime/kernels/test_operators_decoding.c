@@ -1,0 +1,184 @@
+/* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, ImageDecoder, as
+ * far as the build has their libraries; damaged images give a message, never more. */
+#include "runtime/kernels/table.h"
+#include "tests/support/application.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static void add_texts(application *app, int32_t rank, const int64_t *dims, const char *const *texts) {
+    op_string *to = application_input(app, OP_STRING, rank, dims);
+    int64_t count = 1;
+    for (int32_t i = 0; i < rank; i++) count *= dims[i];
+    for (int64_t i = 0; i < count; i++) to[i] = (op_string){texts[i], strlen(texts[i])};
+}
+
+static base_status evaluate(application *app) {
+    const rt_environment environment = {.threads = 1};
+    base_status status = application_infer(app);
+    return status == BASE_OK ? rt_kernel_evaluate(&app->call, &environment, &app->arena, &app->report)
+                             : status;
+}
+
+static void check_texts(const op_tensor *tensor, size_t count, const char *const *expected) {
+    const op_string *texts = tensor->data;
+    assert_int_equal(tensor->bytes, count * sizeof *texts);
+    for (size_t i = 0; i < count; i++) {
+        assert_int_equal(texts[i].length, strlen(expected[i]));
+        if (texts[i].length) assert_memory_equal(texts[i].data, expected[i], texts[i].length);
+    }
+}
+
+static void test_concat(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_STRING_CONCAT);
+    add_texts(&app, 2, DIMS(2, 1), (const char *const[]){"a", ""});
+    add_texts(&app, 1, DIMS(3), (const char *const[]){"x", "yz", ""});
+    assert_int_equal(evaluate(&app), BASE_OK);
+    check_texts(&app.outputs[0], 6, (const char *const[]){"ax", "ayz", "a", "x", "yz", ""});
+    application_free(&app);
+}
+
+typedef struct split_case {
+    const char *delimiter;
+    int64_t most; /* -1: not given */
+    const char *text;
+    size_t count;
+    const char *pieces[5];
+} split_case;
+
+static void test_split(void **state) {
+    (void)state;
+    static const split_case cases[] = {{",", -1, "a,b,,c", 4, {"a", "b", "", "c"}},
+                                       {",", 1, "a,b,,c", 2, {"a", "b,,c"}},
+                                       {"", -1, "  a \t b ", 2, {"a", "b"}},
+                                       {"", 1, " a  b c ", 2, {"a", "b c "}},
+                                       {"", -1, "   ", 0, {0}},
+                                       {",", -1, "", 1, {""}},
+                                       {"--", -1, "a--b---c", 3, {"a", "b", "-c"}},
+                                       {"-", 0, "a-b", 1, {"a-b"}},
+                                       {",", -1, ",", 2, {"", ""}}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const split_case *c = &cases[i];
+        application app;
+        application_init(&app, OP_STRING_SPLIT);
+        add_texts(&app, 1, DIMS(1), &c->text);
+        if (*c->delimiter) application_text(&app, "delimiter", c->delimiter);
+        if (c->most >= 0) application_integer(&app, "maxsplit", c->most);
+        app.call.output_count = 2;
+        assert_int_equal(evaluate(&app), BASE_OK);
+        assert_int_equal(app.outputs[0].type.shape.rank, 2);
+        assert_int_equal(app.outputs[0].type.shape.dims[1], (int64_t)c->count);
+        check_texts(&app.outputs[0], c->count, c->pieces);
+        assert_int_equal(*(const int64_t *)app.outputs[1].data, (int64_t)c->count);
+        application_free(&app);
+    }
+}
+
+/* What RE2 matches whole. */
+static void test_regex(void **state) {
+    (void)state;
+    static const struct {
+        const char *pattern, *text;
+        bool matches;
+    } cases[] = {{"a+b?", "aaab", true},
+                 {"a+b?", "xaab", false},
+                 {"a|ab", "ab", true},
+                 {".", "\n", false},
+                 {"a$", "a\n", false},
+                 {".", "\xc3\xa9", true},
+                 {"\\d", "\xd9\xa3", false},
+                 {"(?i)AB", "ab", true},
+                 {"", "", true},
+                 {"[[:alpha:]]+", "ab1", false}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        application app;
+        application_init(&app, OP_REGEX_FULL_MATCH);
+        add_texts(&app, 1, DIMS(1), &cases[i].text);
+        application_text(&app, "pattern", cases[i].pattern);
+        const base_status status = evaluate(&app);
+        if (status == BASE_OK && *(const bool *)app.outputs[0].data != cases[i].matches)
+            fail_msg("%s", cases[i].pattern);
+        const bool absent = status != BASE_OK; /* the build has no library for it */
+        application_free(&app);
+        if (absent) return;
+    }
+    application app;
+    application_init(&app, OP_REGEX_FULL_MATCH);
+    add_texts(&app, 1, DIMS(1), (const char *const[]){"a"});
+    application_text(&app, "pattern", "(a");
+    assert_int_equal(evaluate(&app), BASE_INVALID);
+    assert_non_null(strstr(app.report.text, "attribute \"pattern\", character"));
+    application_free(&app);
+}
+
+/* ---- images -------------------------------------------------------------------------------------------- */
+
+static const char pnm[] = "P6 # two by one\n2 1 255\n\x01\x02\x03\xff\x00\x80";
+static const unsigned char bmp[54 + 8] = {
+    'B', 'M', 62, 0, 0, 0, 0, 0, 0, 0, 54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1,    0, 24,   0, 0,
+    0,   0,   0,  0, 0, 0, 0, 0, 0, 0, 0,  0, 0, 0, 0,  0, 0, 0, 0, 0, 0, 0, 0, 3, 2, 1, 0x80, 0, 0xff, 0, 0};
+
+static base_status decode(application *app, const void *data, size_t size, const char *format) {
+    application_init(app, OP_IMAGE_DECODER);
+    memcpy(application_input(app, OP_UINT8, 1, DIMS((int64_t)size)), data, size);
+    if (format) application_text(app, "pixel_format", format);
+    return evaluate(app);
+}
+
+static void test_images(void **state) {
+    (void)state;
+    static const unsigned char rgb[] = {1, 2, 3, 0xff, 0, 0x80}, bgr[] = {3, 2, 1, 0x80, 0, 0xff},
+                               gray[] = {2, 91};
+    static const struct {
+        const char *format;
+        const unsigned char *pixels;
+        size_t count;
+    } forms[] = {{NULL, rgb, 6}, {"BGR", bgr, 6}, {"Grayscale", gray, 2}};
+    for (int i = 0; i < 6; i++) {
+        application app;
+        const base_status status = i < 3 ? decode(&app, pnm, sizeof pnm - 1, forms[i % 3].format)
+                                         : decode(&app, bmp, sizeof bmp, forms[i % 3].format);
+        if (status != BASE_OK) fail_msg("%d: %s", i, app.report.text);
+        assert_int_equal(app.outputs[0].type.shape.dims[0], 1);
+        assert_int_equal(app.outputs[0].type.shape.dims[1], 2);
+        assert_int_equal(app.outputs[0].bytes, forms[i % 3].count);
+        assert_memory_equal(app.outputs[0].data, forms[i % 3].pixels, forms[i % 3].count);
+        application_free(&app);
+    }
+}
+
+/* Beginnings of every format with anything behind: a message. */
+static void test_damaged_images(void **state) {
+    (void)state;
+    static const struct {
+        const char *bytes;
+        size_t size;
+    } starts[] = {{"\xff\xd8\xff", 3}, {"\x89PNG\r\n\x1a\n", 8}, {"RIFF\x20\0\0\0WEBPVP8 ", 16},
+                  {"II*\0", 4},        {"\xff\x4f\xff\x51", 4},  {"\0\0\0\x0cjP  \r\n\x87\n", 12},
+                  {"BM", 2},           {"P6 9 9 255 ", 11},      {"nothing", 7}};
+    uint64_t seed = 3;
+    for (size_t i = 0; i < sizeof starts / sizeof *starts; i++) {
+        for (int round = 0; round < 20; round++) {
+            unsigned char data[200];
+            for (size_t k = 0; k < sizeof data; k++) data[k] = (unsigned char)random_next(&seed);
+            memcpy(data, starts[i].bytes, starts[i].size);
+            if (round == 0) memset(data + starts[i].size, 0xff, sizeof data - starts[i].size);
+            application app;
+            const base_status status = decode(&app, data, sizeof data, NULL);
+            assert_true(status == BASE_INVALID || status == BASE_SYSTEM_ERROR);
+            assert_true(app.report.length > 0);
+            application_free(&app);
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_concat), cmocka_unit_test(test_split),
+                                       cmocka_unit_test(test_regex), cmocka_unit_test(test_images),
+                                       cmocka_unit_test(test_damaged_images)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

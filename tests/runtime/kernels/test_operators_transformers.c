@@ -1,0 +1,254 @@
+/* test_operators_transformers.c: what stands around attention, against plain references: RotaryEmbedding, RMSNormalization, TensorScatter,
+ * LinearAttention; in place, in every type, and what is refused. */
+#include "ir/operators/small.h"
+#include "tests/support/application.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <cmocka.h>
+
+static double tolerance_of(op_dtype dtype) {
+    return dtype == OP_BFLOAT16 ? 2e-2 : dtype == OP_FLOAT16 ? 2e-3 : dtype == OP_DOUBLE ? 1e-12 : 1e-5;
+}
+
+/* Result 0 is written over input 0, as a plan may have it. */
+static void run_in_place(application *app, const char *kernel) {
+    app->outputs[0].data = app->inputs[0].data;
+    app->outputs[0].bytes = app->inputs[0].bytes;
+    application_run(app, kernel, 2);
+}
+
+/* ---- RotaryEmbedding ----------------------------------------------------------------------------------- */
+
+static void begin_rotary(application *app, op_dtype dtype, bool flat, bool interleaved, bool positions,
+                         int64_t turned, uint64_t *seed) {
+    const int64_t pairs = turned ? turned / 2 : 5;
+    application_init(app, OP_ROTARY_EMBEDDING);
+    if (flat) application_random(app, dtype, 3, DIMS(2, 3, 4 * 10), seed);
+    else application_random(app, dtype, 4, DIMS(2, 4, 3, 10), seed);
+    for (int i = 0; i < 2; i++) {
+        if (positions) application_random(app, dtype, 2, DIMS(7, pairs), seed);
+        else application_random(app, dtype, 3, DIMS(2, 3, pairs), seed);
+    }
+    if (positions) {
+        int64_t *ids = application_input(app, OP_INT64, 2, DIMS(2, 3));
+        for (int64_t i = 0; i < 6; i++) ids[i] = (5 * i) % 7;
+    }
+    if (flat) application_integer(app, "num_heads", 4);
+    if (interleaved) application_integer(app, "interleaved", 1);
+    if (turned) application_integer(app, "rotary_embedding_dim", turned);
+    assert_int_equal(application_infer(app), BASE_OK);
+}
+
+static void test_rotary(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
+    for (uint64_t round = 0; round < 64; round++) {
+        const op_dtype dtype = dtypes[round % 4];
+        const bool flat = round & 4, interleaved = round & 8, positions = round & 16;
+        const int64_t turned = round & 32 ? 6 : 0, pairs = turned ? 3 : 5;
+        uint64_t seed = round + 1, again = round + 1;
+        application apart, over;
+        begin_rotary(&apart, dtype, flat, interleaved, positions, turned, &seed);
+        begin_rotary(&over, dtype, flat, interleaved, positions, turned, &again);
+        application_run(&apart, "portable.rotary_embedding", 1);
+        run_in_place(&over, "portable.rotary_embedding");
+        assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
+        for (int64_t b = 0; b < 2; b++) {
+            for (int64_t h = 0; h < 4; h++) {
+                for (int64_t s = 0; s < 3; s++) {
+                    const int64_t at = flat ? ((b * 3 + s) * 4 + h) * 10 : ((b * 4 + h) * 3 + s) * 10;
+                    const int64_t angle =
+                        (positions ? ((const int64_t *)apart.inputs[3].data)[b * 3 + s] : b * 3 + s) * pairs;
+                    for (int64_t e = 0; e < 10; e++) {
+                        const double x = application_element(&apart.inputs[0], at + e);
+                        double want = x;
+                        if (e < 2 * pairs) {
+                            const int64_t pair = interleaved ? e / 2 : e % pairs;
+                            const bool second = interleaved ? e % 2 : e >= pairs;
+                            const int64_t other = interleaved ? e ^ 1 : second ? e - pairs : e + pairs;
+                            const double mate = application_element(&apart.inputs[0], at + other);
+                            const double c = application_element(&apart.inputs[1], angle + pair),
+                                         sine = application_element(&apart.inputs[2], angle + pair);
+                            want = second ? sine * mate + c * x : c * x - sine * mate;
+                        }
+                        application_check_near(application_element(&apart.outputs[0], at + e), want,
+                                               tolerance_of(dtype), round, e);
+                    }
+                }
+            }
+        }
+        application_free(&apart);
+        application_free(&over);
+    }
+}
+
+static void test_rotary_refused(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_ROTARY_EMBEDDING);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 1, 4));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 1, 3));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 1, 3));
+    application_expect_failure(&app, "pairs 3");
+    application_init(&app, OP_ROTARY_EMBEDDING);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 1, 5));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 1, 2));
+    application_input(&app, OP_FLOAT, 3, DIMS(1, 1, 2));
+    application_expect_failure(&app, "expected an even number");
+}
+
+/* ---- RMSNormalization ---------------------------------------------------------------------------------- */
+
+static void test_rms(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT16, OP_BFLOAT16, OP_DOUBLE};
+    for (uint64_t round = 0; round < 24; round++) {
+        const op_dtype dtype = dtypes[round % 4];
+        const int64_t rows = 5, first = round % 3 ? 3 : 1, last = round % 2 ? 100 : 37;
+        uint64_t seed = round + 11, again = round + 11;
+        application apart, over;
+        for (int i = 0; i < 2; i++) {
+            application *app = i ? &over : &apart;
+            application_init(app, OP_RMS_NORMALIZATION);
+            application_random(app, dtype, 3, DIMS(rows, first, last), i ? &again : &seed);
+            if (round >= 8) application_random(app, dtype, 2, DIMS(first, last), i ? &again : &seed);
+            application_integer(app, "axis", -2);
+            application_real(app, "epsilon", 0.25f);
+            assert_int_equal(application_infer(app), BASE_OK);
+        }
+        application_run(&apart, "portable.rms_normalization", 1);
+        for (int64_t r = 0; r < rows; r++) {
+            double sum = 0;
+            for (int64_t e = 0; e < first * last; e++) {
+                const double x = application_element(&apart.inputs[0], r * first * last + e);
+                sum += x * x;
+            }
+            for (int64_t e = 0; e < first * last; e++) {
+                double want = application_element(&apart.inputs[0], r * first * last + e) /
+                              sqrt(sum / (double)(first * last) + 0.25);
+                if (round >= 8) want *= application_element(&apart.inputs[1], e);
+                application_check_near(application_element(&apart.outputs[0], r * first * last + e), want,
+                                       tolerance_of(dtype), round, e);
+            }
+        }
+        run_in_place(&over, "portable.rms_normalization");
+        assert_memory_equal(apart.outputs[0].data, over.inputs[0].data, over.inputs[0].bytes);
+        application_free(&apart);
+        application_free(&over);
+    }
+}
+
+/* ---- TensorScatter ------------------------------------------------------------------------------------- */
+
+static void test_scatter(void **state) {
+    (void)state;
+    static const op_dtype dtypes[] = {OP_FLOAT, OP_INT8, OP_DOUBLE, OP_FLOAT8E5M2, OP_INT4};
+    for (int round = 0; round < 20; round++) {
+        const op_dtype dtype = dtypes[round % 5];
+        const bool circular = round >= 10, in_place = round % 2;
+        application app;
+        application_init(&app, OP_TENSOR_SCATTER);
+        application_input(&app, dtype, 4, DIMS(2, 3, 5, 3));
+        application_input(&app, dtype, 4, DIMS(2, 3, 2, 3));
+        int64_t *starts = application_input(&app, OP_INT64, 1, DIMS(2));
+        starts[0] = 1;
+        starts[1] = circular ? 9 : 3;
+        if (circular) application_text(&app, "mode", "circular");
+        const bool packed = op_dtype_is_packed(dtype);
+        memset(app.inputs[1].data, packed ? 0x33 : 0x3c, app.inputs[1].bytes);
+        const op_tensor update = app.inputs[1];
+        assert_int_equal(application_infer(&app), BASE_OK);
+        if (in_place) run_in_place(&app, "portable.tensor_scatter");
+        else application_run(&app, "portable.tensor_scatter", 1);
+        for (int64_t i = 0; i < 2 * 3 * 5 * 3; i++) {
+            const int64_t row = i / 3 % 5, start = starts[i / 45] % 5;
+            const bool written = row == start || row == (start + 1) % 5;
+            const unsigned char *bytes = app.outputs[0].data;
+            const size_t size = op_dtype_bytes(dtype);
+            if (packed)
+                assert_int_equal(op_small_load(dtype, bytes, i),
+                                 written ? op_small_load(dtype, update.data, 0) : 0);
+            else assert_int_equal(bytes[(size_t)i * size], written ? 0x3c : 0);
+        }
+        application_free(&app);
+    }
+}
+
+/* ---- LinearAttention ----------------------------------------------------------------------------------- */
+
+static void check_linear(int rule, op_dtype dtype, uint64_t seed) {
+    static const char *const rules[] = {"linear", "gated", "delta", "gated_delta"};
+    enum { B = 2, T = 3, G = 2, SHARED = 2, D = 5, V = 7 };
+    const bool gated = rule % 2, delta = rule >= 2, past = seed % 2;
+    application app;
+    application_init(&app, OP_LINEAR_ATTENTION);
+    application_random(&app, dtype, 3, DIMS(B, T, G * SHARED * D), &seed);
+    application_random(&app, dtype, 3, DIMS(B, T, G * D), &seed);
+    application_random(&app, dtype, 3, DIMS(B, T, G * V), &seed);
+    if (past) application_random(&app, OP_FLOAT, 4, DIMS(B, G, D, V), &seed);
+    else application_absent(&app);
+    if (gated) application_random(&app, dtype, 3, DIMS(B, T, G * D), &seed);
+    else application_absent(&app);
+    if (delta) application_random(&app, dtype, 3, DIMS(B, T, G), &seed);
+    application_text(&app, "update_rule", rules[rule]);
+    application_integer(&app, "q_num_heads", G * SHARED);
+    application_integer(&app, "kv_num_heads", G);
+    app.call.output_count = 2;
+    if (application_infer(&app) != BASE_OK) fail_msg("%s", app.report.text);
+    application_run(&app, "portable.linear_attention", 2);
+    for (int64_t b = 0; b < B; b++) {
+        for (int64_t g = 0; g < G; g++) {
+            double matrix[D][V] = {{0}};
+            for (int i = 0; past && i < D * V; i++)
+                matrix[i / V][i % V] = application_element(&app.inputs[3], (b * G + g) * D * V + i);
+            for (int64_t t = 0; t < T; t++) {
+                const int64_t row = b * T + t;
+                double value[V];
+                for (int j = 0; j < V; j++)
+                    value[j] = application_element(&app.inputs[2], (row * G + g) * V + j);
+                for (int i = 0; gated && i < D; i++) {
+                    for (int j = 0; j < V; j++)
+                        matrix[i][j] *= exp(application_element(&app.inputs[4], (row * G + g) * D + i));
+                }
+                for (int j = 0; delta && j < V; j++) {
+                    double read = 0;
+                    for (int i = 0; i < D; i++)
+                        read += matrix[i][j] * application_element(&app.inputs[1], (row * G + g) * D + i);
+                    value[j] = application_element(&app.inputs[5], row * G + g) * (value[j] - read);
+                }
+                for (int i = 0; i < D; i++) {
+                    for (int j = 0; j < V; j++)
+                        matrix[i][j] += application_element(&app.inputs[1], (row * G + g) * D + i) * value[j];
+                }
+                for (int64_t s = 0; s < SHARED; s++) {
+                    const int64_t head = row * G * SHARED + g * SHARED + s;
+                    for (int j = 0; j < V; j++) {
+                        double want = 0;
+                        for (int i = 0; i < D; i++)
+                            want += matrix[i][j] * application_element(&app.inputs[0], head * D + i);
+                        application_check_near(application_element(&app.outputs[0], head * V + j),
+                                               want / sqrt(D), 3 * tolerance_of(dtype), seed, j);
+                    }
+                }
+            }
+        }
+    }
+    application_free(&app);
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    for (int rule = 0; rule < 4; rule++) {
+        for (uint64_t seed = 1; seed <= 4; seed++)
+            check_linear(rule, seed <= 2 ? OP_FLOAT : OP_FLOAT16, seed);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rotary), cmocka_unit_test(test_rotary_refused),
+                                       cmocka_unit_test(test_rms), cmocka_unit_test(test_scatter),
+                                       cmocka_unit_test(test_linear)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
