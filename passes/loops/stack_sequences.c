@@ -14,9 +14,10 @@
  *
  * What becomes of the sequence is left to drop-unread.
  *
- * Needs: types. Keeps: types.
+ * Needs: types. Makes: types, which are better known then.
  */
 #include "ir/loop.h"
+#include "passes/graph/graph.h"
 #include "passes/loops/loops.h"
 
 /* What is appended to carried value `index`, which begins empty, in every iteration; NULL where it is not like that. */
@@ -141,21 +142,33 @@ static bool join(pass_context *context, ir_node *node, ir_value *stack) {
     return true;
 }
 
+/* The sequences of one loop. */
+static bool convert(pass_context *context, ir_node *node, bool *changed) {
+    ir_loop loop;
+    if (!ir_loop_read(node, &loop)) return true;
+    for (uint32_t i = 0; i < loop.carried; i++) {
+        ir_value *sequence = node->outputs[i], *slice = appended_to(&loop, i);
+        if (!sequence || !slice || !is_joined(sequence, &slice->type)) continue;
+        ir_value *stack = add_stack(context, node, &loop, slice);
+        loop = ir_loop_of(node);
+        *changed = true;
+        while (stack && sequence->uses)
+            if (!join(context, sequence->uses->node, stack)) stack = NULL;
+        if (!stack) return false;
+    }
+    return true;
+}
+
+/* What is made of a stack has a shape, where what is made of a sequence has none: other loops can be converted then. */
 base_status pass_stack_sequences(pass_context *context) {
     const ir_module *module = context->module;
-    for (size_t n = 1; n < module->node_count; n++) {
-        ir_node *node = module->nodes[n];
-        ir_loop loop;
-        if (!node || !ir_loop_read(node, &loop)) continue;
-        for (uint32_t i = 0; i < loop.carried; i++) {
-            ir_value *sequence = node->outputs[i], *slice = appended_to(&loop, i);
-            if (!sequence || !slice || !is_joined(sequence, &slice->type)) continue;
-            ir_value *stack = add_stack(context, node, &loop, slice);
-            loop = ir_loop_of(node);
-            while (stack && sequence->uses)
-                if (!join(context, sequence->uses->node, stack)) stack = NULL;
-            if (!stack) return base_fail_memory(context->report);
-        }
+    base_status status = BASE_OK;
+    for (bool changed = true; changed && status == BASE_OK;) {
+        changed = false;
+        for (size_t n = 1; n < module->node_count; n++)
+            if (module->nodes[n] && !convert(context, module->nodes[n], &changed))
+                return base_fail_memory(context->report);
+        if (changed) status = pass_infer_shapes(context);
     }
-    return BASE_OK;
+    return status;
 }

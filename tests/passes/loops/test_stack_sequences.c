@@ -97,8 +97,39 @@ static void others_stay_sequences(void **state) {
     expect_sequence("SequenceInsert(%p, %y)", "int64[] = SequenceLength(%s)");
 }
 
+/* A loop over what another loop has made: its elements have a shape only when the first sequence is a stack. */
+static void one_after_another(void **state) {
+    (void)state;
+    support_session on;
+    float a[ELEMENTS] = {1, 2, 3, 4, 5, 6};
+    support_session_open(
+        &on,
+        "module \"chain\" { constant %n: int64[] = {3} constant %m: int64[] = {2}\n"
+        " graph main(%a: float32[2,3]) {\n"
+        "  %e: sequence(float32) = SequenceEmpty() {dtype = 1} %f: sequence(float32) = SequenceEmpty() "
+        "{dtype = 1}\n"
+        "  %s: sequence(float32) = Loop(%n, _, %e) { graph first(%i: int64[], %k: bool[], %p: "
+        "sequence(float32)) {\n"
+        "    %y: float32[2,3] = Neg(%a) %q: sequence(float32) = SequenceInsert(%p, %y) yield %k, %q } }\n"
+        "  %r: float32[?,?] = ConcatFromSequence(%s) {axis = 0}\n"
+        "  %t: sequence(float32) = Loop(%m, _, %f) { graph second(%j: int64[], %l: bool[], %u: "
+        "sequence(float32)) {\n"
+        "    %z: float32[?,?] = Neg(%r) %v: sequence(float32) = SequenceInsert(%u, %z) yield %l, %v } }\n"
+        "  %w: float32[?,?] = ConcatFromSequence(%t) {axis = 1} yield %w } }",
+        1);
+    assert_false(has_sequences(on.session->of));
+    support_bind(&on, 0, a, sizeof a);
+    support_run(&on);
+    const float *is = support_output(&on, 0, 6 * sizeof a);
+    for (int row = 0; row < 3 * ROWS; row++)
+        for (int column = 0; column < 2 * COLUMNS; column++)
+            assert_true(is[row * 2 * COLUMNS + column] == a[row % ROWS * COLUMNS + column % COLUMNS]);
+    support_session_close(&on);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(what_is_joined_becomes_a_stack),
-                                       cmocka_unit_test(others_stay_sequences)};
+                                       cmocka_unit_test(others_stay_sequences),
+                                       cmocka_unit_test(one_after_another)};
     return cmocka_run_group_tests_name("stack sequences", tests, NULL, NULL);
 }
