@@ -53,27 +53,28 @@ base_status import_convert_reduce_composed(import_node *n) {
     over.axes = import_integers(n, "axes", &over.count);
     if (n->input_count > 1) over.input = n->inputs[1];
     bool keep = import_integer(n, "keepdims", 1) != 0;
-    ir_value *x = n->inputs[0];
+    const op_dtype dtype = import_dtype_of(n->inputs[0]);
+    ir_value *x = expr_widened(n, n->inputs[0]);
     if (strcmp(name, "ReduceL1") == 0)
-        return expr_finish(n, reduce_over(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), &over, keep));
+        return expr_finish_as(n, dtype, reduce_over(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), &over, keep));
     if (strcmp(name, "ReduceSumSquare") == 0)
-        return expr_finish(n, reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
+        return expr_finish_as(n, dtype,
+                              reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
     /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
-    const op_dtype dtype = import_dtype_of(x);
     const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
                       dtype == OP_BFLOAT16;
     if (!real) x = expr_cast(n, x, OP_DOUBLE);
     if (strcmp(name, "ReduceLogSum") == 0) {
         ir_value *sum = expr_unary(n, OP_LOG, reduce_over(n, OP_REDUCE_SUM, x, &over, keep));
-        return expr_finish(n, real ? sum : expr_cast(n, sum, dtype));
+        return expr_finish_as(n, dtype, real ? sum : expr_cast(n, sum, dtype));
     }
     if (strcmp(name, "ReduceLogSumExp") == 0) {
         ir_value *sum = log_sum_exp(n, x, &over, keep);
-        return expr_finish(n, real ? sum : expr_cast(n, sum, dtype));
+        return expr_finish_as(n, dtype, real ? sum : expr_cast(n, sum, dtype));
     }
     ir_value *root =
         expr_unary(n, OP_SQRT, reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
-    return expr_finish(n, real ? root : expr_cast(n, root, dtype));
+    return expr_finish_as(n, dtype, real ? root : expr_cast(n, root, dtype));
 }
 
 /* ---- elementwise --------------------------------------------------------------------------------------- */
@@ -120,9 +121,11 @@ base_status import_convert_mean_variance(import_node *n) {
     ir_value *x = n->inputs[0], *centred, *variance;
     base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
+    const op_dtype dtype = import_dtype_of(x);
+    x = expr_widened(n, x);
     centre(n, x, axes ? count : 3, axes ? axes : usual, &centred, &variance, NULL);
     ir_value *deviation = expr_binary(n, OP_ADD, expr_unary(n, OP_SQRT, variance), expr_number(n, x, 1e-9));
-    return expr_finish(n, expr_binary(n, OP_DIV, centred, deviation));
+    return expr_finish_as(n, dtype, expr_binary(n, OP_DIV, centred, deviation));
 }
 
 base_status import_convert_lp_normalization(import_node *n) {
@@ -133,13 +136,16 @@ base_status import_convert_lp_normalization(import_node *n) {
     if (p != 1 && p != 2)
         return base_fail(n->importer->report, BASE_INVALID, "attribute \"p\" is %lld, expected 1 or 2",
                          (long long)p);
+    const op_dtype dtype = import_dtype_of(x);
+    x = expr_widened(n, x);
     if (p == 1) sum = expr_reduce(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), 1, &axis, true);
     else
         sum = expr_unary(n, OP_SQRT,
                          expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), 1, &axis, true));
     /* Nothing but zeros stays so. */
     ir_value *zero = expr_binary(n, OP_EQUAL, sum, expr_number(n, x, 0));
-    return expr_finish(n, expr_binary(n, OP_DIV, x, expr_select(n, zero, expr_number(n, x, 1), sum)));
+    return expr_finish_as(n, dtype,
+                          expr_binary(n, OP_DIV, x, expr_select(n, zero, expr_number(n, x, 1), sum)));
 }
 
 base_status import_convert_instance_normalization(import_node *n) {
@@ -155,15 +161,17 @@ base_status import_convert_instance_normalization(import_node *n) {
     int64_t behind[OP_MAX_RANK];
     for (int32_t k = 0; k < rank - 2; k++) behind[k] = 1 + k;
     for (uint32_t i = 0; i < 2; i++) {
-        parameters[i] = expr_binary(n, OP_UNSQUEEZE, n->inputs[1 + i],
+        parameters[i] = expr_binary(n, OP_UNSQUEEZE, expr_widened(n, n->inputs[1 + i]),
                                     import_constant_integers(n, (size_t)rank - 2, behind));
     }
+    const op_dtype dtype = import_dtype_of(x);
+    x = expr_widened(n, x);
     centre(n, x, (size_t)rank - 2, axes, &centred, &variance, NULL);
     double epsilon = (double)import_real(n, "epsilon", 1e-5f);
     ir_value *deviation =
         expr_unary(n, OP_SQRT, expr_binary(n, OP_ADD, variance, expr_number(n, x, epsilon)));
     ir_value *scaled = expr_binary(n, OP_MUL, expr_binary(n, OP_DIV, centred, deviation), parameters[0]);
-    return expr_finish(n, expr_binary(n, OP_ADD, scaled, parameters[1]));
+    return expr_finish_as(n, dtype, expr_binary(n, OP_ADD, scaled, parameters[1]));
 }
 
 base_status import_convert_layer_normalization(import_node *n) {
@@ -245,8 +253,8 @@ static ir_value *likelihood_loss(import_node *n, ir_value *x, ir_value *target, 
     bool none = length == 4 && memcmp(how, "none", 4) == 0;
     ir_value *ignored = NULL, *weights = NULL;
     if (ignores) {
-        ignored = expr_binary(n, OP_EQUAL, target,
-                              expr_number(n, target, (double)import_integer(n, "ignore_index", 0)));
+        ignored = expr_binary(n, OP_EQUAL, expr_cast(n, target, OP_INT64),
+                              import_constant_integer(n, import_integer(n, "ignore_index", 0)));
         target = expr_select(n, ignored, expr_number(n, target, 0), target);
     }
     ir_value *pair[] = {x, expr_axis(n, OP_UNSQUEEZE, target, 1)};
@@ -366,9 +374,9 @@ base_status import_convert_lp_pool(import_node *n) {
     if (status == BASE_OK) status = import_attributes(n, OP_AVERAGE_POOL, &attributes);
     if (status != BASE_OK) return status;
     if (!import_attributes_add_integer(n, &attributes, "ouro.sum", 1)) return import_memory(n);
-    ir_value *powers = power(n, expr_unary(n, OP_ABS, x), (double)p);
+    ir_value *powers = power(n, expr_unary(n, OP_ABS, expr_widened(n, x)), (double)p);
     ir_value *sum = powers ? import_make(n, OP_AVERAGE_POOL, attributes, 1, &powers) : NULL;
-    return expr_finish(n, power(n, sum, 1 / (double)p));
+    return expr_finish_as(n, import_dtype_of(x), power(n, sum, 1 / (double)p));
 }
 
 base_status import_convert_global_lp_pool(import_node *n) {
@@ -380,9 +388,10 @@ base_status import_convert_global_lp_pool(import_node *n) {
         return base_fail_unsupported(n->importer->report,
                                      "needs an input of known rank, at least 3, and p above 0");
     for (int32_t i = 2; i < rank; i++) axes[i - 2] = i;
-    ir_value *sum = expr_reduce(n, OP_REDUCE_SUM, power(n, expr_unary(n, OP_ABS, n->inputs[0]), (double)p),
+    ir_value *sum = expr_reduce(n, OP_REDUCE_SUM,
+                                power(n, expr_unary(n, OP_ABS, expr_widened(n, n->inputs[0])), (double)p),
                                 (size_t)rank - 2, axes, true);
-    return expr_finish(n, power(n, sum, 1 / (double)p));
+    return expr_finish_as(n, import_dtype_of(n->inputs[0]), power(n, sum, 1 / (double)p));
 }
 
 /* ---- older forms of signals and samples ------------------------------------------------------------------ */

@@ -1,5 +1,6 @@
 /* elementwise.c: older forms of elementwise operators. */
 #include "compiler/onnx/convert/convert.h"
+#include "compiler/onnx/convert/expression.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -81,11 +82,18 @@ base_status import_convert_mean(import_node *n) {
     for (uint32_t i = 0; i < n->input_count && dtype == OP_NONE; i++) dtype = import_dtype_of(n->inputs[i]);
     if (dtype == OP_NONE)
         return base_fail_unsupported(n->importer->report, "needs an input whose type is known");
+    const bool wide = dtype == OP_FLOAT16 || dtype == OP_BFLOAT16; /* sums in float */
+    for (uint32_t i = 0; i < n->input_count && wide; i++) {
+        n->inputs[i] = expr_cast(n, n->inputs[i], OP_FLOAT);
+        if (!n->inputs[i]) return import_memory(n);
+    }
     ir_value *sum;
     base_status status = chain(n, OP_ADD, n->input_count, &sum);
     if (status != BASE_OK) return status;
-    ir_value *pair[] = {sum, import_constant_real(n, dtype, n->input_count)};
-    return pair[1] ? import_finish(n, OP_DIV, NONE, 2, pair) : import_memory(n);
+    ir_value *pair[] = {sum, import_constant_real(n, wide ? OP_FLOAT : dtype, n->input_count)};
+    if (!pair[1]) return import_memory(n);
+    return wide ? expr_finish_as(n, dtype, expr_binary(n, OP_DIV, pair[0], pair[1]))
+                : import_finish(n, OP_DIV, NONE, 2, pair);
 }
 
 /* Clip-1 and -6: the bounds are attributes. */

@@ -71,6 +71,18 @@ base_status expr_finish(import_node *n, ir_value *y) {
     return y ? import_define(n, 0, y) : import_memory(n);
 }
 
+static bool has_16_bits(op_dtype dtype) {
+    return dtype == OP_FLOAT16 || dtype == OP_BFLOAT16;
+}
+
+ir_value *expr_widened(const import_node *n, ir_value *x) {
+    return x && has_16_bits(import_dtype_of(x)) ? expr_cast(n, x, OP_FLOAT) : x;
+}
+
+base_status expr_finish_as(import_node *n, op_dtype dtype, ir_value *y) {
+    return expr_finish(n, has_16_bits(dtype) ? expr_cast(n, y, dtype) : y);
+}
+
 base_status expr_output(import_node *n, uint32_t index, ir_value *y) {
     if (index >= n->output_count || !import_output_named(n, index)) return BASE_OK;
     return y ? import_define(n, index, y) : import_memory(n);

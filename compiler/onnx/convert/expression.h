@@ -30,6 +30,10 @@ ir_value *expr_input(const import_node *n, uint32_t index);
 /* For rows of the table whose minimum is 0: the first `count` inputs must be given, but those of `absent` need not be. */
 #define EXPR_INPUT(i) (1u << (i))
 base_status expr_need_inputs(const import_node *n, uint32_t count, uint32_t absent);
+/* `x` as float where it has 16 bits: sums, squares and powers there overflow, or vanish, where the result does neither. */
+ir_value *expr_widened(const import_node *n, ir_value *x);
+/* Output 0 of the node is `y`, as 16 bits where `dtype` says so. */
+base_status expr_finish_as(import_node *n, op_dtype dtype, ir_value *y);
 /* Output 0 of the node is `y`. */
 base_status expr_finish(import_node *n, ir_value *y);
 /* The same of any output that the node names. */

@@ -42,6 +42,17 @@ static const conversion conversions[] = {
     {"Sum", 8, "a:1:2;b:1:2", "y", ""},
     {"Max", 12, "a:1:2;b:1:2;c:1:2", "y", ""},
     {"Mean", 13, "a:11:2;b:11:2;c:11:2", "y", ""},
+    /* sums, squares and powers of 16 bits are made in float */
+    {"Mean", 13, "a:10:2;b:10:2", "y", ""},
+    {"ReduceL2", 13, "x:10:2,3", "y", "axes I 1"},
+    {"ReduceLogSumExp", 13, "x:16:2,3", "y", "axes I 1"},
+    {"LpNormalization", 1, "x:10:2,3", "y", ""},
+    {"LpPool", 18, "x:10:1,1,4,4", "y", "kernel_shape I 2,2"},
+    {"GlobalLpPool", 2, "x:10:1,2,4,4", "y", ""},
+    {"MeanVarianceNormalization", 13, "x:10:1,2,4,4", "y", ""},
+    {"InstanceNormalization", 6, "x:10:1,2,4,4;s:10:2;b:10:2", "y", ""},
+    /* integers stay exact */
+    {"NegativeLogLikelihoodLoss", 13, "x:1:2,3;t:7:2", "y", "ignore_index i 9007199254740993"},
     /* caches beside attention */
     {"Attention", 23, "q:1:2,4,5,8;k:1:2,4,6,8;v:1:2,4,6,8;m:1:5,6", "y", ""},
     {"Attention", 24, "q:1:2,1,32;k:1:2,1,16;v:1:2,1,16;m:9:1,P;pk:1:2,2,P,8;pv:1:2,2,P,8", "y,k2,v2",
