@@ -9,7 +9,8 @@
 
 #include <cmocka.h>
 
-static const char *const corpus[] = {"convolution.ir", "control.ir", "round_trip.ir"};
+static const char *const corpus[] = {"ir/cases/convolution.ir", "ir/cases/control.ir",
+                                     "ir/cases/round_trip.ir"};
 enum { CORPUS = sizeof corpus / sizeof corpus[0] };
 
 static ir_value *value_named(const ir_module *module, const char *name) {
@@ -399,7 +400,7 @@ static void inputs_grow_and_shrink(void **state) {
 
 static void removing_a_node_removes_what_it_owns(void **state) {
     (void)state;
-    char *text = support_read_golden("control.ir", NULL);
+    char *text = support_read_golden("ir/cases/control.ir", NULL);
     ir_module *module = support_module(text, true);
     ir_node *loop = value_named(module, "last")->node;
     ir_graph_set_result(module->main, 0, value_named(module, "a"));
@@ -416,7 +417,7 @@ static void removing_a_node_removes_what_it_owns(void **state) {
 
 static void captures_are_found_once_in_order_of_use(void **state) {
     (void)state;
-    char *text = support_read_golden("control.ir", NULL);
+    char *text = support_read_golden("ir/cases/control.ir", NULL);
     ir_module *module = support_module(text, true);
     base_arena arena;
     base_arena_init(&arena, NULL);

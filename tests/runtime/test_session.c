@@ -319,7 +319,7 @@ static void test_loop_nested(void **state) {
     (void)state;
     support_session on;
     size_t length;
-    char *text = support_read_golden("control.ir", &length);
+    char *text = support_read_golden("ir/cases/control.ir", &length);
     support_session_open(&on, text, 1);
     free(text);
     const float a[4] = {0.5f, 0.25f, -0.5f, 0};

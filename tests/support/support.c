@@ -29,7 +29,7 @@ char *support_read_file(const char *path, size_t *length) {
 }
 
 static void golden_path(const char *name, char *path, size_t capacity) {
-    int length = snprintf(path, capacity, "%s/tests/golden/%s", TEST_SOURCE_DIR, name);
+    int length = snprintf(path, capacity, "%s/tests/%s", TEST_SOURCE_DIR, name);
     assert_true(length > 0 && (size_t)length < capacity);
 }
 

@@ -8,10 +8,10 @@
  */
 char *support_read_file(const char *path, size_t *length);
 
-/* The same of tests/golden/NAME. */
+/* The same of tests/NAME: "ir/cases/control.ir". */
 char *support_read_golden(const char *name, size_t *length);
 
-/* Compares text with tests/golden/NAME; the test fails on the first line that differs and shows both. With
+/* Compares text with tests/NAME; the test fails on the first line that differs and shows both. With
  * OURO_BLESS=1 in the environment, or `--bless` on the command line (see support_arguments), the file is
  * rewritten instead: look at the difference that the version control shows. */
 void support_expect_golden(const char *name, const char *text);

@@ -199,7 +199,7 @@ static void test_constant_forms(void **state) {
     a->strings = strings;
     onnx_output(o, o->graph, "tensor");
     onnx_output(o, o->graph, "text");
-    expect_text(o, "import/constants.ir");
+    expect_text(o, "compiler/onnx/cases/constants.ir");
 }
 
 /* ---- external data ------------------------------------------------------------------------------------- */
@@ -247,7 +247,7 @@ static void test_interface_names(void **state) {
     onnx_output(o, o->graph, "w");
     onnx_output(o, o->graph, "y");
     onnx_output(o, o->graph, "y");
-    expect_text(o, "import/interface.ir");
+    expect_text(o, "compiler/onnx/cases/interface.ir");
 }
 
 /* Initializers are constants, whether the graph lists them as inputs too or not. */
@@ -278,7 +278,7 @@ static onnx *make_symbolic(void) {
 
 static void test_dimensions(void **state) {
     (void)state;
-    expect_text(make_symbolic(), "import/symbols.ir");
+    expect_text(make_symbolic(), "compiler/onnx/cases/symbols.ir");
     onnx *o = make_symbolic();
     ir_module *module = import_bound(o, (import_dim[]){{"time", 7}}, 1);
     const op_shape *y = &module->main->parameters[1]->type.shape;
@@ -355,7 +355,7 @@ static void test_unsorted(void **state) {
     onnx_node(o, o->graph, "Exp", "free", "x", "c");
     onnx_output(o, o->graph, "d");
     onnx_output(o, o->graph, "c");
-    expect_text(o, "import/unsorted.ir");
+    expect_text(o, "compiler/onnx/cases/unsorted.ir");
 }
 
 /* A function that calls a function; attributes given, not given, and passed on; an optional input not given;
@@ -388,7 +388,7 @@ static void test_functions(void **state) {
     onnx_node(o, o->graph, "Twice", "second", "x", "b")->domain = onnx_text(o, "own");
     onnx_output(o, o->graph, "a");
     onnx_output(o, o->graph, "b");
-    expect_text(o, "import/functions.ir");
+    expect_text(o, "compiler/onnx/cases/functions.ir");
 }
 
 /* ---- data files ---------------------------------------------------------------------------------------- */

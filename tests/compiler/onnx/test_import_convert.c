@@ -1,5 +1,5 @@
 /* test_import_convert.c: what import makes of each operator whose form has changed over the opsets: text in
- * (a line of the table below), text out (tests/golden/import/convert.ir). */
+ * (a line of the table below), text out (cases/convert.ir). */
 #include "compiler/onnx/import.h"
 #include "tests/support/support.h"
 #include "tests/support/onnx.h"
@@ -272,7 +272,7 @@ static void test_conversions(void **state) {
     FILE *file = open_memstream(&text, &length);
     for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++) convert_to(file, &conversions[i]);
     fclose(file);
-    support_expect_golden("import/convert.ir", text);
+    support_expect_golden("compiler/onnx/cases/convert.ir", text);
     free(text);
 }
 
@@ -283,7 +283,7 @@ static void test_trials(void **state) {
     FILE *file = open_memstream(&text, &length);
     for (size_t i = 0; i < sizeof trials / sizeof *trials; i++) convert_to(file, &trials[i]);
     fclose(file);
-    support_expect_golden("import/trials.ir", text);
+    support_expect_golden("compiler/onnx/cases/trials.ir", text);
     free(text);
 }
 
@@ -294,7 +294,7 @@ static void test_other_domains(void **state) {
     FILE *file = open_memstream(&text, &length);
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) convert_to(file, &others[i]);
     fclose(file);
-    support_expect_golden("import/domains.ir", text);
+    support_expect_golden("compiler/onnx/cases/domains.ir", text);
     free(text);
 }
 
@@ -368,7 +368,7 @@ static void test_control(void **state) {
     import_to(file, make_loop(16), "Loop-16");
     import_to(file, make_scan(), "Scan-11 over the last axis, backwards");
     fclose(file);
-    support_expect_golden("import/control.ir", text);
+    support_expect_golden("compiler/onnx/cases/control.ir", text);
     free(text);
 }
 

@@ -608,7 +608,7 @@ static void test_cases(void **state) {
         fprintf(file, "# %s%s\n%s", cases[i].name, report.unsupported ? " (unsupported)" : "", report.text);
     }
     fclose(file);
-    support_expect_golden("import/invalid.err", text);
+    support_expect_golden("compiler/onnx/cases/invalid.err", text);
     free(text);
     static const char *const made[] = {"weights.bin", "link", "folder", "pipe", "model.onnx"};
     for (size_t i = 0; i < sizeof made / sizeof *made; i++) unlink(made[i]);

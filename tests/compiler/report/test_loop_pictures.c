@@ -62,7 +62,8 @@ static void test_dot(void **state) {
     (void)state;
     const struct {
         const char *golden, *text;
-    } pictures[] = {{"loop_periods.dot", two_periods}, {"loop_nested.dot", nested}};
+    } pictures[] = {{"compiler/report/cases/loop_periods.dot", two_periods},
+                    {"compiler/report/cases/loop_nested.dot", nested}};
     for (size_t i = 0; i < sizeof pictures / sizeof *pictures; i++) {
         char *dot = draw(pictures[i].text), *again = draw(pictures[i].text);
         assert_string_equal(dot, again);

@@ -531,37 +531,39 @@ static void expect_memory_plan(const char *golden, const char *text) {
 
 static void views_are_found(void **unused) {
     (void)unused;
-    expect_memory_plan("memory_views.txt", "module \"views\" {\n"
-                                           "  constant %shape: int64[2] = {4, 16}\n"
-                                           "  constant %one: int64[1] = {1}\n"
-                                           "  constant %three: int64[1] = {3}\n"
-                                           "  constant %zero: int64[1] = {0}\n"
-                                           "  graph main(%x: float32[4,4,4]) {\n"
-                                           "    %a: float32[4,4,4] = LRN(%x) {size = 1}\n"
-                                           "    %b: float32[4,16] = Reshape(%a, %shape)\n"
-                                           "    %c: float32[2,16] = Slice(%b, %one, %three, %zero)\n"
-                                           "    %d: float32[4,2] = Slice(%b, %one, %three, %one)\n"
-                                           "    %e: float32[2,16] = Softmax(%c)\n"
-                                           "    %f: float32[2,16] = Softmax(%e)\n"
-                                           "    yield %f, %d\n"
-                                           "  }\n"
-                                           "}\n");
+    expect_memory_plan("passes/memory/cases/views.txt",
+                       "module \"views\" {\n"
+                       "  constant %shape: int64[2] = {4, 16}\n"
+                       "  constant %one: int64[1] = {1}\n"
+                       "  constant %three: int64[1] = {3}\n"
+                       "  constant %zero: int64[1] = {0}\n"
+                       "  graph main(%x: float32[4,4,4]) {\n"
+                       "    %a: float32[4,4,4] = LRN(%x) {size = 1}\n"
+                       "    %b: float32[4,16] = Reshape(%a, %shape)\n"
+                       "    %c: float32[2,16] = Slice(%b, %one, %three, %zero)\n"
+                       "    %d: float32[4,2] = Slice(%b, %one, %three, %one)\n"
+                       "    %e: float32[2,16] = Softmax(%c)\n"
+                       "    %f: float32[2,16] = Softmax(%e)\n"
+                       "    yield %f, %d\n"
+                       "  }\n"
+                       "}\n");
 }
 
 /* Each Concat is the prefix of the next one: one storage for all; %x cannot lie in it and is copied. */
 static void concats_chain(void **unused) {
     (void)unused;
-    expect_memory_plan("memory_concats.txt", "module \"concats\" {\n"
-                                             "  graph main(%x: float32[1,16,4,4]) {\n"
-                                             "    %a: float32[1,16,4,4] = LRN(%x) {size = 1}\n"
-                                             "    %b: float32[1,32,4,4] = Concat(%x, %a) {axis = 1}\n"
-                                             "    %c: float32[1,32,4,4] = LRN(%b) {size = 1}\n"
-                                             "    %d: float32[1,64,4,4] = Concat(%b, %c) {axis = 1}\n"
-                                             "    %e: float32[1,64,4,4] = LRN(%d) {size = 1}\n"
-                                             "    %f: float32[1,64,1,1] = GlobalMaxPool(%e)\n"
-                                             "    yield %f\n"
-                                             "  }\n"
-                                             "}\n");
+    expect_memory_plan("passes/memory/cases/concats.txt",
+                       "module \"concats\" {\n"
+                       "  graph main(%x: float32[1,16,4,4]) {\n"
+                       "    %a: float32[1,16,4,4] = LRN(%x) {size = 1}\n"
+                       "    %b: float32[1,32,4,4] = Concat(%x, %a) {axis = 1}\n"
+                       "    %c: float32[1,32,4,4] = LRN(%b) {size = 1}\n"
+                       "    %d: float32[1,64,4,4] = Concat(%b, %c) {axis = 1}\n"
+                       "    %e: float32[1,64,4,4] = LRN(%d) {size = 1}\n"
+                       "    %f: float32[1,64,1,1] = GlobalMaxPool(%e)\n"
+                       "    yield %f\n"
+                       "  }\n"
+                       "}\n");
 }
 
 /* The residual is overwritten, the input of the same convolution is not; a swap in a loop keeps its copies.
@@ -569,7 +571,7 @@ static void concats_chain(void **unused) {
 static void in_place_where_it_is_right(void **unused) {
     (void)unused;
     expect_memory_plan(
-        "memory_in_place.txt",
+        "passes/memory/cases/in_place.txt",
         "module \"in_place\" {\n"
         "  constant %w: float32[8,8,1,1] = zeros\n"
         "  graph main(%x: float32[1,8,4,4], %n: int64[]) {\n"
@@ -594,19 +596,19 @@ static void in_place_where_it_is_right(void **unused) {
 /* Two long branches: the file runs their first halves one after the other; each is better run to its end. */
 static void schedules_lower_the_peak(void **unused) {
     (void)unused;
-    expect_memory_plan("memory_schedule.txt", "module \"schedule\" {\n"
-                                              "  graph main(%x: float32[1,8,8,8]) {\n"
-                                              "    %a: float32[1,8,8,8] = LRN(%x) {size = 1}\n"
-                                              "    %b: float32[1,8,8,8] = LRN(%x) {size = 3}\n"
-                                              "    %c: float32[1,8,8,8] = LRN(%x) {size = 5}\n"
-                                              "    %d: float32[1,8,1,1] = GlobalMaxPool(%a)\n"
-                                              "    %e: float32[1,8,1,1] = GlobalMaxPool(%b)\n"
-                                              "    %f: float32[1,8,1,1] = GlobalMaxPool(%c)\n"
-                                              "    %g: float32[1,8,1,1] = Add(%d, %e)\n"
-                                              "    %h: float32[1,8,1,1] = Add(%g, %f)\n"
-                                              "    yield %h\n"
-                                              "  }\n"
-                                              "}\n");
+    expect_memory_plan("passes/memory/cases/schedule.txt", "module \"schedule\" {\n"
+                                                           "  graph main(%x: float32[1,8,8,8]) {\n"
+                                                           "    %a: float32[1,8,8,8] = LRN(%x) {size = 1}\n"
+                                                           "    %b: float32[1,8,8,8] = LRN(%x) {size = 3}\n"
+                                                           "    %c: float32[1,8,8,8] = LRN(%x) {size = 5}\n"
+                                                           "    %d: float32[1,8,1,1] = GlobalMaxPool(%a)\n"
+                                                           "    %e: float32[1,8,1,1] = GlobalMaxPool(%b)\n"
+                                                           "    %f: float32[1,8,1,1] = GlobalMaxPool(%c)\n"
+                                                           "    %g: float32[1,8,1,1] = Add(%d, %e)\n"
+                                                           "    %h: float32[1,8,1,1] = Add(%g, %f)\n"
+                                                           "    yield %h\n"
+                                                           "  }\n"
+                                                           "}\n");
 }
 
 int main(int count, char **arguments) {
