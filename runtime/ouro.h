@@ -32,7 +32,7 @@
 extern "C" {
 #endif
 
-#define OURO_VERSION "0.1.0"
+#define OURO_VERSION "0.2.0"
 enum { OURO_MAX_RANK = 12 };
 
 typedef enum ouro_status {

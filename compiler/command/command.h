@@ -67,6 +67,14 @@ int command_dims(const command *self, const command_list *list, base_arena *aren
 /* The name in the list that is nearest to `text`, for hints; NULL where none is near. */
 const char *command_nearest(const char *text, const char *const *names);
 
+/* ---- manuals (compiler/command/manual.c) -------------------------------------------------------------------------- */
+
+/* The man page of a command, and the one that lists them all. */
+void command_print_man(const command *self, FILE *file);
+void command_print_man_of_all(const command *const *commands, size_t count, FILE *file);
+/* The completion of a shell: bash, zsh or fish; false for another. */
+bool command_print_completion(const command *const *commands, size_t count, const char *shell, FILE *file);
+
 /* ---- messages (compiler/command/message.c) ---------------------------------------------------------------------- */
 
 /* Prints "error: MESSAGE" on one line of stderr (control characters replaced) and returns `status`. */

@@ -28,10 +28,12 @@ static void print_help(FILE *file) {
     for (size_t i = 0; i < COMMAND_TABLE_COUNT; i++) {
         fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
     }
-    fprintf(file, "\n'ouro COMMAND --help' tells more; 'ouro --version' prints the version.\n"
-                  "Exit status: 0 done; 1 the model, plan, data or problem is invalid or not supported; 2 "
-                  "wrong usage;\n"
-                  "3 the machine failed (memory, disk).\n");
+    fprintf(file,
+            "\n'ouro COMMAND --help' tells more; 'ouro --version' prints the version;\n"
+            "'ouro --man [COMMAND]' prints a man page, 'ouro --completion bash|zsh|fish' a completion.\n"
+            "Exit status: 0 done; 1 the model, plan, data or problem is invalid or not supported; 2 "
+            "wrong usage;\n"
+            "3 the machine failed (memory, disk).\n");
 }
 
 /* A file opened later must not become stdout because the caller closed it; writing to what stands in its
@@ -43,6 +45,26 @@ static void keep_standard_files(void) {
             (void)opened;
         }
     }
+}
+
+/* `ouro --man [COMMAND]` and `ouro --completion SHELL`: what is installed beside the command. */
+static int print_manual(int count, char **arguments) {
+    const char *wanted = count > 2 ? arguments[2] : NULL;
+    if (count > 3) return command_fail_usage(NULL, "unexpected argument '%s'", arguments[3]);
+    if (strcmp(arguments[1], "--completion") == 0) {
+        if (wanted && command_print_completion(commands, COMMAND_TABLE_COUNT, wanted, stdout)) return 0;
+        return command_fail_usage(NULL, "--completion: expected bash, zsh or fish");
+    }
+    if (!wanted) {
+        command_print_man_of_all(commands, COMMAND_TABLE_COUNT, stdout);
+        return 0;
+    }
+    for (size_t i = 0; i < COMMAND_TABLE_COUNT; i++) {
+        if (strcmp(commands[i]->name, wanted) != 0) continue;
+        command_print_man(commands[i], stdout);
+        return 0;
+    }
+    return command_fail_usage(NULL, "--man: there is no command '%s'", wanted);
 }
 
 static int run(int count, char **arguments) {
@@ -61,6 +83,8 @@ static int run(int count, char **arguments) {
         }
         return 0;
     }
+    if (strcmp(name, "--man") == 0 || strcmp(name, "--completion") == 0)
+        return print_manual(count, arguments);
     const char *names[COMMAND_TABLE_COUNT + 1] = {0};
     for (size_t i = 0; i < COMMAND_TABLE_COUNT; i++) {
         names[i] = commands[i]->name;

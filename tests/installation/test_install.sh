@@ -14,7 +14,7 @@ cp "$root/tests/installation/install_example.c" "$folder/project/example.c"
 cat >"$folder/project/CMakeLists.txt" <<'CMAKE'
 cmake_minimum_required(VERSION 3.25)
 project(example C)
-find_package(ouro 0.1 REQUIRED)
+find_package(ouro 0.2 REQUIRED)
 add_executable(example example.c)
 target_link_libraries(example PRIVATE ouro::runtime)
 CMAKE
