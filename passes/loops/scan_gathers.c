@@ -7,7 +7,7 @@
  * (every extent before the axis is 1), so that they need not be copied either, and where the loop certainly ends before the tensor
  * does: then to scan it does not change how often the loop runs.
  *
- * Needs: types. Keeps: types.
+ * Needs: types; what iterations slice is scanned already. Breaks: that somebody reads every node. Guarantees: types.
  */
 #include "ir/loop.h"
 #include "passes/loops/counters.h"

@@ -14,7 +14,7 @@
  *
  * What becomes of the sequence is left to drop-unread.
  *
- * Needs: types. Makes: types, which are better known then.
+ * Needs: types, folded shapes. Breaks: that somebody reads every node. Guarantees: types, which are better known then.
  */
 #include "ir/loop.h"
 #include "passes/graph/graph.h"

@@ -182,7 +182,9 @@ static bool replay_plan(replay *r) {
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
     if (!r->phases || !r->contents || !r->defined || !r->epochs) return replay_fail_memory(r);
-    if (!replay_map_outputs(r) || !replay_find_swap_buffers(r) || !replay_map_spans(r)) return false;
+    if (!replay_find_dynamic(r) || !replay_map_outputs(r) || !replay_find_swap_buffers(r) ||
+        !replay_map_spans(r))
+        return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     r->epochs[0] = ++r->epoch;
     for (uint64_t i = 0; i < of->header->inputs.count; i++) {

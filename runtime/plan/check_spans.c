@@ -10,7 +10,7 @@ bool replay_in_map(const plan_address *address) {
 }
 
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. What has a reservation is all of it. */
-bool replay_is_dynamic(const replay *r, uint32_t id) {
+static bool find_dynamic(const replay *r, uint32_t id) {
     const plan_tensor *tensor = &r->of->tensors[id];
     plan_address reservation;
     op_type type;
@@ -19,6 +19,18 @@ bool replay_is_dynamic(const replay *r, uint32_t id) {
     if (tensor->address.space == MEMORY_DYNAMIC || tensor->kind != OP_KIND_TENSOR) return true;
     plan_tensor_type(r->of, id, &type);
     return !op_type_bytes(&type, &bytes);
+}
+
+bool replay_is_dynamic(const replay *r, uint32_t id) {
+    return r->dynamic[id];
+}
+
+bool replay_find_dynamic(replay *r) {
+    const size_t count = (size_t)r->of->header->tensors.count;
+    r->dynamic = BASE_ARRAY(&r->arena, bool, count);
+    if (!r->dynamic) return replay_fail_memory(r);
+    for (size_t i = 0; i < count; i++) r->dynamic[i] = find_dynamic(r, (uint32_t)i);
+    return true;
 }
 
 bool replay_map_outputs(replay *r) {

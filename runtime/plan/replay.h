@@ -71,6 +71,7 @@ typedef struct replay {
     plan_bytes bytes;
     plan_address *where; /* by tensor id: its address now, multi-views followed */
     uint64_t *counters;  /* by node: the iteration of a loop */
+    bool *dynamic;       /* by tensor: see replay_is_dynamic */
     bool *running;       /* by node: the loop has begun and not ended */
     bool *swapping;      /* by node: from then on its swap buffers may not be where they were at first */
     bool *
@@ -133,6 +134,8 @@ bool replay_in_space(const replay *r, const plan_address *address, uint64_t byte
 bool replay_in_map(const plan_address *address);
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. */
 bool replay_is_dynamic(const replay *r, uint32_t id);
+/* Finds out for all tensors. */
+bool replay_find_dynamic(replay *r);
 /* So much work more; false where it comes to too much. */
 bool replay_spend(replay *r, uint64_t work);
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
