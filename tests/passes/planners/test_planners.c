@@ -304,7 +304,8 @@ static void exact_beyond_its_units(void **unused) {
                              BASE_OK);
             expect_valid(&problem, &solution);
             assert_true(solution.lower_bound <= best && solution.height <= quick);
-            if (solution.height != best && asked == 0)
+            /* The order that is found is exact but for less than a unit for each of the buffers. */
+            if (solution.height - best > (best >> 28) * problem.buffer_count)
                 fail_msg("seed %" PRIu64 ": %zu, the best is %zu", seed, solution.height, best);
         }
         improved += solution.height < quick;
