@@ -119,6 +119,7 @@ static const import_row rows[] = {
     {"", "DequantizeLinear", 13, 20, "axis:i", 2, 3, 1, import_convert_plain},
     {"", "DequantizeLinear", 21, 22, "axis:i block_size:i", 2, 3, 1, import_convert_plain},
     {"", "DequantizeLinear", 23, LAST, NULL, 2, 3, 1, import_convert_plain},
+    {"", "QLinearMatMul", 10, 20, "", 8, 8, 1, import_convert_plain},
     {"", "QLinearMatMul", 21, LAST, NULL, 8, 8, 1, import_convert_qlinear_matmul},
     /* operators that are made of others (compiler/onnx/convert/compose.c) */
     {"", "ReduceL1", 1, 17, "axes:I keepdims:i", 1, 1, 1, import_convert_reduce_composed},
