@@ -27,7 +27,7 @@ static bool write_name(module_writer *w, const char *text, uint32_t *offset) {
 
 /* ---- tensors ------------------------------------------------------------------------------------------- */
 
-/* Strings as plan_string records with their characters behind them. */
+/* Strings as plan_string records with their characters after them. */
 static bool write_strings(module_writer *w, const op_tensor *tensor, size_t bytes, uint64_t *offset) {
     const op_string *from = tensor->data;
     size_t count = bytes / sizeof *from, total = bytes;

@@ -118,7 +118,7 @@ typedef struct ir_symbol {
 
 struct ir_module {
     base_arena arena;
-    const char *name; /* of the model file, for messages */
+    const char *name;    /* of the model file, for messages */
     const char *warning; /* what a user should know of how it was read; NULL: nothing */
     ir_graph *main;
     ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
@@ -158,7 +158,7 @@ ir_value *ir_constant_new(ir_module *module, const char *name, const op_tensor *
 /* A constant whose data is copied (small) into memory of the module. */
 ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *type, const void *data,
                            size_t bytes);
-/* Room for a constant's data on the module's allocator: fill *data. Released with the constant. */
+/* Memory for a constant's data on the module's allocator: fill *data. Released with the constant. */
 ir_value *ir_constant_reserve(ir_module *module, const char *name, const op_type *type, size_t bytes,
                               void **data);
 

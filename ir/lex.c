@@ -42,7 +42,7 @@ bool ir_lex_is_word(const ir_lexer *lexer, const char *word) {
     return lexer->token.kind == IR_TOKEN_WORD && strcmp(lexer->token.text, word) == 0;
 }
 
-/* The character `ahead` of the place, or 0 behind the end. */
+/* The character `ahead` of the place, or 0 after the end. */
 static char peek(const ir_lexer *lexer, size_t ahead) {
     return lexer->length - lexer->at > ahead ? lexer->file[lexer->at + ahead] : '\0';
 }

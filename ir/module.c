@@ -7,7 +7,7 @@
 /* ---- helpers ------------------------------------------------------------------------------------ */
 
 /* Lists whose length is known without their capacity grow by doubling whenever the length is a power of two.
- * Returns the list with room for one more; NULL when memory runs out. */
+ * Returns the list with capacity for one more; NULL when memory runs out. */
 static void *list_grow(base_arena *arena, void *list, uint32_t count, size_t size) {
     if (count != 0 && (count & (count - 1)) != 0) return list;
     if (count >= UINT32_MAX / 2) return NULL;

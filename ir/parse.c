@@ -14,7 +14,7 @@
 /* `zeros` and hashes stand for data that the text does not hold: how much a text may ask for in all. */
 #define MOST_ZEROS ((size_t)1 << 30)
 
-/* A definition: %name: type, with the known values as extents behind it. */
+/* A definition: %name: type, with the known values as extents after it. */
 typedef struct definition {
     const char *name;
     op_type type;
@@ -151,7 +151,7 @@ static bool parse_dim(parser *p, int64_t *dim) {
     return *dim != OP_DIM_UNKNOWN || FAIL_MEMORY(p);
 }
 
-/* [dim, dim, ...] behind its bracket, or [...] where not even the rank is known. */
+/* [dim, dim, ...] after its bracket, or [...] where not even the rank is known. */
 static bool parse_shape(parser *p, op_shape *shape) {
     *shape = (op_shape){.rank = -1};
     if (!accept_sign(p, '[')) return true;
@@ -471,7 +471,7 @@ static bool parse_attribute(parser *p, op_attribute *attribute) {
     return FAIL(p, "expected a number, a string, a list, `tensor` or `type`");
 }
 
-/* {name = value, ...} behind its brace, in the scratch arena. */
+/* {name = value, ...} after its brace, in the scratch arena. */
 static bool parse_attributes(parser *p, op_attributes *attributes) {
     op_attribute *items = NULL;
     size_t count = 0, capacity = 0;
@@ -681,11 +681,11 @@ static bool parse_constant(parser *p) {
         if (!parse_data_filled(p, &defined.type, &bytes, &data)) return false;
         value = ir_constant_copy(p->module, defined.name, &defined.type, data, bytes);
     } else {
-        void *room;
+        void *memory;
         if (!parse_data(p, &defined.type, &bytes, &data)) return false;
-        value = ir_constant_reserve(p->module, defined.name, &defined.type, bytes, &room);
-        if (value && bytes && data) memcpy(room, data, bytes);
-        if (value && bytes && !data) memset(room, 0, bytes);
+        value = ir_constant_reserve(p->module, defined.name, &defined.type, bytes, &memory);
+        if (value && bytes && data) memcpy(memory, data, bytes);
+        if (value && bytes && !data) memset(memory, 0, bytes);
     }
     if (!value) return FAIL_MEMORY(p);
     value->symbolic = defined.symbolic;

@@ -59,7 +59,7 @@ static bool is_word(const char *text) {
 }
 
 static void print_word(printer *p, const char *text) {
-    /* A bare `graph` behind a brace opens graphs, not attributes. */
+    /* A bare `graph` after a brace opens graphs, not attributes. */
     if (is_word(text) && strcmp(text, "graph") != 0) fputs(text, p->file);
     else print_text(p, text);
 }

@@ -58,7 +58,7 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* The times are in `times`, which has room for `most` runs: nothing is taken from the heap while they are
+/* The times are in `times`, which holds `most` runs: nothing is taken from the heap while they are
  * measured. */
 static int measure(const bench_options *options, const command_model *model, ouro_session *session,
                    double *times, size_t most, bench_numbers *numbers) {

@@ -52,7 +52,7 @@ typedef struct command {
     int (*run)(const struct command *self, int count, char **arguments);
 } command;
 
-/* Parses `count` arguments (those behind the command's name) into `options` and `operands`; memory for lists
+/* Parses `count` arguments (those after the command's name) into `options` and `operands`; memory for lists
  * comes from `arena`. Returns 0; otherwise the exit status, with the message printed. "--name=value" and "--"
  * are understood. */
 int command_parse(const command *self, int count, char **arguments, void *options, command_list *operands,
@@ -79,7 +79,7 @@ bool command_print_completion(const command *const *commands, size_t count, cons
 
 /* Prints "error: MESSAGE" on one line of stderr (control characters replaced) and returns `status`. */
 int command_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
-/* Wrong usage: the same, with "(see ouro NAME --help)" behind it; returns 2. */
+/* Wrong usage: the same, with "(see ouro NAME --help)" after it; returns 2. */
 int command_fail_usage(const command *self, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* The first message of a report, and how many more there are; returns its status. */
 int command_fail_report(const base_report *report);
@@ -119,7 +119,7 @@ void command_progress_end(command_progress *progress);
 typedef struct command_model {
     const char *path;
     ouro_plan *handle;
-    const plan *plan; /* behind the handle */
+    const plan *plan; /* that the handle stands for */
     base_arena arena; /* of the inputs */
     size_t input_count;
     import_value *inputs; /* by index */
@@ -133,10 +133,10 @@ typedef struct command_model_request {
     command_list dims;     /* NAME=N; for models only */
     const char *allocator; /* NULL: the default; for models only */
     int threads;
-    bool ones; /* open dimensions of inputs that are not given are 1 */
+    bool ones; /* dynamic dimensions of inputs that are not given are 1 */
 } command_model_request;
 
-/* Loads a plan or compiles a model: open dimensions are taken from the inputs given. 0, or the exit status
+/* Loads a plan or compiles a model: dynamic dimensions are taken from the inputs given. 0, or the exit status
  * with the message printed; command_model_close in either case. */
 int command_model_open(const command_model_request *request, command_model *model,
                        command_progress *progress);
@@ -144,7 +144,7 @@ void command_model_close(command_model *model);
 /* Looks whether the file begins as plans do. Returns 0, or the exit status with the message printed where it cannot be
  * read. */
 int command_is_plan(const char *path, bool *is);
-/* Fills the inputs that are not given; open dimensions are 1. Returns 0 or the exit status. */
+/* Fills the inputs that are not given; dynamic dimensions are 1. Returns 0 or the exit status. */
 int command_model_fill(command_model *model, uint64_t seed);
 /* Something was given for the input. */
 bool command_is_given(const import_value *input);

@@ -152,14 +152,14 @@ static bool print_loop(const plan *of, uint32_t node) {
            emit_size_print((size_t)loop.entry_bytes, text[1], sizeof text[1]));
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
-        plan_address room;
+        plan_address reserved;
         print_loop_value(of, node, "carried", form->parameters[2 + i],
                          of->texts + of->tensors[form->results[1 + i]].name);
-        if (output != PLAN_ABSENT && plan_tensor_reservation(of, output, &room) &&
+        if (output != PLAN_ABSENT && plan_tensor_reservation(of, output, &reserved) &&
             plan_loop_grows(of, form, i, NULL))
-            printf("    grows in room of %s, %s\n",
+            printf("    grows in a reservation of %s, %s\n",
                    emit_size_print((size_t)of->tensors[output].bytes, text[0], sizeof text[0]),
-                   emit_place_print(&room, 0, text[1], sizeof text[1]));
+                   emit_place_print(&reserved, 0, text[1], sizeof text[1]));
     }
     for (uint32_t i = 0; i < form->scan_inputs; i++)
         print_loop_value(of, node, "slice of input", form->parameters[2 + form->carried + i], NULL);

@@ -15,11 +15,11 @@ static void print_line(const char *kind, const char *text) {
     fputc('\n', stderr);
 }
 
-static void fail_va(const char *format, va_list arguments, const char *behind) {
+static void fail_va(const char *format, va_list arguments, const char *ending) {
     char text[BASE_REPORT_TEXT + 256];
     vsnprintf(text, sizeof text - 200, format, arguments);
     size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, "%s", behind);
+    snprintf(text + used, sizeof text - used, "%s", ending);
     print_line("error", text);
 }
 
@@ -32,11 +32,11 @@ int command_fail(int status, const char *format, ...) {
 }
 
 int command_fail_usage(const command *self, const char *format, ...) {
-    char behind[80];
-    snprintf(behind, sizeof behind, " (see 'ouro%s%s --help')", self ? " " : "", self ? self->name : "");
+    char ending[80];
+    snprintf(ending, sizeof ending, " (see 'ouro%s%s --help')", self ? " " : "", self ? self->name : "");
     va_list arguments;
     va_start(arguments, format);
-    fail_va(format, arguments, behind);
+    fail_va(format, arguments, ending);
     va_end(arguments);
     return BASE_USAGE;
 }

@@ -114,7 +114,7 @@ static int open_plan(const command_model_request *request, command_model *model)
     return read_inputs(request, &known, model);
 }
 
-/* What the inputs given say about the model's open dimensions; the rest are 1 where the request says so. */
+/* What the inputs given say about the model's dynamic dimensions; the rest are 1 where the request says so. */
 static base_status fix_inputs(const command_model_request *request, const command_model *model,
                               compile_result *compiled, base_report *report) {
     base_status status = BASE_OK;

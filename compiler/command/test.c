@@ -238,7 +238,7 @@ static base_status read_set(const char *folder, const ir_module *module, base_ar
     return BASE_OK;
 }
 
-/* The data's shapes bind the model's open dimensions. Where they contradict a declared shape, the data
+/* The data's shapes bind the model's dynamic dimensions. Where they contradict a declared shape, the data
  * decide. */
 static base_status bind_shapes(const char *folder, const data_set *set, compile_result *compiled,
                                base_report *report) {

@@ -16,7 +16,7 @@ static const unsigned char magic[6] = {0x93, 'N', 'U', 'M', 'P', 'Y'};
 typedef struct npy_header {
     char byte_order; /* '<', '>', '|' or '=' */
     char letter;     /* numpy's kind: b i u f c S U */
-    size_t width;    /* the number behind it: bytes, or characters of U */
+    size_t width;    /* the number after it: bytes, or characters of U */
     bool fortran;
     op_shape shape;
     bool has_descr, has_order, has_shape;
@@ -302,7 +302,7 @@ base_status npy_decode(const unsigned char *bytes, size_t size, const char *name
                          "%s: the shape in its header needs %s%zu bytes of data, the file has %zu", name,
                          fits ? "" : "more than ", fits ? raw_bytes : SIZE_MAX, size - start - length);
     }
-    /* Text of width 0 takes no room in the file, so the file's size does not bound the number of elements. */
+    /* Text of width 0 takes no space in the file, so the file's size does not bound the number of elements. */
     if (width == 0 && elements > 1 << 20) {
         return base_fail(report, BASE_INVALID, "%s: %lld empty texts", name, (long long)elements);
     }

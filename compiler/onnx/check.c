@@ -123,8 +123,8 @@ static base_status report_unknown(checker *c) {
     for (const unknown *each = first; each; each = each->next) {
         const size_t used = strlen(list);
         snprintf(list + used, sizeof list - used, "%s%.80s", used ? "; " : "", each->name);
-        const size_t behind = strlen(list);
-        if (*each->domain) snprintf(list + behind, sizeof list - behind, " of %.80s", each->domain);
+        const size_t after = strlen(list);
+        if (*each->domain) snprintf(list + after, sizeof list - after, " of %.80s", each->domain);
         const size_t at = strlen(list);
         snprintf(list + at, sizeof list - at, "%s (%u: %s)",
                  each->version ? "" : ", whose opset is not imported", each->count, each->names);

@@ -33,7 +33,7 @@ base_status import_value_read(const char *path, const op_type *expected, base_ar
                               import_value *value, base_report *report);
 
 /* Operators that have no kernel because they are said in terms of others when a model is read: "ReduceL1", ... by
- * index; NULL behind the last. *since is the first version that is read, *domain the operator's. Thread-safe.
+ * index; NULL after the last. *since is the first version that is read, *domain the operator's. Thread-safe.
  * (check.c) */
 const char *import_composed_operator(size_t index, const char **domain, int *since);
 

@@ -156,7 +156,7 @@ static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
     } else if (address->space == MEMORY_MULTIVIEW) {
         emit_table(writer, address, size);
     } else if (address->space == MEMORY_DYNAMIC && tensor->bytes) {
-        emit_format(writer->out, "room @%" PRIu64 " + %s", address->offset, size);
+        emit_format(writer->out, "reserved @%" PRIu64 " + %s", address->offset, size);
     } else if (address->space == MEMORY_DYNAMIC || address->space == MEMORY_NONE) {
         emit_text(writer->out, places[address->space]);
     } else if (address->space <= MEMORY_DYNAMIC) {

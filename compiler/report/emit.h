@@ -32,7 +32,7 @@ void emit_json_text(emit_buffer *buffer, const char *key, const char *text); /* 
 void emit_json_integer(emit_buffer *buffer, const char *key, uint64_t value);
 void emit_json_signed(emit_buffer *buffer, const char *key, int64_t value);
 void emit_json_real(emit_buffer *buffer, const char *key, double value);  /* what is not finite: null */
-void emit_json_fixed(emit_buffer *buffer, const char *key, double value); /* three digits behind the point */
+void emit_json_fixed(emit_buffer *buffer, const char *key, double value); /* three digits after the point */
 void emit_json_bool(emit_buffer *buffer, const char *key, bool value);
 
 /* "1.5 MiB", "12.3 KiB", "640 B"; returns text. */

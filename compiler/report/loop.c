@@ -155,7 +155,7 @@ uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
         if (view->prologue_count > first) first = view->prologue_count;
         count = common_multiple(count, view->period);
     }
-    /* Behind the first iterations it is there already. */
+    /* After the first iterations it is there already. */
     for (uint64_t t = first; t < first + count; t++) {
         plan_address is = address_at(of, source, t), there = address_at(of, target, t);
         if (!same_address(&is, &there) || is.space == MEMORY_DYNAMIC) return of->tensors[to].bytes;
@@ -253,9 +253,9 @@ uint32_t emit_loop_copied_slice(const plan *of, const emit_loop *loop, uint32_t 
 
 /* Its size is known only when it is there. */
 static bool is_open(const plan *of, uint32_t id) {
-    plan_address room;
+    plan_address reserved;
     return id != PLAN_ABSENT && of->tensors[id].address.space == MEMORY_DYNAMIC &&
-           !plan_tensor_reservation(of, id, &room);
+           !plan_tensor_reservation(of, id, &reserved);
 }
 
 /* A boolean that is always true, or (for the condition with which a loop begins) absent. */

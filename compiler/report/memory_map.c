@@ -86,7 +86,7 @@ static void place_columns(const ir_graph *graph, double start, map_columns *colu
     columns->graph_width[graph->id.index] = width > 1 ? width : 1;
 }
 
-/* The left end of step `step` of a graph; behind the last one, its right end. */
+/* The left end of step `step` of a graph; after the last one, its right end. */
 static double step_start(const ir_graph *graph, int64_t step, const map_columns *columns) {
     int64_t at = 0;
     for (const ir_node *node = graph->first; node; node = node->next, at++) {
@@ -385,7 +385,7 @@ static size_t count_characters(const char *text) {
     return count;
 }
 
-/* The name, and the size below it, where there is room; turned where only the height has it. */
+/* The name, and the size below it, where it fits; turned where only the height has it. */
 static void draw_label(emit_buffer *out, const map_rectangle *rectangle, double x, double y, double width,
                        double height) {
     char size[32];

@@ -65,7 +65,7 @@ void *base_arena_alloc(base_arena *arena, size_t count, size_t size) {
         size_t usual = arena->reserved < ARENA_FIRST_BLOCK ? ARENA_FIRST_BLOCK : arena->reserved;
         if (usual > ARENA_LARGEST_BLOCK) usual = ARENA_LARGEST_BLOCK;
         if (block && bytes > usual / 4) {
-            /* A large piece gets a block of its own, behind the newest, so that the rest of that stays
+            /* A large piece gets a block of its own, after the newest, so that the rest of that stays
              * usable. */
             base_block *large = new_block(arena, bytes);
             if (!large) return NULL;

@@ -88,7 +88,7 @@ void base_arena_free(base_arena *arena);
  * overflows. Zero bytes give a valid pointer. */
 void *base_arena_alloc(base_arena *arena, size_t count, size_t size);
 
-/* A copy of `length` bytes with a terminating zero behind them; NULL when memory runs out. */
+/* A copy of `length` bytes with a terminating zero after them; NULL when memory runs out. */
 char *base_arena_text(base_arena *arena, const char *text, size_t length);
 
 /* A formatted string; NULL when memory runs out. */

@@ -49,7 +49,7 @@ void op_output_set(op_call *call, uint32_t output, op_dtype dtype, const op_shap
  * OP_SYMBOLIC_COUNT; -1 otherwise. */
 int64_t op_input_count(const op_call *call, uint32_t input);
 
-/* Room for the known values of output 0, whose type is set: the array, which op_output_symbolic_end hands
+/* Memory for the known values of output 0, whose type is set: the array, which op_output_symbolic_end hands
  * over, or NULL where they are not followed (not small and integer, nothing to allocate from). *count is the
  * number of elements. */
 int64_t *op_output_symbolic(op_call *call, int64_t *count);

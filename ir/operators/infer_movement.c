@@ -290,7 +290,7 @@ static void slice_resolve(int64_t extent, int64_t start, int64_t end, int64_t st
 }
 
 /* What models write for "to the end", whatever the extent: this (TensorFlow's converters) or more, the largest number of
- * 32 or of 64 bits. Open dimensions are taken to be smaller. A run infers shapes anew, with numbers. */
+ * 32 or of 64 bits. Dynamic dimensions are taken to be smaller. A run infers shapes anew, with numbers. */
 enum { TO_THE_END = 1000000000 };
 
 /* The extent of a sliced axis where not all numbers are known. */

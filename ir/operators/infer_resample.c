@@ -282,7 +282,7 @@ bool op_transposed_read(const op_call *call, op_transposed *t, base_report *repo
             t->output[i] = wanted ? (size_t)i + skip < wanted ? output[(size_t)i + skip] : -1
                                   : t->input[i] * t->stride[i];
             int64_t pads = t->output[i] < 0 ? 0 : full - t->output[i];
-            if (pads < 0) pads = 0; /* what is missing is zero, behind */
+            if (pads < 0) pads = 0; /* what is missing is zero, at the end */
             t->before[i] = same_upper ? pads / 2 : pads - pads / 2;
         } else {
             if (none) t->before[i] = after = 0;

@@ -173,7 +173,7 @@ base_status op_infer_batch_normalization(op_call *call, base_report *report) {
     if (status != BASE_OK) return status;
     if (op_attribute_integer(&call->attributes, "training_mode", 0) == 0 && call->output_count > 1) {
         return base_fail(report, BASE_INVALID,
-                         "outputs behind the first are statistics of training: expected training_mode 1");
+                         "outputs after the first are statistics of training: expected training_mode 1");
     }
     const op_type *type = &call->inputs[0].type;
     if (type->shape.rank == 0) {

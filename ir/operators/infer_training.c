@@ -54,7 +54,7 @@ base_status op_infer_training(op_call *call, base_report *report) {
     }
     const uint32_t count = (call->input_count - 2) / groups;
     if (count * groups != call->input_count - 2) {
-        return base_fail(report, BASE_INVALID, "%u inputs behind the first two, expected a multiple of %u",
+        return base_fail(report, BASE_INVALID, "%u inputs after the first two, expected a multiple of %u",
                          call->input_count - 2, groups);
     }
     if (call->output_count > count * (groups - 1)) {

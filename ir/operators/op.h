@@ -243,6 +243,7 @@ enum op_flags {
 
 typedef base_status op_infer_function(op_call *call, base_report *report);
 
+/* An operator schema: one row of ops.def. */
 typedef struct op_schema {
     op_code code;
     const char *name;   /* as in ONNX */

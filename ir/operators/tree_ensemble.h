@@ -7,7 +7,7 @@
  *     left, right, feature and flags, 0, bits of the split     6 words where it is a double
  *
  * From a node the way goes to `left` where x[feature] <= split, otherwise (also where x is not a number) to `right`. Both lie
- * behind the node; in a leaf both are the leaf itself, so that walks of different lengths can go on together. Input 2 has the
+ * after the node; in a leaf both are the leaf itself, so that walks of different lengths can go on together. Input 2 has the
  * roots. Node i gives the numbers [first[i], first[i + 1]) of inputs 4 (target) and 5 (weight), where first is input 3; only
  * leaves give any. Input 6, which may be absent, is added at the end to the targets that
  * any leaf has given to.
@@ -31,6 +31,14 @@ enum {
 /* Attribute "aggregate": what becomes of a target's weights. */
 enum { OP_TREE_AVERAGE = 0, OP_TREE_SUM = 1, OP_TREE_MINIMUM = 2, OP_TREE_MAXIMUM = 3 };
 
-enum { OP_TREE_X, OP_TREE_NODES, OP_TREE_ROOTS, OP_TREE_FIRST, OP_TREE_TARGETS, OP_TREE_WEIGHTS, OP_TREE_BASE };
+enum {
+    OP_TREE_X,
+    OP_TREE_NODES,
+    OP_TREE_ROOTS,
+    OP_TREE_FIRST,
+    OP_TREE_TARGETS,
+    OP_TREE_WEIGHTS,
+    OP_TREE_BASE
+};
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Formulas are those of ONNX's Conv-11, MaxPool-12 and AveragePool-11: with e = (kernel - 1) * dilation + 1
  * the output has floor((input + before + after - e) / stride) + 1 positions, rounded up under ceil_mode but
- * without windows that would begin in the padding behind; SAME_* has ceil(input / stride) and pads as needed.
+ * without windows that would begin in the padding at the end; SAME_* has ceil(input / stride) and pads as needed.
  * They hold for an image of no elements too, whose padding is convolved; where no window fits there, the output is
  * empty as well.
  */

@@ -10,7 +10,7 @@ enum { OP_WINDOW_RANK = OP_MAX_RANK - 2 }; /* spatial dimensions, at most */
 
 /* In each spatial dimension the window stands at output positions 0, 1, ..., output - 1 and covers, at
  * position o, the input elements o * stride - before + k * dilation for k in [0, kernel); those outside of
- * [0, input) are padding. `after` is the padding that was asked for behind; with ceil_mode the last window
+ * [0, input) are padding. `after` is the padding that was asked for at the end; with ceil_mode the last window
  * may reach beyond it. Extents that are not known (input, output; before and after under auto_pad) are
  * dimensions as in op.h. */
 typedef struct op_window {

@@ -24,7 +24,7 @@ typedef struct pass_options {
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
     bool
         exact_arithmetic; /* only kernels whose products and sums are those of the operator as it is written */
-    int max_unroll;       /* the longest period of a view (limit_unrolling.c); 0: 16 */
+    int max_unroll;       /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */

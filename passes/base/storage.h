@@ -67,7 +67,7 @@ typedef struct pass_multiview {
     const ir_node *loop;
     uint32_t prologue, repeat; /* repeat: the repeat length, at least 1 */
     int64_t stride; /* bytes; not 0 only for slices of what is scanned or stacked, whose repeat length is 1 */
-    /* Not 0: the storage is a buffer that may trade its name with the others of this group while the loop runs (a buffer
+    /* Not 0: the storage is a buffer that may swap its name with the others of this group while the loop runs (a buffer
      * swap). There is one entry then: where it lies when the loop begins. */
     uint32_t group;
     pass_storage_id buffer; /* of a group: the storage that this multi-view is for */

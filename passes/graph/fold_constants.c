@@ -35,7 +35,7 @@ static bool all_constant(const ir_node *node) {
     return true;
 }
 
-/* Constants with room for the outputs; false: they are not all known, too large, or memory ran out. */
+/* Constants with memory for the outputs; false: they are not all known, too large, or memory ran out. */
 static bool reserve_outputs(folder *f, const ir_node *node, op_call *call, ir_value **constants) {
     size_t total = 0;
     for (uint32_t i = 0; i < node->output_count; i++) {

@@ -65,10 +65,10 @@ static double *channel_numbers(fuser *f, const ir_value *constant, const op_shap
     const float *data = constant_floats(constant);
     int64_t channels = shape->rank >= 2 ? shape->dims[1] : -1, count;
     if (!data || channels <= 0 || !op_shape_elements(&constant->type.shape, &count)) return NULL;
-    int32_t behind = shape->rank - constant->type.shape.rank; /* dimensions that the constant lacks */
-    if (behind < 0 || (count != 1 && count != channels)) return NULL;
+    int32_t lacking = shape->rank - constant->type.shape.rank; /* dimensions that the constant lacks */
+    if (lacking < 0 || (count != 1 && count != channels)) return NULL;
     for (int32_t d = 0; d < constant->type.shape.rank; d++) {
-        if (constant->type.shape.dims[d] != 1 && d + behind != 1) return NULL;
+        if (constant->type.shape.dims[d] != 1 && d + lacking != 1) return NULL;
     }
     double *numbers = BASE_ARRAY(f->context->scratch, double, (size_t)channels);
     for (int64_t c = 0; numbers && c < channels; c++) numbers[c] = data[count == 1 ? 0 : c];

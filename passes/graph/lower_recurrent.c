@@ -6,7 +6,7 @@
  *
  * The loop is as any other: the state lies in the stack of results, or takes turns between two buffers; what is read and
  * written in each step is a slice, where it lies; a reversed direction scans and stacks backwards. Two directions are two
- * loops. Sequences of their own lengths keep their state behind their ends, and are turned around for a reversed direction.
+ * loops. Sequences of their own lengths keep their state after their ends, and are turned around for a reversed direction.
  *
  * Gates, equations and attributes are those of RNN, GRU and LSTM of opset 14. GRU's last step, (1 - z) h' + z h, is
  * computed as h' + z (h - h').

@@ -4,7 +4,7 @@
  *  => %x0: nc16 = Reorder(%x)  loop(%x0) { %b: nc16 = Conv(%a)  yield %k, %b }  %y = Reorder(%p)
  *
  * A carried parameter that is only ever reordered, into one layout, and whose replacement is reordered out of
- * the same one, is carried in it: what was done in every iteration is done once before the loop and once behind
+ * the same one, is carried in it: what was done in every iteration is done once before the loop and once after
  * it, and not at all where the neighbours like the layout, too. Inner loops go first.
  *
  * Needs: types, layouts. Breaks: that somebody reads every node. Guarantees: types and layouts of all values that take part;

@@ -1,4 +1,4 @@
-/* example_extents.c: numbers in place of open extents, to ask kernels about.
+/* example_extents.c: numbers in place of dynamic dimensions, to ask kernels about.
  *
  * Which layouts a kernel accepts, and in which form it wants weights, hardly follows from how many images there are, or
  * how high and wide they are; but oneDNN answers for numbers only. So it is asked about some. What broadcasts must be

@@ -14,7 +14,7 @@
  * place: a layout that pads a tensor to more than 5/4 of its row-major size is not used, since the arena is what
  * this compiler is about.
  *
- * Open extents of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
+ * Dynamic dimensions of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
  * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
  * extents of the rows of products with constant weights: these are packed for blocks of rows. What a run brings may be
  * something else than the kernels were asked about: runtime/kernels/portable/through_row_major.c.
@@ -37,7 +37,7 @@ typedef struct layouter {
 
 /* ---- reorders ------------------------------------------------------------------------------------------ */
 
-/* `value` in this layout: itself, or the result of a Reorder behind its definition (or at the head of the
+/* `value` in this layout: itself, or the result of a Reorder after its definition (or at the head of the
  * graph). */
 static ir_value *in_layout(layouter *l, ir_value *value, op_layout layout, ir_node *reader, ir_graph *graph) {
     if (value->type.layout == layout) return value;
@@ -100,7 +100,7 @@ static bool shapes_known(const ir_node *node) {
     return true;
 }
 
-/* ---- open extents --------------------------------------------------------------------------------------- */
+/* ---- dynamic dimensions --------------------------------------------------------------------------------------- */
 
 /* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
 static bool may_change(const ir_node *node, const op_shape *shape) {

@@ -103,7 +103,7 @@ uint32_t loop_first_at(const loop_info *info, pass_storage_id id);
 uint32_t loop_first_made(const loop_info *info, pass_storage_id id);
 /* The member that is this storage, or LOOP_NONE. */
 uint32_t loop_member_of(const loop_info *info, pass_storage_id id);
-/* Room for as many storages as the loop carries values; false when memory runs out. */
+/* Memory for as many storages as the loop carries values; false when memory runs out. */
 bool loop_index_new(const loop_info *info, loop_index *index);
 /* The number of the storage becomes `number`; what it was, or LOOP_NONE. */
 uint32_t loop_index_put(loop_index *index, pass_storage_id id, uint32_t number);

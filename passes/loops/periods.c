@@ -176,7 +176,7 @@ static bool stays_fit(const loop_info *info, const stay *a, const stay *b) {
     return b->end == a->begin && handed_on(info, b->member, a->member, a->instance - b->instance);
 }
 
-/* No two instances that lie in one buffer of the class are live together, with this period. `stays` has room for twice the
+/* No two instances that lie in one buffer of the class are live together, with this period. `stays` holds twice the
  * `count` members of the class. */
 static bool period_fits(const loop_info *info, uint32_t class, int64_t period, stay *stays, size_t count) {
     const int64_t around = period * info->half;

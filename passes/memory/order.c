@@ -19,7 +19,7 @@ typedef struct arrangement {
     const order_problem *problem;
     uint32_t *order;
     uint32_t *first, *last; /* by storage: the places of its first and last step in the order */
-    size_t *live;           /* by place: bytes live before the step there, and behind the last one */
+    size_t *live;           /* by place: bytes live before the step there, and after the last one */
     size_t *peaks;          /* by place: what the step there has live */
     uint32_t *left;         /* by storage: steps that touch it and have not run, in simulate */
     bool *begun;
@@ -274,7 +274,7 @@ static bool range_states(range_search *r, uint32_t limit, base_arena *arena) {
 }
 
 /* Adds the set of `parent` with `step`, if no state with the same set is as good. NO_STATE: it is not needed,
- * or there is no room (then state_count is state_limit). */
+ * or the table is full (then state_count is state_limit). */
 static uint32_t add_state(range_search *r, uint32_t parent, uint32_t step, size_t peak, size_t live) {
     if (r->state_count == r->state_limit) return NO_STATE;
     uint64_t *set = r->sets + (size_t)r->state_count * r->words;
@@ -528,8 +528,8 @@ static bool follow_chains(arrangement *a, uint32_t from, uint32_t to, size_t lim
 
 /* ---- sections ------------------------------------------------------------------------------------------ */
 
-/* Steps that stand at the same place in every order: all before them lead to them, all behind follow from
- * them. Marks the place behind each one as a cut. */
+/* Steps that stand at the same place in every order: all before them lead to them, all after follow from
+ * them. Marks the place after each one as a cut. */
 static bool find_cuts(const order_problem *p, bool *cuts, base_arena *scratch) {
     uint32_t count = p->step_count;
     uint32_t *earliest_after =

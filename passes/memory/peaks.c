@@ -3,7 +3,7 @@
 
 bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
                        base_arena *scratch, size_t *peaks) {
-    /* The steps of all graphs stand behind each other; each graph has one more for what lives to the end. */
+    /* The steps of all graphs stand one after the other; each graph has one more for what lives to the end. */
     size_t *starts = BASE_ARRAY(scratch, size_t, memory->graph_count), steps = 0;
     if (!starts) return false;
     for (size_t g = 0; g < graph_count; g++) {

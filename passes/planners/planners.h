@@ -10,7 +10,7 @@ const planner *planner_find(const char *name);
 const planner *planner_at(size_t index);
 
 extern const planner planner_auto;
-extern const planner planner_nnc;
+extern const planner planner_nnc; /* by an allocation graph: who hands how many bytes to whom */
 extern const planner planner_greedy_by_size;
 extern const planner planner_chunk_simulation;
 extern const planner planner_bfc;

@@ -90,7 +90,7 @@ static base_status prepare_reorder(const op_type *from, const op_type *to, const
     return status;
 }
 
-/* A place behind the others in the scratch, and the reorder that fills or empties it. */
+/* A place after the others in the scratch, and the reorder that fills or empties it. */
 static base_status prepare_copy(const op_tensor *tensor, bool result, const rt_environment *environment,
                                 base_arena *arena, through_row_major *state, copy *own, base_report *report) {
     size_t bytes;

@@ -1,5 +1,5 @@
 // onnxruntime.js THREADS RUNS MODEL...: times ONNX Runtime on models, one JSON line a model:
-// {"model", "load_ms", "first_ms", "median_ms", "min_ms"}. Inputs are filled as by `ouro bench`: open dimensions
+// {"model", "load_ms", "first_ms", "median_ms", "min_ms"}. Inputs are filled as by `ouro bench`: dynamic dimensions
 // are 1, floats uniform in [-1, 1). Run by tests/bench/compare.sh, which installs onnxruntime-node.
 const runtime = require('onnxruntime-node');
 

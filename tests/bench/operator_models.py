@@ -3,7 +3,7 @@
 
     operator_models.py models && compare.sh -r 3 models/*.onnx | sort -k 4 -g
 
-shows which kernels are behind. What random_operators.sh is for values, this is for time. Needs python3-onnx."""
+shows which kernels are slower. What random_operators.sh is for values, this is for time. Needs python3-onnx."""
 import sys
 
 import numpy as np

@@ -43,7 +43,7 @@ async function run(folder) {
     const folder = path.join(top, name);
     const written = path.join(folder, 'result.json');
     if (!fs.existsSync(path.join(folder, 'case.json')) || fs.existsSync(written)) continue;
-    // A case that ends the process has this answer, and the next process goes on behind it.
+    // A case that ends the process has this answer, and the next process goes on after it.
     fs.writeFileSync(written, JSON.stringify({error: 'crashed'}));
     let result;
     try {

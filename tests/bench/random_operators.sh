@@ -31,7 +31,7 @@ fi
 rm -rf "$folder"
 mkdir -p "$folder"
 /usr/bin/python3 "$root/tests/bench/random_operators.py" generate "$folder" "$cases" "$seed" $operator
-# A case that ends the process is recorded as one that ONNX Runtime does not take; the next process goes on behind it.
+# A case that ends the process is recorded as one that ONNX Runtime does not take; the next process goes on after it.
 for _ in $(seq 100); do
     NODE_PATH=$bench/node_modules node "$root/tests/bench/random_operators.js" "$folder" 2>"$bench/random.log" && break
 done

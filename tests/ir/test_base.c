@@ -201,7 +201,7 @@ static void hash_sees_every_byte_the_length_and_the_seed(void **state) {
     unsigned char longer[205];
     for (size_t i = 0; i < sizeof longer; i++) longer[i] = (unsigned char)(7 * i + 3);
     assert_true(base_hash(longer, sizeof longer, 1) == UINT64_C(0xada1cf204e4ef58d));
-    for (size_t i = 0; i < sizeof longer; i++) { /* in the lanes, behind them, and in the rest */
+    for (size_t i = 0; i < sizeof longer; i++) { /* in the lanes, after them, and in the rest */
         longer[i] ^= 0x80;
         assert_true(base_hash(longer, sizeof longer, 1) != UINT64_C(0xada1cf204e4ef58d));
         longer[i] ^= 0x80;

@@ -73,8 +73,9 @@ static void reals_come_back_bit_by_bit(void **state) {
     const uint64_t seed = 20260101;
     uint64_t random = seed;
     print_message("seed %llu\n", (unsigned long long)seed);
-    static const op_dtype dtypes[] = {OP_FLOAT,          OP_DOUBLE,     OP_FLOAT16,          OP_BFLOAT16,    OP_FLOAT8E4M3FN,
-                                      OP_FLOAT8E4M3FNUZ, OP_FLOAT8E5M2, OP_FLOAT8E5M2FNUZ, OP_FLOAT8E8M0, OP_INT4};
+    static const op_dtype dtypes[] = {
+        OP_FLOAT,          OP_DOUBLE,     OP_FLOAT16,        OP_BFLOAT16,   OP_FLOAT8E4M3FN,
+        OP_FLOAT8E4M3FNUZ, OP_FLOAT8E5M2, OP_FLOAT8E5M2FNUZ, OP_FLOAT8E8M0, OP_INT4};
     static const uint64_t corners[] = {0, 1, UINT64_MAX, UINT64_C(0x8000000000000000),
                                        UINT64_C(0x7ff0000000000000)};
     enum { COUNT = 4096 };
@@ -353,7 +354,7 @@ static void uses_follow_every_change(void **state) {
     module->values[reused->id.index] = NULL;
     base_map_put(&module->names, "b", NULL);
 
-    ir_node_move(a, NULL); /* behind its use */
+    ir_node_move(a, NULL); /* after its use */
     base_report report = {0};
     assert_int_equal(ir_verify(module, "moved", &report), BASE_INVALID);
     ir_node_move(a, c);

@@ -218,7 +218,7 @@ static bool holds(const program *of, judge *by, bool *long_winded) {
         stop(&r);
     }
     for (int all = 0; all < 2 && fine; all++) {
-        static const char *const names[] = {"open rows", "open extents"};
+        static const char *const names[] = {"open rows", "dynamic dimensions"};
         char *opened = open_extents(text, all);
         running r;
         fine = start(&r, opened, "auto", by);

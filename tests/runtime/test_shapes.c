@@ -295,7 +295,7 @@ static char *images_text(const char *symbols, const char *n, const char *height,
     return text;
 }
 
-/* What the plan with open extents gives is what one gives that knows them. */
+/* What the plan with dynamic dimensions gives is what one gives that knows them. */
 static void expect_as_known(support_session *open, const float *x, int n, int height, int width) {
     char texts[3][12];
     const int extents[] = {n, height, width}, rows = (height - 1) / 2, columns = (width - 1) / 2;

@@ -212,7 +212,7 @@ static const char *json_string(const char *at) {
     return *at ? at + 1 : NULL;
 }
 
-/* Behind "[" or "{": elements up to the closing bracket. */
+/* After "[" or "{": elements up to the closing bracket. */
 static const char *json_elements(const char *at, char close, int depth) {
     at = skip_blanks(at);
     if (*at == close) return at + 1;

@@ -80,7 +80,7 @@ void onnx_write(onnx *o, const char *path) {
 
 /* ---- lists of text ------------------------------------------------------------------------------------- */
 
-/* The next part of a list with commas; NULL behind the last. "" is an empty list. */
+/* The next part of a list with commas; NULL after the last. "" is an empty list. */
 static char *next_part(onnx *o, const char **list) {
     if (!*list || !**list) return NULL;
     const char *comma = strchr(*list, ',');

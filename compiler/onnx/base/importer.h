@@ -142,7 +142,7 @@ typedef struct import_node import_node;
 typedef struct import_row {
     const char *domain, *name;
     int from, to;           /* opset versions */
-    const char *attributes; /* as in ops.def, with g for graphs, z for sparse tensors and '!' behind what is
+    const char *attributes; /* as in ops.def, with g for graphs, z for sparse tensors and '!' after what is
                                required; NULL: those of the operator's row in ops.def */
     int input_minimum, input_maximum, output_maximum; /* -1: any number */
     base_status (*convert)(import_node *node);

@@ -108,7 +108,7 @@ base_status import_convert_attention(import_node *n) {
 /* What came before stands in front of the input; then it is a convolution of each channel by itself. */
 base_status import_convert_causal_conv(import_node *n) {
     ir_value *x = expr_input(n, 0), *w = expr_input(n, 1), *past = expr_input(n, 3), *whole;
-    const int64_t one = 1, none[] = {0, 0}, behind[] = {0, 0, 0}, last = INT64_MAX, along = 2;
+    const int64_t one = 1, none[] = {0, 0}, after[] = {0, 0, 0}, last = INT64_MAX, along = 2;
     const op_shape *shape = w ? &w->type.shape : NULL, *input = x ? &x->type.shape : NULL;
     int64_t channels = shape && shape->rank == 3 ? shape->dims[0] : -1;
     if (channels < 0 && input && input->rank == 3) channels = input->dims[1];
@@ -119,7 +119,7 @@ base_status import_convert_causal_conv(import_node *n) {
     } else {
         ir_value *before = expr_binary(n, OP_SUB, extent_of(n, w, 2), import_constant_integers(n, 1, &one));
         ir_value *inputs[] = {import_constant_integers(n, 2, none), before,
-                              import_constant_integers(n, 3, behind)};
+                              import_constant_integers(n, 3, after)};
         whole = expr_binary(n, OP_PAD, x, expr_with_integer(n, OP_CONCAT, "axis", 0, 3, inputs));
     }
     ir_value *operands[] = {whole, w, expr_input(n, 2)};

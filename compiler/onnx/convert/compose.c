@@ -60,7 +60,7 @@ base_status import_convert_reduce_composed(import_node *n) {
     if (strcmp(name, "ReduceSumSquare") == 0)
         return expr_finish_as(n, dtype,
                               reduce_over(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), &over, keep));
-    /* Roots and logarithms of integers are computed as reals, and what is behind the point is cut off. */
+    /* Roots and logarithms of integers are computed as reals, and what is after the point is cut off. */
     const bool real = dtype == OP_NONE || dtype == OP_FLOAT || dtype == OP_DOUBLE || dtype == OP_FLOAT16 ||
                       dtype == OP_BFLOAT16;
     if (!real) x = expr_cast(n, x, OP_DOUBLE);
@@ -87,7 +87,8 @@ base_status import_convert_cast_like(import_node *n) {
     if (import_dtype_of(x) == dtype) return expr_finish(n, expr_unary(n, OP_IDENTITY, x));
     op_attributes attributes; /* saturate and round_mode mean the same to Cast */
     status = import_attributes(n, OP_CAST, &attributes);
-    if (status == BASE_OK && !import_attributes_add_integer(n, &attributes, "to", dtype)) return import_memory(n);
+    if (status == BASE_OK && !import_attributes_add_integer(n, &attributes, "to", dtype))
+        return import_memory(n);
     return status == BASE_OK ? import_finish(n, OP_CAST, attributes, 1, &x) : status;
 }
 
@@ -158,11 +159,11 @@ base_status import_convert_instance_normalization(import_node *n) {
     int64_t axes[OP_MAX_RANK];
     for (int32_t i = 0; i < rank - 2; i++) axes[i] = 2 + i;
     /* Scale and bias are one number a channel. */
-    int64_t behind[OP_MAX_RANK];
-    for (int32_t k = 0; k < rank - 2; k++) behind[k] = 1 + k;
+    int64_t spatial[OP_MAX_RANK];
+    for (int32_t k = 0; k < rank - 2; k++) spatial[k] = 1 + k;
     for (uint32_t i = 0; i < 2; i++) {
         parameters[i] = expr_binary(n, OP_UNSQUEEZE, expr_widened(n, n->inputs[1 + i]),
-                                    import_constant_integers(n, (size_t)rank - 2, behind));
+                                    import_constant_integers(n, (size_t)rank - 2, spatial));
     }
     const op_dtype dtype = import_dtype_of(x);
     x = expr_widened(n, x);

@@ -265,7 +265,7 @@ static ir_value *extents(const import_node *n, ir_value *value, int64_t start, i
     return import_make(n, OP_SHAPE, range, 1, &value);
 }
 
-/* The value with zeros behind it along the outermost axis, until that has the wanted extent. */
+/* The value with zeros after it along the outermost axis, until that has the wanted extent. */
 static ir_value *fill_up(const import_node *n, ir_value *value, ir_value *wanted) {
     op_attributes axis = NONE;
     ir_value *difference[] = {wanted, extents(n, value, 0, 1)}, *parts[2], *zeros[2];
@@ -282,7 +282,7 @@ static ir_value *fill_up(const import_node *n, ir_value *value, ir_value *wanted
 /* Opset 8: axis 0 of all inputs and outputs is a batch, axis 1 of the scanned ones is scanned. It becomes a Loop
  * over the batch, which scans the states, too, and stacks what comes out; in its body is the Loop over axis 1,
  * then the first of each slice. Sequences of their own lengths are cut off before that, and what is stacked is filled up
- * with zeros behind it. */
+ * with zeros after it. */
 base_status import_convert_scan_batched(import_node *n) {
     import_state *importer = n->importer;
     int64_t scanned = import_integer(n, "num_scan_inputs", 0);

@@ -16,7 +16,7 @@ typedef struct import_table {
 extern const import_table import_table_microsoft; /* microsoft.c */
 extern const import_table import_table_ml;        /* ml.c */
 
-/* Table `index` of conversions, *count rows; NULL behind the last. */
+/* Table `index` of conversions, *count rows; NULL after the last. */
 const import_row *import_rows(size_t index, size_t *count);
 
 /* How an operator of a version is converted; false where it is not supported. */

@@ -8,7 +8,7 @@
 
 static const op_attributes NONE = {0};
 
-/* `value` with `count` dimensions of 1 behind its own `rank`. */
+/* `value` with `count` dimensions of 1 after its own `rank`. */
 static ir_value *add_trailing(const import_node *n, ir_value *value, int32_t rank, int32_t count) {
     int64_t axes[OP_MAX_RANK];
     for (int32_t i = 0; i < count; i++) axes[i] = rank + i;

@@ -33,7 +33,7 @@ base_status import_convert_scaled(import_node *n) {
 /* x scale + bias, which is one number a channel. */
 base_status import_convert_image_scaler(import_node *n) {
     const Onnx__AttributeProto *bias = import_attribute(n, "bias");
-    static const int64_t behind[] = {1, 2};
+    static const int64_t after[] = {1, 2};
     ir_value *x = n->inputs[0];
     base_status status = expr_need_dtype(n, x);
     if (status != BASE_OK) return status;
@@ -41,13 +41,13 @@ base_status import_convert_image_scaler(import_node *n) {
     if (bias && bias->n_floats) {
         ir_value *channels =
             expr_cast(n, import_constant_reals(n, bias->n_floats, bias->floats), import_dtype_of(x));
-        channels = expr_binary(n, OP_UNSQUEEZE, channels, import_constant_integers(n, 2, behind));
+        channels = expr_binary(n, OP_UNSQUEEZE, channels, import_constant_integers(n, 2, after));
         y = expr_binary(n, OP_ADD, y, channels);
     }
     return expr_finish(n, y == x ? expr_unary(n, OP_IDENTITY, x) : y);
 }
 
-/* Part of the last two axes: behind a border (left, top, right, bottom), or of a size (height, width) behind left and top. */
+/* Part of the last two axes: after a border (left, top, right, bottom), or of a size (height, width) after left and top. */
 base_status import_convert_crop(import_node *n) {
     static const int64_t axes[] = {2, 3};
     size_t borders, sizes;
@@ -73,7 +73,7 @@ base_status import_convert_dynamic_slice(import_node *n) {
     return import_finish(n, OP_SLICE, NONE, n->input_count, n->inputs);
 }
 
-/* One number everywhere: of a shape that is an attribute, the shape of the input or its content, with more extents behind. */
+/* One number everywhere: of a shape that is an attribute, the shape of the input or its content, with more extents after. */
 base_status import_convert_constant_fill(import_node *n) {
     size_t count, more;
     const int64_t *given = import_integers(n, "shape", &count),

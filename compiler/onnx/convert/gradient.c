@@ -1,5 +1,5 @@
 /* gradient.c: Gradient (ai.onnx.preview.training): the part of the graph between the tensors that it
- * names is differentiated in reverse, operator by operator, into nodes that stand behind it. What the file's operators
+ * names is differentiated in reverse, operator by operator, into nodes that stand after it. What the file's operators
  * are made of is differentiated, so that few rules serve many of them.
  *
  * Reverse accumulation is textbook matter: A. Griewank, A. Walther, "Evaluating Derivatives", SIAM 2008, chapter 3.
@@ -404,7 +404,7 @@ static bool is_given(const gradient *g, const ir_value *value) {
     return false;
 }
 
-/* From the last node to the first: all that reads a value stands behind it. */
+/* From the last node to the first: all that reads a value stands after it. */
 static base_status propagate(gradient *g) {
     base_status status = BASE_OK;
     for (ir_node *node = g->last; node && status == BASE_OK; node = node->previous) {

@@ -65,7 +65,7 @@ static base_status convert_bias_dropout(import_node *n) {
     return expr_finish(n, plus(n, plus(n, n->inputs[0], n->inputs[1]), expr_input(n, 2)));
 }
 
-/* What ONNX Runtime fuses behind products and convolutions: an operator by its name, with the parameters that it has. */
+/* What ONNX Runtime fuses after products and convolutions: an operator by its name, with the parameters that it has. */
 typedef struct activation {
     const char *name;
     op_code code;
@@ -143,7 +143,7 @@ static base_status convert_fused_gemm(import_node *n) {
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
-/* An operand in the order of axes that its attributes tell: with `batch`, the first axis goes behind the others but the last;
+/* An operand in the order of axes that its attributes tell: with `batch`, the first axis goes after the others but the last;
  * then, with `turned`, the last two change places. */
 static ir_value *operand(const import_node *n, ir_value *x, bool turned, bool batch) {
     const int32_t rank = import_rank_of(x);

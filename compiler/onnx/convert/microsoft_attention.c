@@ -269,7 +269,7 @@ base_status import_convert_ms_attention(import_node *n) {
 /* ---- rotary positions --------------------------------------------------------------------------------------- */
 
 /* Pairs of elements of x [batch, rows, heads, size] turned by angles [batch, rows, 1, half]: element i with i + half, or with
- * `interleaved` elements 2 i and 2 i + 1. What is behind the pairs stays. */
+ * `interleaved` elements 2 i and 2 i + 1. What is after the pairs stays. */
 static base_status rotate(const import_node *n, ir_value **x, ir_value *cosine, ir_value *sine,
                           bool interleaved) {
     const int64_t half = cosine->type.shape.dims[3], size = (*x)->type.shape.dims[3];
@@ -379,7 +379,7 @@ static bool is_shared(const import_node *n, const ir_value *past, uint32_t outpu
     return false;
 }
 
-/* New rows behind those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. */
+/* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. */
 static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
     if (!shared) return appended(n, past, x);
     ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);

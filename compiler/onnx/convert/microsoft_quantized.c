@@ -27,7 +27,7 @@ static ir_value *quantized(const import_node *n, ir_value *x, ir_value *scale, i
     return x && inputs[1] && inputs[2] ? import_make(n, OP_QUANTIZE_LINEAR, NONE, 3, inputs) : NULL;
 }
 
-/* Input `at` with its scale and zero point behind it. */
+/* Input `at` with its scale and zero point after it. */
 static ir_value *dequantized_input(const import_node *n, uint32_t at) {
     return dequantized(n, expr_input(n, at), expr_input(n, at + 1), expr_input(n, at + 2));
 }
@@ -131,7 +131,7 @@ base_status import_convert_ms_reduce_sum_integer(import_node *n) {
         n, expr_reduce(n, OP_REDUCE_SUM, wide, count, axes, import_integer(n, "keepdims", 1) != 0));
 }
 
-/* ---- images, with channels behind or before the spatial axes ------------------------------------------------- */
+/* ---- images, with channels after or before the spatial axes ------------------------------------------------- */
 
 /* NHWC to NCHW, or back. */
 static ir_value *channels_moved(const import_node *n, ir_value *x, bool to_front) {

@@ -170,9 +170,9 @@ base_status import_convert_center_crop_pad(import_node *n) {
     if (!start || !end || !axes) return import_memory(n);
     ir_value *cut = import_make(n, OP_SLICE, (op_attributes){0}, 4, slice);
     ir_value *lack = expr_binary(n, OP_MAX, expr_binary(n, OP_SUB, want, have), nothing);
-    ir_value *before = expr_binary(n, OP_DIV, lack, half), *behind = expr_binary(n, OP_SUB, lack, before);
-    ir_value *both[] = {before, behind};
-    ir_value *pads = before && behind ? expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both) : NULL;
+    ir_value *before = expr_binary(n, OP_DIV, lack, half), *after = expr_binary(n, OP_SUB, lack, before);
+    ir_value *both[] = {before, after};
+    ir_value *pads = before && after ? expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both) : NULL;
     ir_value *inputs[] = {cut, pads, NULL, axes};
     if (!cut || !pads) return import_memory(n);
     return expr_finish(n, import_make(n, OP_PAD, (op_attributes){0}, 4, inputs));

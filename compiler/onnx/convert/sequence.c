@@ -78,7 +78,7 @@ static base_status append_results(import_node *n, mapping *m) {
     return BASE_OK;
 }
 
-/* The loop itself, behind what it needs. */
+/* The loop itself, after what it needs. */
 static base_status make_loop(import_node *n, mapping *m) {
     uint32_t count = (uint32_t)m->graph->n_output;
     ir_value **inputs = BASE_ARRAY(&n->importer->arena, ir_value *, (size_t)count + 2);

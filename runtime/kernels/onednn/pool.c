@@ -30,7 +30,7 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         op_window window;
         if (op_window_read(call, NULL, &window, NULL) != BASE_OK) return false;
         rt_window_describe(&window, &dims);
-        /* oneDNN would count the elements that ceil_mode puts behind the padding. */
+        /* oneDNN would count the elements that ceil_mode puts after the padding. */
         for (int32_t i = 0; include && i < window.rank; i++) {
             if (dims.after[i] > window.after[i]) return false;
         }

@@ -61,7 +61,7 @@ bool rt_describe(const op_type *type, dnnl_memory_desc_t *description);
 bool rt_describe_as(const op_shape *shape, op_layout layout, dnnl_memory_desc_t *description);
 bool rt_describe_any(const op_shape *shape, dnnl_memory_desc_t *description);
 
-/* A sliding window in oneDNN's terms: dilates count the elements left out, and the padding behind is what the
+/* A sliding window in oneDNN's terms: dilates count the elements left out, and the padding at the end is what the
  * number of output positions implies. */
 typedef struct rt_window_dims {
     dnnl_dims_t kernel, strides, dilates, before, after;

@@ -4,7 +4,7 @@
  * Constant weights are packed at compile time: gates in oneDNN's order, each matrix in the form that it likes, both
  * halves of the bias added. GRU stays with the portable kernel: oneDNN 2.6 has only its reference for it, which takes
  * memory from the heap in every step. So do cells for which the portable kernel is as fast; docs/OPERATORS.md has the
- * figures behind `wins`.
+ * figures after `wins`.
  */
 #include "runtime/kernels/onednn/primitive.h"
 #include <stdlib.h>
@@ -43,7 +43,7 @@ typedef struct recurrent {
     rt_primitive primitive;
     cell cell;
     float *no_bias; /* zeros, where the application has no bias: the primitive wants one */
-    /* Places in the scratch, behind the primitive's: results that have none of their own in this form. */
+    /* Places in the scratch, after the primitive's: results that have none of their own in this form. */
     size_t layer_at, h_at, c_at;
 } recurrent;
 
@@ -352,7 +352,7 @@ static void release(rt_prepared *prepared) {
     if (own) rt_primitive_close(&own->primitive);
 }
 
-/* Room for `elements` floats behind what the scratch has; where it begins. */
+/* Memory for `elements` floats after what the scratch has; where it begins. */
 static bool add_scratch(size_t *bytes, int64_t elements, size_t *at) {
     size_t own;
     return base_size_align(*bytes, RT_ALIGNMENT, at) &&

@@ -117,7 +117,7 @@ static cast_function *const functions[OP_DTYPE_COUNT][OP_DTYPE_COUNT] = {
     [OP_BFLOAT16] = {[OP_FLOAT] = brain_to_float},
 };
 
-/* Room for the text of one number. */
+/* Enough for the text of one number. */
 enum { NUMBER_TEXT = 32 };
 
 typedef struct cast_state {

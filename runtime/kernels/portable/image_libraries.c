@@ -120,7 +120,7 @@ static base_status measure_png(const uint8_t *data, size_t size, int64_t *width,
     return BASE_OK;
 }
 
-/* Transparency is left out: the colors are those of the pixels behind it. */
+/* Transparency is left out: the colors are those of the pixels after it. */
 static base_status decode_png(const uint8_t *data, size_t size, int64_t width, int64_t height,
                               uint8_t *pixels, base_report *report) {
     png_image image = {.version = PNG_IMAGE_VERSION};

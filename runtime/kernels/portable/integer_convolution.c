@@ -14,7 +14,7 @@
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
-enum { SLACK = 64 }; /* bytes behind the copy that are read, and of no matter */
+enum { SLACK = 64 }; /* bytes after the copy that are read, and of no matter */
 
 typedef enum image_form { IMAGE_AS_IT_IS, IMAGE_COPIED, IMAGE_GATHERED } image_form;
 

@@ -45,7 +45,7 @@ static int64_t line_at(lines_kind kind, int64_t matrix, int64_t line, int64_t ex
 
 /* A block of columns of B. */
 typedef struct line_context {
-    const uint8_t *b, *end; /* the first row's part; behind B's last element */
+    const uint8_t *b, *end; /* the first row's part; after B's last element */
     int64_t b_depth, columns;
 } line_context;
 

@@ -232,7 +232,7 @@ static int32_t *run_pairs(const rt_integer_block *block, const parts *places, ch
     int16_t *panels = (int16_t *)(void *)scratch, *strip = (int16_t *)(void *)(scratch + places->strip);
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
     uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS];
-    /* What lies behind the last column, and behind an odd depth, is never stale. */
+    /* What lies after the last column, and after an odd depth, is never stale. */
     int16_t lines[2][RT_INTEGER_COLUMNS] = {{0}};
     for (int64_t from = 0; from < block->depth; from += DEPTH_PAIRS) {
         const int64_t depth = least(block->depth - from, DEPTH_PAIRS), pairs = (depth + 1) / 2;

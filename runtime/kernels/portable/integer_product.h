@@ -33,7 +33,7 @@ typedef struct rt_integer_block {
     const int16_t *b_zeros; /* one, or of each column */
     bool b_each;
     /* Says where rows k, k + 1, ... of B lie, up to RT_INTEGER_LINES. There, as many bytes are read as whole panels have
-     * columns; what stands behind the block's columns does not matter. `spare` has room for RT_INTEGER_LINES *
+     * columns; what stands after the block's columns does not matter. `spare` holds RT_INTEGER_LINES *
      * RT_INTEGER_COLUMNS bytes, for lines that do not lie like that anywhere. */
     void (*lines)(const void *context, int64_t k, int64_t count, const uint8_t **to, uint8_t *spare);
     const void *context;

@@ -71,7 +71,7 @@ void rt_matmul_read(const op_call *call, rt_product *product) {
         const op_shape *bias = &call->inputs[2].type.shape;
         int64_t stride = 1;
         int32_t at =
-            product->addend_rank; /* walks batch..., rows, columns from behind; at == rank: columns */
+            product->addend_rank; /* walks batch..., rows, columns from the last one; at == rank: columns */
         if (column) at--;
         for (int32_t i = bias->rank - 1; i >= 0; i--) {
             if (at == product->batch_rank && row) at--;

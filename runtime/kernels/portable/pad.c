@@ -31,7 +31,7 @@ typedef struct pad_context {
     const char *from;
 } pad_context;
 
-/* The pads of all axes: before each, then behind each. `axes` NULL: all are given, in order. */
+/* The pads of all axes: before each, then after each. `axes` NULL: all are given, in order. */
 static base_status read_pads(const op_tensor *inputs, const op_tensor *axes, int64_t pads[2 * OP_MAX_RANK],
                              base_report *report) {
     const int64_t *given = inputs[1].data;

@@ -1,7 +1,7 @@
 /* pool.c: MaxPool (with indices), AveragePool and the global pools in portable C.
  *
  * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never
- * those that ceil_mode puts behind it. Windows that see nothing, as over an image of no elements, have the maximum that
+ * those that ceil_mode puts after it. Windows that see nothing, as over an image of no elements, have the maximum that
  * padding has, the lowest number, or the average 0.
  */
 #include "ir/operators/window.h"

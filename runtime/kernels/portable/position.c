@@ -194,7 +194,7 @@ static base_status prepare_reverse_sequence(const op_call *call, const rt_enviro
     if (!state) return base_fail_memory(report);
     const op_shape *shape = &call->inputs[0].type.shape;
     state->time_first = op_attribute_integer(&call->attributes, "time_axis", 0) == 0;
-    split(shape, 1, state); /* inner: all behind the first two */
+    split(shape, 1, state); /* inner: all after the first two */
     state->extent = shape->dims[state->time_first ? 0 : 1];
     state->batch = shape->dims[state->time_first ? 1 : 0];
     int64_t lengths = 0;

@@ -3,7 +3,7 @@
  *     q = saturate(round(x / scale) + zero point), rounded to nearest, ties to even
  *     x = (q - zero point) * scale
  *
- * The tensor is walked as rows with one scale each; where nothing lies behind the axis of the scales, a row has a
+ * The tensor is walked as rows with one scale each; where nothing lies after the axis of the scales, a row has a
  * scale for every element instead. What is not a number becomes the lowest integer.
  */
 #include "ir/operators/small.h"

@@ -103,7 +103,7 @@ typedef struct NAME(direction) {
     REAL *bias;      /* [gates * hidden] */
     REAL *spare;     /* [batch][hidden] */
     REAL *h, *c;     /* [batch][hidden] */
-    bool back;       /* this step goes through R from behind */
+    bool back;       /* this step goes through R from the end */
     REAL *panels;    /* R as rt_tiles wants it, gate by gate; NULL: as it is */
     void *scratch;
 } NAME(direction);
@@ -265,10 +265,10 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
     d.spare = d.bias + wide;
     d.h = d.spare + k->batch * n;
     d.c = d.h + k->batch * n;
-    char *behind = (char *)scratch + k->state_bytes;
-    d.scratch = behind + k->panel_bytes;
+    char *rest = (char *)scratch + k->state_bytes;
+    d.scratch = rest + k->panel_bytes;
 #ifdef TILED
-    if (k->panel_bytes) d.panels = (REAL *)(void *)behind;
+    if (k->panel_bytes) d.panels = (REAL *)(void *)rest;
 #endif
     REAL *all = k->outputs > 0 && outputs[0].type.dtype != OP_NONE ? outputs[0].data : NULL;
     for (int64_t direction = 0; direction < k->directions; direction++) {

@@ -36,7 +36,7 @@ typedef struct resize_state {
     int32_t rank, taps; /* taps: 1, 2 or 4, or of stretched filters as many as the widest has */
     int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
-    size_t all_taps;            /* of all axes; behind them in the scratch, of the last axis again: */
+    size_t all_taps;            /* of all axes; after them in the scratch, of the last axis again: */
     bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
     coordinates coordinates;
     rounding rounding;
@@ -101,7 +101,7 @@ static double cubic_weight(double a, double x) {
 }
 
 /* Where a filter begins that is stretched so far that the pixels of a shrunken image cover all of it, from the pixel before;
- * it ends as far behind. */
+ * it ends as far after the last. */
 static int64_t filter_begin(bool linear, double scale) {
     return rt_index(floor((linear ? -1 : -2) / (scale < 1 ? scale : 1)), -MOST_TAPS, 0) + 1;
 }

@@ -22,7 +22,7 @@ typedef struct unique_state {
 /* ---- order --------------------------------------------------------------------------------------------- */
 
 #define ORDER(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
-/* Neither less nor greater nor equal: NaNs go behind. */
+/* Neither less nor greater nor equal: NaNs go last. */
 #define ORDER_REAL(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : (a) == (b) ? 0 : ((a) != (a)) - ((b) != (b)))
 
 #define COMPARE(name, element, order)                                                                        \

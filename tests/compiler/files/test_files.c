@@ -108,7 +108,8 @@ static void links_are_replaced(void **state) {
     assert_true(S_ISREG(about.st_mode));
     assert_int_not_equal(access(target, F_OK), 0);
     unlink(path);
-    assert_int_equal(symlink("/dev/null", path), 0); /* a device behind a link of one's own is written */
+    assert_int_equal(symlink("/dev/null", path),
+                     0); /* a device that a link leads to, of one's own is written */
     write_letter('a');
     assert_int_equal(lstat(path, &about), 0);
     assert_true(S_ISLNK(about.st_mode));

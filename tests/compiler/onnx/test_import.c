@@ -345,7 +345,7 @@ static void test_unsorted(void **state) {
     onnx_input(o, o->graph, "x", 1, "2");
     onnx_input(o, o->graph, "go", 9, "");
     Onnx__GraphProto *branch = onnx_graph(o, "b");
-    onnx_node(o, branch, "Neg", "inner", "b", "r"); /* b is computed behind the If */
+    onnx_node(o, branch, "Neg", "inner", "b", "r"); /* b is computed after the If */
     onnx_output(o, branch, "r");
     Onnx__NodeProto *node = onnx_node(o, o->graph, "If", "choose", "go", "d");
     onnx_set_graph(o, node, "then_branch", branch);

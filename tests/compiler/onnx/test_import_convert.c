@@ -219,7 +219,7 @@ static void add_attribute(onnx *o, Onnx__NodeProto *node, char *spec) {
     else onnx_set_integers(o, node, spec, value);
 }
 
-/* Imports model.onnx, checks it and prints it behind a title. */
+/* Imports model.onnx, checks it and prints it after a title. */
 static void import_to(FILE *file, onnx *o, const char *title) {
     static base_report report;
     ir_module *module;

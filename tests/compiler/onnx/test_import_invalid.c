@@ -655,7 +655,7 @@ static void test_files(void **state) {
     assert_string_equal(report.text, ".: is a directory, a file is wanted\n");
     expect_invalid("/dev/null", "device");
     assert_string_equal(report.text, "/dev/null: is not a regular file\n");
-    assert_int_equal(truncate("model.onnx", (off_t)3 << 30), 0); /* sparse: takes no room */
+    assert_int_equal(truncate("model.onnx", (off_t)3 << 30), 0); /* sparse: takes no space */
     expect_invalid("model.onnx", "3 GB");
     assert_string_equal(report.text,
                         "model.onnx: the file has 3221225472 bytes, at most 2147483647 are possible; larger "
@@ -667,12 +667,12 @@ static void test_files(void **state) {
  */
 static void test_recursion_bomb(void **state) {
     (void)state;
-    enum { DEPTH = 20000, ROOM = DEPTH * 6 };
-    uint8_t *bytes = malloc(ROOM);
+    enum { DEPTH = 20000, CAPACITY = DEPTH * 6 };
+    uint8_t *bytes = malloc(CAPACITY);
     assert_non_null(bytes);
-    size_t at = ROOM; /* written from its end: TypeProto.sequence_type.elem_type of each other */
+    size_t at = CAPACITY; /* written from its end: TypeProto.sequence_type.elem_type of each other */
     for (int i = 0; i < DEPTH; i++) {
-        size_t length = ROOM - at;
+        size_t length = CAPACITY - at;
         uint8_t varint[5];
         int digits = 0;
         for (; digits == 0 || length; length >>= 7)
@@ -684,7 +684,7 @@ static void test_recursion_bomb(void **state) {
     /* model.graph.input.type */
     static const uint8_t outer[] = {0x12, 0x5a, 0x3a};
     for (int k = 0; k < 3; k++) {
-        size_t length = ROOM - at;
+        size_t length = CAPACITY - at;
         uint8_t varint[5];
         int digits = 0;
         for (; digits == 0 || length; length >>= 7)
@@ -693,7 +693,7 @@ static void test_recursion_bomb(void **state) {
         memcpy(bytes + at, varint, (size_t)digits);
         bytes[--at] = outer[k];
     }
-    onnx_write_bytes("model.onnx", bytes + at, ROOM - at);
+    onnx_write_bytes("model.onnx", bytes + at, CAPACITY - at);
     free(bytes);
     expect_invalid("model.onnx", "recursion bomb");
     assert_non_null(strstr(report.text, "nested too deeply"));

@@ -96,7 +96,7 @@ static void sequences_of_one_length(void **state) {
     for (int way = 0; way < 8; way++) check(false, way & 1, way & 2, way & 4);
 }
 
-/* Backwards begins at the sequence's own end; behind it the stack is zero. */
+/* Backwards begins at the sequence's own end; after it the stack is zero. */
 static void sequences_of_their_own_lengths(void **state) {
     (void)state;
     for (int way = 0; way < 8; way++) check(true, way & 1, way & 2, way & 4);

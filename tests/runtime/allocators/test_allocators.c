@@ -29,7 +29,7 @@ static void chunks_are_split_and_merged(void **state) {
     assert_int_equal(rt_allocator_look(a).in_use, 1024);
     assert_int_equal(rt_allocator_look(a).reserved, 4096);
     rt_allocator_give(a, x);
-    rt_allocator_give(a, z);                        /* merged with the rest behind it */
+    rt_allocator_give(a, z);                        /* merged with the rest after it */
     assert_ptr_equal(rt_allocator_take(a, 256), x); /* the best fit */
     assert_ptr_equal(rt_allocator_take(a, 3072), z);
     rt_allocator_give(a, z);

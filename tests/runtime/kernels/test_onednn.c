@@ -116,7 +116,7 @@ static bool check(application *app, const char *onednn, const char *portable, co
     if (made)
         fail_msg("seed %" PRIu64 ", %d threads: %s made %zu allocations", how->seed, how->threads, onednn,
                  made);
-    if (scratch && scratch[prepared.scratch_bytes] != 77) fail_msg("%s wrote behind its scratch", onednn);
+    if (scratch && scratch[prepared.scratch_bytes] != 77) fail_msg("%s wrote after its scratch", onednn);
     rt_kernel_release(&prepared);
 
     /* The padding is zeros, the elements are near. */

@@ -151,7 +151,7 @@ static void test_images(void **state) {
     }
 }
 
-/* Beginnings of every format with anything behind: a message. */
+/* Beginnings of every format with anything after: a message. */
 static void test_damaged_images(void **state) {
     (void)state;
     static const struct {

@@ -84,7 +84,7 @@ static bool is_signed(op_dtype dtype) {
     return dtype == OP_INT8 || dtype == OP_INT16 || dtype == OP_INT32 || dtype == OP_INT64;
 }
 
-/* Values at which operators behave oddly, put at the front of a tensor that has room. */
+/* Values at which operators behave oddly, put at the front of a tensor that is long enough. */
 static void add_edges(op_tensor *tensor) {
     static const double reals[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, 1e-40, -88.5, 90, 65504, -1, 1};
     int64_t count = test_elements(tensor);

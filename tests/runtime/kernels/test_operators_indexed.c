@@ -117,7 +117,7 @@ static const indexed_case cases[] = {
      "",
      {{1, 2, 3, 4, 5, 6}, {0, 3}},
      {1, 6, 3, 4, 5, 2}},
-    {"sums from behind, without the element",
+    {"sums from the end, without the element",
      "%x: int32[4], %a: int32[]",
      "%y: int32[4] = CumSum(%x, %a) {exclusive = 1, reverse = 1}",
      "",

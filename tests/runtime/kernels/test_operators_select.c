@@ -243,7 +243,7 @@ static void test_large(void **state) {
     }
 }
 
-/* Negative zero is zero, and equal to it; all NaNs are one value, behind the numbers. */
+/* Negative zero is zero, and equal to it; all NaNs are one value, after the numbers. */
 static void test_special_numbers(void **state) {
     (void)state;
     base_arena arena;

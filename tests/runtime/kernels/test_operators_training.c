@@ -136,8 +136,8 @@ static void steps_follow_their_equations(void **state) {
                     const double value = s ? want.states[s - 1] : want.x;
                     const double got = test_real(&f.outputs[s * count + i], k);
                     if (isnan(value) ? isnan(got) : fabs(got - value) <= bound * (1 + fabs(value))) continue;
-                    fail_msg("round %d (%s): output %u is %.9g, expected %.9g", round, op_schema_of(code)->name,
-                             s * count + i, got, value);
+                    fail_msg("round %d (%s): output %u is %.9g, expected %.9g", round,
+                             op_schema_of(code)->name, s * count + i, got, value);
                 }
             }
         }
@@ -175,7 +175,7 @@ static void what_does_not_fit_is_refused(void **state) {
     fixture f;
     begin(&f, OP_ADAGRAD, &random, 1, 0);
     for (int i = 0; i < 4; i++) add_group(&f, 1, &one, &shape, true, &random);
-    expect_refusal(&f, 2, "4 inputs behind the first two, expected a multiple of 3");
+    expect_refusal(&f, 2, "4 inputs after the first two, expected a multiple of 3");
     begin(&f, OP_ADAGRAD, &random, 1, 0);
     for (int i = 0; i < 3; i++) add_group(&f, 1, &one, &shape, true, &random);
     expect_refusal(&f, 3, "3 outputs, expected at most 2");
