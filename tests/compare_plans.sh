@@ -2,6 +2,7 @@
 # compare_plans.sh OLD NEW [MODEL...]: do two builds of the command `ouro` make the same plans? For changes that must not
 # change what is planned. OLD and NEW are folders of builds; without MODEL: the example models that NEW's `ouro-models` writes, and
 # those of ../shared/models where they are there.
+# NEW_OPTIONS (in the environment): options of `ouro compile` for NEW alone, as --exact-arithmetic where OLD does not know it.
 # A model's plans are "the same bytes", or, where the format of the file changed, "the same memory": the report's numbers, the
 # allocation problem and the loops are equal. What differs is shown. Ends with "N same bytes, N same memory, N different".
 set -uo pipefail
@@ -38,7 +39,9 @@ for model in "$@"; do
     [ -f "$model" ] || continue
     for side in old new; do
         rm -f "$work/$side".*
-        "${!side}/ouro" compile "$model" -o "$work/$side.plan" --report "$work/$side.json" --problem "$work/$side.csv" -q 2>"$work/$side.err"
+        options=()
+        [ "$side" = old ] || read -ra options <<<"${NEW_OPTIONS:-}"
+        "${!side}/ouro" compile "$model" -o "$work/$side.plan" --report "$work/$side.json" --problem "$work/$side.csv" -q "${options[@]}" 2>"$work/$side.err"
         echo "status $?" >>"$work/$side.err"
     done
     if ! [ -f "$work/old.plan" ] && ! [ -f "$work/new.plan" ] && cmp -s "$work/old.err" "$work/new.err"; then

@@ -82,7 +82,7 @@ void rt_unpack(op_dtype dtype, uint8_t *to, const void *from, int64_t count) {
 
 void rt_pack(op_dtype dtype, void *to, const uint8_t *from, int64_t count) {
     const int64_t each = 8 / (int64_t)op_dtype_bits(dtype);
-    memset(to, 0, (size_t)((count + each - 1) / each));
+    if (count > 0) memset(to, 0, (size_t)((count + each - 1) / each));
     for (int64_t i = 0; i < count; i++) op_small_store(dtype, to, i, from[i]);
 }
 

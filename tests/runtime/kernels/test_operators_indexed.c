@@ -468,7 +468,7 @@ static void put_number(op_dtype dtype, double value, unsigned char *to) {
         memcpy(to, &(uint16_t){(uint16_t)value}, 2);
         break;
     default:
-        to[0] = (unsigned char)value;
+        to[0] = (unsigned char)(int)value;
     }
 }
 

@@ -51,7 +51,10 @@ static void solutions_become_lower(void **unused) {
             assert_true(problems_make(problems_kind(k), 60 * seed, seed, &arena, &problem));
             planner_solution solution = greedy(&problem, &arena);
             const size_t before = solution.height;
-            if (before <= solution.lower_bound) continue;
+            if (before <= solution.lower_bound) {
+                base_arena_free(&arena);
+                continue;
+            }
             for (size_t b = 0; b < problem.buffer_count; b++)
                 pinned += problem.buffers[b].fixed != PLANNER_NOT_FIXED;
             const bool is_lower = lower(&problem, &solution, solution.lower_bound, 20000, &arena);
