@@ -43,9 +43,8 @@ typedef struct transposed_context {
                 int64_t first = shift < 0 ? (-shift + step - 1) / step : 0;                                  \
                 int64_t end = width - shift <= 0 ? 0 : (width - shift + step - 1) / step;                    \
                 if (end > t->input[last]) end = t->input[last];                                              \
-                type *line = y + base * width + shift;                                                       \
                 const type *from = x + row * t->input[last];                                                 \
-                for (int64_t i = first; i < end; i++) line[i * step] += from[i];                             \
+                for (int64_t i = first; i < end; i++) y[base * width + shift + i * step] += from[i];         \
             }                                                                                                \
             for (int32_t d = last - 1; d >= 0; d--) {                                                        \
                 if (++index[d] < t->input[d]) break;                                                         \
