@@ -11,6 +11,7 @@
  * Needs: kernels, the order, live ranges. Breaks: nothing. Guarantees: every node that had a kernel has one, and its scratch a
  * storage of that size; pass_memory.choices lists what was chosen.
  */
+#include "passes/layout/layout.h"
 #include "passes/memory/memory.h"
 #include "runtime/kernels/table.h"
 #include <stdlib.h>
@@ -82,17 +83,6 @@ static bool find_free(pass_context *context, ir_graph *const *graphs, size_t gra
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
-/* The application as it stands; false where some shape is open. */
-static bool known_call(chooser *c, const ir_node *node, op_call *call) {
-    if (!ir_node_call(node, &c->arena, call)) return false;
-    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
-        const op_type *type =
-            i < call->input_count ? &call->inputs[i].type : &call->outputs[i - call->input_count].type;
-        if (type->dtype != OP_NONE && !op_shape_known(&type->shape)) return false;
-    }
-    return true;
-}
-
 /* What `kernel` would take in the node's step: the arena grows only where that makes the kernel notably faster. */
 static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
                      rt_cost *cost) {
@@ -112,7 +102,9 @@ static void consider(chooser *c, ir_node *node) {
     const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
     op_call call;
     rt_cost before;
-    if (!now || !now->estimate || !weights || !weights->constant || !known_call(c, node, &call)) return;
+    if (!now || !now->estimate || !weights || !weights->constant || !ir_node_call(node, &c->arena, &call))
+        return;
+    if (!pass_shapes_known(&call)) return;
     if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
     if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
     candidate best = {.seconds_before = before.seconds, .cost = before};
@@ -150,24 +142,22 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     ir_module *module = c->context->module;
     ir_value *weights = ir_input(chosen->node, 1);
     op_tensor plain = weights->constant->tensor;
-    base_status status = BASE_OK;
     if (plain.type.layout == OP_LAYOUT_PACKED) {
         plain.type.layout = OP_LAYOUT_ROW_MAJOR;
         plain.type.packed_bytes = 0;
         if (!op_type_bytes(&plain.type, &plain.bytes)) return base_fail_memory(report);
         plain.data = rt_arena_aligned(&c->arena, plain.bytes);
         if (!plain.data) return base_fail_memory(report);
-        status = rt_kernel_find(chosen->node->kernel)
-                     ->unpack(call, environment, 1, &weights->constant->tensor, plain.data, report);
+        const rt_kernel *before = rt_kernel_find(chosen->node->kernel);
+        base_status unpacked =
+            before->unpack(call, environment, 1, &weights->constant->tensor, plain.data, report);
+        if (unpacked != BASE_OK) return unpacked;
     }
     op_type type = weights->type;
     type.layout = OP_LAYOUT_PACKED;
     type.packed_bytes = chosen->cost.packed_bytes;
     void *data = NULL;
-    ir_value *packed = status == BASE_OK
-                           ? ir_constant_reserve(module, weights->name, &type, type.packed_bytes, &data)
-                           : NULL;
-    if (status != BASE_OK) return status;
+    ir_value *packed = ir_constant_reserve(module, weights->name, &type, type.packed_bytes, &data);
     if (!packed) return base_fail_memory(report);
     memset(data, 0, type.packed_bytes);
     op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count);
@@ -175,7 +165,7 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
     inputs[1].type = type;
     call->inputs = inputs;
-    status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
+    base_status status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
     if (status != BASE_OK) return status;
     if (!ir_node_set_input(chosen->node, 1, packed)) return base_fail_memory(report);
     if (!weights->uses) ir_constant_remove(module, weights);

@@ -1,41 +1,6 @@
 /* peaks.c: how many bytes the graphs have live at once, from live ranges. */
 #include "passes/memory/memory.h"
 
-bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
-                       base_arena *scratch, size_t *peaks) {
-    /* The steps of all graphs stand one after the other; each graph has one more for what lives to the end. */
-    size_t *starts = BASE_ARRAY(scratch, size_t, memory->graph_count), steps = 0;
-    if (!starts) return false;
-    for (size_t g = 0; g < graph_count; g++) {
-        starts[graphs[g]->id.index] = steps;
-        steps += (size_t)graphs[g]->node_count + 3;
-    }
-    size_t *begin = BASE_ARRAY(scratch, size_t, steps), *end = BASE_ARRAY(scratch, size_t, steps);
-    if (!begin || !end) return false;
-    for (size_t i = 1; i < memory->storage_count; i++) {
-        const pass_storage *storage = &memory->storages[i];
-        if (storage->part_of.index || storage->space != MEMORY_ARENA || storage->buffer_of) continue;
-        begin[starts[storage->graph->id.index] + (size_t)storage->first] += storage->bytes;
-        end[starts[storage->graph->id.index] + (size_t)storage->last] += storage->bytes;
-    }
-    for (size_t g = graph_count; g-- > 0;) {
-        size_t at = starts[graphs[g]->id.index], live = 0, peak = 0;
-        ir_node *const *nodes = memory->order.nodes[graphs[g]->id.index];
-        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2; step++) {
-            const ir_node *node = step < graphs[g]->node_count ? nodes[step] : NULL;
-            size_t inner = 0;
-            live = live - end[at + step] + begin[at + step];
-            for (uint32_t k = 0; node && k < node->graph_count; k++) {
-                size_t frame = peaks[node->graphs[k]->id.index];
-                if (frame > inner) inner = frame;
-            }
-            if (live + inner > peak) peak = live + inner;
-        }
-        peaks[graphs[g]->id.index] = peak;
-    }
-    return true;
-}
-
 size_t **pass_region_live(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
                           base_arena *scratch) {
     size_t **live = BASE_ARRAY(scratch, size_t *, memory->graph_count);
@@ -57,4 +22,26 @@ size_t **pass_region_live(const pass_memory *memory, ir_graph *const *graphs, si
             of_graph[step] += of_graph[step - 1];
     }
     return live;
+}
+
+bool pass_region_peaks(const pass_memory *memory, ir_graph *const *graphs, size_t graph_count,
+                       base_arena *scratch, size_t *peaks) {
+    size_t **live = pass_region_live(memory, graphs, graph_count, scratch);
+    if (!live) return false;
+    for (size_t g = graph_count; g-- > 0;) {
+        const size_t *of_graph = live[graphs[g]->id.index];
+        size_t peak = 0;
+        ir_node *const *nodes = memory->order.nodes[graphs[g]->id.index];
+        for (size_t step = 0; step < (size_t)graphs[g]->node_count + 2; step++) {
+            const ir_node *node = step < graphs[g]->node_count ? nodes[step] : NULL;
+            size_t inner = 0;
+            for (uint32_t k = 0; node && k < node->graph_count; k++) {
+                size_t region = peaks[node->graphs[k]->id.index];
+                if (region > inner) inner = region;
+            }
+            if (of_graph[step] + inner > peak) peak = of_graph[step] + inner;
+        }
+        peaks[graphs[g]->id.index] = peak;
+    }
+    return true;
 }
