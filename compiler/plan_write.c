@@ -296,7 +296,8 @@ static bool write_node(module_writer *w, const ir_node *node, plan_node *to) {
     to->flags = dynamic ? PLAN_NODE_DYNAMIC : view ? PLAN_NODE_ALIAS : 0;
     bool runs = !(row->flags & OP_FLAG_GRAPHS) && to->flags != PLAN_NODE_ALIAS;
     const char *kernel = runs && node->kernel ? node->kernel : "";
-    if (kernel[0] && strncmp(kernel, "portable.", 9) != 0) w->portable = false;
+    const rt_kernel *found = rt_kernel_find(kernel);
+    if (found && found->backend != RT_BACKEND_PORTABLE) w->portable = false;
     if (!write_name(w, row->name, &to->operator_name) || !write_name(w, row->domain, &to->operator_domain) ||
         !write_name(w, node->name, &to->name) || !write_name(w, node->path, &to->path) ||
         !write_name(w, kernel, &to->kernel) || !write_name(w, node->reason, &to->reason)) {

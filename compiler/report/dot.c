@@ -329,7 +329,7 @@ static void emit_node(dot_writer *writer, uint32_t index) {
     const plan_node *node = &writer->of->nodes[index];
     const char *operator_name = text_of(writer, node->operator_name), *name = text_of(writer, node->name);
     const char *kernel = text_of(writer, node->kernel);
-    const emit_family *family = emit_family_of(operator_name);
+    const emit_family *family = emit_family_of(text_of(writer, node->operator_domain), operator_name);
     bool view = node->flags & PLAN_NODE_ALIAS;
     char scratch[32];
     indent(writer);
@@ -368,7 +368,7 @@ static void emit_node(dot_writer *writer, uint32_t index) {
 static void emit_exit(dot_writer *writer, uint32_t index) {
     const plan_node *node = &writer->of->nodes[index];
     const char *operator_name = text_of(writer, node->operator_name);
-    const emit_family *family = emit_family_of(operator_name);
+    const emit_family *family = emit_family_of(text_of(writer, node->operator_domain), operator_name);
     indent(writer);
     emit_format(writer->out, "x%u [style=\"rounded,filled\" fillcolor=\"%s\" color=\"%s\" penwidth=2", index,
                 family->fill, family->line);

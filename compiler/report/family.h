@@ -1,8 +1,8 @@
-/* family.h: families of operators, and the colours that pictures give them. */
+/* family.h: the colours that pictures give to families of operators. */
 #ifndef OURO_EMIT_FAMILY_H
 #define OURO_EMIT_FAMILY_H
 
-#include <stddef.h>
+#include "ir/operators/op.h"
 
 typedef struct emit_family {
     const char *name; /* "convolution", for legends */
@@ -10,10 +10,9 @@ typedef struct emit_family {
     const char *line; /* a darker shade of it */
 } emit_family;
 
-enum { EMIT_FAMILY_COUNT = 10 };
-/* By index, for legends. */
-extern const emit_family emit_families[EMIT_FAMILY_COUNT];
-/* The family of an operator by its name; the last one ("other") for those not listed. Never NULL. */
-const emit_family *emit_family_of(const char *operator_name);
+/* By op_family, for legends; the first is of what is no operator. */
+extern const emit_family emit_families[OP_FAMILY_COUNT];
+/* The family of an operator by the names that plans have; the first one for those that are not known. Never NULL. */
+const emit_family *emit_family_of(const char *domain, const char *name);
 
 #endif

@@ -100,7 +100,7 @@ static const emit_family *family_of_storage(const pass_storage *storage) {
     const ir_node *node = storage->buffer_of ? storage->buffer_of
                           : storage->value   ? storage->value->node
                                              : NULL;
-    return emit_family_of(node ? op_schema_of(node->code)->name : "");
+    return &emit_families[node ? op_schema_of(node->code)->family : OP_FAMILY_NONE];
 }
 
 static const char *storage_name(const pass_storage *storage) {
@@ -335,7 +335,7 @@ static base_status picture_of_solution(const planner_problem *problem, const cha
                                      .low = solution->offsets[i],
                                      .bytes = buffer->size,
                                      .name = name,
-                                     .family = &emit_families[i % EMIT_FAMILY_COUNT]};
+                                     .family = &emit_families[1 + i % (OP_FAMILY_COUNT - 1)]};
         rectangle->title =
             base_arena_format(arena, "%s\n%zu bytes (%s)\nlive [%" PRId64 ", %" PRId64 ")\noffset %zu", name,
                               buffer->size, emit_size_print(buffer->size, size, sizeof size), buffer->first,
@@ -510,8 +510,8 @@ static void draw_lines(emit_buffer *out, const map_picture *picture, const map_s
 }
 
 static void draw_legend(emit_buffer *out, const map_picture *picture, double x, double y) {
-    for (size_t i = 0; i < EMIT_FAMILY_COUNT + 1 && picture->families; i++) {
-        bool used = false, scratch = i == EMIT_FAMILY_COUNT;
+    for (size_t i = 0; i < OP_FAMILY_COUNT + 1 && picture->families; i++) {
+        bool used = false, scratch = i == OP_FAMILY_COUNT;
         for (size_t k = 0; k < picture->count && !used; k++) {
             used =
                 scratch ? !picture->rectangles[k].family : picture->rectangles[k].family == &emit_families[i];

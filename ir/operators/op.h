@@ -243,6 +243,23 @@ enum op_flags {
 
 typedef base_status op_infer_function(op_call *call, base_report *report);
 
+/* Operators that a reader thinks of together, for pictures and reports. */
+typedef enum op_family {
+    OP_FAMILY_NONE, /* of OP_CODE_NONE alone */
+    OP_FAMILY_CONVOLUTION,
+    OP_FAMILY_PRODUCT,
+    OP_FAMILY_POOLING,
+    OP_FAMILY_NORMALIZATION,
+    OP_FAMILY_REDUCTION,
+    OP_FAMILY_ELEMENTWISE,
+    OP_FAMILY_MOVEMENT,
+    OP_FAMILY_GENERATION,
+    OP_FAMILY_CONTROL,
+    OP_FAMILY_SEQUENCE,
+    OP_FAMILY_SIGNAL,
+    OP_FAMILY_COUNT
+} op_family;
+
 /* An operator schema: one row of ops.def. */
 typedef struct op_schema {
     op_code code;
@@ -255,6 +272,7 @@ typedef struct op_schema {
     unsigned in_place;
     op_view view;
     unsigned flags;
+    op_family family;
 } op_schema;
 
 const op_schema *op_schema_of(op_code code);                     /* never NULL for a valid code */

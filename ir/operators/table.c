@@ -5,11 +5,12 @@
 #include <string.h>
 
 static const op_schema rows[OP_CODE_COUNT] = {
-    [OP_CODE_NONE] = {OP_CODE_NONE, "none", "ouro", 1, 0, 0, 0, 0, "", NULL, 0, OP_VIEW_NONE, 0},
+    [OP_CODE_NONE] = {OP_CODE_NONE, "none", "ouro", 1, 0, 0, 0, 0, "", NULL, 0, OP_VIEW_NONE, 0,
+                      OP_FAMILY_NONE},
 #define OP(code, name, domain, since, imin, imax, omin, omax, attributes, infer, in_place, view, flags,      \
-           kernel)                                                                                           \
-    [OP_##code] = {OP_##code, name,       domain,           since,    imin, imax, omin,                      \
-                   omax,      attributes, op_infer_##infer, in_place, view, flags},
+           kernel, family)                                                                                   \
+    [OP_##code] = {OP_##code, name,       domain,           since,    imin, imax,  omin,                     \
+                   omax,      attributes, op_infer_##infer, in_place, view, flags, OP_FAMILY_##family},
 #include "ir/operators/ops.def"
 #undef OP
 };
@@ -34,8 +35,8 @@ op_code op_code_from_name(const char *domain, const char *name) {
 }
 
 /* "2", "1 to 3" or "at least 1" of inputs or outputs: what would be accepted. */
-static base_status fail_count(const op_schema *row, const char *what, uint32_t count, int minimum, int maximum,
-                              base_report *report) {
+static base_status fail_count(const op_schema *row, const char *what, uint32_t count, int minimum,
+                              int maximum, base_report *report) {
     if (maximum < 0) {
         return base_fail(report, BASE_INVALID, "%u %s given, %s takes at least %d", count, what, row->name,
                          minimum);

@@ -509,7 +509,7 @@ static bool lower(pass_context *context, ir_node *node, const recurrence *k) {
 
 static bool is_primitive(const pass_context *context, const op_call *call) {
     const rt_kernel *kernel = rt_kernel_select(call, &context->options->environment);
-    return kernel && strncmp(kernel->name, "portable.", 9) != 0;
+    return kernel && kernel->backend != RT_BACKEND_PORTABLE;
 }
 
 /* The product of a step has a primitive, which packs weights once and for all. */

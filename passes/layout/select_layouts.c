@@ -205,8 +205,8 @@ static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     if (ir_input(node, 0)) wish.inputs[0] = ir_input(node, 0)->type.layout;
     if (!relaid_call(l, node, NULL, &row_major)) return base_fail_memory(l->context->report);
     const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
-    if (!kernel || !kernel->prefer || !kernel->prefer(&row_major, environment, &wish)) return BASE_OK;
-    if (environment->portable_only && strncmp(kernel->name, "portable.", 9) != 0) return BASE_OK;
+    if (!kernel || !kernel->prefer || !rt_kernel_allowed(kernel, environment)) return BASE_OK;
+    if (!kernel->prefer(&row_major, environment, &wish)) return BASE_OK;
     for (uint32_t i = 0; i < node->input_count && i < RT_KERNEL_INPUTS; i++) {
         const ir_value *input = ir_input(node, i);
         if (!input || wish.inputs[i] == OP_LAYOUT_PACKED) continue;

@@ -111,6 +111,7 @@ static void consider(chooser *c, ir_node *node) {
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
         candidate tried = {.node = node, .kernel = kernel, .seconds_before = before.seconds};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
+        if (!rt_kernel_allowed(kernel, environment)) continue;
         if (!estimate(c, node, kernel, &call, &tried.cost) || tried.cost.seconds >= best.cost.seconds)
             continue;
         if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;

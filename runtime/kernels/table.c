@@ -11,7 +11,7 @@ const rt_kernel rt_kernel_none = {.name = "none"};
 static const rt_kernel *const portable_kernels[] = {
     [OP_CODE_NONE] = &rt_kernel_none,
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
-           kernel)                                                                                           \
+           kernel, family)                                                                                   \
     [OP_##code] = &rt_kernel_##kernel,
 #include "ir/operators/ops.def"
 #undef OP
@@ -41,11 +41,14 @@ bool rt_kernel_exists(op_code code, const char *name) {
     return rt_kernel_of(code, name) != NULL;
 }
 
+bool rt_kernel_allowed(const rt_kernel *kernel, const rt_environment *environment) {
+    return !environment->portable_only || kernel->backend == RT_BACKEND_PORTABLE;
+}
+
 const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *environment) {
     const rt_kernel *kernel;
     for (unsigned i = 0; (kernel = rt_kernel_candidate(call->code, i)); i++) {
-        if (environment->portable_only && strncmp(kernel->name, "portable.", 9) != 0) continue;
-        if (kernel->accepts(call, environment)) return kernel;
+        if (rt_kernel_allowed(kernel, environment) && kernel->accepts(call, environment)) return kernel;
     }
     return NULL;
 }

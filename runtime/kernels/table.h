@@ -16,6 +16,9 @@ const rt_kernel *rt_kernel_find(const char *name);
  * weights that it packed: it is chosen by what it costs (rt_kernel.estimate). */
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index);
 
+/* The environment lets plans use it: a portable plan has nothing of another backend. */
+bool rt_kernel_allowed(const rt_kernel *kernel, const rt_environment *environment);
+
 /* The kernel of this name for the operator; NULL where this build has none. */
 const rt_kernel *rt_kernel_of(op_code code, const char *name);
 bool rt_kernel_exists(op_code code, const char *name); /* there is one */

@@ -64,8 +64,12 @@ typedef struct rt_cost {
         blocks; /* in how many parts it does its work one after the other, where that is a choice: "ouro.blocks" */
 } rt_cost;
 
+/* What a kernel is written with: its name begins so ("portable.", "onednn."). */
+typedef enum rt_backend { RT_BACKEND_PORTABLE, RT_BACKEND_ONEDNN } rt_backend;
+
 struct rt_kernel {
     const char *name; /* "portable.softmax", "onednn.convolution": recorded in plans */
+    rt_backend backend;
     /* Can it run this application, dtypes and layouts as they are? Shapes may be unknown: then it answers for
      * every shape. Constant inputs have data. */
     bool (*accepts)(const op_call *call, const rt_environment *environment);

@@ -41,6 +41,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_onednn_batch_normalization = {.name = "onednn.batch_normalization",
+                                                 .backend = RT_BACKEND_ONEDNN,
                                                  .accepts = accepts,
                                                  .prepare = prepare,
                                                  .release = rt_simple_release};

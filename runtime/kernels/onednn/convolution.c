@@ -478,6 +478,7 @@ static base_status prepare(const op_call *given, const rt_environment *environme
 }
 
 const rt_kernel rt_onednn_convolution = {.name = "onednn.convolution",
+                                         .backend = RT_BACKEND_ONEDNN,
                                          .accepts = accepts,
                                          .prefer = prefer,
                                          .pack = pack,

@@ -75,5 +75,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
-const rt_kernel rt_onednn_pool = {
-    .name = "onednn.pool", .accepts = accepts, .prepare = prepare, .release = rt_simple_release};
+const rt_kernel rt_onednn_pool = {.name = "onednn.pool",
+                                  .backend = RT_BACKEND_ONEDNN,
+                                  .accepts = accepts,
+                                  .prepare = prepare,
+                                  .release = rt_simple_release};

@@ -443,6 +443,7 @@ static bool adapt(const op_call *call, const rt_environment *environment, rt_pre
 }
 
 const rt_kernel rt_onednn_matmul = {.name = "onednn.matmul",
+                                    .backend = RT_BACKEND_ONEDNN,
                                     .accepts = accepts,
                                     .prefer = prefer,
                                     .pack = pack,
@@ -450,6 +451,7 @@ const rt_kernel rt_onednn_matmul = {.name = "onednn.matmul",
                                     .adapt = adapt,
                                     .release = release};
 const rt_kernel rt_onednn_gemm = {.name = "onednn.gemm",
+                                  .backend = RT_BACKEND_ONEDNN,
                                   .accepts = accepts,
                                   .prefer = prefer,
                                   .pack = pack,

@@ -422,6 +422,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 }
 
 const rt_kernel rt_onednn_recurrent = {.name = "onednn.recurrent",
+                                       .backend = RT_BACKEND_ONEDNN,
                                        .accepts = accepts,
                                        .prefer = prefer,
                                        .pack = pack,

@@ -41,5 +41,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
 }
 
-const rt_kernel rt_onednn_reorder = {
-    .name = "onednn.reorder", .accepts = accepts, .prepare = prepare, .release = rt_simple_release};
+const rt_kernel rt_onednn_reorder = {.name = "onednn.reorder",
+                                     .backend = RT_BACKEND_ONEDNN,
+                                     .accepts = accepts,
+                                     .prepare = prepare,
+                                     .release = rt_simple_release};

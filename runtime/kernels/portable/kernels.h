@@ -107,7 +107,7 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 extern const rt_kernel rt_kernel_winograd;
 
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
-           kernel)                                                                                           \
+           kernel, family)                                                                                   \
     extern const rt_kernel rt_kernel_##kernel;
 #include "ir/operators/ops.def"
 #undef OP

@@ -62,11 +62,14 @@ static void test_sizes(void **state) {
 
 static void test_families(void **state) {
     (void)state;
-    assert_string_equal(emit_family_of("Conv")->name, "convolution");
-    assert_string_equal(emit_family_of("Add")->name, "elementwise");
-    assert_string_equal(emit_family_of("")->name, "other");
-    assert_string_equal(emit_family_of(" ")->name, "other");
-    assert_string_equal(emit_family_of("Nothing")->name, "other");
+    assert_string_equal(emit_family_of("", "Conv")->name, "convolution");
+    assert_string_equal(emit_family_of("ouro", "Copy")->name, "movement of data");
+    assert_string_equal(emit_family_of("", "Copy")->name, "other");
+    assert_string_equal(emit_family_of("", "")->name, "other");
+    for (int i = 0; i < OP_FAMILY_COUNT; i++) {
+        assert_non_null(emit_families[i].name);
+        for (int k = 0; k < i; k++) assert_string_not_equal(emit_families[i].fill, emit_families[k].fill);
+    }
 }
 
 /* The checkers of this test themselves: they must be able to object. */

@@ -171,9 +171,22 @@ static void inference_checks_the_counts(void **state) {
     assert_int_equal(op_infer(&call, NULL), BASE_INVALID);
 }
 
+static void every_operator_has_a_family(void **state) {
+    (void)state;
+    unsigned members[OP_FAMILY_COUNT] = {0};
+    for (int code = OP_CODE_NONE + 1; code < OP_CODE_COUNT; code++) {
+        const op_family family = op_schema_of((op_code)code)->family;
+        assert_in_range(family, OP_FAMILY_NONE + 1, OP_FAMILY_COUNT - 1);
+        members[family]++;
+    }
+    assert_int_equal(op_schema_of(OP_CODE_NONE)->family, OP_FAMILY_NONE);
+    for (int i = OP_FAMILY_NONE + 1; i < OP_FAMILY_COUNT; i++) assert_true(members[i] > 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_row_is_found_by_its_name),
+        cmocka_unit_test(every_operator_has_a_family),
         cmocka_unit_test(types_have_names_and_sizes),
         cmocka_unit_test(dimensions_are_computed_where_they_can_be),
         cmocka_unit_test(shapes_broadcast),
