@@ -4,7 +4,7 @@
  * (exact/improve.h), for a fixed amount of work, so that the same problem has the same answer on a busy machine. Where time
  * or work is given, that ends the search.
  */
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 #include "passes/planners/exact/improve.h"
 #include "passes/planners/planners.h"
 #include "passes/planners/quick.h"
@@ -33,7 +33,8 @@ static base_status run(const planner_problem *problem, const planner_options *op
         .seconds = options->seconds, .work = options->work, .threads = options->threads};
     if (bounded.seconds <= 0 && bounded.work == 0) bounded.work = USUAL_WORK;
     const double begin = budget_clock();
-    base_status status = quick_best(problem, arena, solution, report);
+    base_status status =
+        quick_best(problem, bounded.seconds > 0 ? begin + bounded.seconds : 0, arena, solution, report);
     if (status != BASE_OK || solution->height <= solution->lower_bound) return status;
     if (bounded.seconds > 0) {
         bounded.seconds -= budget_clock() - begin;

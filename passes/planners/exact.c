@@ -4,13 +4,14 @@
  */
 #include "passes/planners/planners.h"
 #include "passes/planners/exact/improve.h"
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 #include "passes/planners/quick.h"
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
     const double begin = budget_clock();
-    base_status status = quick_best(problem, arena, solution, report);
+    base_status status =
+        quick_best(problem, options->seconds > 0 ? begin + options->seconds : 0, arena, solution, report);
     if (status != BASE_OK) return status;
     planner_options rest = *options;
     if (options->seconds > 0) {

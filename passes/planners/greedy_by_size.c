@@ -14,6 +14,7 @@
  */
 #include "passes/planners/planners.h"
 #include "passes/planners/occupancy.h"
+#include "passes/planners/base/budget.h"
 #include "passes/planners/base/sorting.h"
 
 /* Pinned ones, those that live from the first step to the last, the others. */
@@ -48,7 +49,6 @@ static void sort(const planner_problem *problem, planner_key *keys, planner_key 
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
-    (void)options;
     size_t count = problem->buffer_count;
     uint32_t *order = BASE_ARRAY(arena, uint32_t, count + 1);
     planner_key *keys = BASE_ARRAY(arena, planner_key, count + 1),
@@ -59,6 +59,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     sort(problem, keys, scratch);
     for (size_t i = 0; i < count; i++) order[i] = keys[i].buffer;
     for (size_t i = 0; i < count; i++) {
+        if ((solution->gave_up = budget_has_passed(options->deadline, i))) return BASE_OK;
         uint32_t buffer = order[i];
         const planner_buffer *b = &problem->buffers[buffer];
         occupancy_expect(&taken, order + i + 1, count - i - 1);

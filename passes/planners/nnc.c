@@ -38,6 +38,7 @@
  */
 #include "passes/planners/planners.h"
 #include "passes/planners/occupancy.h"
+#include "passes/planners/base/budget.h"
 #include "passes/planners/base/sorting.h"
 #include <string.h>
 
@@ -60,6 +61,7 @@ typedef struct allocation {
     planner_key *keys, *scratch; /* for sorting */
     size_t *offsets;
     size_t height;
+    double deadline; /* on budget_clock; 0: none */
 } allocation;
 
 static size_t alignment_of(const allocation *a, uint32_t buffer) {
@@ -208,11 +210,16 @@ static bool push_up(allocation *a, uint32_t *order, size_t count, base_arena *ar
     return true;
 }
 
-/* Every buffer to the lowest free range, in the order of offsets, among what is taken already. */
+/* Every buffer to the lowest free range, in the order of offsets, among what is taken already. Where the time is over, the
+ * height is SIZE_MAX. */
 static bool compact_down(allocation *a, uint32_t *order, size_t count) {
     for (size_t k = 0; k < count; k++) a->keys[k].key = a->offsets[order[k]];
     sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
+        if (budget_has_passed(a->deadline, k)) {
+            a->height = SIZE_MAX;
+            return true;
+        }
         occupancy_expect(&a->taken, order + k + 1, count - k - 1);
         if (!place(a, order[k], occupancy_lowest(&a->taken, order[k]))) return false;
     }
@@ -244,8 +251,7 @@ static bool compact(allocation *a, uint32_t *order, size_t count, bool pinned, b
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
-    (void)options;
-    allocation a = {.problem = problem, .offsets = solution->offsets};
+    allocation a = {.problem = problem, .offsets = solution->offsets, .deadline = options->deadline};
     uint32_t *order = BASE_ARRAY(arena, uint32_t, problem->buffer_count + 1);
     a.placed = BASE_ARRAY(arena, bool, problem->buffer_count + 1);
     a.keys = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
@@ -275,6 +281,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     for (size_t k = 0; k < count; k++) {
         size_t offset;
         if (a.placed[order[k]]) continue;
+        if ((solution->gave_up = budget_has_passed(a.deadline, k))) return BASE_OK;
         occupancy_expect(&a.taken, order + k + 1, count - k - 1);
         bool found = occupancy_highest(&a.taken, order[k], a.height, &offset);
         if (!place(&a, order[k], offset) || (!found && !place_companions(&a, order, count, k)))

@@ -11,13 +11,13 @@ static const planner *const by_height[CANDIDATES] = {&planner_nnc, &planner_gree
 static const planner *const by_time[CANDIDATES] = {&planner_chunk_simulation, &planner_bfc, &planner_nnc,
                                                    &planner_greedy_by_size};
 
-base_status quick_best(const planner_problem *problem, base_arena *arena, planner_solution *solution,
-                       base_report *report) {
+base_status quick_best(const planner_problem *problem, double deadline, base_arena *arena,
+                       planner_solution *solution, base_report *report) {
     const planner *const *candidates = problem->buffer_count > MANY_BUFFERS ? by_time : by_height;
-    const planner_options options = {.seconds = 0};
     solution->height = SIZE_MAX;
     for (size_t i = 0; i < CANDIDATES; i++) {
         if (solution->height <= solution->lower_bound) break;
+        const planner_options options = {.deadline = solution->height < SIZE_MAX ? deadline : 0};
         planner_solution tried;
         base_arena memory;
         base_arena_init(&memory, arena->allocator);

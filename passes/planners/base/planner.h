@@ -62,6 +62,9 @@ typedef struct planner_options {
     /* Buffers that are live from the first step to the last (state, inputs, outputs) get an arena of their own, below
      * or above that of all others, which can be given back between two runs. */
     bool persistent_apart;
+    /* On budget_clock; 0: none. A planner that takes long on large problems gives up when it has passed, if it is not done:
+     * for callers that have a solution already. */
+    double deadline;
 } planner_options;
 
 typedef struct planner_solution {
@@ -69,6 +72,7 @@ typedef struct planner_solution {
     size_t height;
     size_t lower_bound; /* the live sum, with what all sizes are rounded up by, or what the planner proved */
     bool optimal;       /* proved: height == lower_bound */
+    bool gave_up;       /* the deadline passed first: offsets mean nothing, the height is SIZE_MAX */
     /* As the options asked. With `apart`, [shared_low, shared_high) holds all buffers that are not live from the first
      * step to the last, and nothing of the others. */
     bool preserved, apart;

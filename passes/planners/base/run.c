@@ -39,7 +39,9 @@ base_status planner_run(const planner *chosen, const planner_problem *problem, c
     base_status status = solution->offsets ? BASE_OK : base_fail_memory(report);
     if (status == BASE_OK) status = problem_check(problem, report);
     if (status == BASE_OK) status = run_modes(chosen, problem, options, &scratch, solution, report);
-    if (status == BASE_OK) {
+    if (status == BASE_OK && solution->gave_up) {
+        solution->height = SIZE_MAX;
+    } else if (status == BASE_OK) {
         solution->height = 0;
         for (size_t i = 0; i < problem->buffer_count; i++) {
             size_t end = solution->offsets[i] + problem->buffers[i].size;

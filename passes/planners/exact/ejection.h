@@ -17,7 +17,7 @@
 #define OURO_PLANNERS_EJECTION_H
 
 #include "passes/planners/base/planner.h"
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 
 typedef struct ejection ejection;
 

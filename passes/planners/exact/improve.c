@@ -45,7 +45,7 @@ enum {
     UNTIMED_WORK = 300000, /* in all, where neither time nor work is given */
     MANY_BUFFERS = 1500,
     WAYS = 66, /* ways of searching: two that prove, and ejection chains for as many threads */
-    SEARCHED_BUFFERS = 1 << 16
+    SEARCHED_BUFFERS = 1 << 20
 };
 
 static size_t height_of(const planner_problem *problem, const size_t *offsets) {

@@ -9,7 +9,7 @@
 #define OURO_PLANNERS_NEIGHBOURS_H
 
 #include "passes/planners/base/planner.h"
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 
 enum { NEIGHBOURS_OF_WORK = 128 }; /* so many are a unit of work more (budget.h) */
 

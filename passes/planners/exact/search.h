@@ -18,7 +18,7 @@
 #ifndef OURO_PLANNERS_SEARCH_H
 #define OURO_PLANNERS_SEARCH_H
 
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 #include "passes/planners/exact/skyline.h"
 
 enum { SEARCH_HEURISTICS = 6 };

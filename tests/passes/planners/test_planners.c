@@ -1,5 +1,6 @@
 /* test_planners.c: every planner on random problems, against the checker, the bound and all placements of
  * small problems; problems and solutions as CSV. */
+#include "passes/planners/base/budget.h"
 #include "passes/planners/planners.h"
 #include "tests/support/support.h"
 #include "tests/support/problems.h"
@@ -406,6 +407,37 @@ static void auto_takes_the_best_of_many(void **unused) {
     assert_true(optimal > 0);
 }
 
+/* Who takes long stops at the deadline, where there is a solution already. */
+static void large_problems_keep_the_time(void **unused) {
+    (void)unused;
+    static const planner *const slow[] = {&planner_nnc, &planner_greedy_by_size};
+    base_arena arena;
+    base_report report = {0};
+    base_arena_init(&arena, NULL);
+    planner_problem problem;
+    planner_solution solution;
+    assert_true(problems_make("crowded", 6000, 3, &arena, &problem));
+    const planner_options passed = {.deadline = budget_clock() - 1}, far = {.deadline = budget_clock() + 1e6};
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(planner_run(slow[i], &problem, &passed, &arena, &solution, &report), BASE_OK);
+        assert_true(solution.gave_up && solution.height == SIZE_MAX);
+        assert_int_equal(planner_run(slow[i], &problem, &far, &arena, &solution, &report), BASE_OK);
+        assert_false(solution.gave_up);
+        expect_valid(&problem, &solution);
+    }
+    /* The fastest planner's solution is there when the time is too short for all others. */
+    assert_int_equal(planner_run(&planner_exact, &problem, &(planner_options){.seconds = 1e-9}, &arena,
+                                 &solution, &report),
+                     BASE_OK);
+    expect_valid(&problem, &solution);
+    planner_solution fastest;
+    assert_int_equal(
+        planner_run(&planner_chunk_simulation, &problem, &(planner_options){0}, &arena, &fastest, &report),
+        BASE_OK);
+    assert_true(solution.height <= fastest.height);
+    base_arena_free(&arena);
+}
+
 /* ---- the checker must object --------------------------------------------------------------------------- */
 
 static void checker_objects(void **unused) {
@@ -783,14 +815,23 @@ static void running_out_of_memory_is_told(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_planner_is_valid),        cmocka_unit_test(nothing_beats_brute_force),
-        cmocka_unit_test(exact_beyond_its_units),        cmocka_unit_test(exact_proves_the_truth),
-        cmocka_unit_test(exact_on_made_problems),        cmocka_unit_test(what_alignment_costs_is_known),
-        cmocka_unit_test(auto_takes_the_best_of_many),   cmocka_unit_test(checker_objects),
-        cmocka_unit_test(bad_problems_are_told),         cmocka_unit_test(regions_are_handed_on_and_back),
-        cmocka_unit_test(modes_keep_their_promises),     cmocka_unit_test(persistent_buffers_lie_apart),
-        cmocka_unit_test(checker_knows_the_modes),       cmocka_unit_test(csv_comes_back),
-        cmocka_unit_test(csv_columns_in_any_order),      cmocka_unit_test(malformed_csv_is_told),
+        cmocka_unit_test(every_planner_is_valid),
+        cmocka_unit_test(nothing_beats_brute_force),
+        cmocka_unit_test(exact_beyond_its_units),
+        cmocka_unit_test(exact_proves_the_truth),
+        cmocka_unit_test(exact_on_made_problems),
+        cmocka_unit_test(what_alignment_costs_is_known),
+        cmocka_unit_test(auto_takes_the_best_of_many),
+        cmocka_unit_test(large_problems_keep_the_time),
+        cmocka_unit_test(checker_objects),
+        cmocka_unit_test(bad_problems_are_told),
+        cmocka_unit_test(regions_are_handed_on_and_back),
+        cmocka_unit_test(modes_keep_their_promises),
+        cmocka_unit_test(persistent_buffers_lie_apart),
+        cmocka_unit_test(checker_knows_the_modes),
+        cmocka_unit_test(csv_comes_back),
+        cmocka_unit_test(csv_columns_in_any_order),
+        cmocka_unit_test(malformed_csv_is_told),
         cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

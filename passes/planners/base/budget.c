@@ -1,5 +1,5 @@
 /* budget.c: see budget.h. */
-#include "passes/planners/exact/budget.h"
+#include "passes/planners/base/budget.h"
 
 enum { CLOCK_EVERY = 64 };
 
@@ -39,4 +39,8 @@ double budget_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+}
+
+bool budget_has_passed(double deadline, size_t at) {
+    return deadline > 0 && at % CLOCK_EVERY == 0 && budget_clock() >= deadline;
 }

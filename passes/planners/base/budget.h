@@ -4,6 +4,7 @@
 #define OURO_PLANNERS_BUDGET_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -25,5 +26,9 @@ bool budget_spend(planner_budget *budget, uint64_t work);
 
 /* Seconds since some time in the past. */
 double budget_clock(void);
+
+/* For who works through `count` items one after the other: item `at` is one of the few before which the clock is looked at,
+ * and `deadline`, on budget_clock, has passed. Never, where the deadline is 0. */
+bool budget_has_passed(double deadline, size_t at);
 
 #endif
