@@ -1,6 +1,6 @@
 /* bench.c: `ouro bench`: the time, the memory and the allocations of a run. */
 #include "compiler/command/command.h"
-#include "compiler/report/emit.h"
+#include "compiler/command/profile.h"
 #include "runtime/session.h"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,6 +12,7 @@ typedef struct bench_options {
     int64_t threads, runs;
     command_list inputs, dims;
     const char *json, *allocator;
+    bool profile;
 } bench_options;
 
 static const command_option bench_table[] = {
@@ -25,6 +26,8 @@ static const command_option bench_table[] = {
      offsetof(bench_options, dims)},
     {"--allocator", NULL, COMMAND_TEXT, "NAME", "the planner of memory, for models",
      offsetof(bench_options, allocator)},
+    {"--profile", NULL, COMMAND_FLAG, NULL,
+     "percentiles of the run, and a table of the ten most expensive nodes", offsetof(bench_options, profile)},
     {"--json", NULL, COMMAND_TEXT, "FILE", "the numbers as JSON", offsetof(bench_options, json)},
     {0},
 };
@@ -33,9 +36,10 @@ enum { LEAST_RUNS = 5, MOST_RUNS = 100000 };
 
 typedef struct bench_numbers {
     double load, first, median, minimum; /* seconds */
+    double ninetieth, last;              /* the 90th and the 99th of 100 parts of the sorted runs */
     size_t runs;
     int64_t allocations; /* of one run, rounded up; -1: not known */
-    size_t peak_rss;
+    size_t peak_rss, arena_bytes;
     int threads;
 } bench_numbers;
 
@@ -85,13 +89,57 @@ static int measure(const bench_options *options, const command_model *model, our
     numbers->runs = runs;
     qsort(times, runs, sizeof *times, compare_doubles);
     numbers->minimum = times[0];
+    numbers->ninetieth = times[(runs - 1) * 90 / 100];
+    numbers->last = times[(runs - 1) * 99 / 100];
     numbers->median = runs % 2 ? times[runs / 2] : (times[runs / 2 - 1] + times[runs / 2]) / 2;
     return 0;
 }
 
-static int bench_one(const command *self, const bench_options *options, const char *path,
-                     bench_numbers *numbers, size_t *arena_bytes, command_progress *progress) {
+static void emit_numbers(emit_buffer *json, const char *path, const bench_numbers *numbers,
+                         const profile *nodes, const plan *from) {
+    emit_json_open(json, NULL, '{');
+    emit_json_text(json, "model", path);
+    emit_json_integer(json, "threads", (uint64_t)numbers->threads);
+    emit_json_real(json, "load_ms", numbers->load * 1e3);
+    emit_json_real(json, "first_ms", numbers->first * 1e3);
+    emit_json_real(json, "median_ms", numbers->median * 1e3);
+    emit_json_real(json, "min_ms", numbers->minimum * 1e3);
+    emit_json_integer(json, "peak_rss_bytes", numbers->peak_rss);
+    emit_json_integer(json, "arena_bytes", numbers->arena_bytes);
+    if (numbers->allocations < 0) emit_json_text(json, "allocations_per_run", NULL);
+    else emit_json_integer(json, "allocations_per_run", (uint64_t)numbers->allocations);
+    emit_json_integer(json, "runs", numbers->runs);
+    emit_json_real(json, "p90_ms", numbers->ninetieth * 1e3);
+    emit_json_real(json, "p99_ms", numbers->last * 1e3);
+    if (nodes) profile_emit(nodes, from, json);
+    emit_json_close(json, '}');
+}
+
+static void print_numbers(const char *path, const bench_numbers *numbers) {
+    char arena[32], peak[32];
+    printf("%s: median %.4f ms, least %.4f ms of %zu runs on %d thread%s; first %.3f ms, load %.3f ms; arena "
+           "%s, "
+           "peak of the process %s",
+           path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->runs, numbers->threads,
+           numbers->threads == 1 ? "" : "s", numbers->first * 1e3, numbers->load * 1e3,
+           emit_size_print(numbers->arena_bytes, arena, sizeof arena),
+           emit_size_print(numbers->peak_rss, peak, sizeof peak));
+    if (numbers->allocations >= 0) printf("; %lld allocations a run", (long long)numbers->allocations);
+    printf("\n");
+    fflush(stdout);
+}
+
+static void print_profile(const bench_numbers *numbers, const profile *nodes, const plan *from) {
+    printf("of 100 runs 50 take at most %.4f ms, 90 %.4f ms, 99 %.4f ms\n", numbers->median * 1e3,
+           numbers->ninetieth * 1e3, numbers->last * 1e3);
+    profile_print(nodes, from);
+}
+
+static int bench_one(const command *self, const bench_options *options, const char *path, emit_buffer *json,
+                     command_progress *progress) {
     command_model model;
+    bench_numbers of = {0}, *numbers = &of;
+    profile nodes = {0};
     command_model_request request = {.self = self,
                                      .path = path,
                                      .inputs = options->inputs,
@@ -99,7 +147,6 @@ static int bench_one(const command *self, const bench_options *options, const ch
                                      .allocator = options->allocator,
                                      .threads = (int)options->threads,
                                      .ones = true};
-    *numbers = (bench_numbers){0};
     reset_peak();
     int status = command_model_open(&request, &model, progress);
     if (!status) status = command_model_fill(&model, 1);
@@ -124,44 +171,21 @@ static int bench_one(const command *self, const bench_options *options, const ch
     command_progress_say(progress, "running %s", path);
     if (!status) status = measure(options, &model, session, times, most, numbers);
     if (!status) {
-        *arena_bytes = ouro_plan_arena_bytes(model.handle);
+        numbers->arena_bytes = ouro_plan_arena_bytes(model.handle);
         numbers->peak_rss = peak_bytes();
     }
+    if (!status && options->profile) status = profile_measure(&model, session, numbers->threads, &nodes);
+    command_progress_end(progress);
+    if (!status) {
+        print_numbers(path, numbers);
+        if (options->profile) print_profile(numbers, &nodes, model.plan);
+        emit_numbers(json, path, numbers, options->profile ? &nodes : NULL, model.plan);
+    }
+    profile_free(&nodes);
     free(times);
     ouro_session_free(session);
     command_model_close(&model);
     return status;
-}
-
-static void emit_numbers(emit_buffer *json, const char *path, const bench_numbers *numbers,
-                         size_t arena_bytes) {
-    emit_json_open(json, NULL, '{');
-    emit_json_text(json, "model", path);
-    emit_json_integer(json, "threads", (uint64_t)numbers->threads);
-    emit_json_real(json, "load_ms", numbers->load * 1e3);
-    emit_json_real(json, "first_ms", numbers->first * 1e3);
-    emit_json_real(json, "median_ms", numbers->median * 1e3);
-    emit_json_real(json, "min_ms", numbers->minimum * 1e3);
-    emit_json_integer(json, "peak_rss_bytes", numbers->peak_rss);
-    emit_json_integer(json, "arena_bytes", arena_bytes);
-    if (numbers->allocations < 0) emit_json_text(json, "allocations_per_run", NULL);
-    else emit_json_integer(json, "allocations_per_run", (uint64_t)numbers->allocations);
-    emit_json_integer(json, "runs", numbers->runs);
-    emit_json_close(json, '}');
-}
-
-static void print_numbers(const char *path, const bench_numbers *numbers, size_t arena_bytes) {
-    char arena[32], peak[32];
-    printf("%s: median %.4f ms, least %.4f ms of %zu runs on %d thread%s; first %.3f ms, load %.3f ms; arena "
-           "%s, "
-           "peak of the process %s",
-           path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->runs, numbers->threads,
-           numbers->threads == 1 ? "" : "s", numbers->first * 1e3, numbers->load * 1e3,
-           emit_size_print(arena_bytes, arena, sizeof arena),
-           emit_size_print(numbers->peak_rss, peak, sizeof peak));
-    if (numbers->allocations >= 0) printf("; %lld allocations a run", (long long)numbers->allocations);
-    printf("\n");
-    fflush(stdout);
 }
 
 static int bench_main(const command *self, int count, char **arguments) {
@@ -174,16 +198,11 @@ static int bench_main(const command *self, int count, char **arguments) {
     if (!status) {
         emit_json_open(&json, NULL, '[');
         for (size_t i = 0; i < models.count; i++) {
-            bench_numbers numbers;
-            size_t arena_bytes = 0;
             command_progress progress;
             command_progress_begin(&progress, "loading");
-            int one = bench_one(self, &options, models.items[i], &numbers, &arena_bytes, &progress);
+            int one = bench_one(self, &options, models.items[i], &json, &progress);
             command_progress_end(&progress);
             if (one > status) status = one;
-            if (one) continue;
-            print_numbers(models.items[i], &numbers, arena_bytes);
-            emit_numbers(&json, models.items[i], &numbers, arena_bytes);
         }
         emit_json_close(&json, ']');
         base_report report = {0};

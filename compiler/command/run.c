@@ -1,6 +1,6 @@
 /* run.c: `ouro run`: one execution of a plan or model. */
 #include "compiler/command/command.h"
-#include "compiler/report/emit.h"
+#include "compiler/command/profile.h"
 #include "compiler/files/npy.h"
 #include "compiler/files/tensor_compare.h"
 #include "runtime/session.h"
@@ -26,7 +26,7 @@ static const command_option run_table[] = {
      offsetof(run_options, dims)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads to run on (plan: as compiled; model: 1)",
      offsetof(run_options, threads)},
-    {"--profile", NULL, COMMAND_TEXT, "FILE.json", "write the time of each step as trace events",
+    {"--profile", NULL, COMMAND_TEXT, "FILE.json", "write the time of each step as a trace for Perfetto",
      offsetof(run_options, profile)},
     {"--check", NULL, COMMAND_FLAG, NULL, "compare bit by bit with every tensor in memory of its own",
      offsetof(run_options, check)},
@@ -163,57 +163,6 @@ static int write_outputs(const command_model *model, ouro_session *session, cons
     return status;
 }
 
-/* ---- profile ------------------------------------------------------------------------------------------- */
-
-typedef struct profile {
-    emit_buffer json;
-    const plan *plan;
-    double start;
-} profile;
-
-static void trace_step(void *user, const rt_trace_event *event) {
-    profile *of = user;
-    const char *texts = of->plan->texts;
-    const plan_node *node = &of->plan->nodes[event->node];
-    const char *operator_name = texts + node->operator_name, *name = texts + node->name;
-    char label[256];
-    snprintf(label, sizeof label, "%s%s%s", operator_name, name[0] ? " " : "", name);
-    if (of->start == 0) of->start = event->start;
-    emit_json_open(&of->json, NULL, '{');
-    emit_json_text(&of->json, "name", label);
-    emit_json_text(&of->json, "cat", operator_name);
-    emit_json_text(&of->json, "ph", "X");
-    emit_json_fixed(&of->json, "ts", (event->start - of->start) * 1e6);
-    emit_json_fixed(&of->json, "dur", (event->end - event->start) * 1e6);
-    emit_json_integer(&of->json, "pid", 1);
-    emit_json_integer(&of->json, "tid", 1);
-    emit_json_open(&of->json, "args", '{');
-    emit_json_text(&of->json, "kernel", texts + node->kernel);
-    emit_json_text(&of->json, "path", texts + node->path);
-    emit_json_signed(&of->json, "iteration", event->iteration);
-    emit_json_close(&of->json, '}');
-    emit_json_close(&of->json, '}');
-}
-
-static int run_profiled(ouro_session *session, const command_model *model, const char *path) {
-    profile trace = {.plan = model->plan};
-    ouro_error error;
-    /* The first run warms caches and pages; the second is measured. */
-    int status = ouro_session_run(session, &error) == OURO_OK ? 0 : command_fail_error(&error);
-    emit_json_open(&trace.json, NULL, '{');
-    emit_json_open(&trace.json, "traceEvents", '[');
-    rt_session_trace(session, trace_step, &trace);
-    if (!status && ouro_session_run(session, &error) != OURO_OK) status = command_fail_error(&error);
-    rt_session_trace(session, NULL, NULL);
-    emit_json_close(&trace.json, ']');
-    emit_json_text(&trace.json, "displayTimeUnit", "ms");
-    emit_json_close(&trace.json, '}');
-    base_report report = {0};
-    if (!status && emit_write(&trace.json, path, &report) != BASE_OK) status = command_fail_report(&report);
-    emit_free(&trace.json);
-    return status;
-}
-
 /* ---- the command --------------------------------------------------------------------------------------- */
 
 static int run_session(const run_options *options, command_model *model, command_progress *progress) {
@@ -230,7 +179,7 @@ static int run_session(const run_options *options, command_model *model, command
         if (rt_session_check(session, &report) != BASE_OK) status = command_fail_report(&report);
     }
     if (!status && options->profile) {
-        status = run_profiled(session, model, options->profile);
+        status = profile_trace(session, model, options->profile);
     } else if (!status && ouro_session_run(session, &error) != OURO_OK) {
         status = command_fail((int)error.status, "%s: %s", model->path, error.message);
     }

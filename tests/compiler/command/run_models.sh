@@ -70,6 +70,8 @@ for model in "$work"/*.onnx; do
     check "$name: verify" "$ouro" verify "$work/$name.plan"
     check "$name: run" "$ouro" run "$work/$name.plan" --random 7 --check
 done
+check "nested: trace" "$ouro" run "$work/nested.plan" --random 7 --profile "$work/trace.json"
+check "nested: iterations in the trace" grep -q '"name": "iteration 1"' "$work/trace.json"
 
 suite() { # suite LABEL OPTIONS...: all of ONNX's cases, with these options of `ouro test`
     local label=$1

@@ -375,6 +375,7 @@ static void test_run(void **state) {
     char *profile = command_file(FOLDER, "profile.json", NULL);
     assert_true(command_json_check(profile));
     assert_non_null(strstr(profile, "\"cat\": \"Mul\""));
+    assert_non_null(strstr(profile, "\"shapes\": \"float32[2,3], "));
     free(profile);
 }
 
@@ -443,6 +444,39 @@ static void test_inspect_verify_bench(void **state) {
         char key[64];
         snprintf(key, sizeof key, "\"%s\": ", keys[i]);
         if (!strstr(json, key)) fail_msg("bench has no %s", keys[i]);
+    }
+    assert_null(strstr(json, "\"profile\""));
+    free(json);
+}
+
+static void test_bench_profile(void **state) {
+    (void)state;
+    char *out = expect_success(RUN("bench", "small.onnx", "--profile", "--runs", "3", "--json", "b.json"));
+    assert_non_null(strstr(out, "of 100 runs 50 take at most "));
+    assert_non_null(strstr(out, " GB/s  of peak  runs  operator "));
+    assert_non_null(strstr(out, "  float32[2,3], float32[2,3] -> float32[2,3]\n"));
+    free(out);
+    char *json = command_file(FOLDER, "b.json", NULL);
+    assert_true(command_json_check(json));
+    static const char *const keys[] = {"p90_ms",
+                                       "p99_ms",
+                                       "profile",
+                                       "peak_gflops",
+                                       "peak_gbytes_per_second",
+                                       "operator",
+                                       "node",
+                                       "kernel",
+                                       "shapes",
+                                       "ms",
+                                       "share",
+                                       "executions",
+                                       "gflops",
+                                       "gbytes_per_second",
+                                       "share_of_peak"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "\"%s\": ", keys[i]);
+        if (!strstr(json, key)) fail_msg("the profile has no %s", keys[i]);
     }
     free(json);
 }
@@ -562,6 +596,7 @@ int main(void) {
         cmocka_unit_test(test_run_errors),
         cmocka_unit_test(test_open_dimensions),
         cmocka_unit_test(test_inspect_verify_bench),
+        cmocka_unit_test(test_bench_profile),
         cmocka_unit_test(test_test),
         cmocka_unit_test(test_ops),
         cmocka_unit_test(test_alloc),
