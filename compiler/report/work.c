@@ -1,15 +1,7 @@
 /* work.c: see compiler/report/work.h. */
 #include "compiler/report/work.h"
-#include "compiler/report/family.h"
-#include <string.h>
 
-/* The types of a node, with dimensions that only a run knows as 1. */
-typedef struct application {
-    op_call call;
-    const plan *of;
-    const plan_node *node;
-} application;
-
+/* The types of a list of tensors, with dimensions that only a run knows as 1. */
 static bool read_tensors(const plan *of, uint64_t first, uint64_t count, base_arena *arena,
                          op_tensor **tensors) {
     *tensors = BASE_ARRAY(arena, op_tensor, count ? count : 1);
@@ -69,7 +61,7 @@ static double largest(const op_call *call) {
     return most;
 }
 
-static double operations(const op_call *call, const char *family) {
+static double operations(const op_call *call) {
     const double result = elements(call, true, 0);
     switch (call->code) {
     case OP_CONV:
@@ -87,7 +79,7 @@ static double operations(const op_call *call, const char *family) {
     default:
         break;
     }
-    if (strcmp(family, "matrix product") == 0) return 2 * result * product_depth(call);
+    if (op_schema_of(call->code)->family == OP_FAMILY_PRODUCT) return 2 * result * product_depth(call);
     return largest(call);
 }
 
@@ -108,11 +100,10 @@ bool work_of_node(const plan *of, uint32_t number, base_arena *arena, work *resu
     double read = 0, written = 0;
     for (uint64_t i = 0; i < node->input_count; i++) read += (double)inputs[i].bytes;
     for (uint64_t i = 0; i < node->output_count; i++) written += (double)outputs[i].bytes;
-    const char *family = emit_family_of(of->texts + node->operator_name)->name;
-    if (strcmp(family, "movement of data") == 0) {
+    if (op_schema_of(call.code)->family == OP_FAMILY_MOVEMENT) {
         result->bytes = 2 * written;
     } else {
-        result->operations = operations(&call, family);
+        result->operations = operations(&call);
         result->bytes = read + written;
     }
     return true;
