@@ -13,6 +13,9 @@
 #include "ouro.h"
 #include <stdio.h>
 
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -54,5 +57,8 @@ ouro_status ouro_compile_plan(const ouro_compile_options *options, ouro_plan **p
 
 #ifdef __cplusplus
 }
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility pop
 #endif
 #endif

@@ -18,8 +18,8 @@
  * ouro_session_cancel. Calls that find another thread in the session fail with OURO_USAGE.
  * Memory: a plan's constants are in memory once, shared by all its sessions. A session owns one
  * arena of ouro_plan_arena_bytes(plan) bytes (or uses the caller's); after it was made, running it with
- * static shapes allocates nothing. Errors: every fallible function returns a status and, where `error` is not
- * NULL, fills it with a message.
+ * static shapes allocates nothing (kernels on oneDNN: where the program links ouro::argument_pool too).
+ * Errors: every fallible function returns a status and, where `error` is not NULL, fills it with a message.
  */
 #ifndef OURO_H
 #define OURO_H
@@ -28,6 +28,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#if defined(__GNUC__)
+#pragma GCC visibility push(default)
+#endif
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -209,5 +212,8 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory);
 
 #ifdef __cplusplus
 }
+#endif
+#if defined(__GNUC__)
+#pragma GCC visibility pop
 #endif
 #endif

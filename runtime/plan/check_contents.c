@@ -221,7 +221,7 @@ bool replay_write(replay *r, uint32_t id) {
                            replay_name_of(r, id));
     }
     if (!r->through[id] && !replay_check_apart(r, &r->spans[id], replay_name_of(r, id))) return false;
-    uint64_t identity;
+    uint64_t identity = 0;
     if (!replay_new_identity(r, id, &identity)) return false;
     replay_define(r, id, replay_content_of(identity, 0, tensor->bytes));
     return replay_write_span(r, r->spans[id].first, r->spans[id].last,

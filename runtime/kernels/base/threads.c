@@ -1,6 +1,8 @@
-/* threads.c: teams of OpenMP threads, and loops cut into one part a thread. */
+/* threads.c: teams of OpenMP threads, and loops cut into one part a thread. Without OpenMP there is one thread. */
 #include "runtime/kernels/base/kernel.h"
+#ifdef _OPENMP
 #include <omp.h>
+#endif
 
 void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *run, void *context) {
     if (count <= 0) return;
@@ -9,6 +11,7 @@ void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *ru
         run(context, 0, count);
         return;
     }
+#ifdef _OPENMP
     int parts = count < threads ? (int)count : threads;
     /* Always the same size of team, though some may have no part: another size would make the OpenMP run time
      * allocate. */
@@ -18,6 +21,9 @@ void rt_parallel(int threads, int64_t count, int64_t work, rt_range_function *ru
         int64_t begin = part * each + (part < rest ? part : rest);
         run(context, begin, begin + each + (part < rest));
     }
+#else
+    run(context, 0, count);
+#endif
 }
 
 void rt_team_run(int threads, rt_member_function *function, void *context) {
@@ -25,8 +31,12 @@ void rt_team_run(int threads, rt_member_function *function, void *context) {
         function(context, 0, 1);
         return;
     }
+#ifdef _OPENMP
 #pragma omp parallel num_threads(threads)
     function(context, omp_get_thread_num(), omp_get_num_threads());
+#else
+    function(context, 0, 1);
+#endif
 }
 
 static void do_nothing(void *context, int member, int members) {

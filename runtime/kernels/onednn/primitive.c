@@ -1,8 +1,13 @@
 /* primitive.c: see primitive.h. */
 #include "runtime/kernels/onednn/primitive.h"
+#include "runtime/argument_pool/argument_pool.h"
 #include <math.h>
 #include <omp.h>
 #include <string.h>
+
+/* A program may do without. */
+#pragma weak ouro_argument_pool_enter
+#pragma weak ouro_argument_pool_leave
 
 /* Multiplications, or elements moved, below which several threads do not pay for their start. */
 enum { ONE_THREAD_WORK = 131072 };
@@ -225,7 +230,7 @@ base_status rt_primitive_argument(rt_primitive *primitive, int argument,
 base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *scratch, base_report *report) {
     const int own = primitive->scratch_bytes ? 1 : 0;
     const int before = rt_threads_set(primitive->threads);
-    rt_argument_pool_enter();
+    if (ouro_argument_pool_enter) ouro_argument_pool_enter();
     dnnl_status_t status = dnnl_success;
     for (int i = 0; i < primitive->count && status == dnnl_success; i++) {
         void *pointer = i < own ? scratch : data[i - own];
@@ -237,7 +242,7 @@ base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *s
         status = dnnl_primitive_execute(primitive->primitive, primitive->stream, primitive->count,
                                         primitive->arguments);
     }
-    rt_argument_pool_leave();
+    if (ouro_argument_pool_leave) ouro_argument_pool_leave();
     rt_threads_restore(before);
     return status == dnnl_success ? BASE_OK : fail(report, "execution", status);
 }

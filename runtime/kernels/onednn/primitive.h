@@ -51,7 +51,7 @@ base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, base
  * argument that is only read is never written, not even its padding: it may lie in a read-only mapping. */
 base_status rt_primitive_argument(rt_primitive *primitive, int argument,
                                   const dnnl_memory_desc_t *description, bool written, base_report *report);
-/* Runs with one pointer an argument. Allocates nothing (see argument_pool.c). */
+/* Runs with one pointer an argument. Allocates nothing where the program links runtime/argument_pool/. */
 base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *scratch, base_report *report);
 void rt_primitive_close(rt_primitive *primitive);
 
@@ -84,12 +84,6 @@ void rt_threads_restore(int before);
 
 /* All shapes are known, nothing is empty, all floats. */
 bool rt_floats_known(const op_call *call);
-
-/* ---- argument_pool.c ----------------------------------------------------------------------------------- */
-
-/* Between these, C++ allocations of the calling thread come from a fixed pool. */
-void rt_argument_pool_enter(void);
-void rt_argument_pool_leave(void);
 
 /* ---- the kernels, one family a file -------------------------------------------------------------------- */
 

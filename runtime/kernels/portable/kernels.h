@@ -11,7 +11,8 @@
 
 /* Before a function: compiled for several instruction sets, the best is chosen when the program is loaded.
  * Not under sanitizers, whose run time is not ready when the choice is made. Not for functions that hold
- * OpenMP constructs other than simd, whose bodies are not cloned along. */
+ * OpenMP constructs other than simd, whose bodies are not cloned along. Static functions only: clones of others are
+ * visible from outside of a library, whatever is asked for. */
 #if defined(__x86_64__) && defined(__gnu_linux__) && defined(__GLIBC__) && defined(__GNUC__) &&              \
     !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                \
     defined(__OPTIMIZE__)

@@ -200,10 +200,15 @@ static inline __attribute__((always_inline)) void dot_some(const float *a, const
 }
 
 /* Four at a time, so that no addition waits for the one before. */
-RT_CLONES void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
+RT_CLONES static void dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count,
+                           float *y) {
     int64_t i = 0;
     for (; i + 4 <= count; i += 4) dot_some(a, b + i * step, step, depth, 4, y + i);
     for (; i < count; i++) dot_some(a, b + i * step, step, depth, 1, y + i);
+}
+
+void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
+    dots(a, b, step, depth, count, y);
 }
 
 static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {

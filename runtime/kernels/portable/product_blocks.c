@@ -164,8 +164,9 @@ static inline __attribute__((always_inline)) void tile_doubles(int rows, int64_t
     }
 }
 
-RT_CLONES void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
-                                int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
+RT_CLONES static void tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a,
+                                    int64_t a_row, int64_t a_depth, const double *panels, double *c,
+                                    int64_t c_row, bool add) {
     for (int64_t j = 0; j < columns; j += RT_PANEL) {
         const double *panel = panels + j * depth;
         const int64_t wide = columns - j < RT_PANEL ? columns - j : RT_PANEL;
@@ -176,6 +177,11 @@ RT_CLONES void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, co
         for (; i < rows; i++)
             tile_doubles(1, depth, a + i * a_row, a_row, a_depth, panel, c + i * c_row + j, c_row, wide, add);
     }
+}
+
+void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
+    tiles_doubles(rows, columns, depth, a, a_row, a_depth, panels, c, c_row, add);
 }
 
 static void pack_doubles(const rt_product *product, const double *b, int64_t depth, int64_t columns,

@@ -1,29 +1,27 @@
-/* argument_pool.c: keeps oneDNN from allocating while a plan runs.
+/* argument_pool.c: keeps oneDNN from allocating while a plan runs. A library of its own: programs choose it.
  *
  * dnnl_primitive_execute copies its list of arguments into a std::unordered_map, whose nodes come from C++'s
- * operator new; so do a few helpers of some primitives. A run may not allocate. Therefore this file defines
- * the operators new and delete, under the names that the C++ ABI gives them: while a thread is between
- * rt_argument_pool_enter and rt_argument_pool_leave, its allocations come from a slot of a fixed pool; at all
+ * operator new; so do a few helpers of some primitives. A program that links this library gets operators new
+ * and delete from it, under the names that the C++ ABI gives them. While a thread is between
+ * ouro_argument_pool_enter and ouro_argument_pool_leave, its allocations come from a slot of a fixed pool. At all
  * other times, on all other threads, and when a slot is full, they are malloc's. delete tells by the address.
  *
- * How they take the place of those of libstdc++: a shared library's reference to operator new is resolved by
- * the dynamic linker, which asks the program first. The definitions here end up in the program, because they
- * share an object file with rt_argument_pool_enter, and the linker exports them, because a shared library on
- * its command line (libdnnl) refers to them. Where this library is itself part of a shared library that is
- * loaded later, or of a program linked with -Bsymbolic and the like, libstdc++'s stay in force: everything
- * works, but a run makes a few short-lived allocations.
+ * The runtime calls both functions where the program has them (they are weak references there). A program
+ * without this library keeps its operators as they are, and each execution of a oneDNN primitive makes a few
+ * short-lived allocations. A program that defines operator new itself cannot link it: the linker says so.
  *
- * A C++ program that defines operator new itself keeps it: the definitions here are weak. One that does not
- * sees no difference, except that its allocations, too, pass through the functions here to malloc (new
- * handlers and std::bad_alloc work as usual).
+ * A shared library's reference to operator new is resolved by the dynamic linker, which asks the program first.
+ * The definitions here end up in the program, and the linker exports them, because a shared library on its
+ * command line (libdnnl) refers to them. In a program linked with -Bsymbolic and the like, libstdc++'s stay in
+ * force. New handlers and std::bad_alloc work as usual.
  *
- * Objects of a slot are a stack: the place of the newest is given back when it goes, along with those below it that have
+ * Objects of a slot are a stack: the newest gives its bytes back when it goes, along with those below it that have
  * gone before (primitives of recurrent networks make and free a few in every step).
  *
  * An object that outlives the execution that made it (a lazily filled cache, say) is safe: a slot counts its
  * objects and is used again only when the last of them has gone.
  */
-#include "runtime/kernels/onednn/primitive.h"
+#include "runtime/argument_pool/argument_pool.h"
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -53,7 +51,7 @@ static _Thread_local size_t used;
 static _Thread_local uint32_t newest; /* where the header of the newest object begins, if any is there */
 static _Thread_local unsigned last;   /* the slot it had last time: mostly still free, and warm */
 
-void rt_argument_pool_enter(void) {
+void ouro_argument_pool_enter(void) {
     for (unsigned i = 0; i < SLOTS; i++) {
         const unsigned slot = (last + i) % SLOTS;
         unsigned expected = 0;
@@ -68,7 +66,7 @@ void rt_argument_pool_enter(void) {
     }
 }
 
-void rt_argument_pool_leave(void) {
+void ouro_argument_pool_leave(void) {
     if (!inside) return;
     atomic_fetch_sub_explicit(&holders[inside - 1], 1, memory_order_release);
     inside = 0;
@@ -126,12 +124,13 @@ static void release(void *object) {
 /* operator new(size_t), operator new[](size_t), operator delete(void *), operator delete[](void *), and the
  * latter two with a size. libstdc++'s other forms without an alignment call these; those with one are left
  * alone. */
-__attribute__((weak)) void *_Znwm(size_t bytes);
-__attribute__((weak)) void *_Znam(size_t bytes);
-__attribute__((weak)) void _ZdlPv(void *object);
-__attribute__((weak)) void _ZdaPv(void *object);
-__attribute__((weak)) void _ZdlPvm(void *object, size_t bytes);
-__attribute__((weak)) void _ZdaPvm(void *object, size_t bytes);
+#pragma GCC visibility push(default)
+void *_Znwm(size_t bytes);
+void *_Znam(size_t bytes);
+void _ZdlPv(void *object);
+void _ZdaPv(void *object);
+void _ZdlPvm(void *object, size_t bytes);
+void _ZdaPvm(void *object, size_t bytes);
 
 void *_Znwm(size_t bytes) {
     return allocate(bytes);
@@ -153,3 +152,4 @@ void _ZdaPvm(void *object, size_t bytes) {
     (void)bytes;
     release(object);
 }
+#pragma GCC visibility pop
