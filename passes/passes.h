@@ -25,6 +25,7 @@
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
+ *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   limit-unrolling      loops/limit_unrolling.c       Copies where a carried value would be kept too long
  *   prepare-results      memory/prepare_results.c      Copies where a result has no bytes of its own
@@ -61,6 +62,7 @@
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
+    FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(UNROLLING, "no carried value is kept for more iterations than --max-unroll")                        \
     FACT(RESULTS, "results have bytes of their own")                                                         \

@@ -1,5 +1,6 @@
 /* pipeline.c: the table of passes, in order, and the runner. Read the table and you know the compiler. */
 #include "passes/passes.h"
+#include "passes/bands/bands.h"
 #include "passes/graph/graph.h"
 #include "passes/layout/layout.h"
 #include "passes/loops/loops.h"
@@ -33,7 +34,8 @@ static const pass_row rows[] = {
     {"select-layouts",      pass_select_layouts,      PASS_TYPES | PASS_FUSED,                           PASS_LIVE,    PASS_LAYOUTS},
     {"carry-layouts",       pass_carry_layouts,       PASS_TYPES | PASS_LAYOUTS,                         PASS_LIVE,    PASS_LOOP_LAYOUTS},
     {"eliminate-unused",    pass_eliminate_dead_code, PASS_LOOP_LAYOUTS,                                 0,            PASS_LIVE},
-    {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_KERNELS},
+    {"make-bands",          pass_make_bands,          PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_BANDS},
+    {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_BANDS, 0,      PASS_KERNELS},
     {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS,                         0,            PASS_UNROLLING},
     {"prepare-results",     pass_prepare_results,     PASS_TYPES | PASS_KERNELS | PASS_UNROLLING,        0,            PASS_RESULTS},
     {"join-aliases",        pass_join_aliases,        PASS_TYPES | PASS_KERNELS | PASS_RESULTS,          0,            PASS_STORAGES},

@@ -24,6 +24,8 @@ typedef struct pass_options {
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
     bool
         exact_arithmetic; /* only kernels whose products and sums are those of the operator as it is written */
+    int64_t band_rows;    /* for tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none */
+    size_t band_nodes;    /* with them: at most so many nodes in a region; 0: any number */
     int max_unroll;       /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */

@@ -26,6 +26,7 @@ typedef struct convolution {
     int64_t input_size, output_size, kernel_size;
     rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
     bool bias, residual;
+    bool part; /* a band of more rows: what is made does not depend on how many are made at once */
     rt_activation activation;
 } convolution;
 
@@ -295,7 +296,8 @@ static void maps_member(void *context, int member, int members) {
 /* ---- float: few outputs -------------------------------------------------------------------------------- */
 
 static bool has_few_outputs(const convolution *shape) {
-    return shape->output_size <= FEW_OUTPUTS && shape->channels * shape->kernel_size >= SHORT_DEPTH;
+    return !shape->part && shape->output_size <= FEW_OUTPUTS &&
+           shape->channels * shape->kernel_size >= SHORT_DEPTH;
 }
 
 /* Of one thread; false where they are too large to count. */
@@ -490,6 +492,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                       .bias = op_input_present(call, 2),
                       .residual = op_input_present(call, 3)};
     shape->filters = weights->dims[0] / shape->group;
+    shape->part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
     for (int i = 0; i < 3; i++) {
         const int from = i - (3 - window.rank);
         shape->input[i] = from < 0 ? 1 : window.input[from];

@@ -1,0 +1,521 @@
+/* emit.c: see emit.h.
+ *
+ *     %a = Conv(%x, %w)  %b = Conv(%a, %v)                    windows of three rows, bands of two
+ *  => %b0 = ConstantOfShape                                   where the whole result will lie
+ *     ...                                                     bands that see padding, as those in the loop
+ *     %k1, %b1 = Loop(n, _, %k, %b0) {                        k: the last two rows of %a so far
+ *       %x2 = Gather(%x, rows of this iteration)
+ *       %a2 = Conv(%x2, %w)                                   two more rows of %a
+ *       %a4 = Concat(%k, %a2)
+ *       %b2 = Conv(%a4, %v)
+ *       %b' = TensorScatter(%b, %b2, rows of this iteration)  in place
+ *       %k' = Slice(%a4)
+ *       yield %k', %b'
+ *     }
+ *     ...
+ *
+ * All nodes are operators like others, with shapes that are known: what moves addresses, plans, verifies and draws loops needs
+ * to know nothing of bands.
+ */
+#include "passes/bands/emit.h"
+#include "ir/operators/window.h"
+#include <string.h>
+
+/* Some rows of a tensor that are there in the present band. */
+typedef struct piece {
+    ir_value *value;
+    band_rows rows;
+    struct piece *next;
+} piece;
+
+/* A tensor whose rows are read or made. */
+typedef struct banded {
+    ir_value *original;
+    const band_node *maker; /* NULL: it comes from outside, whole */
+    piece *pieces;          /* the latest first */
+    ir_value *whole;        /* so far, where somebody outside reads it */
+    struct banded *next;
+} banded;
+
+/* Within the body of the loop. */
+typedef struct body_rows {
+    ir_value *iteration;
+    ir_value *offset; /* iteration * advance, of the last advance that was asked for */
+    int64_t advance;
+} body_rows;
+
+typedef struct emitter {
+    const band_region *region;
+    ir_module *module;
+    base_arena *arena;
+    base_report *report;
+    ir_graph *graph;
+    ir_node *before;
+    const ir_node *origin; /* whose name and path new nodes get */
+    body_rows *body;       /* NULL: outside of the loop */
+    banded *all, **last;
+    base_status status;
+} emitter;
+
+static void fail_memory(emitter *e) {
+    if (e->status == BASE_OK) e->status = base_fail_memory(e->report);
+}
+
+/* ---- making nodes -------------------------------------------------------------------------------------- */
+
+static ir_node *make_node(emitter *e, op_code code, const char *reason, op_attributes attributes,
+                          uint32_t count, ir_value *const *inputs) {
+    if (e->status != BASE_OK) return NULL;
+    ir_node *node =
+        ir_node_new(e->graph, e->before, code, e->origin->name, e->origin->path, attributes, count, inputs);
+    if (!node) fail_memory(e);
+    else node->reason = reason;
+    return node;
+}
+
+static ir_value *add_output(emitter *e, ir_node *node, const ir_value *like, const op_type *type) {
+    ir_value *value = e->status == BASE_OK ? ir_node_add_output(node, like->name, type) : NULL;
+    if (!value) fail_memory(e);
+    return value;
+}
+
+/* The shape function agrees with the rows that were counted. */
+static void check_node(emitter *e, ir_node *node) {
+    op_call call;
+    if (e->status != BASE_OK) return;
+    ir_node_context(node, e->report);
+    if (!ir_node_call(node, e->arena, &call)) {
+        fail_memory(e);
+        return;
+    }
+    op_type wanted = node->outputs[0]->type;
+    e->status = op_infer(&call, e->report);
+    if (e->status == BASE_OK && !op_shape_equal(&call.outputs[0].type.shape, &wanted.shape))
+        e->status = base_fail(e->report, BASE_INVALID, "a band of %lld rows has another shape",
+                              (long long)wanted.shape.dims[BAND_AXIS]);
+    base_report_context(e->report, NULL);
+}
+
+static ir_value *make(emitter *e, op_code code, const char *reason, op_attributes attributes, uint32_t count,
+                      ir_value *const *inputs, const ir_value *like, const op_type *type) {
+    ir_node *node = make_node(e, code, reason, attributes, count, inputs);
+    ir_value *value = add_output(e, node, like, type);
+    check_node(e, node);
+    return value;
+}
+
+static void set(emitter *e, op_attributes *attributes, const op_attribute *attribute) {
+    if (e->status == BASE_OK && !ir_attribute_set(e->module, attributes, attribute)) fail_memory(e);
+}
+
+static void set_integer(emitter *e, op_attributes *attributes, const char *name, int64_t value) {
+    set(e, attributes,
+        &(op_attribute){.name = name, .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = value});
+}
+
+static ir_value *integers(emitter *e, int32_t rank, int64_t count, const int64_t *values) {
+    const op_type type = {.dtype = OP_INT64, .shape = {.rank = rank, .dims = {count}}};
+    if (e->status != BASE_OK) return NULL;
+    ir_value *value = ir_constant_copy(e->module, "rows", &type, values, (size_t)count * sizeof *values);
+    if (!value) fail_memory(e);
+    return value;
+}
+
+/* count numbers from first on, each by `step` larger than the one before it. */
+static ir_value *integers_from(emitter *e, int64_t first, int64_t count, int64_t step) {
+    int64_t *values = BASE_ARRAY(e->arena, int64_t, (size_t)count);
+    if (!values) fail_memory(e);
+    for (int64_t i = 0; values && i < count; i++) values[i] = first + i * step;
+    return values ? integers(e, 1, count, values) : NULL;
+}
+
+static op_type some_rows(const ir_value *of, int64_t count) {
+    op_type type = of->type;
+    type.shape.dims[BAND_AXIS] = count;
+    return type;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------------------- */
+
+static int64_t count_of(band_rows rows) {
+    return rows.end - rows.first;
+}
+
+static void remember(emitter *e, banded *tensor, ir_value *value, band_rows rows) {
+    piece *made = e->status == BASE_OK ? BASE_NEW(e->arena, piece) : NULL;
+    if (!made) {
+        fail_memory(e);
+        return;
+    }
+    *made = (piece){value, rows, tensor->pieces};
+    tensor->pieces = made;
+}
+
+static ir_value *slice(emitter *e, const ir_value *original, ir_value *from, int64_t first, int64_t count) {
+    const int64_t axis = BAND_AXIS, end = first + count;
+    ir_value *inputs[] = {from, integers(e, 1, 1, &first), integers(e, 1, 1, &end), integers(e, 1, 1, &axis)};
+    const op_type type = some_rows(original, count);
+    return make(e, OP_SLICE, "rows of a band", (op_attributes){0}, 4, inputs, original, &type);
+}
+
+/* iteration * advance, a scalar. */
+static ir_value *offset_of(emitter *e, int64_t advance) {
+    body_rows *body = e->body;
+    const op_type type = {.dtype = OP_INT64};
+    if (body->offset && body->advance == advance) return body->offset;
+    ir_value *inputs[] = {body->iteration, integers(e, 0, 1, &advance)};
+    body->advance = advance;
+    body->offset = make(e, OP_MUL, "rows of a band", (op_attributes){0}, 2, inputs, body->iteration, &type);
+    return body->offset;
+}
+
+/* `base`, numbers of rows of the loop's first band, in this band. */
+static ir_value *in_band(emitter *e, ir_value *base, int64_t advance) {
+    if (!e->body || e->status != BASE_OK) return base;
+    ir_value *inputs[] = {base, offset_of(e, advance)};
+    const op_type type = base->type;
+    return make(e, OP_ADD, "rows of a band", (op_attributes){0}, 2, inputs, base, &type);
+}
+
+/* Rows of what comes from outside. */
+static ir_value *read_outside(emitter *e, banded *tensor, band_rows rows, int64_t advance) {
+    ir_value *whole = tensor->original;
+    if (!e->body) return slice(e, whole, whole, rows.first, count_of(rows));
+    op_attributes attributes = {0};
+    set_integer(e, &attributes, "axis", BAND_AXIS);
+    ir_value *inputs[] = {whole, in_band(e, integers_from(e, rows.first, count_of(rows), 1), advance)};
+    const op_type type = some_rows(whole, count_of(rows));
+    return make(e, OP_GATHER, "rows of a band", attributes, 2, inputs, whole, &type);
+}
+
+static band_rows common(band_rows a, band_rows b) {
+    const band_rows both = {a.first > b.first ? a.first : b.first, a.end < b.end ? a.end : b.end};
+    return both.first < both.end ? both : (band_rows){0, 0};
+}
+
+static ir_value *get_rows(emitter *e, banded *tensor, band_rows rows, int64_t advance);
+
+/* Rows of which some were kept and others are new: side by side. */
+static ir_value *join(emitter *e, banded *tensor, band_rows rows) {
+    ir_value *parts[2] = {NULL};
+    uint32_t count = 0;
+    for (int64_t at = rows.first; at < rows.end && e->status == BASE_OK && count < 2;) {
+        const piece *best = NULL;
+        for (const piece *p = tensor->pieces; p; p = p->next)
+            if (p->rows.first <= at && at < p->rows.end && (!best || p->rows.end > best->rows.end)) best = p;
+        if (!best) break;
+        const band_rows part = common((band_rows){at, rows.end}, best->rows);
+        parts[count++] = get_rows(e, tensor, part, 0);
+        at = part.end;
+    }
+    op_attributes attributes = {0};
+    set_integer(e, &attributes, "axis", BAND_AXIS);
+    const op_type type = some_rows(tensor->original, count_of(rows));
+    return make(e, OP_CONCAT, "rows of a band", attributes, count, parts, tensor->original, &type);
+}
+
+/* These rows of a tensor, which are there, in the present band. */
+static ir_value *get_rows(emitter *e, banded *tensor, band_rows rows, int64_t advance) {
+    const piece *smallest = NULL;
+    ir_value *value;
+    if (e->status != BASE_OK) return NULL;
+    for (const piece *p = tensor->pieces; p; p = p->next) {
+        if (p->rows.first == rows.first && p->rows.end == rows.end) return p->value;
+        if (p->rows.first <= rows.first && rows.end <= p->rows.end &&
+            (!smallest || count_of(p->rows) < count_of(smallest->rows)))
+            smallest = p;
+    }
+    if (!tensor->maker) {
+        if (count_of(rows) == tensor->original->type.shape.dims[BAND_AXIS]) return tensor->original;
+        value = read_outside(e, tensor, rows, advance);
+    } else if (smallest) {
+        value =
+            slice(e, tensor->original, smallest->value, rows.first - smallest->rows.first, count_of(rows));
+    } else {
+        value = join(e, tensor, rows);
+    }
+    remember(e, tensor, value, rows);
+    return value;
+}
+
+static banded *find(emitter *e, ir_value *value) {
+    for (banded *tensor = e->all; tensor; tensor = tensor->next)
+        if (tensor->original == value) return tensor;
+    banded *made = BASE_NEW(e->arena, banded);
+    if (!made) {
+        fail_memory(e);
+        return NULL;
+    }
+    *made = (banded){.original = value, .maker = band_region_maker(e->region, value)};
+    *e->last = made;
+    e->last = &made->next;
+    return made;
+}
+
+/* ---- a node of a band ---------------------------------------------------------------------------------- */
+
+/* The window of a band has the padding of this band only. What the weights are packed for, and how sums are ordered, is that
+ * of the whole. */
+static op_attributes window_attributes(emitter *e, const band_node *node, int64_t above, int64_t below) {
+    op_attributes attributes = node->node->attributes;
+    op_call call;
+    op_window window;
+    if (e->status == BASE_OK && !ir_node_call(node->node, e->arena, &call)) fail_memory(e);
+    if (e->status != BASE_OK) return attributes;
+    const bool convolution = node->node->code == OP_CONV;
+    const op_shape *image = &call.inputs[0].type.shape;
+    e->status =
+        op_window_read(&call, convolution ? call.inputs[1].type.shape.dims + 2 : NULL, &window, e->report);
+    int64_t pads[2 * OP_WINDOW_RANK];
+    for (int32_t i = 0; i < window.rank; i++) {
+        pads[i] = i ? window.before[i] : above;
+        pads[window.rank + i] = i ? window.after[i] : below;
+    }
+    set(e, &attributes,
+        &(op_attribute){.name = "pads",
+                        .kind = OP_ATTRIBUTE_INTS,
+                        .count = 2 * (size_t)window.rank,
+                        .as.integers = pads});
+    if (op_attribute_find(&attributes, "auto_pad"))
+        set(e, &attributes,
+            &(op_attribute){.name = "auto_pad",
+                            .kind = OP_ATTRIBUTE_STRING,
+                            .count = 1,
+                            .as.text = {"NOTSET", strlen("NOTSET")}});
+    if (convolution && !op_attribute_find(&attributes, "ouro.packed_extents"))
+        set(e, &attributes,
+            &(op_attribute){.name = "ouro.packed_extents",
+                            .kind = OP_ATTRIBUTE_INTS,
+                            .count = (size_t)image->rank,
+                            .as.integers = image->dims});
+    return attributes;
+}
+
+static void emit_node(emitter *e, const band_node *own, band_rows made) {
+    ir_node *node = own->node;
+    ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, node->input_count);
+    int64_t above = 0, below = 0;
+    e->origin = node;
+    if (!inputs) fail_memory(e);
+    for (uint32_t i = 0; i < node->input_count && e->status == BASE_OK; i++) {
+        inputs[i] = ir_input(node, i);
+        if (band_node_reading(node, i) != BAND_READS_ROWS) continue;
+        const band_rows seen = band_region_reads(own, i, made);
+        const int64_t rows = inputs[i]->type.shape.dims[BAND_AXIS];
+        if (i == 0 && seen.first < 0) above = -seen.first;
+        if (i == 0 && seen.end > rows) below = seen.end - rows;
+        banded *tensor = find(e, inputs[i]);
+        if (tensor)
+            inputs[i] =
+                get_rows(e, tensor, band_clip(seen, rows), own->advance * (i == 0 ? own->window.stride : 1));
+    }
+    const bool window = node->code == OP_CONV || node->code == OP_MAX_POOL || node->code == OP_AVERAGE_POOL;
+    const op_attributes attributes = window ? window_attributes(e, own, above, below) : node->attributes;
+    ir_node *band = make_node(e, node->code, node->reason, attributes, node->input_count, inputs);
+    for (uint32_t o = 0; o < node->output_count && e->status == BASE_OK; o++) {
+        ir_value *original = node->outputs[o];
+        if (!original) {
+            if (!ir_node_add_absent_output(band)) fail_memory(e);
+            continue;
+        }
+        const op_type type = some_rows(original, count_of(made));
+        ir_value *value = add_output(e, band, original, &type);
+        banded *tensor = find(e, original);
+        if (tensor) remember(e, tensor, value, made);
+    }
+    check_node(e, band);
+}
+
+/* What the band has made of a tensor that is read outside goes to its rows of the whole. */
+static void emit_whole(emitter *e, banded *tensor, band_rows made) {
+    const int64_t images = tensor->original->type.shape.dims[0];
+    op_attributes attributes = {0};
+    set_integer(e, &attributes, "axis", BAND_AXIS);
+    ir_value *place = in_band(e, integers_from(e, made.first, images, 0), tensor->maker->advance);
+    ir_value *inputs[] = {tensor->whole, get_rows(e, tensor, made, 0), place};
+    tensor->whole = make(e, OP_TENSOR_SCATTER, "rows of a band", attributes, 3, inputs, tensor->original,
+                         &tensor->original->type);
+}
+
+static void emit_band(emitter *e, int64_t b) {
+    for (size_t n = 0; n < e->region->count && e->status == BASE_OK; n++) {
+        const band_node *own = &e->region->nodes[n];
+        if (own->made[b].first == own->made[b].end) continue;
+        emit_node(e, own, own->made[b]);
+        for (uint32_t o = 0; o < own->node->output_count && e->status == BASE_OK; o++) {
+            banded *tensor = own->node->outputs[o] ? find(e, own->node->outputs[o]) : NULL;
+            if (tensor && tensor->whole) emit_whole(e, tensor, own->made[b]);
+        }
+    }
+}
+
+/* Of the tensor only these rows stay, which later bands read. */
+static void keep(emitter *e, banded *tensor, band_rows kept) {
+    ir_value *value = NULL;
+    if (tensor->maker && kept.first < kept.end) {
+        e->origin = tensor->maker->node;
+        value = get_rows(e, tensor, kept, 0);
+    }
+    tensor->pieces = NULL;
+    if (value) remember(e, tensor, value, kept);
+}
+
+static band_rows kept_after(const banded *tensor, int64_t b) {
+    return tensor->maker ? (band_rows){tensor->maker->low[b + 1], tensor->maker->high[b]} : (band_rows){0, 0};
+}
+
+static void emit_bands(emitter *e, int64_t first, int64_t end) {
+    for (int64_t b = first; b < end && e->status == BASE_OK; b++) {
+        emit_band(e, b);
+        for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next)
+            keep(e, tensor, kept_after(tensor, b));
+    }
+}
+
+/* ---- the loop ------------------------------------------------------------------------------------------ */
+
+static ir_value *add_parameter(emitter *e, ir_graph *body, const char *name, const op_type *type) {
+    ir_value *value = e->status == BASE_OK ? ir_graph_add_parameter(body, name, type) : NULL;
+    if (!value) fail_memory(e);
+    return value;
+}
+
+static void add_result(emitter *e, ir_graph *body, ir_value *value) {
+    if (e->status == BASE_OK && !ir_graph_add_result(body, value)) fail_memory(e);
+}
+
+/* What is kept at the end of the loop's first band: all others keep as much. */
+static band_rows kept_in_loop(const banded *tensor, int64_t b) {
+    const band_node *maker = tensor->maker;
+    return maker ? (band_rows){maker->low[b] + maker->advance, maker->high[b]} : (band_rows){0, 0};
+}
+
+static void emit_body(emitter *e, ir_graph *body) {
+    const int64_t b = e->region->loop_first;
+    const op_type count = {.dtype = OP_INT64}, truth = {.dtype = OP_BOOL};
+    body_rows rows = {.iteration = add_parameter(e, body, "iteration", &count)};
+    ir_value *condition = add_parameter(e, body, "condition", &truth);
+    for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
+        if (tensor->pieces)
+            tensor->pieces->value =
+                add_parameter(e, body, tensor->original->name, &tensor->pieces->value->type);
+        if (tensor->whole)
+            tensor->whole = add_parameter(e, body, tensor->original->name, &tensor->original->type);
+    }
+    emitter outside = *e;
+    e->graph = body;
+    e->before = NULL;
+    e->body = &rows;
+    emit_band(e, b);
+    add_result(e, body, condition);
+    for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
+        keep(e, tensor, kept_in_loop(tensor, b));
+        if (tensor->pieces) add_result(e, body, tensor->pieces->value);
+        if (tensor->whole) add_result(e, body, tensor->whole);
+    }
+    e->graph = outside.graph;
+    e->before = outside.before;
+    e->body = NULL;
+}
+
+static void emit_loop(emitter *e) {
+    const int64_t first = e->region->loop_first, trips = e->region->loop_end - first;
+    size_t count = 2;
+    for (banded *tensor = e->all; tensor; tensor = tensor->next) count += 2;
+    ir_value **inputs = BASE_ARRAY(e->arena, ir_value *, count);
+    if (!inputs) {
+        fail_memory(e);
+        return;
+    }
+    uint32_t used = 0;
+    inputs[used++] = integers(e, 0, 1, &trips);
+    inputs[used++] = NULL;
+    for (banded *tensor = e->all; tensor; tensor = tensor->next) {
+        if (tensor->pieces) inputs[used++] = tensor->pieces->value;
+        if (tensor->whole) inputs[used++] = tensor->whole;
+    }
+    e->origin = e->region->nodes[e->region->count - 1].node;
+    ir_node *loop = make_node(e, OP_LOOP, "bands of rows", (op_attributes){0}, used, inputs);
+    ir_graph *body = e->status == BASE_OK ? ir_graph_new(e->module, "band") : NULL;
+    if (!body || !ir_node_add_graph(loop, body)) {
+        fail_memory(e);
+        return;
+    }
+    emit_body(e, body);
+    const int64_t later = trips - 1;
+    for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
+        if (tensor->pieces) {
+            const int64_t by = later * tensor->maker->advance;
+            const op_type type = tensor->pieces->value->type;
+            tensor->pieces->value = add_output(e, loop, tensor->original, &type);
+            tensor->pieces->rows.first += by;
+            tensor->pieces->rows.end += by;
+        }
+        if (tensor->whole) tensor->whole = add_output(e, loop, tensor->original, &tensor->original->type);
+    }
+    /* What the last iteration kept, and nobody after it reads. */
+    for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
+        const band_rows kept = kept_after(tensor, e->region->loop_end - 1);
+        if (kept.first >= kept.end) tensor->pieces = NULL;
+    }
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static bool is_read_outside(const emitter *e, const ir_value *value) {
+    for (const ir_use *use = value->uses; use; use = use->next)
+        if (!use->node || use->node->graph != e->graph || !e->region->places[use->node->id.index])
+            return true;
+    return false;
+}
+
+/* Where results that are read outside will lie. */
+static void emit_wholes(emitter *e) {
+    const band_region *region = e->region;
+    for (size_t n = 0; n < region->count; n++) {
+        for (uint32_t o = 0; o < region->nodes[n].node->output_count && e->status == BASE_OK; o++) {
+            ir_value *original = region->nodes[n].node->outputs[o];
+            banded *tensor = original ? find(e, original) : NULL;
+            if (!tensor || !is_read_outside(e, original)) continue;
+            e->origin = region->nodes[n].node;
+            ir_value *shape = integers(e, 1, original->type.shape.rank, original->type.shape.dims);
+            const uint64_t zero = 0;
+            const op_tensor value = {
+                .type = {.dtype = original->type.dtype, .shape = {.rank = 1, .dims = {1}}},
+                .bytes = op_dtype_bytes(original->type.dtype),
+                .data = (void *)(uintptr_t)&zero};
+            op_attributes attributes = {0};
+            set(e, &attributes,
+                &(op_attribute){
+                    .name = "value", .kind = OP_ATTRIBUTE_TENSOR, .count = 1, .as.tensor = &value});
+            tensor->whole = make(e, OP_CONSTANT_OF_SHAPE, "the place of bands", attributes, 1, &shape,
+                                 original, &original->type);
+        }
+    }
+}
+
+static void remove_region(emitter *e) {
+    for (banded *tensor = e->all; tensor; tensor = tensor->next)
+        if (tensor->whole) ir_value_replace(tensor->original, tensor->whole);
+    for (size_t n = e->region->count; n-- > 0;) ir_node_remove(e->region->nodes[n].node);
+}
+
+base_status band_emit(const band_region *region, base_arena *arena, base_report *report) {
+    emitter e = {.region = region,
+                 .module = region->graph->module,
+                 .arena = arena,
+                 .report = report,
+                 .graph = region->graph,
+                 .before = region->nodes[region->count - 1].node->next};
+    e.last = &e.all;
+    emit_wholes(&e);
+    if (region->loop_first == region->loop_end) {
+        emit_bands(&e, 0, region->band_count);
+    } else {
+        emit_bands(&e, 0, region->loop_first);
+        if (e.status == BASE_OK) emit_loop(&e);
+        emit_bands(&e, region->loop_end, region->band_count);
+    }
+    if (e.status == BASE_OK) remove_region(&e);
+    return e.status;
+}

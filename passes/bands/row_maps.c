@@ -1,0 +1,157 @@
+/* row_maps.c: see row_maps.h. */
+#include "passes/bands/row_maps.h"
+#include "ir/operators/window.h"
+
+static bool has_rows(const op_type *type) {
+    return type->kind == OP_KIND_TENSOR && type->shape.rank > BAND_AXIS && op_shape_known(&type->shape) &&
+           type->layout != OP_LAYOUT_PACKED && op_dtype_bytes(type->dtype) && type->dtype != OP_STRING;
+}
+
+int64_t band_node_rows(const ir_node *node) {
+    return node->outputs[0]->type.shape.dims[BAND_AXIS];
+}
+
+/* Element by element, with broadcasting: nothing that looks further than its own place. */
+static bool is_elementwise(op_code code) {
+    op_infer_function *infer = op_schema_of(code)->infer;
+    return infer == op_infer_elementwise_unary || infer == op_infer_elementwise_binary ||
+           infer == op_infer_cast || infer == op_infer_compare || infer == op_infer_where ||
+           infer == op_infer_is_special;
+}
+
+static bool is_window(op_code code) {
+    return code == OP_CONV || code == OP_MAX_POOL || code == OP_AVERAGE_POOL;
+}
+
+/* The axis along which the operator does something else than to go from element to element; -1: none. */
+static int32_t own_axis(const ir_node *node, int64_t otherwise) {
+    int32_t axis = -1;
+    op_axis(op_attribute_integer(&node->attributes, "axis", otherwise), node->outputs[0]->type.shape.rank,
+            &axis);
+    return axis;
+}
+
+static bool is_per_channel(const ir_node *node) {
+    const ir_value *scale = ir_input(node, 1);
+    if (op_attribute_integer(&node->attributes, "block_size", 0)) return false;
+    return scale->type.shape.rank == 0 || (scale->type.shape.rank == 1 && own_axis(node, 1) != BAND_AXIS);
+}
+
+static bool code_supported(const ir_node *node) {
+    if (is_elementwise(node->code) || is_window(node->code)) return true;
+    switch (node->code) {
+    case OP_BATCH_NORMALIZATION:
+        return !op_attribute_integer(&node->attributes, "training_mode", 0);
+    case OP_LRN:
+    case OP_REORDER:
+    case OP_IDENTITY:
+        return true;
+    case OP_CONCAT:
+    case OP_SPLIT:
+        return own_axis(node, 0) != BAND_AXIS;
+    case OP_SOFTMAX:
+    case OP_LOG_SOFTMAX:
+        return own_axis(node, -1) != BAND_AXIS;
+    case OP_QUANTIZE_LINEAR:
+    case OP_DEQUANTIZE_LINEAR:
+        return is_per_channel(node);
+    default:
+        return false;
+    }
+}
+
+/* Only input 0 goes by rows, whatever shapes the others have. */
+static bool reads_first_only(op_code code) {
+    return code == OP_BATCH_NORMALIZATION || code == OP_SPLIT || code == OP_QUANTIZE_LINEAR ||
+           code == OP_DEQUANTIZE_LINEAR || op_schema_of(code)->infer == op_infer_elementwise_unary;
+}
+
+band_reading band_node_reading(const ir_node *node, uint32_t index) {
+    const ir_value *input = ir_input(node, index);
+    if (!input) return BAND_READS_NOTHING;
+    if (is_window(node->code)) return index == 0 || index == 3 ? BAND_READS_ROWS : BAND_READS_ALL;
+    if (reads_first_only(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
+    const int32_t rank = node->outputs[0]->type.shape.rank, own = input->type.shape.rank;
+    if (own == rank && input->type.shape.dims[BAND_AXIS] != 1) return BAND_READS_ROWS;
+    return own == rank && band_node_rows(node) == 1 && !input->constant ? BAND_READS_ROWS : BAND_READS_ALL;
+}
+
+/* Broadcasting: rows are axis 2 of what has as many axes as the result; what has fewer must not have that axis. */
+static bool input_fits(const ir_node *node, uint32_t index) {
+    const ir_value *input = ir_input(node, index);
+    const int64_t rows = band_node_rows(node);
+    switch (band_node_reading(node, index)) {
+    case BAND_READS_NOTHING:
+        return true;
+    case BAND_READS_ROWS:
+        if (!has_rows(&input->type) || input->type.shape.rank != node->outputs[0]->type.shape.rank)
+            return false;
+        return (is_window(node->code) && index == 0) || input->type.shape.dims[BAND_AXIS] == rows;
+    case BAND_READS_ALL:
+        break;
+    }
+    if (is_window(node->code) || reads_first_only(node->code)) return true;
+    const op_shape *shape = &input->type.shape;
+    const int32_t lacking = node->outputs[0]->type.shape.rank - shape->rank;
+    return op_shape_known(shape) && (lacking > BAND_AXIS || shape->dims[BAND_AXIS - lacking] == 1);
+}
+
+bool band_node_window(const ir_node *node, base_arena *arena, band_window *window) {
+    *window = (band_window){1, 1, 0, 0};
+    if (!is_window(node->code)) return true;
+    op_call call;
+    op_window read;
+    if (!ir_node_call(node, arena, &call)) return false;
+    const int64_t *kernel = node->code == OP_CONV ? call.inputs[1].type.shape.dims + 2 : NULL;
+    if (op_window_read(&call, kernel, &read, NULL) != BASE_OK) return false;
+    *window = (band_window){.stride = read.stride[0],
+                            .extent = (read.kernel[0] - 1) * read.dilation[0] + 1,
+                            .before = read.before[0],
+                            .after = read.after[0]};
+    return true;
+}
+
+/* The portable kernel sums otherwise where there are few results; a band is told that it is part of more (emit.c), but where
+ * there were few already, the order would change. */
+static bool has_many_points(const ir_node *node) {
+    enum { FEW = 8 };
+    const op_shape *shape = &node->outputs[0]->type.shape;
+    int64_t points = 1;
+    for (int32_t i = BAND_AXIS; i < shape->rank && points <= FEW; i++) points *= shape->dims[i];
+    return points > FEW;
+}
+
+/* A window that sees nothing but padding would leave a band without rows. The last one, which ceil_mode lets begin, may look
+ * further than the padding that was asked for: a band asks for more then, unless it were counted. */
+static bool window_fits(const ir_node *node, base_arena *arena) {
+    band_window window;
+    if (!band_node_window(node, arena, &window)) return false;
+    const int64_t rows = band_node_rows(node);
+    const band_rows last = band_window_rows(&window, (band_rows){rows - 1, rows});
+    const int64_t further = last.end - ir_input(node, 0)->type.shape.dims[BAND_AXIS];
+    const bool counted = op_attribute_integer(&node->attributes, "count_include_pad", 0) != 0;
+    return window.before < window.extent && window.after < window.extent && further < window.extent &&
+           (further <= window.after || !counted);
+}
+
+bool band_node_supported(const ir_node *node, base_arena *arena) {
+    if (node->graph_count || !node->output_count || !node->outputs[0] || !code_supported(node)) return false;
+    if (!has_rows(&node->outputs[0]->type) || band_node_rows(node) <= 0) return false;
+    if (node->code == OP_CONV && !has_many_points(node)) return false;
+    const op_schema *schema = op_schema_of(node->code);
+    if (schema->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS | OP_FLAG_CHECKED)) return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        const ir_value *output = node->outputs[i];
+        if (!output) continue;
+        /* Indices of a pool are places in the whole image, and what else a normalisation gives has no rows. */
+        if (i && node->code != OP_SPLIT) return false;
+        if (!has_rows(&output->type) || output->type.shape.dims[BAND_AXIS] != band_node_rows(node))
+            return false;
+    }
+    bool by_rows = false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        if (!input_fits(node, i)) return false;
+        by_rows = by_rows || band_node_reading(node, i) == BAND_READS_ROWS;
+    }
+    return by_rows && (!is_window(node->code) || window_fits(node, arena));
+}

@@ -1,0 +1,45 @@
+/* row_maps.h: which rows of its inputs does an operator read, to compute some rows of its outputs?
+ *
+ * A row is one index of axis 2, the first spatial axis: of [N, C, H, W] the H rows, of signals [N, C, L] single points.
+ */
+#ifndef OURO_BANDS_ROW_MAPS_H
+#define OURO_BANDS_ROW_MAPS_H
+
+#include "ir/ir.h"
+
+enum { BAND_AXIS = 2 };
+
+/* Rows [first, end). Unclipped ones may lie before 0 and after the last: padding. */
+typedef struct band_rows {
+    int64_t first, end;
+} band_rows;
+
+/* Row o of the result sees the rows [o * stride - before, o * stride - before + extent) of the input; at most `after` rows of
+ * padding are asked for after the last row. Where neither looks further, stride and extent are 1. */
+typedef struct band_window {
+    int64_t stride, extent, before, after;
+} band_window;
+
+typedef enum band_reading {
+    BAND_READS_NOTHING, /* an absent input */
+    BAND_READS_ALL,     /* weights, limits, one number a channel: the same for every row */
+    BAND_READS_ROWS
+} band_reading;
+
+/* Can the node be computed some rows at a time, with the same numbers? All of its outputs then have the same number of rows.
+ * False where it cannot, or nobody has said how. `arena` is for what is read on the way. */
+bool band_node_supported(const ir_node *node, base_arena *arena);
+/* Of a node that is supported: how it reads input `index`. */
+band_reading band_node_reading(const ir_node *node, uint32_t index);
+/* Of a node that is supported: the window through which it sees the inputs that it reads by rows. */
+bool band_node_window(const ir_node *node, base_arena *arena, band_window *window);
+/* The rows that the results have. */
+int64_t band_node_rows(const ir_node *node);
+
+/* What rows `of` of the result see, unclipped. */
+static inline band_rows band_window_rows(const band_window *window, band_rows of) {
+    return (band_rows){of.first * window->stride - window->before,
+                       (of.end - 1) * window->stride - window->before + window->extent};
+}
+
+#endif

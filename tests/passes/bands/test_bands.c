@@ -1,0 +1,320 @@
+/* test_bands.c: random networks give the same bits band by band as whole: convolutions, pools, residuals, concatenations and
+ * what is element by element, of any window, stride, dilation and padding, at any height.
+ *
+ * OURO_TEST_BANDS=N tries N networks, OURO_TEST_SEED=S begins with seed S. A failure prints its seed and the network.
+ */
+#include "tests/support/plan.h"
+#include "tests/support/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+#include <inttypes.h>
+
+#ifdef __SANITIZE_ADDRESS__
+enum { NETWORKS = 40 };
+#else
+enum { NETWORKS = 300 };
+#endif
+enum { MOST_TENSORS = 24, TEXT = 1 << 20 };
+
+/* A tensor that the network has made so far. */
+typedef struct made {
+    int64_t channels, height, width;
+    bool read;
+} made;
+
+typedef struct network {
+    uint64_t seed;
+    char *constants, *nodes;
+    made tensors[MOST_TENSORS];
+    int count, constant_count;
+    int64_t images;
+} network;
+
+static int64_t draw(network *n, int64_t low, int64_t high) {
+    return low + (int64_t)(support_random(&n->seed) % (uint64_t)(high - low + 1));
+}
+
+static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void append(char *text, const char *format, ...) {
+    va_list arguments;
+    const size_t length = strlen(text);
+    va_start(arguments, format);
+    const int more = vsnprintf(text + length, TEXT - length, format, arguments);
+    va_end(arguments);
+    assert_true(more >= 0 && (size_t)more < TEXT - length);
+}
+
+/* A constant of numbers between -1 and 1. */
+static int constant(network *n, const char *shape, int64_t count) {
+    append(n->constants, "  constant %%k%d: float32[%s] = {", n->constant_count, shape);
+    for (int64_t i = 0; i < count; i++)
+        append(n->constants, "%s%.3f", i ? ", " : "", (double)draw(n, -1000, 1000) / 1000);
+    append(n->constants, "}\n");
+    return n->constant_count++;
+}
+
+static void begin_node(network *n, const made *of) {
+    append(n->nodes, "    %%t%d: float32[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] = ", n->count,
+           n->images, of->channels, of->height, of->width);
+    n->tensors[n->count++] = *of;
+}
+
+/* One axis of a window: what is drawn, and how many positions it has; 0: it does not fit. */
+typedef struct window {
+    int64_t kernel, stride, dilation, before, after;
+} window;
+
+static window draw_window(network *n, int64_t most) {
+    window w = {.kernel = draw(n, 1, most), .stride = draw(n, 0, 3) ? 1 : draw(n, 2, 3)};
+    w.dilation = draw(n, 0, 3) ? 1 : draw(n, 2, 3);
+    const int64_t extent = (w.kernel - 1) * w.dilation + 1;
+    w.before = draw(n, 0, 1) ? extent / 2 : draw(n, 0, extent - 1);
+    w.after = draw(n, 0, 1) ? w.before : draw(n, 0, extent - 1);
+    return w;
+}
+
+static int64_t positions(const window *w, int64_t input, bool ceiling, int same) {
+    if (same) return (input + w->stride - 1) / w->stride;
+    const int64_t free = input + w->before + w->after - (w->kernel - 1) * w->dilation - 1;
+    if (free < 0) return 0;
+    int64_t count = free / w->stride + 1;
+    if (ceiling && free % w->stride && count * w->stride < input + w->before) count++;
+    return count;
+}
+
+/* The attributes of a window; no pads where `same` (1: upper, 2: lower) says them. */
+static void append_window(network *n, const window *h, const window *w, int same) {
+    if (same) append(n->nodes, "auto_pad = \"%s\", ", same == 1 ? "SAME_UPPER" : "SAME_LOWER");
+    else
+        append(n->nodes, "pads = [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "], ", h->before,
+               w->before, h->after, w->after);
+    append(n->nodes,
+           "dilations = [%" PRId64 ", %" PRId64 "], kernel_shape = [%" PRId64 ", %" PRId64
+           "], strides = [%" PRId64 ", %" PRId64 "]",
+           h->dilation, w->dilation, h->kernel, w->kernel, h->stride, w->stride);
+}
+
+static int pick(network *n) {
+    /* Mostly the last one, so that there are chains. */
+    const int from = draw(n, 0, 3) ? n->count - 1 : (int)draw(n, 0, n->count - 1);
+    n->tensors[from].read = true;
+    return from;
+}
+
+static void add_convolution(network *n) {
+    const int from = pick(n);
+    const made x = n->tensors[from];
+    const window h = draw_window(n, 7), w = draw_window(n, 3);
+    const int same = draw(n, 0, 4) ? 0 : (int)draw(n, 1, 2);
+    made y = {.channels = draw(n, 1, 6),
+              .height = positions(&h, x.height, false, same),
+              .width = positions(&w, x.width, false, same)};
+    int64_t group = 1;
+    if (!draw(n, 0, 2)) y.channels = group = x.channels;
+    else if (x.channels % 2 == 0 && y.channels % 2 == 0 && draw(n, 0, 1)) group = 2;
+    if (y.height < 1 || y.width < 1) return;
+    char shape[64];
+    snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, y.channels,
+             x.channels / group, h.kernel, w.kernel);
+    const int weights = constant(n, shape, y.channels * x.channels / group * h.kernel * w.kernel);
+    begin_node(n, &y);
+    append(n->nodes, "Conv(%%t%d, %%k%d) {", from, weights);
+    append_window(n, &h, &w, same);
+    append(n->nodes, ", group = %" PRId64 "}\n", group);
+}
+
+static void add_pool(network *n) {
+    const int from = pick(n);
+    const made x = n->tensors[from];
+    const window h = draw_window(n, 4), w = draw_window(n, 3);
+    const bool ceiling = draw(n, 0, 1), largest = draw(n, 0, 1);
+    const int same = draw(n, 0, 4) ? 0 : (int)draw(n, 1, 2);
+    const made y = {.channels = x.channels,
+                    .height = positions(&h, x.height, ceiling, same),
+                    .width = positions(&w, x.width, ceiling, same)};
+    if (y.height < 1 || y.width < 1) return;
+    begin_node(n, &y);
+    append(n->nodes, "%s(%%t%d) {", largest ? "MaxPool" : "AveragePool", from);
+    append_window(n, &h, &w, same);
+    append(n->nodes, ", ceil_mode = %d", ceiling);
+    if (!largest) append(n->nodes, ", count_include_pad = %d", (int)draw(n, 0, 1));
+    append(n->nodes, "}\n");
+}
+
+static void add_unary(network *n) {
+    static const char *const names[] = {"Relu", "Sigmoid", "HardSwish", "Tanh", "Neg"};
+    const int from = pick(n);
+    const made y = n->tensors[from];
+    begin_node(n, &(made){y.channels, y.height, y.width, false});
+    append(n->nodes, "%s(%%t%d)\n", names[draw(n, 0, 4)], from);
+}
+
+/* Of the same height and width as tensor `of`, with as many channels where `alike`; -1: there is none. */
+static int partner(network *n, int of, bool alike) {
+    const made *x = &n->tensors[of];
+    for (int tries = 0; tries < 20; tries++) {
+        const int other = (int)draw(n, 0, n->count - 1);
+        const made *y = &n->tensors[other];
+        if (other == of || y->height != x->height || y->width != x->width) continue;
+        if (!alike || x->channels == y->channels) return other;
+    }
+    return -1;
+}
+
+static void add_residual(network *n) {
+    const int from = pick(n), other = partner(n, from, true);
+    const made y = n->tensors[from];
+    if (other < 0) return;
+    n->tensors[other].read = true;
+    begin_node(n, &(made){y.channels, y.height, y.width, false});
+    append(n->nodes, "%s(%%t%d, %%t%d)\n", draw(n, 0, 2) ? "Add" : "Mul", other, from);
+}
+
+static void add_concat(network *n) {
+    const int from = pick(n), other = partner(n, from, false);
+    if (other < 0 || n->tensors[from].channels + n->tensors[other].channels > 12) return;
+    const made *x = &n->tensors[from];
+    n->tensors[other].read = true;
+    begin_node(n, &(made){x->channels + n->tensors[other].channels, x->height, x->width, false});
+    append(n->nodes, "Concat(%%t%d, %%t%d) {axis = 1}\n", other, from);
+}
+
+static void add_scale(network *n) {
+    const int from = pick(n);
+    const made y = n->tensors[from];
+    char shape[32];
+    snprintf(shape, sizeof shape, "%" PRId64 ",1,1", y.channels);
+    const int scale = constant(n, shape, y.channels);
+    begin_node(n, &(made){y.channels, y.height, y.width, false});
+    append(n->nodes, "Mul(%%t%d, %%k%d)\n", from, scale);
+}
+
+static void add_node(network *n) {
+    switch (draw(n, 0, 9)) {
+    case 0:
+    case 1:
+    case 2:
+    case 3:
+        add_convolution(n);
+        break;
+    case 4:
+        add_pool(n);
+        break;
+    case 5:
+        add_unary(n);
+        break;
+    case 6:
+    case 7:
+        add_residual(n);
+        break;
+    case 8:
+        add_concat(n);
+        break;
+    default:
+        add_scale(n);
+        break;
+    }
+}
+
+/* The whole module; every tensor that nobody reads is a result, and now and then another one. */
+static char *finish(network *n, const char *kind) {
+    char *text = calloc(1, TEXT);
+    assert_non_null(text);
+    const made *x = &n->tensors[0];
+    append(text,
+           "module \"%s\" {\n%s  graph main(%%t0: float32[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
+           "]) {\n%s    yield ",
+           kind, n->constants, n->images, x->channels, x->height, x->width, n->nodes);
+    const char *between = "";
+    for (int i = 1; i < n->count; i++) {
+        if (n->tensors[i].read && draw(n, 0, 7)) continue;
+        append(text, "%s%%t%d", between, i);
+        between = ", ";
+    }
+    append(text, "\n  }\n}\n");
+    return text;
+}
+
+static char *draw_network(uint64_t seed, size_t *input_bytes) {
+    network n = {.seed = seed, .constants = calloc(1, TEXT), .nodes = calloc(1, TEXT)};
+    assert_true(n.constants && n.nodes);
+    n.images = draw(&n, 0, 5) ? 1 : 2;
+    begin_node(&n, &(made){draw(&n, 1, 4), draw(&n, 1, 100), draw(&n, 1, 12), false});
+    n.nodes[0] = 0;
+    const int64_t wanted = draw(&n, 2, 14);
+    for (int tries = 0; tries < 60 && n.count <= wanted; tries++) add_node(&n);
+    const made *x = &n.tensors[0];
+    *input_bytes = (size_t)(n.images * x->channels * x->height * x->width) * sizeof(float);
+    char *text = n.count > 1 ? finish(&n, "bands") : NULL;
+    free(n.constants);
+    free(n.nodes);
+    return text;
+}
+
+static size_t loops_of(const support_session *session) {
+    const plan *of = rt_plan_of(session->plan);
+    size_t loops = 0;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++)
+        loops += plan_node_code(of, &of->nodes[i]) == OP_LOOP;
+    return loops;
+}
+
+static void random_networks(void **state) {
+    (void)state;
+    const char *first = getenv("OURO_TEST_SEED"), *many = getenv("OURO_TEST_BANDS");
+    const uint64_t begin = first ? strtoull(first, NULL, 10) : 1;
+    const uint64_t count = many ? strtoull(many, NULL, 10) : NETWORKS;
+    size_t loops = 0, networks = 0;
+    for (uint64_t seed = begin; seed < begin + count; seed++) {
+        size_t bytes;
+        uint64_t chance = seed * 7919;
+        char *text = draw_network(seed, &bytes);
+        if (!text) continue;
+        if (getenv("OURO_TEST_SEED")) printf("seed %" PRIu64 "\n%s", seed, text);
+        pass_options whole = {.exact_arithmetic = true, .environment = {.threads = 1, .portable_only = true}};
+        pass_options banded = whole;
+        banded.band_rows = 1 + (int64_t)(support_random(&chance) % (seed % 3 ? 4 : 30));
+        banded.band_nodes = seed % 2 ? 0 : 2 + (size_t)(support_random(&chance) % 5);
+        banded.environment.threads = 1 + (int)(seed % 2);
+        support_session a, b;
+        support_session_open_with(&a, text, &whole);
+        support_session_open_with(&b, text, &banded);
+        float *input = malloc(bytes);
+        assert_non_null(input);
+        for (size_t i = 0; i < bytes / sizeof *input; i++)
+            input[i] = (float)(int64_t)(support_random(&chance) % 2001) / 1000 - 1;
+        support_bind(&a, 0, input, bytes);
+        support_bind(&b, 0, input, bytes);
+        support_run(&a);
+        support_run(&b);
+        const plan *of = rt_plan_of(a.plan);
+        for (size_t o = 0; o < of->header->outputs.count; o++) {
+            ouro_error error;
+            ouro_tensor_info info;
+            const void *x = NULL;
+            assert_int_equal(ouro_session_output(a.session, o, &info, &x, &error), OURO_OK);
+            if (memcmp(x, support_output(&b, o, info.bytes), info.bytes) != 0)
+                fail_msg("seed %" PRIu64 ": output %zu differs in bands of %" PRId64 " rows", seed, o,
+                         banded.band_rows);
+        }
+        loops += loops_of(&b);
+        networks++;
+        support_session_close(&a);
+        support_session_close(&b);
+        free(input);
+        free(text);
+    }
+    printf("%zu networks, %zu loops\n", networks, loops);
+    if (!first && !many) assert_true(loops * 2 > networks);
+}
+
+int main(int count, char **arguments) {
+    support_arguments(count, arguments);
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_networks)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
