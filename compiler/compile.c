@@ -64,6 +64,12 @@ static base_status check_options(const ouro_compile_options *options, base_repor
                              options->dims[i].name, (long long)options->dims[i].extent);
         }
     }
+    for (size_t i = 0; i < options->shape_count; i++) {
+        const ouro_shape *shape = &options->shapes[i];
+        if (!shape->input || shape->rank < 0 || shape->rank > OURO_MAX_RANK)
+            return base_fail(report, BASE_USAGE, "the shape of input '%s' has rank %d, expected 0 to %d",
+                             shape->input ? shape->input : "", shape->rank, (int)OURO_MAX_RANK);
+    }
     return BASE_OK;
 }
 
@@ -81,22 +87,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
     };
 }
 
-/* ---- the way of a model -------------------------------------------------------------------------------- */
-
-base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report) {
-    *result = (compile_result){.model_path = options->model_path};
-    base_arena_init(&result->arena, NULL);
-    base_status status = check_options(options, report);
-    if (status != BASE_OK) return status;
-    import_dim *dims = BASE_ARRAY(&result->arena, import_dim, options->dim_count);
-    if (!dims) return base_fail_memory(report);
-    for (size_t i = 0; i < options->dim_count; i++)
-        dims[i] = (import_dim){options->dims[i].name, options->dims[i].extent};
-    double start = now_seconds();
-    status = import_model(options->model_path, dims, options->dim_count, NULL, &result->module, report);
-    result->import_seconds = now_seconds() - start;
-    return status;
-}
+/* ---- shapes of inputs ---------------------------------------------------------------------------------- */
 
 static void fix_symbol(ir_module *module, int64_t symbol, int64_t extent) {
     for (size_t i = 1; i < module->value_count; i++) {
@@ -119,11 +110,16 @@ base_status compile_fix_input(compile_result *result, uint32_t index, const op_s
     }
     if (declared->rank < 0) {
         *declared = *shape;
+        for (int32_t d = 0; d < shape->rank; d++) {
+            if (shape->dims[d] < 0) declared->dims[d] = OP_DIM_UNKNOWN;
+        }
         return BASE_OK;
     }
     for (int32_t d = 0; d < shape->rank; d++) {
         int64_t dim = declared->dims[d];
-        if (dim == OP_DIM_UNKNOWN) {
+        if (shape->dims[d] < 0) {
+            continue;
+        } else if (dim == OP_DIM_UNKNOWN) {
             declared->dims[d] = shape->dims[d];
         } else if (dim < 0) {
             fix_symbol(module, dim, shape->dims[d]);
@@ -134,6 +130,57 @@ base_status compile_fix_input(compile_result *result, uint32_t index, const op_s
         }
     }
     return BASE_OK;
+}
+
+static base_status fail_no_input(const ir_module *module, const char *name, base_report *report) {
+    char list[512] = "";
+    size_t used = 0;
+    for (size_t i = 0; i < module->main->parameter_count && used < sizeof list; i++) {
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", i ? ", " : "",
+                                 module->main->parameters[i]->name);
+    }
+    return base_fail(report, BASE_USAGE,
+                     "%s: a shape is given for input '%s', which is not there; the model has %s",
+                     module->name, name, used ? list : "no inputs");
+}
+
+/* The shapes that the options give. */
+static base_status fix_shapes(compile_result *result, const ouro_compile_options *options,
+                              base_report *report) {
+    const ir_graph *main_graph = result->module->main;
+    for (size_t i = 0; i < options->shape_count; i++) {
+        const ouro_shape *given = &options->shapes[i];
+        uint32_t index = 0;
+        while (index < main_graph->parameter_count &&
+               strcmp(main_graph->parameters[index]->name, given->input) != 0)
+            index++;
+        if (index == main_graph->parameter_count) return fail_no_input(result->module, given->input, report);
+        if (main_graph->parameters[index]->type.kind != OP_KIND_TENSOR)
+            return base_fail(report, BASE_USAGE, "%s: input '%s' is no tensor: it has no shape",
+                             result->module->name, given->input);
+        op_shape shape = {.rank = given->rank};
+        for (int d = 0; d < given->rank; d++) shape.dims[d] = given->dims[d];
+        const base_status status = compile_fix_input(result, index, &shape, report);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+/* ---- the way of a model -------------------------------------------------------------------------------- */
+
+base_status compile_import(const ouro_compile_options *options, compile_result *result, base_report *report) {
+    *result = (compile_result){.model_path = options->model_path};
+    base_arena_init(&result->arena, NULL);
+    base_status status = check_options(options, report);
+    if (status != BASE_OK) return status;
+    import_dim *dims = BASE_ARRAY(&result->arena, import_dim, options->dim_count);
+    if (!dims) return base_fail_memory(report);
+    for (size_t i = 0; i < options->dim_count; i++)
+        dims[i] = (import_dim){options->dims[i].name, options->dims[i].extent};
+    double start = now_seconds();
+    status = import_model(options->model_path, dims, options->dim_count, NULL, &result->module, report);
+    result->import_seconds = now_seconds() - start;
+    return status == BASE_OK ? fix_shapes(result, options, report) : status;
 }
 
 base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {

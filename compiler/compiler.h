@@ -26,7 +26,7 @@ base_status compile_finish(const ouro_compile_options *options, compile_result *
 void compile_result_free(compile_result *result);
 
 /* Between import and finish: fixes the shape of main input `index`, and with it the symbolic dimensions in
- * its type, wherever else they stand. BASE_INVALID where the shape does not fit the type. */
+ * its type, wherever else they stand. A negative dimension is left as it is. BASE_INVALID where the shape does not fit the type. */
 base_status compile_fix_input(compile_result *result, uint32_t index, const op_shape *shape,
                               base_report *report);
 

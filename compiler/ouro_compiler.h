@@ -25,6 +25,13 @@ typedef struct ouro_dim {
     int64_t extent;
 } ouro_dim;
 
+/* The shape of an input: for dimensions that have no name, and ranks that the model does not say. */
+typedef struct ouro_shape {
+    const char *input; /* its name */
+    int rank;
+    int64_t dims[OURO_MAX_RANK]; /* -1: as the model has it */
+} ouro_shape;
+
 /* As an arena limit: no kernel is chosen that makes the arena larger than it has to be. */
 #define OURO_ARENA_LEAST SIZE_MAX
 
@@ -33,6 +40,8 @@ typedef struct ouro_compile_options {
     const char *plan_path;  /* NULL: no plan is written */
     const ouro_dim *dims;   /* symbolic dimensions to fix */
     size_t dim_count;
+    const ouro_shape *shapes; /* of inputs */
+    size_t shape_count;
     const char *allocator; /* as in --allocator; NULL: "auto" */
     double seconds;        /* for allocators that search; 0: their default */
     int threads;           /* that the plan will run with; 0: 1 */

@@ -115,7 +115,9 @@ static Onnx__ValueInfoProto *interface_new(model *m, const char *name, int dtype
     for (int i = 0; i < rank; i++) {
         Onnx__TensorShapeProto__Dimension *dim = take(m, sizeof *dim);
         onnx__tensor_shape_proto__dimension__init(dim);
-        if (dims[i] < 0) {
+        if (dims[i] < -1) {
+            dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
+        } else if (dims[i] < 0) {
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
             dim->dim_param = text(m, "N");
         } else {
@@ -126,7 +128,7 @@ static Onnx__ValueInfoProto *interface_new(model *m, const char *name, int dtype
     }
     tensor->has_elem_type = 1;
     tensor->elem_type = dtype;
-    tensor->shape = shape;
+    tensor->shape = rank < 0 ? NULL : shape;
     type->value_case = ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE;
     type->tensor_type = tensor;
     info->name = text(m, name);

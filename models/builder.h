@@ -42,7 +42,8 @@ int model_write(const model *m, const char *path);
 
 /* A graph for a sub-graph attribute. */
 graph *graph_new(model *m, const char *name);
-/* Declare interface values; rank 0 is a scalar. A dimension below 0 is the symbol "N". Returns the name. */
+/* Declare interface values; rank 0 is a scalar, a negative one is not known. The dimension -1 is the symbol "N", one below has no
+ * name. Returns the name. */
 const char *graph_input(graph *g, const char *name, int dtype, int rank, const int64_t *dims);
 void graph_output(graph *g, const char *name, int dtype, int rank, const int64_t *dims);
 

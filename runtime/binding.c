@@ -41,21 +41,24 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
     op_type type;
     plan_tensor_type(session->of, binding->tensor, &type);
     char declared[256], given[256];
-    op_type_print(&type, declared, sizeof declared);
+    plan_type_print(session->of, &type, declared, sizeof declared);
     if (type.kind != OP_KIND_TENSOR) {
         return rt_binding_fail(session, error, BASE_USAGE,
                                "input '%s' is %s: it is bound as a value, not as a tensor", name, declared);
     }
     if (type.shape.rank < 0 && rank < 0) {
         return rt_binding_fail(session, error, BASE_INVALID,
-                               "input '%s' is %s: its rank is not known, it is bound as a value", name, declared);
+                               "input '%s' is %s: its rank is not known, it is bound as a value", name,
+                               declared);
     }
     op_type actual = type;
     if (type.shape.rank < 0) actual.shape.rank = rank;
-    if (dims && actual.shape.rank > 0) memcpy(actual.shape.dims, dims, (size_t)actual.shape.rank * sizeof *dims);
+    if (dims && actual.shape.rank > 0)
+        memcpy(actual.shape.dims, dims, (size_t)actual.shape.rank * sizeof *dims);
     if (!fits(&type.shape, &actual.shape)) {
         return dims ? rt_binding_fail(session, error, BASE_INVALID, "input '%s' is given as %s, expected %s",
-                                      name, op_type_print(&actual, given, sizeof given), declared)
+                                      name, plan_type_print(session->of, &actual, given, sizeof given),
+                                      declared)
                     : rt_binding_fail(session, error, BASE_USAGE,
                                       "input '%s' is %s: its dimensions must be given", name, declared);
     }
@@ -65,7 +68,7 @@ static ouro_status bind_input(ouro_session *session, rt_binding *binding, const 
     if (bytes != needed) {
         return rt_binding_fail(session, error, BASE_USAGE,
                                "input '%s' is given %zu bytes, expected %zu for %s", name, bytes, needed,
-                               op_type_print(&actual, given, sizeof given));
+                               plan_type_print(session->of, &actual, given, sizeof given));
     }
     size_t alignment = rt_element_alignment(type.dtype);
     if (needed && (!data || (uintptr_t)data % alignment != 0)) {
@@ -88,11 +91,12 @@ ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data,
         return rt_binding_fail(session, error, BASE_USAGE, "there is no input %zu: the model has %" PRIu64,
                                index, of->header->inputs.count);
     }
-    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, data, bytes, -1,
-                      dims, error);
+    return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, data, bytes,
+                      -1, dims, error);
 }
 
-ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value, ouro_error *error) {
+ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value,
+                              ouro_error *error) {
     const plan *of = session->of;
     return bind_input(session, &session->bound.inputs[index], of->texts + of->inputs[index].name, value->data,
                       value->bytes, value->rank, value->dims, error);

@@ -246,7 +246,7 @@ static base_status settle_types(ouro_session *session, const rt_step *step) {
             char text[256];
             status =
                 base_fail(&session->run.report, BASE_INVALID, "its output is %s: too large, or not known",
-                          op_type_print(&output->type, text, sizeof text));
+                          plan_type_print(of, &output->type, text, sizeof text));
         } else if (!session->code.dynamic[id] &&
                    !is_same_type(&output->type, &session->run.tensors[id].type)) {
             status = rt_value_fail(session, id, &output->type);

@@ -113,8 +113,11 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
                                .dtype = (ouro_dtype)type.dtype,
                                .rank = type.shape.rank,
                                .bytes = (size_t)of->tensors[items[index].tensor].bytes};
-    for (int32_t d = 0; d < type.shape.rank; d++)
-        info->dims[d] = type.shape.dims[d] < 0 ? -1 : type.shape.dims[d];
+    for (int32_t d = 0; d < type.shape.rank; d++) {
+        const int64_t dim = type.shape.dims[d];
+        info->dims[d] = dim < 0 ? -1 : dim;
+        if (dim < 0 && dim != OP_DIM_UNKNOWN) info->dim_names[d] = plan_symbol_name(of, (uint64_t)-dim);
+    }
     return OURO_OK;
 }
 

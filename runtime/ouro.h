@@ -100,6 +100,9 @@ typedef struct ouro_tensor_info {
     ouro_dtype dtype;
     int rank; /* -1: not known before the run */
     int64_t dims[OURO_MAX_RANK];
+    /* Of a dimension of -1: what the model calls it, "batch"; dimensions of one name are equal in a run. NULL: it has no
+     * name, or is known. Lives as long as the plan. */
+    const char *dim_names[OURO_MAX_RANK];
     size_t bytes; /* 0: not known before the run */
 } ouro_tensor_info;
 

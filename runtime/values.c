@@ -129,8 +129,8 @@ base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *act
     plan_tensor_type(session->of, id, &planned);
     return base_fail(&session->run.report, BASE_INVALID,
                      "tensor \"%s\" is %s at run time, it was planned as %s",
-                     session->of->texts + session->of->tensors[id].name, op_type_print(actual, is, sizeof is),
-                     op_type_print(&planned, was, sizeof was));
+                     session->of->texts + session->of->tensors[id].name, plan_type_print(session->of, actual, is, sizeof is),
+                     plan_type_print(session->of, &planned, was, sizeof was));
 }
 
 base_status rt_value_prepare(ouro_session *session, uint32_t id, const op_type *type, size_t bytes) {

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 typedef struct bench_options {
-    int64_t threads, runs;
-    command_list inputs, dims;
+    int64_t threads, runs, warmup;
+    command_list inputs, dims, shapes;
     const char *json, *allocator;
-    bool profile;
+    bool compare, profile;
 } bench_options;
 
 static const command_option bench_table[] = {
@@ -20,28 +20,50 @@ static const command_option bench_table[] = {
      offsetof(bench_options, threads)},
     {"--runs", NULL, COMMAND_COUNT, "N", "runs to measure (default: as many as fit in a second, at least 5)",
      offsetof(bench_options, runs)},
-    {"--input", NULL, COMMAND_LIST, "NAME=FILE",
-     "an input from a .npy or .pb file; the others are made up (seed 1)", offsetof(bench_options, inputs)},
+    {"--warmup", NULL, COMMAND_COUNT, "N",
+     "runs before those that are measured (default: 1, the one that is told as the first)",
+     offsetof(bench_options, warmup)},
+    {"--compare", NULL, COMMAND_FLAG, NULL,
+     "run the models in turns and tell each one's time as a ratio to the first one's",
+     offsetof(bench_options, compare)},
+    {"--input", NULL, COMMAND_LIST, "NAME=FILE|VALUE",
+     "an input from a .npy or .pb file, or written out; the others are made up (seed 1)",
+     offsetof(bench_options, inputs)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; those not bound are 1",
      offsetof(bench_options, dims)},
+    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
+     offsetof(bench_options, shapes)},
     {"--allocator", NULL, COMMAND_TEXT, "NAME", "the planner of memory, for models",
      offsetof(bench_options, allocator)},
-    {"--profile", NULL, COMMAND_FLAG, NULL,
-     "percentiles of the run, and a table of the ten most expensive nodes", offsetof(bench_options, profile)},
+    {"--profile", NULL, COMMAND_FLAG, NULL, "a table of the ten most expensive nodes too",
+     offsetof(bench_options, profile)},
     {"--json", NULL, COMMAND_TEXT, "FILE", "the numbers as JSON", offsetof(bench_options, json)},
     {0},
 };
 
-enum { LEAST_RUNS = 5, MOST_RUNS = 100000 };
+enum { LEAST_RUNS = 5, MOST_RUNS = 100000, LEAST_ROUNDS = 9 };
 
 typedef struct bench_numbers {
-    double load, first, median, minimum; /* seconds */
-    double ninetieth, last;              /* the 90th and the 99th of 100 parts of the sorted runs */
+    double load, first, median, minimum, p90, p99; /* seconds */
+    double ratio; /* of --compare: to the first model, the median of the rounds'; 0: not compared */
     size_t runs;
     int64_t allocations; /* of one run, rounded up; -1: not known */
-    size_t peak_rss, arena_bytes;
+    size_t peak_rss;     /* 0: not known */
+    size_t arena_bytes, shape_bytes, run_time_bytes;
     int threads;
+    char made_up[512];
 } bench_numbers;
+
+/* One model, ready to run. */
+typedef struct bench_subject {
+    const char *path;
+    command_model model;
+    ouro_session *session;
+    double *times; /* of its runs */
+    size_t runs, most;
+    double *rounds; /* of --compare: the median of each round */
+    bench_numbers numbers;
+} bench_subject;
 
 static int compare_doubles(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -62,41 +84,145 @@ static size_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (size_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* The times are in `times`, which holds `most` runs: nothing is taken from the heap while they are
- * measured. */
-static int measure(const bench_options *options, const command_model *model, ouro_session *session,
-                   double *times, size_t most, bench_numbers *numbers) {
+static int fail_run(const bench_subject *subject, const ouro_error *error) {
+    const int status = command_fail((int)error->status, "%s: %s", subject->path, error->message);
+    if (status == BASE_INVALID) command_model_hint(&subject->model);
+    return status;
+}
+
+static double median(double *times, size_t count) {
+    qsort(times, count, sizeof *times, compare_doubles);
+    return count % 2 ? times[count / 2] : (times[count / 2 - 1] + times[count / 2]) / 2;
+}
+
+/* Of sorted times: the least that so many percent of the runs did not exceed. */
+static double percentile(const double *times, size_t count, size_t percent) {
+    const size_t rank = (count * percent + 99) / 100;
+    return times[rank ? rank - 1 : 0];
+}
+
+/* The first run, and more that are not measured. */
+static int warm_up(bench_subject *subject, int64_t runs) {
     ouro_error error;
-    double start = command_seconds();
-    if (ouro_session_run(session, &error) != OURO_OK) {
-        return command_fail((int)error.status, "%s: %s", model->path, error.message);
-    }
-    double begin = command_seconds();
-    numbers->first = begin - start;
-    int64_t allocations = command_allocation_count();
-    size_t runs = 0;
-    for (;;) {
-        start = command_seconds();
-        ouro_status status = ouro_session_run(session, &error);
-        double end = command_seconds();
-        if (status != OURO_OK) return command_fail((int)error.status, "%s: %s", model->path, error.message);
-        times[runs++] = end - start;
-        bool enough = !options->runs && runs >= LEAST_RUNS && end - begin > 1;
-        if (runs == most || enough) break;
-    }
-    int64_t taken = command_allocation_count() - allocations;
-    numbers->allocations = allocations < 0 ? -1 : (taken + (int64_t)runs - 1) / (int64_t)runs;
-    numbers->runs = runs;
-    qsort(times, runs, sizeof *times, compare_doubles);
-    numbers->minimum = times[0];
-    numbers->ninetieth = times[(runs - 1) * 90 / 100];
-    numbers->last = times[(runs - 1) * 99 / 100];
-    numbers->median = runs % 2 ? times[runs / 2] : (times[runs / 2 - 1] + times[runs / 2]) / 2;
+    const double start = command_seconds();
+    if (ouro_session_run(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
+    subject->numbers.first = command_seconds() - start;
+    for (int64_t i = 1; i < runs; i++)
+        if (ouro_session_run(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
     return 0;
 }
 
-static void emit_numbers(emit_buffer *json, const char *path, const bench_numbers *numbers,
-                         const profile *nodes, const plan *from) {
+/* Runs that are measured: `runs` of them, or (0) for so many seconds, at least `least`. Nothing is taken from the heap
+ * meanwhile. */
+static int measure(bench_subject *subject, size_t runs, size_t least, double seconds) {
+    ouro_error error;
+    const double begin = command_seconds();
+    for (size_t done = 0; subject->runs < subject->most;) {
+        const double start = command_seconds();
+        const ouro_status status = ouro_session_run(subject->session, &error);
+        const double end = command_seconds();
+        if (status != OURO_OK) return fail_run(subject, &error);
+        subject->times[subject->runs++] = end - start;
+        done++;
+        if (runs ? done == runs : done >= least && end - begin > seconds) break;
+    }
+    return 0;
+}
+
+/* The numbers of all times. */
+static void sum_up(bench_subject *subject) {
+    bench_numbers *numbers = &subject->numbers;
+    ouro_memory memory;
+    numbers->runs = subject->runs;
+    numbers->median = median(subject->times, subject->runs);
+    numbers->minimum = subject->times[0];
+    numbers->p90 = percentile(subject->times, subject->runs, 90);
+    numbers->p99 = percentile(subject->times, subject->runs, 99);
+    numbers->arena_bytes = ouro_plan_arena_bytes(subject->model.handle);
+    ouro_session_memory(subject->session, &memory);
+    numbers->shape_bytes = memory.shape_bytes;
+    numbers->run_time_bytes = memory.run_time_peak_bytes;
+}
+
+static int measure_alone(const bench_options *options, bench_subject *subject) {
+    int status = warm_up(subject, options->warmup);
+    const int64_t before = command_allocation_count();
+    if (!status) status = measure(subject, (size_t)options->runs, LEAST_RUNS, 1);
+    if (status) return status;
+    const int64_t taken = command_allocation_count() - before;
+    const int64_t runs = (int64_t)subject->runs;
+    subject->numbers.allocations = before < 0 ? -1 : (taken + runs - 1) / runs;
+    sum_up(subject);
+    subject->numbers.peak_rss = peak_bytes();
+    return 0;
+}
+
+static int open_subject(const command *self, const bench_options *options, bench_subject *subject,
+                        command_progress *progress) {
+    command_model_request request = {.self = self,
+                                     .path = subject->path,
+                                     .inputs = options->inputs,
+                                     .dims = options->dims,
+                                     .shapes = options->shapes,
+                                     .allocator = options->allocator,
+                                     .threads = (int)options->threads,
+                                     .ones = true};
+    subject->numbers = (bench_numbers){.allocations = -1};
+    int status = command_model_open(&request, &subject->model, progress);
+    if (!status) status = command_model_fill(&subject->model, 1);
+    if (status) return status;
+    const command_model *model = &subject->model;
+    ouro_session_options session_options = {.threads = (int)options->threads};
+    ouro_error error;
+    const double start = command_seconds();
+    if (ouro_session_new(model->handle, &session_options, &subject->session, &error) != OURO_OK)
+        return fail_run(subject, &error);
+    subject->numbers.load = model->load_seconds + (command_seconds() - start);
+    subject->numbers.threads = options->threads ? (int)options->threads : (int)model->plan->header->threads;
+    command_model_made_up(model, subject->numbers.made_up, sizeof subject->numbers.made_up);
+    status = command_model_bind(model, subject->session);
+    subject->most = options->runs ? (size_t)options->runs : MOST_RUNS;
+    if (options->compare) subject->most = MOST_RUNS;
+    subject->times = calloc(subject->most, sizeof *subject->times);
+    subject->rounds = calloc(LEAST_ROUNDS, sizeof *subject->rounds);
+    if (!status && (!subject->times || !subject->rounds)) status = command_fail_memory();
+    return status;
+}
+
+static void close_subject(bench_subject *subject) {
+    free(subject->times);
+    free(subject->rounds);
+    ouro_session_free(subject->session);
+    command_model_close(&subject->model);
+}
+
+/* All models run in turns, so that what slows the machine down slows all of them; in each round a model runs for about a
+ * tenth of a second. */
+static int measure_in_turns(const bench_options *options, bench_subject *subjects, size_t count) {
+    int status = 0;
+    for (size_t i = 0; i < count && !status; i++) status = warm_up(&subjects[i], options->warmup);
+    for (size_t round = 0; round < LEAST_ROUNDS && !status; round++) {
+        for (size_t i = 0; i < count && !status; i++) {
+            bench_subject *subject = &subjects[i];
+            const size_t before = subject->runs;
+            status = measure(subject, (size_t)options->runs, 1, 0.1);
+            if (!status && subject->runs > before)
+                subject->rounds[round] = median(subject->times + before, subject->runs - before);
+        }
+    }
+    for (size_t i = 0; i < count && !status; i++) {
+        double ratios[LEAST_ROUNDS];
+        for (size_t round = 0; round < LEAST_ROUNDS; round++)
+            ratios[round] = subjects[i].rounds[round] / subjects[0].rounds[round];
+        sum_up(&subjects[i]);
+        subjects[i].numbers.ratio = median(ratios, LEAST_ROUNDS);
+    }
+    return status;
+}
+
+static void emit_numbers(emit_buffer *json, const bench_subject *subject, const profile *nodes) {
+    const char *path = subject->path;
+    const bench_numbers *numbers = &subject->numbers;
     emit_json_open(json, NULL, '{');
     emit_json_text(json, "model", path);
     emit_json_integer(json, "threads", (uint64_t)numbers->threads);
@@ -104,87 +230,104 @@ static void emit_numbers(emit_buffer *json, const char *path, const bench_number
     emit_json_real(json, "first_ms", numbers->first * 1e3);
     emit_json_real(json, "median_ms", numbers->median * 1e3);
     emit_json_real(json, "min_ms", numbers->minimum * 1e3);
-    emit_json_integer(json, "peak_rss_bytes", numbers->peak_rss);
+    emit_json_real(json, "p90_ms", numbers->p90 * 1e3);
+    emit_json_real(json, "p99_ms", numbers->p99 * 1e3);
+    if (numbers->ratio > 0) emit_json_real(json, "ratio", numbers->ratio);
+    if (numbers->peak_rss) emit_json_integer(json, "peak_rss_bytes", numbers->peak_rss);
+    else emit_json_text(json, "peak_rss_bytes", NULL);
     emit_json_integer(json, "arena_bytes", numbers->arena_bytes);
+    emit_json_integer(json, "shape_bytes", numbers->shape_bytes);
+    emit_json_integer(json, "run_time_peak_bytes", numbers->run_time_bytes);
     if (numbers->allocations < 0) emit_json_text(json, "allocations_per_run", NULL);
     else emit_json_integer(json, "allocations_per_run", (uint64_t)numbers->allocations);
     emit_json_integer(json, "runs", numbers->runs);
-    emit_json_real(json, "p90_ms", numbers->ninetieth * 1e3);
-    emit_json_real(json, "p99_ms", numbers->last * 1e3);
-    if (nodes) profile_emit(nodes, from, json);
+    emit_json_text(json, "made_up", numbers->made_up);
+    if (nodes) profile_emit(nodes, subject->model.plan, json);
     emit_json_close(json, '}');
 }
 
 static void print_numbers(const char *path, const bench_numbers *numbers) {
-    char arena[32], peak[32];
-    printf("%s: median %.4f ms, least %.4f ms of %zu runs on %d thread%s; first %.3f ms, load %.3f ms; arena "
-           "%s, "
-           "peak of the process %s",
-           path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->runs, numbers->threads,
-           numbers->threads == 1 ? "" : "s", numbers->first * 1e3, numbers->load * 1e3,
-           emit_size_print(numbers->arena_bytes, arena, sizeof arena),
-           emit_size_print(numbers->peak_rss, peak, sizeof peak));
-    if (numbers->allocations >= 0) printf("; %lld allocations a run", (long long)numbers->allocations);
+    char text[32];
+    printf("%s: median %.4f ms, least %.4f, 90 %% within %.4f, 99 %% within %.4f, of %zu runs on %d "
+           "thread%s; first "
+           "%.3f ms, load %.3f ms\n",
+           path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->p90 * 1e3, numbers->p99 * 1e3,
+           numbers->runs, numbers->threads, numbers->threads == 1 ? "" : "s", numbers->first * 1e3,
+           numbers->load * 1e3);
+    printf("  arena %s", emit_size_print(numbers->arena_bytes, text, sizeof text));
+    if (numbers->shape_bytes)
+        printf(", planned for these shapes %s", emit_size_print(numbers->shape_bytes, text, sizeof text));
+    if (numbers->run_time_bytes)
+        printf(", allocated while running %s", emit_size_print(numbers->run_time_bytes, text, sizeof text));
+    if (numbers->peak_rss)
+        printf("; peak of the process %s", emit_size_print(numbers->peak_rss, text, sizeof text));
+    if (numbers->allocations >= 0)
+        printf("; %lld allocation%s a run", (long long)numbers->allocations,
+               numbers->allocations == 1 ? "" : "s");
     printf("\n");
+    if (numbers->made_up[0]) printf("  made up (seed 1): %s\n", numbers->made_up);
     fflush(stdout);
 }
 
-static void print_profile(const bench_numbers *numbers, const profile *nodes, const plan *from) {
-    printf("of 100 runs 50 take at most %.4f ms, 90 %.4f ms, 99 %.4f ms\n", numbers->median * 1e3,
-           numbers->ninetieth * 1e3, numbers->last * 1e3);
-    profile_print(nodes, from);
+static void print_ratios(const bench_subject *subjects, size_t count) {
+    char text[32];
+    printf("%10s  %10s  %10s  %10s  model\n", "ratio", "median ms", "least ms", "arena");
+    for (size_t i = 0; i < count; i++) {
+        const bench_numbers *numbers = &subjects[i].numbers;
+        printf("%10.3f  %10.4f  %10.4f  %10s  %s\n", numbers->ratio, numbers->median * 1e3,
+               numbers->minimum * 1e3,
+               emit_size_print(numbers->arena_bytes + numbers->shape_bytes, text, sizeof text),
+               subjects[i].path);
+    }
 }
 
-static int bench_one(const command *self, const bench_options *options, const char *path, emit_buffer *json,
-                     command_progress *progress) {
-    command_model model;
-    bench_numbers of = {0}, *numbers = &of;
-    profile nodes = {0};
-    command_model_request request = {.self = self,
-                                     .path = path,
-                                     .inputs = options->inputs,
-                                     .dims = options->dims,
-                                     .allocator = options->allocator,
-                                     .threads = (int)options->threads,
-                                     .ones = true};
-    reset_peak();
-    int status = command_model_open(&request, &model, progress);
-    if (!status) status = command_model_fill(&model, 1);
-    ouro_session *session = NULL;
-    double *times = NULL;
-    size_t most = options->runs ? (size_t)options->runs : MOST_RUNS;
-    if (!status) {
-        ouro_session_options session_options = {.threads = (int)options->threads};
-        ouro_error error;
-        double start = command_seconds();
-        if (ouro_session_new(model.handle, &session_options, &session, &error) != OURO_OK) {
-            status = command_fail((int)error.status, "%s: %s", path, error.message);
+/* One model after another, each with a process to itself as far as that can be. */
+static int bench_alone(const command *self, const bench_options *options, const command_list *models,
+                       emit_buffer *json) {
+    int status = 0;
+    for (size_t i = 0; i < models->count; i++) {
+        bench_subject subject = {.path = models->items[i]};
+        command_progress progress;
+        command_progress_begin(&progress, "loading");
+        reset_peak();
+        int one = open_subject(self, options, &subject, &progress);
+        command_progress_say(&progress, "running %s", subject.path);
+        profile nodes = {0};
+        if (!one) one = measure_alone(options, &subject);
+        if (!one && options->profile)
+            one = profile_measure(&subject.model, subject.session, subject.numbers.threads, &nodes);
+        command_progress_end(&progress);
+        if (!one) {
+            print_numbers(subject.path, &subject.numbers);
+            if (options->profile) profile_print(&nodes, subject.model.plan);
+            emit_numbers(json, &subject, options->profile ? &nodes : NULL);
         }
-        numbers->load = model.load_seconds + (command_seconds() - start);
-        numbers->threads = options->threads ? (int)options->threads : (int)model.plan->header->threads;
+        profile_free(&nodes);
+        close_subject(&subject);
+        if (one > status) status = one;
     }
-    if (!status) status = command_model_bind(&model, session);
+    return status;
+}
+
+static int bench_in_turns(const command *self, const bench_options *options, const command_list *models,
+                          emit_buffer *json) {
+    bench_subject *subjects = calloc(models->count, sizeof *subjects);
+    int status = subjects ? 0 : command_fail_memory();
+    command_progress progress;
+    command_progress_begin(&progress, "loading");
+    for (size_t i = 0; i < models->count && !status; i++) {
+        subjects[i].path = models->items[i];
+        status = open_subject(self, options, &subjects[i], &progress);
+    }
+    command_progress_say(&progress, "running %zu models in turns", models->count);
+    if (!status) status = measure_in_turns(options, subjects, models->count);
+    command_progress_end(&progress);
     if (!status) {
-        times = most > SIZE_MAX / sizeof *times ? NULL : malloc(most * sizeof *times);
-        if (!times) status = command_fail_memory();
+        print_ratios(subjects, models->count);
+        for (size_t i = 0; i < models->count; i++) emit_numbers(json, &subjects[i], NULL);
     }
-    command_progress_say(progress, "running %s", path);
-    if (!status) status = measure(options, &model, session, times, most, numbers);
-    if (!status) {
-        numbers->arena_bytes = ouro_plan_arena_bytes(model.handle);
-        numbers->peak_rss = peak_bytes();
-    }
-    if (!status && options->profile) status = profile_measure(&model, session, numbers->threads, &nodes);
-    command_progress_end(progress);
-    if (!status) {
-        print_numbers(path, numbers);
-        if (options->profile) print_profile(numbers, &nodes, model.plan);
-        emit_numbers(json, path, numbers, options->profile ? &nodes : NULL, model.plan);
-    }
-    profile_free(&nodes);
-    free(times);
-    ouro_session_free(session);
-    command_model_close(&model);
+    for (size_t i = 0; i < models->count && subjects; i++) close_subject(&subjects[i]);
+    free(subjects);
     return status;
 }
 
@@ -195,15 +338,12 @@ static int bench_main(const command *self, int count, char **arguments) {
     command_list models;
     emit_buffer json = {0};
     int status = command_parse(self, count, arguments, &options, &models, &arena);
+    if (!status && options.compare && options.profile)
+        status = command_fail_usage(self, "--compare and --profile exclude each other");
     if (!status) {
         emit_json_open(&json, NULL, '[');
-        for (size_t i = 0; i < models.count; i++) {
-            command_progress progress;
-            command_progress_begin(&progress, "loading");
-            int one = bench_one(self, &options, models.items[i], &json, &progress);
-            command_progress_end(&progress);
-            if (one > status) status = one;
-        }
+        status = options.compare ? bench_in_turns(self, &options, &models, &json)
+                                 : bench_alone(self, &options, &models, &json);
         emit_json_close(&json, ']');
         base_report report = {0};
         if (options.json && status == 0 && emit_write(&json, options.json, &report) != BASE_OK) {
@@ -219,9 +359,16 @@ const command command_bench = {
     .name = "bench",
     .usage = "bench PLAN|MODEL.onnx... [options]",
     .summary = "measure the time, the memory and the allocations of a run",
-    .details = "The first run is measured by itself; then come the runs whose median and least time are "
-               "given. The peak is\n"
-               "that of the process with the model loaded. The JSON file is written when every model ran.",
+    .details =
+        "The first run is measured by itself; then come the runs whose times are given: the median, "
+        "the least, and\n"
+        "what 90 and 99 percent of the runs did not exceed. The peak is that of the process with the "
+        "model loaded.\n"
+        "Inputs that are not given are made up, and told; their dynamic dimensions are 1 unless --shape "
+        "or --dim says\n"
+        "otherwise. --compare tells the median of the ratios of 9 rounds. The JSON file is written "
+        "when every model "
+        "ran.",
     .options = bench_table,
     .operand_minimum = 1,
     .operand_maximum = SIZE_MAX,

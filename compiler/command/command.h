@@ -8,6 +8,7 @@
 #define OURO_COMMAND_H
 
 #include "compiler/compiler.h"
+#include "compiler/files/tensor_compare.h"
 #include "compiler/onnx/import.h"
 #include <stdatomic.h>
 #include <pthread.h>
@@ -63,6 +64,10 @@ bool command_split(const command *self, const char *option, const char *text, ba
                    const char **name, const char **value);
 /* The --dim options as the compiler wants them. 0, or the exit status with the message printed. */
 int command_dims(const command *self, const command_list *list, base_arena *arena, const ouro_dim **dims);
+
+/* The --shape options (INPUT=AxBxC, "?" for a dimension that stays as it is, INPUT=scalar) likewise. */
+int command_shapes(const command *self, const command_list *list, base_arena *arena,
+                   const ouro_shape **shapes);
 
 /* The name in the list that is nearest to `text`, for hints; NULL where none is near. */
 const char *command_nearest(const char *text, const char *const *names);
@@ -122,15 +127,20 @@ typedef struct command_model {
     const plan *plan; /* that the handle stands for */
     base_arena arena; /* of the inputs */
     size_t input_count;
-    import_value *inputs; /* by index */
+    import_value *inputs;     /* by index */
+    const ouro_shape *shapes; /* of --shape, where it is a plan */
+    size_t shape_count;
+    bool *made_up;        /* by index: nobody gave the input */
+    const char **assumed; /* by index: "x=1x80", where extents were taken to be 1; NULL: none were */
     double load_seconds;  /* of loading the plan, or of compiling the model */
 } command_model;
 
 typedef struct command_model_request {
     const command *self;
     const char *path;      /* of a plan or a model: told by its content */
-    command_list inputs;   /* NAME=FILE */
+    command_list inputs;   /* NAME=FILE, NAME=NUMBER */
     command_list dims;     /* NAME=N; for models only */
+    command_list shapes;   /* INPUT=AxBxC */
     const char *allocator; /* NULL: the default; for models only */
     int threads;
     bool ones; /* dynamic dimensions of inputs that are not given are 1 */
@@ -144,8 +154,12 @@ void command_model_close(command_model *model);
 /* Looks whether the file begins as plans do. Returns 0, or the exit status with the message printed where it cannot be
  * read. */
 int command_is_plan(const char *path, bool *is);
-/* Fills the inputs that are not given; dynamic dimensions are 1. Returns 0 or the exit status. */
+/* Fills the inputs that are not given; dynamic dimensions that --shape leaves open are 1. Returns 0 or the exit status. */
 int command_model_fill(command_model *model, uint64_t seed);
+/* "x float32[1,3], M int64[]": the inputs that were made up, the first few; "" where none was. Returns text. */
+char *command_model_made_up(const command_model *model, char *text, size_t capacity);
+/* After a failure: a note, where inputs were made up with extents that nobody gave, how other shapes are asked for. */
+void command_model_hint(const command_model *model);
 /* Something was given for the input. */
 bool command_is_given(const import_value *input);
 /* Binds all inputs. Returns 0 or the exit status. */
@@ -156,6 +170,10 @@ int command_model_bind(const command_model *model, ouro_session *session);
  * the parts of complex numbers are uniform in [-1, 1), integers in 0..3, booleans 0 or 1, texts "0".."3". */
 base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
                                 base_report *report);
+/* Numbers on the command line, as the input's type wants them: 7, true, 1,2,3, [[1,2],[3,4]]; a text where that is a
+ * text. (literal.c) */
+base_status command_read_literal(const char *text, const op_type *expected, base_arena *arena,
+                                 op_tensor *tensor, base_report *report);
 /* Reads NAME.npy or NAME.pb, by content. A tensor where an optional is expected is what that holds. */
 base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
                                import_value *value, base_report *report);
@@ -163,6 +181,19 @@ base_status command_read_value(const char *path, const op_type *expected, base_a
 bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value);
 /* A value that is a tensor, as one. */
 op_tensor command_value_tensor(const ouro_value *value);
+
+/* ---- outputs (compiler/command/compare.c, compiler/command/outputs.c) -------------------------------------- */
+
+/* True where a value is the expected one; otherwise `reason` says what differs first. The errors of its numbers are added. */
+bool command_compare(const ouro_value *actual, const import_value *expected, tensor_tolerance tolerance,
+                     tensor_errors *errors, char *reason, size_t capacity);
+/* Prints the outputs of the last run, or (`directory` not NULL) writes them as DIR/NAME.npy, elements of sequences as
+ * DIR/NAME.I.npy. Returns 0 or the exit status. */
+int command_write_outputs(const command_model *model, ouro_session *session, const char *directory);
+/* Compares them with such files, or with DIR/output_I.pb, and prints a line for each. Returns 0, or the exit status with
+ * the message printed: 1 where one differs or is missing. */
+int command_expect_outputs(const command_model *model, ouro_session *session, const char *directory,
+                           tensor_tolerance tolerance);
 
 /* ---- counted allocations (compiler/command/allocations.c) ------------------------------------------------------- */
 

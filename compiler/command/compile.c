@@ -8,7 +8,7 @@
 
 typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after;
-    command_list dims;
+    command_list dims, shapes;
     int64_t threads, max_unroll;
     double seconds;
     bool portable, exact_arithmetic, quiet, verbose;
@@ -19,6 +19,8 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, plan)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension; may be repeated",
      offsetof(compile_arguments, dims)},
+    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
+     offsetof(compile_arguments, shapes)},
     {"--allocator", NULL, COMMAND_TEXT, "NAME", "the planner of memory (default: auto)",
      offsetof(compile_arguments, allocator)},
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
@@ -139,10 +141,12 @@ static int read_limit(const command *self, const char *text, size_t *limit) {
 static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
                             base_arena *arena) {
     const ouro_dim *dims;
+    const ouro_shape *shapes;
     size_t limit;
     int status = check_formats(self, given);
     if (!status) status = read_limit(self, given->arena_limit, &limit);
     if (!status) status = command_dims(self, &given->dims, arena, &dims);
+    if (!status) status = command_shapes(self, &given->shapes, arena, &shapes);
     if (status) return status;
     const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
     if (!plan_path) return command_fail_memory();
@@ -161,6 +165,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .plan_path = plan_path,
         .dims = dims,
         .dim_count = given->dims.count,
+        .shapes = shapes,
+        .shape_count = given->shapes.count,
         .allocator = given->allocator,
         .seconds = given->seconds,
         .threads = (int)given->threads,

@@ -9,7 +9,7 @@
 #include <string.h>
 
 typedef struct inspect_options {
-    command_list dims;
+    command_list dims, shapes;
     bool json;
 } inspect_options;
 
@@ -17,6 +17,8 @@ static const command_option inspect_table[] = {
     {"--json", NULL, COMMAND_FLAG, NULL, "print one JSON object", offsetof(inspect_options, json)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; may be repeated",
      offsetof(inspect_options, dims)},
+    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input of a model",
+     offsetof(inspect_options, shapes)},
     {0},
 };
 
@@ -355,6 +357,8 @@ static int inspect_main(const command *self, int count, char **arguments) {
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
     bool is_plan = false;
     if (!status) status = command_is_plan(operands.items[0], &is_plan);
+    if (!status && is_plan && options.shapes.count)
+        status = command_fail_usage(self, "%s is a plan: --shape is for models (.onnx)", operands.items[0]);
     if (!status && is_plan && !options.dims.count) {
         /* The plan of any machine can be looked at. */
         base_report report = {0};
@@ -376,7 +380,8 @@ static int inspect_main(const command *self, int count, char **arguments) {
         command_model model;
         command_progress progress;
         command_progress_begin(&progress, "loading");
-        command_model_request request = {.self = self, .path = operands.items[0], .dims = options.dims};
+        command_model_request request = {
+            .self = self, .path = operands.items[0], .dims = options.dims, .shapes = options.shapes};
         status = command_model_open(&request, &model, &progress);
         command_progress_end(&progress);
         if (!status) status = inspect_plan(&options, model.plan, &arena);

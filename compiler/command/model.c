@@ -1,9 +1,12 @@
 /* model.c: a plan to run, from a plan file or from a model that is compiled on the spot. */
 #include "compiler/command/command.h"
 #include "ir/base/file_error.h"
+#include "ir/operators/symbol_text.h"
 #include "runtime/session.h"
+#include <inttypes.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 int command_is_plan(const char *path, bool *is) {
     char start[8];
@@ -26,6 +29,8 @@ typedef struct input_names {
     size_t count;
     const char **names;
     op_type *types;
+    op_symbol_name *symbol; /* names of dimensions, for messages */
+    const void *symbols;
 } input_names;
 
 static int fail_unknown_input(const command_model_request *request, const input_names *known,
@@ -41,9 +46,10 @@ static int fail_unknown_input(const command_model_request *request, const input_
 }
 
 /* A tensor must be what the input is, as far as that is known; other values are looked at when they are bound. */
-static base_status check_input(const char *path, const char *name, const op_type *type,
+static base_status check_input(const char *path, const input_names *known, size_t index,
                                const import_value *value, base_report *report) {
     char wanted[256], found[256];
+    const op_type *type = &known->types[index];
     op_type expected = *type;
     const op_tensor *tensor = &value->tensor;
     expected.layout = OP_LAYOUT_ROW_MAJOR;
@@ -55,16 +61,26 @@ static base_status check_input(const char *path, const char *name, const op_type
         fits = type->shape.dims[d] < 0 || type->shape.dims[d] == tensor->type.shape.dims[d];
     }
     if (fits) return BASE_OK;
-    return base_fail(report, BASE_INVALID, "%s: input '%s' is %s, expected %s", path, name,
-                     op_type_print(&tensor->type, found, sizeof found),
-                     op_type_print(&expected, wanted, sizeof wanted));
+    op_type_print(&expected, wanted, sizeof wanted);
+    op_symbols_named(wanted, sizeof wanted, known->symbol, known->symbols);
+    return base_fail(report, BASE_INVALID, "%s: input '%s' is %s, expected %s", path, known->names[index],
+                     op_type_print(&tensor->type, found, sizeof found), wanted);
+}
+
+/* What is no file, and has no name that a file would have, is meant as a value. */
+static bool is_literal(const char *text) {
+    const char *dot = strrchr(text, '.');
+    const bool named = strchr(text, '/') || (dot && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".pb") == 0));
+    return !named && access(text, F_OK) != 0;
 }
 
 /* Reads the files of --input. */
 static int read_inputs(const command_model_request *request, const input_names *known, command_model *model) {
     model->input_count = known->count;
     model->inputs = BASE_ARRAY(&model->arena, import_value, known->count + 1);
-    if (!model->inputs) return command_fail_memory();
+    model->made_up = BASE_ARRAY(&model->arena, bool, known->count + 1);
+    model->assumed = BASE_ARRAY(&model->arena, const char *, known->count + 1);
+    if (!model->inputs || !model->made_up || !model->assumed) return command_fail_memory();
     for (size_t i = 0; i < request->inputs.count; i++) {
         const char *name, *file;
         if (!command_split(request->self, "--input", request->inputs.items[i], &model->arena, &name, &file)) {
@@ -77,11 +93,16 @@ static int read_inputs(const command_model_request *request, const input_names *
             return command_fail(BASE_USAGE, "--input '%s': this input was given already", name);
         }
         base_report report = {0};
-        base_status status =
-            command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
-        if (status == BASE_OK) {
-            status = check_input(file, name, &known->types[index], &model->inputs[index], &report);
+        base_status status;
+        if (is_literal(file)) {
+            base_report_context(&report, "--input %s", name);
+            status = command_read_literal(file, &known->types[index], &model->arena,
+                                          &model->inputs[index].tensor, &report);
+        } else {
+            status =
+                command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
         }
+        if (status == BASE_OK) status = check_input(file, known, index, &model->inputs[index], &report);
         if (status != BASE_OK) return command_fail_report(&report);
     }
     return 0;
@@ -96,6 +117,48 @@ static bool reserve_names(input_names *known, size_t count, base_arena *arena) {
     return known->names && known->types;
 }
 
+static const char *symbol_of_plan(const void *user, uint64_t number) {
+    return plan_symbol_name(user, number);
+}
+
+static const char *symbol_of_module(const void *user, uint64_t number) {
+    const ir_module *module = user;
+    return number < module->symbol_count ? module->symbols[number].name : NULL;
+}
+
+/* "x=1x80", for the hint at --shape. */
+static const char *shape_text(const char *name, const op_shape *shape, base_arena *arena) {
+    char *text = base_arena_format(arena, "%s=%s", name, shape->rank ? "" : "scalar");
+    for (int32_t d = 0; d < shape->rank && text; d++)
+        text = base_arena_format(arena, "%s%s%" PRId64, text, d ? "x" : "", shape->dims[d]);
+    return text;
+}
+
+/* A plan's inputs that are made up get these shapes; they must fit what the plan says. */
+static int check_shapes(const command_model_request *request, const input_names *known,
+                        command_model *model) {
+    const int status = command_shapes(request->self, &request->shapes, &model->arena, &model->shapes);
+    if (status) return status;
+    model->shape_count = request->shapes.count;
+    for (size_t i = 0; i < model->shape_count; i++) {
+        const ouro_shape *given = &model->shapes[i];
+        size_t index = 0;
+        while (index < known->count && strcmp(known->names[index], given->input) != 0) index++;
+        if (index == known->count) return fail_unknown_input(request, known, given->input);
+        const op_shape *declared = &known->types[index].shape;
+        bool fits = known->types[index].kind == OP_KIND_TENSOR &&
+                    (declared->rank < 0 || declared->rank == given->rank);
+        for (int32_t d = 0; fits && d < declared->rank; d++)
+            fits = declared->dims[d] < 0 || given->dims[d] < 0 || declared->dims[d] == given->dims[d];
+        if (fits) continue;
+        char text[256];
+        return command_fail(BASE_USAGE, "--shape %s: %s was planned for input '%s' as %s",
+                            request->shapes.items[i], request->path, given->input,
+                            plan_type_print(model->plan, &known->types[index], text, sizeof text));
+    }
+    return 0;
+}
+
 static int open_plan(const command_model_request *request, command_model *model) {
     if (request->dims.count || request->allocator) {
         return command_fail_usage(request->self, "%s is a plan: %s is for models (.onnx)", request->path,
@@ -104,18 +167,19 @@ static int open_plan(const command_model_request *request, command_model *model)
     ouro_error error;
     if (ouro_plan_load(request->path, &model->handle, &error) != OURO_OK) return command_fail_error(&error);
     model->plan = rt_plan_of(model->handle);
-    input_names known;
+    input_names known = {.symbol = symbol_of_plan, .symbols = model->plan};
     if (!reserve_names(&known, ouro_plan_input_count(model->handle), &model->arena))
         return command_fail_memory();
     for (size_t i = 0; i < known.count; i++) {
         known.names[i] = model->plan->texts + model->plan->inputs[i].name;
         plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &known.types[i]);
     }
-    return read_inputs(request, &known, model);
+    const int status = check_shapes(request, &known, model);
+    return status ? status : read_inputs(request, &known, model);
 }
 
 /* What the inputs given say about the model's dynamic dimensions; the rest are 1 where the request says so. */
-static base_status fix_inputs(const command_model_request *request, const command_model *model,
+static base_status fix_inputs(const command_model_request *request, command_model *model,
                               compile_result *compiled, base_report *report) {
     base_status status = BASE_OK;
     const ir_graph *main_graph = compiled->module->main;
@@ -128,9 +192,13 @@ static base_status fix_inputs(const command_model_request *request, const comman
     for (uint32_t i = 0; request->ones && i < model->input_count && status == BASE_OK; i++) {
         op_shape shape = main_graph->parameters[i]->type.shape;
         if (shape.rank < 0) continue;
+        bool assumed = false;
         for (int32_t d = 0; d < shape.rank; d++) {
+            assumed |= shape.dims[d] < 0;
             if (shape.dims[d] < 0) shape.dims[d] = 1;
         }
+        if (assumed && main_graph->parameters[i]->type.kind == OP_KIND_TENSOR)
+            model->assumed[i] = shape_text(main_graph->parameters[i]->name, &shape, &model->arena);
         status = compile_fix_input(compiled, i, &shape, report);
     }
     return status;
@@ -138,11 +206,15 @@ static base_status fix_inputs(const command_model_request *request, const comman
 
 static int open_onnx(const command_model_request *request, command_model *model, command_progress *progress) {
     const ouro_dim *dims;
+    const ouro_shape *shapes;
     int status = command_dims(request->self, &request->dims, &model->arena, &dims);
+    if (!status) status = command_shapes(request->self, &request->shapes, &model->arena, &shapes);
     if (status) return status;
     ouro_compile_options options = {.model_path = request->path,
                                     .dims = dims,
                                     .dim_count = request->dims.count,
+                                    .shapes = shapes,
+                                    .shape_count = request->shapes.count,
                                     .allocator = request->allocator,
                                     .threads = request->threads};
     compile_result compiled;
@@ -150,7 +222,7 @@ static int open_onnx(const command_model_request *request, command_model *model,
     command_progress_say(progress, "importing %s", request->path);
     bool imported = compile_import(&options, &compiled, &report) == BASE_OK;
     if (imported) command_warn(&compiled);
-    input_names known = {0};
+    input_names known = {.symbol = symbol_of_module, .symbols = compiled.module};
     if (imported) {
         const ir_graph *main_graph = compiled.module->main;
         if (!reserve_names(&known, main_graph->parameter_count, &model->arena)) {
@@ -175,7 +247,11 @@ static int open_onnx(const command_model_request *request, command_model *model,
         if (!model->handle) base_fail_memory(&report);
     }
     compile_result_free(&compiled);
-    if (report.status != BASE_OK) return command_fail_report(&report);
+    if (report.status != BASE_OK) {
+        status = command_fail_report(&report);
+        if (status == BASE_INVALID) command_model_hint(model);
+        return status;
+    }
     model->plan = rt_plan_of(model->handle);
     return 0;
 }
@@ -198,6 +274,48 @@ void command_model_close(command_model *model) {
     *model = (command_model){0};
 }
 
+/* The shape that --shape gives to the input of a plan. */
+static void take_shape(const command_model *model, const char *name, op_shape *shape) {
+    for (size_t i = 0; i < model->shape_count; i++) {
+        const ouro_shape *given = &model->shapes[i];
+        if (strcmp(given->input, name) != 0) continue;
+        for (int32_t d = 0; d < given->rank; d++) {
+            if (shape->rank < 0 || given->dims[d] >= 0) shape->dims[d] = given->dims[d];
+        }
+        shape->rank = given->rank;
+    }
+}
+
+char *command_model_made_up(const command_model *model, char *text, size_t capacity) {
+    enum { MOST = 6 };
+    size_t used = 0, count = 0;
+    text[0] = 0;
+    for (size_t i = 0; i < model->input_count; i++) {
+        char type[256];
+        if (!model->made_up[i] || count++ >= MOST || used >= capacity) continue;
+        used += (size_t)snprintf(text + used, capacity - used, "%s%s %s", count > 1 ? ", " : "",
+                                 model->plan->texts + model->plan->inputs[i].name,
+                                 op_type_print(&model->inputs[i].tensor.type, type, sizeof type));
+    }
+    if (count > MOST && used < capacity)
+        snprintf(text + used, capacity - used, ", and %zu more", count - MOST);
+    return text;
+}
+
+void command_model_hint(const command_model *model) {
+    char text[512];
+    size_t used = 0, count = 0;
+    for (size_t i = 0; i < model->input_count && used < sizeof text; i++) {
+        if (!model->assumed || !model->assumed[i] || count++ == 3) continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, " --shape %s", model->assumed[i]);
+    }
+    if (count)
+        command_note(
+            "extents that nobody gave were taken to be 1, as by%s; other numbers there may be what the model "
+            "wants",
+            text);
+}
+
 int command_model_fill(command_model *model, uint64_t seed) {
     for (size_t i = 0; i < model->input_count; i++) {
         op_tensor *tensor = &model->inputs[i].tensor;
@@ -205,14 +323,20 @@ int command_model_fill(command_model *model, uint64_t seed) {
         const char *name = model->plan->texts + model->plan->inputs[i].name;
         plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &tensor->type);
         base_report report = {0};
+        take_shape(model, name, &tensor->type.shape);
         if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.shape.rank < 0) {
             return command_fail(BASE_INVALID, "%s: input '%s' cannot be made up: %s", model->path, name,
-                                tensor->type.kind == OP_KIND_TENSOR ? "its rank is not known"
-                                                                    : "it is no tensor");
+                                tensor->type.kind == OP_KIND_TENSOR
+                                    ? "its rank is not known; --shape INPUT=AxBxC gives a shape"
+                                    : "it is no tensor");
         }
+        bool assumed = false;
         for (int32_t d = 0; d < tensor->type.shape.rank; d++) {
+            assumed |= tensor->type.shape.dims[d] < 0;
             if (tensor->type.shape.dims[d] < 0) tensor->type.shape.dims[d] = 1;
         }
+        if (assumed) model->assumed[i] = shape_text(name, &tensor->type.shape, &model->arena);
+        model->made_up[i] = true;
         base_report_context(&report, "%s", model->path);
         if (command_fill_random(tensor, name, seed, &model->arena, &report) != BASE_OK) {
             return command_fail_report(&report);

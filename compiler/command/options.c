@@ -204,3 +204,49 @@ int command_dims(const command *self, const command_list *list, base_arena *aren
     *dims = made;
     return 0;
 }
+
+/* "1x3x?x80", "scalar". */
+static bool parse_shape(const char *text, ouro_shape *shape) {
+    shape->rank = 0;
+    if (strcmp(text, "scalar") == 0) return true;
+    for (;;) {
+        char *end = NULL;
+        int64_t extent = -1;
+        errno = 0;
+        if (*text == '?') text++;
+        else if (*text >= '0' && *text <= '9') {
+            extent = strtoll(text, &end, 10);
+            text = end;
+        } else {
+            return false;
+        }
+        if (errno || shape->rank == OURO_MAX_RANK) return false;
+        shape->dims[shape->rank++] = extent;
+        if (!*text) return true;
+        if (*text != 'x' && *text != ',') return false;
+        text++;
+    }
+}
+
+int command_shapes(const command *self, const command_list *list, base_arena *arena,
+                   const ouro_shape **shapes) {
+    ouro_shape *made = BASE_ARRAY(arena, ouro_shape, list->count);
+    if (!made) return command_fail_memory();
+    for (size_t i = 0; i < list->count; i++) {
+        const char *value;
+        if (!command_split(self, "--shape", list->items[i], arena, &made[i].input, &value)) return BASE_USAGE;
+        if (!parse_shape(value, &made[i])) {
+            return command_fail_usage(
+                self,
+                "--shape '%s': expected INPUT=AxBxC, each extent a whole number or '?', or INPUT=scalar",
+                list->items[i]);
+        }
+        for (size_t k = 0; k < i; k++) {
+            if (strcmp(made[k].input, made[i].input) == 0)
+                return command_fail_usage(self, "--shape '%s': the shape of '%s' is given already",
+                                          list->items[i], made[i].input);
+        }
+    }
+    *shapes = made;
+    return 0;
+}

@@ -1,29 +1,37 @@
 /* run.c: `ouro run`: one execution of a plan or model. */
 #include "compiler/command/command.h"
 #include "compiler/command/profile.h"
-#include "compiler/files/npy.h"
-#include "compiler/files/tensor_compare.h"
 #include "runtime/session.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 typedef struct run_options {
-    command_list inputs, dims;
+    command_list inputs, dims, shapes;
     int64_t seed, threads;
-    const char *random, *output_dir, *profile;
+    const char *random, *output_dir, *profile, *expect;
+    double relative, absolute;
     bool check;
 } run_options;
 
 static const command_option run_table[] = {
-    {"--input", NULL, COMMAND_LIST, "NAME=FILE", "an input from a .npy or .pb file; may be repeated",
+    {"--input", NULL, COMMAND_LIST, "NAME=FILE|VALUE",
+     "an input from a .npy or .pb file, or written out: 7, 1,2,3, [[1,2],[3,4]]; may be repeated",
      offsetof(run_options, inputs)},
     {"--random", NULL, COMMAND_TEXT, "SEED", "make up the inputs that are not given",
      offsetof(run_options, random)},
     {"--output-dir", NULL, COMMAND_TEXT, "DIR",
      "write each output as DIR/NAME.npy, elements as DIR/NAME.I.npy", offsetof(run_options, output_dir)},
+    {"--expect", NULL, COMMAND_TEXT, "DIR",
+     "compare with the outputs in DIR: NAME.npy as --output-dir writes them, or output_I.pb",
+     offsetof(run_options, expect)},
+    {"--rtol", NULL, COMMAND_REAL, "R", "relative tolerance of --expect (default: 1e-3)",
+     offsetof(run_options, relative)},
+    {"--atol", NULL, COMMAND_REAL, "A", "absolute tolerance of --expect (default: 1e-5)",
+     offsetof(run_options, absolute)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; may be repeated",
      offsetof(run_options, dims)},
+    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
+     offsetof(run_options, shapes)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads to run on (plan: as compiled; model: 1)",
      offsetof(run_options, threads)},
     {"--profile", NULL, COMMAND_TEXT, "FILE.json", "write the time of each step as a trace for Perfetto",
@@ -47,120 +55,9 @@ static int require_inputs(const command *self, const command_model *model) {
         missing++;
     }
     if (!missing) return 0;
-    return command_fail_usage(self, "%s: no data for input%s %s: give --input NAME=FILE, or --random SEED",
-                              model->path, missing == 1 ? "" : "s", names);
-}
-
-/* ---- outputs ------------------------------------------------------------------------------------------- */
-
-static void print_tensor(const char *name, const op_tensor *tensor) {
-    char text[256];
-    int64_t elements = 0;
-    op_shape_elements(&tensor->type.shape, &elements);
-    printf("%s: %s:", name, op_type_print(&tensor->type, text, sizeof text));
-    for (int64_t i = 0; i < elements && i < 5; i++) {
-        printf(" %s", tensor_element_print(tensor, (size_t)i, text, sizeof text));
-    }
-    if (elements > 5) printf(" ...");
-    if (elements == 0) printf(" (no elements)");
-    op_dtype dtype = tensor->type.dtype;
-    bool numbers = dtype != OP_STRING && dtype != OP_COMPLEX64 && dtype != OP_COMPLEX128 && dtype != OP_BOOL;
-    if (elements > 1 && numbers) {
-        double least = INFINITY, most = -INFINITY, sum = 0;
-        int64_t not_numbers = 0;
-        for (int64_t i = 0; i < elements; i++) {
-            double value = tensor_number(tensor, (size_t)i);
-            if (isnan(value)) {
-                not_numbers++;
-                continue;
-            }
-            if (value < least) least = value;
-            if (value > most) most = value;
-            sum += value;
-        }
-        if (not_numbers < elements) {
-            printf("; min %.6g, max %.6g, mean %.6g", least, most, sum / (double)(elements - not_numbers));
-        }
-        if (not_numbers) printf("; %lld NaN", (long long)not_numbers);
-    }
-    printf("\n");
-}
-
-/* "DIR/NAME.npy", the name made safe for any file system; `index` tells apart what would be the same file. */
-static char *output_path(const char *directory, const char *name, size_t index, base_arena *arena) {
-    char *path = index ? base_arena_format(arena, "%s/%s_%zu.npy", directory, name, index)
-                       : base_arena_format(arena, "%s/%s.npy", directory, name);
-    for (char *at = path ? path + strlen(directory) + 1 : NULL; at && *at; at++) {
-        bool kept = (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || (*at >= '0' && *at <= '9') ||
-                    *at == '_' || *at == '.' || *at == '-';
-        if (!kept) *at = '_';
-    }
-    return path;
-}
-
-/* What becomes of the outputs: they are printed, or written as files. */
-typedef struct output_writer {
-    const char *directory; /* NULL: they are printed */
-    base_arena arena;
-    base_map taken; /* paths */
-    base_report report;
-} output_writer;
-
-static bool write_tensor(output_writer *w, const char *name, const op_tensor *tensor) {
-    char *path = output_path(w->directory, name, 0, &w->arena);
-    for (size_t k = 1; path && base_map_get(&w->taken, path); k++)
-        path = output_path(w->directory, name, k, &w->arena);
-    unsigned char *bytes;
-    size_t size;
-    if (!path || !base_map_put(&w->taken, path, path)) base_fail_memory(&w->report);
-    else if (npy_encode(tensor, &w->arena, &bytes, &size, &w->report) == BASE_OK)
-        file_write(path, bytes, size, &w->report);
-    if (w->report.status != BASE_OK) return false;
-    printf("%s\n", path);
-    return true;
-}
-
-/* A tensor; of a sequence or an optional each element, as NAME.0, NAME.1, ... */
-static bool write_value(output_writer *w, const char *name, const ouro_value *value) {
-    if (value->kind == OURO_TENSOR) {
-        const op_tensor tensor = command_value_tensor(value);
-        if (w->directory) return write_tensor(w, name, &tensor);
-        print_tensor(name, &tensor);
-        return true;
-    }
-    if (!w->directory) {
-        printf("%s: %s, %zu element%s\n", name, value->kind == OURO_SEQUENCE ? "a sequence" : "an optional",
-               value->count, value->count == 1 ? "" : "s");
-    }
-    for (size_t i = 0; i < value->count; i++) {
-        char *own = base_arena_format(&w->arena, "%s.%zu", name, i);
-        if (!own) {
-            base_fail_memory(&w->report);
-            return false;
-        }
-        if (!write_value(w, own, &value->elements[i])) return false;
-    }
-    return true;
-}
-
-static int write_outputs(const command_model *model, ouro_session *session, const char *directory) {
-    output_writer w = {.directory = directory};
-    base_arena_init(&w.arena, NULL);
-    w.taken.arena = &w.arena;
-    size_t count = ouro_plan_output_count(model->handle);
-    int status = directory ? (int)file_make_directory(directory, &w.report) : 0;
-    if (status) command_fail_report(&w.report);
-    for (size_t i = 0; i < count && status == 0; i++) {
-        ouro_value value;
-        ouro_tensor_info info;
-        ouro_error error;
-        (void)ouro_plan_output(model->handle, i, &info);
-        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK)
-            status = command_fail_error(&error);
-        else if (!write_value(&w, info.name, &value)) status = command_fail_report(&w.report);
-    }
-    base_arena_free(&w.arena);
-    return status;
+    return command_fail_usage(
+        self, "%s: no data for input%s %s: give --input NAME=FILE or NAME=VALUE, or --random SEED",
+        model->path, missing == 1 ? "" : "s", names);
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
@@ -184,7 +81,11 @@ static int run_session(const run_options *options, command_model *model, command
         status = command_fail((int)error.status, "%s: %s", model->path, error.message);
     }
     command_progress_end(progress);
-    if (!status) status = write_outputs(model, session, options->output_dir);
+    const tensor_tolerance tolerance = {.relative = options->relative, .absolute = options->absolute};
+    if (!status && (options->output_dir || !options->expect))
+        status = command_write_outputs(model, session, options->output_dir);
+    if (!status && options->expect)
+        status = command_expect_outputs(model, session, options->expect, tolerance);
     if (!status && options->check) {
         printf("check: every step gives the same bytes with every tensor in memory of its own\n");
     }
@@ -195,7 +96,7 @@ static int run_session(const run_options *options, command_model *model, command
 static int run_main(const command *self, int count, char **arguments) {
     base_arena arena;
     base_arena_init(&arena, NULL);
-    run_options options = {0};
+    run_options options = {.relative = 1e-3, .absolute = 1e-5};
     command_list operands;
     uint64_t seed = 0;
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
@@ -214,6 +115,7 @@ static int run_main(const command *self, int count, char **arguments) {
                                          .path = operands.items[0],
                                          .inputs = options.inputs,
                                          .dims = options.dims,
+                                         .shapes = options.shapes,
                                          .threads = (int)options.threads,
                                          .ones = options.random != NULL};
         status = command_model_open(&request, &model, &progress);
@@ -222,6 +124,7 @@ static int run_main(const command *self, int count, char **arguments) {
         }
         if (!status) status = run_session(&options, &model, &progress);
         command_progress_end(&progress);
+        if (status == BASE_INVALID && model.plan) command_model_hint(&model);
         command_model_close(&model);
     }
     base_arena_free(&arena);

@@ -3,7 +3,7 @@
 #include "ir/base/file_error.h"
 #include "compiler/report/emit.h"
 #include "compiler/onnx/import.h"
-#include "compiler/files/tensor_compare.h"
+#include "compiler/command/onnxruntime.h"
 #include "runtime/session.h"
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@ typedef struct test_options {
     const char *allocator, *json;
     double relative, absolute;
     int64_t threads;
-    bool check, quiet;
+    bool check, quiet, compare_ort;
 } test_options;
 
 static const command_option test_table[] = {
@@ -30,6 +30,9 @@ static const command_option test_table[] = {
      offsetof(test_options, threads)},
     {"--check", NULL, COMMAND_FLAG, NULL, "compare with every tensor in memory of its own, too",
      offsetof(test_options, check)},
+    {"--compare-ort", NULL, COMMAND_FLAG, NULL,
+     "expect what ONNX Runtime computes, where it is installed; DIR may be a MODEL.onnx then",
+     offsetof(test_options, compare_ort)},
     {"--quiet", "-q", COMMAND_FLAG, NULL, "print failures and the last line only",
      offsetof(test_options, quiet)},
     {0},
@@ -37,8 +40,16 @@ static const command_option test_table[] = {
 
 typedef enum test_status { TEST_PASSED, TEST_FAILED, TEST_SKIPPED } test_status;
 
+/* What one test measured, over its data sets. */
+typedef struct test_numbers {
+    tensor_errors errors;
+    double compile_seconds, run_seconds; /* sums */
+    double onnxruntime_seconds;          /* of its runs; 0: not compared */
+} test_numbers;
+
 typedef struct test_tally {
-    size_t counts[3]; /* by test_status */
+    size_t counts[3];     /* by test_status */
+    onnxruntime *runtime; /* of --compare-ort */
     emit_buffer json;
     command_progress progress;
 } test_tally;
@@ -139,34 +150,9 @@ static base_status types_of(const ir_module *module, bool outputs, base_arena *a
     return BASE_OK;
 }
 
-static bool compare_value(const ouro_value *actual, const import_value *expected, tensor_tolerance tolerance,
-                          char *reason, size_t capacity) {
-    static const char *const kinds[] = {"a tensor", "a sequence", "an optional", "a map"};
-    if ((op_kind)actual->kind != expected->kind) {
-        snprintf(reason, capacity, "is %s, expected %s", kinds[actual->kind & 3], kinds[expected->kind & 3]);
-        return false;
-    }
-    if (expected->kind == OP_KIND_TENSOR) {
-        const op_tensor tensor = command_value_tensor(actual);
-        return tensor_compare(&tensor, &expected->tensor, tolerance, reason, capacity);
-    }
-    if (actual->count != expected->count) {
-        snprintf(reason, capacity, "has %zu elements, expected %zu", actual->count, expected->count);
-        return false;
-    }
-    for (size_t i = 0; i < actual->count; i++) {
-        char within[900];
-        if (compare_value(&actual->elements[i], &expected->elements[i], tolerance, within, sizeof within))
-            continue;
-        snprintf(reason, capacity, "element %zu %.800s", i, within);
-        return false;
-    }
-    return true;
-}
-
 static base_status compare_outputs(const ouro_plan *handle, ouro_session *session,
                                    const import_value *expected, size_t count, const test_options *options,
-                                   base_report *report) {
+                                   tensor_errors *errors, base_report *report) {
     for (size_t i = 0; i < count; i++) {
         ouro_value actual;
         ouro_error error;
@@ -174,7 +160,7 @@ static base_status compare_outputs(const ouro_plan *handle, ouro_session *sessio
         ouro_status status = ouro_session_output_value(session, i, &actual, &error);
         if (status != OURO_OK) return base_fail(report, (base_status)status, "%s", error.message);
         tensor_tolerance tolerance = {.relative = options->relative, .absolute = options->absolute};
-        if (!compare_value(&actual, &expected[i], tolerance, reason, sizeof reason)) {
+        if (!command_compare(&actual, &expected[i], tolerance, errors, reason, sizeof reason)) {
             ouro_tensor_info info;
             (void)ouro_plan_output(handle, i, &info);
             return base_fail(report, BASE_INVALID, "output %zu '%s' %s", i, info.name, reason);
@@ -183,27 +169,59 @@ static base_status compare_outputs(const ouro_plan *handle, ouro_session *sessio
     return BASE_OK;
 }
 
-static base_status run_session(ouro_plan *handle, const import_value *inputs, size_t input_count,
-                               const import_value *expected, size_t expected_count,
-                               const test_options *options, base_arena *arena, base_report *report) {
-    ouro_session_options session_options = {.threads = (int)options->threads};
+/* What one test is run with. */
+typedef struct test_run {
+    const test_options *options;
+    onnxruntime *runtime;
+    const char *model; /* the file */
+    base_arena *arena;
+    test_numbers *numbers;
+} test_run;
+
+/* The outputs that ONNX Runtime gives for these inputs. */
+static base_status ask_onnxruntime(const test_run *run, const ouro_plan *handle, const import_value *inputs,
+                                   size_t input_count, import_value *expected, size_t expected_count,
+                                   base_report *report) {
+    const char **names = BASE_ARRAY(run->arena, const char *, input_count + expected_count + 1);
+    ouro_tensor_info info;
+    double seconds = 0;
+    if (!names) return base_fail_memory(report);
+    for (size_t i = 0; i < input_count; i++)
+        names[i] = ouro_plan_input(handle, i, &info) == OURO_OK ? info.name : "";
+    for (size_t i = 0; i < expected_count; i++)
+        names[input_count + i] = ouro_plan_output(handle, i, &info) == OURO_OK ? info.name : "";
+    base_status status = onnxruntime_run(run->runtime, run->model, names, inputs, input_count, expected,
+                                         expected_count, run->arena, &seconds, report);
+    run->numbers->onnxruntime_seconds += seconds;
+    return status;
+}
+
+static base_status run_session(const test_run *run, ouro_plan *handle, const import_value *inputs,
+                               size_t input_count, import_value *expected, size_t expected_count,
+                               base_report *report) {
+    ouro_session_options session_options = {.threads = (int)run->options->threads};
     ouro_session *session = NULL;
     ouro_error error;
     ouro_status status = ouro_session_new(handle, &session_options, &session, &error);
     for (size_t i = 0; i < input_count && status == OURO_OK; i++) {
         ouro_value value;
-        if (!command_value_of(&inputs[i], arena, &value)) {
+        if (!command_value_of(&inputs[i], run->arena, &value)) {
             ouro_session_free(session);
             return base_fail_memory(report);
         }
         status = ouro_session_bind_value(session, i, &value, &error);
     }
     base_status checked = BASE_OK;
-    if (status == OURO_OK && options->check) checked = rt_session_check(session, report);
+    if (status == OURO_OK && run->options->check) checked = rt_session_check(session, report);
+    const double start = command_seconds();
     if (status == OURO_OK && checked == BASE_OK) status = ouro_session_run(session, &error);
+    run->numbers->run_seconds += command_seconds() - start;
     if (status != OURO_OK) checked = base_fail(report, (base_status)status, "%s", error.message);
+    if (checked == BASE_OK && run->runtime)
+        checked = ask_onnxruntime(run, handle, inputs, input_count, expected, expected_count, report);
     if (checked == BASE_OK)
-        checked = compare_outputs(handle, session, expected, expected_count, options, report);
+        checked = compare_outputs(handle, session, expected, expected_count, run->options,
+                                  &run->numbers->errors, report);
     ouro_session_free(session);
     return checked;
 }
@@ -215,17 +233,44 @@ typedef struct data_set {
     size_t input_count, output_count;
 } data_set;
 
-static base_status read_set(const char *folder, const ir_module *module, base_arena *arena, data_set *set,
+/* Inputs made up as by `ouro bench`: seed 1, dynamic dimensions are 1. */
+static base_status make_up(const ir_module *module, base_arena *arena, data_set *set, base_report *report) {
+    set->inputs = BASE_ARRAY(arena, import_value, set->input_count + 1);
+    if (!set->inputs) return base_fail_memory(report);
+    for (size_t i = 0; i < set->input_count; i++) {
+        const char *name = module->main->parameters[i]->name;
+        op_tensor *tensor = &set->inputs[i].tensor;
+        tensor->type = set->input_types[i];
+        if (tensor->type.kind != OP_KIND_TENSOR || tensor->type.shape.rank < 0)
+            return base_fail_unsupported(
+                report, "input '%s' cannot be made up: it is no tensor, or of unknown rank", name);
+        for (int32_t d = 0; d < tensor->type.shape.rank; d++)
+            if (tensor->type.shape.dims[d] < 0) tensor->type.shape.dims[d] = 1;
+        const base_status status = command_fill_random(tensor, name, 1, arena, report);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+static base_status read_set(const test_run *run, const char *folder, const ir_module *module, data_set *set,
                             base_report *report) {
     size_t given = 0, wanted = 0;
+    base_arena *arena = run->arena;
     base_status status = types_of(module, false, arena, &set->input_types, &set->input_count, report);
     if (status == BASE_OK)
         status = types_of(module, true, arena, &set->output_types, &set->output_count, report);
-    if (status == BASE_OK) {
+    if (status == BASE_OK && folder) {
         status = read_values(folder, "input", set->input_types, set->input_count, arena, &set->inputs, &given,
                              report);
+    } else if (status == BASE_OK) {
+        given = set->input_count;
+        status = make_up(module, arena, set, report);
     }
-    if (status == BASE_OK) {
+    if (status == BASE_OK && run->runtime) {
+        wanted = set->output_count;
+        set->expected = BASE_ARRAY(arena, import_value, wanted + 1);
+        if (!set->expected) status = base_fail_memory(report);
+    } else if (status == BASE_OK) {
         status = read_values(folder, "output", set->output_types, set->output_count, arena, &set->expected,
                              &wanted, report);
     }
@@ -256,22 +301,23 @@ static base_status bind_shapes(const char *folder, const data_set *set, compile_
     return BASE_OK;
 }
 
-/* Compiles the model for one data set, runs it and compares. */
-static base_status run_set(const char *model, const char *folder, const test_options *options,
-                           base_arena *arena, base_report *report) {
+/* Compiles the model for one data set (`folder` NULL: inputs that are made up), runs it and compares. */
+static base_status run_set(const test_run *run, const char *folder, base_report *report) {
+    const test_options *options = run->options;
     ouro_compile_options compile = {
-        .model_path = model, .allocator = options->allocator, .threads = (int)options->threads};
+        .model_path = run->model, .allocator = options->allocator, .threads = (int)options->threads};
     compile_result compiled;
     data_set set = {0};
     base_status status = compile_import(&compile, &compiled, report);
-    if (status == BASE_OK) status = read_set(folder, compiled.module, arena, &set, report);
-    if (status == BASE_OK) status = bind_shapes(folder, &set, &compiled, report);
+    if (status == BASE_OK) status = read_set(run, folder, compiled.module, &set, report);
+    if (status == BASE_OK) status = bind_shapes(folder ? folder : run->model, &set, &compiled, report);
     if (status == BASE_OK) status = compile_finish(&compile, &compiled, report);
+    run->numbers->compile_seconds += compiled.compile_seconds;
     if (status == BASE_OK) {
         ouro_plan *handle = rt_plan_new(&compiled.plan);
         compiled.plan = (plan){0};
-        status = handle ? run_session(handle, set.inputs, set.input_count, set.expected, set.output_count,
-                                      options, arena, report)
+        status = handle ? run_session(run, handle, set.inputs, set.input_count, set.expected,
+                                      set.output_count, report)
                         : base_fail_memory(report);
         ouro_plan_free(handle);
     }
@@ -282,17 +328,25 @@ static base_status run_set(const char *model, const char *folder, const test_opt
 /* ---- one test ------------------------------------------------------------------------------------------ */
 
 static void tell(test_tally *tally, const test_options *options, const char *name, test_status status,
-                 const char *reason) {
+                 const char *reason, const test_numbers *numbers) {
     static const char *const words[] = {"passed", "failed", "skipped"};
     tally->counts[status]++;
     emit_json_open(&tally->json, NULL, '{');
     emit_json_text(&tally->json, "name", name);
     emit_json_text(&tally->json, "status", words[status]);
     emit_json_text(&tally->json, "reason", reason);
+    emit_json_real(&tally->json, "largest_absolute_error", numbers->errors.absolute);
+    emit_json_real(&tally->json, "largest_relative_error", numbers->errors.relative);
+    emit_json_real(&tally->json, "compile_ms", numbers->compile_seconds * 1e3);
+    emit_json_real(&tally->json, "run_ms", numbers->run_seconds * 1e3);
+    if (tally->runtime) emit_json_real(&tally->json, "onnxruntime_ms", numbers->onnxruntime_seconds * 1e3);
     emit_json_close(&tally->json, '}');
     if (options->quiet && status != TEST_FAILED) return;
     command_progress_clear(&tally->progress);
-    printf("%-7s %s%s%s\n", words[status], name, reason[0] ? ": " : "", reason);
+    printf("%-7s %s%s%s", words[status], name, reason[0] ? ": " : "", reason);
+    if (tally->runtime && status == TEST_PASSED)
+        printf(": errors of at most %.3g, relative %.3g", numbers->errors.absolute, numbers->errors.relative);
+    printf("\n");
 }
 
 /* The first message of a report, on one line. */
@@ -300,17 +354,35 @@ static void first_line(const base_report *report, char *text, size_t capacity) {
     snprintf(text, capacity, "%.*s", (int)strcspn(report->text, "\n"), report->text);
 }
 
-/* A fault of the machine is no failed test: it ends all of them. */
+/* One data set of a test; `status` and `reason` become what it gave. A fault of the machine is no failed test: it ends
+ * all of them. */
+static base_status test_set(const test_run *run, const char *folder, test_status *status, char *reason,
+                            size_t capacity, base_report *failure) {
+    base_report report = {0};
+    base_arena values;
+    base_arena_init(&values, NULL);
+    test_run own = *run;
+    own.arena = &values;
+    const base_status ran = run_set(&own, folder, &report);
+    base_arena_free(&values);
+    if (ran == BASE_OK) return BASE_OK;
+    first_line(&report, reason, capacity);
+    if (ran == BASE_SYSTEM_ERROR) return base_fail(failure, ran, "%s", reason);
+    *status = report.unsupported ? TEST_SKIPPED : TEST_FAILED;
+    return BASE_OK;
+}
+
 static base_status test_folder(test_tally *tally, const test_options *options, const char *folder,
                                const char *name, const char *const *entries, size_t entry_count,
                                base_report *failure) {
     base_arena arena;
     base_arena_init(&arena, NULL);
-    base_report report = {0};
     char reason[BASE_REPORT_TEXT] = "";
     size_t sets = 0;
     test_status status = TEST_PASSED;
+    test_numbers numbers = {0};
     char *model = base_arena_format(&arena, "%s/model.onnx", folder);
+    test_run run = {.options = options, .runtime = tally->runtime, .model = model, .numbers = &numbers};
     base_status fault = model ? BASE_OK : base_fail_memory(failure);
     command_progress_say(&tally->progress, "%s", name);
     for (size_t i = 0; i < entry_count && status == TEST_PASSED && fault == BASE_OK; i++) {
@@ -319,24 +391,29 @@ static base_status test_folder(test_tally *tally, const test_options *options, c
         if (!set) fault = base_fail_memory(failure);
         if (!set || !is_folder(set)) continue;
         sets++;
-        base_arena values;
-        base_arena_init(&values, NULL);
-        const base_status ran = run_set(model, set, options, &values, &report);
-        if (ran == BASE_SYSTEM_ERROR) {
-            first_line(&report, reason, sizeof reason);
-            fault = base_fail(failure, ran, "%s", reason);
-        } else if (ran != BASE_OK) {
-            status = report.unsupported ? TEST_SKIPPED : TEST_FAILED;
-            first_line(&report, reason, sizeof reason);
-        }
-        base_arena_free(&values);
+        fault = test_set(&run, set, &status, reason, sizeof reason, failure);
     }
-    if (!sets) {
+    if (!sets && tally->runtime && fault == BASE_OK) {
+        fault = test_set(&run, NULL, &status, reason, sizeof reason, failure);
+    } else if (!sets) {
         status = TEST_SKIPPED;
         snprintf(reason, sizeof reason, "no test_data_set_* with data");
     }
-    if (fault == BASE_OK) tell(tally, options, name, status, reason);
+    if (fault == BASE_OK) tell(tally, options, name, status, reason, &numbers);
     base_arena_free(&arena);
+    return fault;
+}
+
+/* A model without a folder: inputs are made up, and ONNX Runtime says what is expected. */
+static base_status test_model(test_tally *tally, const test_options *options, const char *model,
+                              base_report *failure) {
+    char reason[BASE_REPORT_TEXT] = "";
+    test_status status = TEST_PASSED;
+    test_numbers numbers = {0};
+    const test_run run = {.options = options, .runtime = tally->runtime, .model = model, .numbers = &numbers};
+    command_progress_say(&tally->progress, "%s", model);
+    const base_status fault = test_set(&run, NULL, &status, reason, sizeof reason, failure);
+    if (fault == BASE_OK) tell(tally, options, model, status, reason, &numbers);
     return fault;
 }
 
@@ -386,11 +463,15 @@ static int test_all(const test_options *options, const command_list *folders, ba
     emit_buffer cases = {.json_depth = 1};
     tally.json = cases;
     emit_json_open(&tally.json, "cases", '[');
+    if (options->compare_ort && onnxruntime_load(&tally.runtime, &report) != BASE_OK)
+        return command_fail_report(&report);
     command_progress_begin(&tally.progress, "testing");
     for (size_t i = 0; i < folders->count && status == 0; i++) {
         char *name = folder_name(folders->items[i], arena);
         size_t before = tally.counts[0] + tally.counts[1] + tally.counts[2];
         if (!name) base_fail_memory(&report);
+        else if (options->compare_ort && is_file(folders->items[i]))
+            test_model(&tally, options, folders->items[i], &report);
         else if (!is_folder(folders->items[i])) {
             base_fail(&report, BASE_INVALID, "%s: there is no such directory", folders->items[i]);
         } else if (walk(&tally, options, folders->items[i], name, 0, &report) == BASE_OK &&
@@ -416,6 +497,7 @@ static int test_all(const test_options *options, const command_list *folders, ba
     }
     emit_free(&json);
     emit_free(&tally.json);
+    onnxruntime_free(tally.runtime);
     printf("%zu passed, %zu failed, %zu skipped\n", tally.counts[TEST_PASSED], tally.counts[TEST_FAILED],
            tally.counts[TEST_SKIPPED]);
     return status ? status : tally.counts[TEST_FAILED] ? BASE_INVALID : 0;
@@ -445,7 +527,10 @@ const command command_test = {
         "number at any depth. Floating-point numbers agree when |actual - expected| <= ATOL + RTOL * "
         "|expected|,\n"
         "NaN agrees with NaN; all else must be equal, shapes and types too. What uses something that is not\n"
-        "supported is skipped, with the reason; it never counts as passed. The last line is\n"
+        "supported is skipped, with the reason; it never counts as passed. With --compare-ort the outputs of "
+        "a run\n"
+        "of ONNX Runtime on the same inputs are what is expected; inputs that no data set gives are made up\n"
+        "(seed 1, dynamic dimensions 1). The last line is\n"
         "'N passed, N failed, N skipped'; the exit status is 0 when none failed.",
     .options = test_table,
     .operand_minimum = 1,

@@ -200,3 +200,20 @@ bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_t
     }
     return false;
 }
+
+void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors) {
+    int64_t elements;
+    const op_type *type = &expected->type;
+    if (!is_real(type->dtype) || actual->type.dtype != type->dtype ||
+        !op_shape_equal(&actual->type.shape, &type->shape) || !op_shape_elements(&type->shape, &elements))
+        return;
+    const bool complex = type->dtype == OP_COMPLEX64 || type->dtype == OP_COMPLEX128;
+    const size_t numbers = (size_t)elements * (complex ? 2 : 1);
+    for (size_t i = 0; i < numbers; i++) {
+        const double a = tensor_number(actual, i), b = tensor_number(expected, i);
+        if (a == b || (isnan(a) && isnan(b))) continue;
+        const double difference = isnan(a) || isnan(b) ? INFINITY : fabs(a - b);
+        if (difference > errors->absolute) errors->absolute = difference;
+        if (b != 0 && difference / fabs(b) > errors->relative) errors->relative = difference / fabs(b);
+    }
+}

@@ -14,6 +14,16 @@ typedef struct tensor_tolerance {
 bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
                     char *reason, size_t capacity);
 
+/* How far numbers are from the expected ones, at most so far. */
+typedef struct tensor_errors {
+    double absolute; /* |actual - expected| */
+    double relative; /* |actual - expected| / |expected|, where expected is not 0 */
+} tensor_errors;
+
+/* Adds the errors of floating-point and complex tensors of one shape; of others nothing. Numbers that are no numbers, or
+ * infinite in both, are passed over; those that are so in one are infinitely far. */
+void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors);
+
 /* Element `index` of a numeric tensor as a double (complex: part index % 2 of element index / 2). */
 double tensor_number(const op_tensor *tensor, size_t index);
 

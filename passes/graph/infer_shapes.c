@@ -15,6 +15,7 @@
  */
 #include "ir/loop.h"
 #include "ir/operators/small.h"
+#include "ir/operators/symbol_text.h"
 #include "passes/graph/graph.h"
 #include <string.h>
 
@@ -275,8 +276,20 @@ static base_status infer_graph(pass_context *context, ir_graph *graph) {
     return first;
 }
 
+static const char *symbol_of_module(const void *user, uint64_t number) {
+    const ir_module *module = user;
+    return number < module->symbol_count ? module->symbols[number].name : NULL;
+}
+
 base_status pass_infer_shapes(pass_context *context) {
+    base_report *report = context->report;
+    const size_t before = report ? report->length : 0;
     base_status status = infer_graph(context, context->module->main);
+    if (status != BASE_OK && report && before < report->length) {
+        /* Shape functions know symbols by number only. */
+        op_symbols_named(report->text + before, sizeof report->text - before, symbol_of_module, context->module);
+        report->length = strlen(report->text);
+    }
     base_report_context(context->report, NULL);
     return status;
 }

@@ -223,6 +223,10 @@ void plan_close(plan *opened);
 
 /* The op_type of a tensor. */
 void plan_tensor_type(const plan *of, uint32_t id, op_type *type);
+/* "float32[batch,3]": op_type_print with the names of the plan's symbolic dimensions. Returns text. */
+char *plan_type_print(const plan *of, const op_type *type, char *text, size_t capacity);
+/* The name of symbol `number` (the dimension -number); NULL where it has none. */
+const char *plan_symbol_name(const plan *of, uint64_t number);
 /* The attributes of a node, with lists and texts pointing into the plan where they can, else in `arena`. */
 bool plan_node_attributes(const plan *of, const plan_node *node, base_arena *arena,
                           op_attributes *attributes);

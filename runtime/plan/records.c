@@ -1,5 +1,6 @@
 /* records.c: the records of a plan read as types, attributes and names. */
 #include "runtime/plan/plan.h"
+#include "ir/operators/symbol_text.h"
 #include <string.h>
 
 void plan_tensor_type(const plan *of, uint32_t id, op_type *type) {
@@ -11,6 +12,21 @@ void plan_tensor_type(const plan *of, uint32_t id, op_type *type) {
                       .shape = {.rank = tensor->rank}};
     for (int32_t d = 0; d < tensor->rank; d++) type->shape.dims[d] = of->integers[tensor->dims + (uint64_t)d];
     if (type->layout == OP_LAYOUT_PACKED) type->packed_bytes = tensor->bytes;
+}
+
+const char *plan_symbol_name(const plan *of, uint64_t number) {
+    const char *name = number < of->header->symbols.count ? of->texts + of->symbols[number] : "";
+    return name[0] ? name : NULL;
+}
+
+static const char *symbol_of_plan(const void *user, uint64_t number) {
+    return plan_symbol_name(user, number);
+}
+
+char *plan_type_print(const plan *of, const op_type *type, char *text, size_t capacity) {
+    op_type_print(type, text, capacity);
+    op_symbols_named(text, capacity, symbol_of_plan, of);
+    return text;
 }
 
 static bool read_attribute(const plan *of, const plan_attribute *from, base_arena *arena, op_attribute *to) {

@@ -1,0 +1,193 @@
+/* test_command_inputs.c: inputs on the command line: shapes, numbers written out, what is made up; outputs that are expected. */
+#include "models/builder.h"
+#include "runtime/ouro.h"
+#include "tests/support/command.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#define FOLDER TEST_BINARY_DIR "/test_command_inputs.folder"
+#define RUN(...) command_execute(FOLDER, (const char *const[]){__VA_ARGS__, NULL})
+
+/* y = a + b; each has the rank and the dimensions given (see graph_input). */
+static void write_sum(const char *path, int dtype, int rank_a, const int64_t *a, int rank_b,
+                      const int64_t *b) {
+    model *m = model_new("sum", 17);
+    const char *inputs[] = {graph_input(m->graph, "a", dtype, rank_a, a),
+                            graph_input(m->graph, "b", dtype, rank_b, b)};
+    node_outputs(m->graph, "Add", "add", 2, inputs, 1, (const char *[]){"y"});
+    graph_output(m->graph, "y", dtype, -1, NULL);
+    assert_int_equal(model_write(m, path), 0);
+    model_free(m);
+}
+
+static int setup_folder(void **state) {
+    (void)state;
+    if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
+    const int64_t named[] = {-1, 3}, unnamed[] = {-2, 3}, two[] = {2};
+    write_sum(FOLDER "/named.onnx", MODEL_FLOAT, 2, named, 2, named);
+    write_sum(FOLDER "/unnamed.onnx", MODEL_FLOAT, 2, unnamed, 2, unnamed);
+    write_sum(FOLDER "/ranks.onnx", MODEL_FLOAT, -1, NULL, -1, NULL);
+    write_sum(FOLDER "/scalars.onnx", MODEL_INT64, 0, NULL, 1, two);
+    return 0;
+}
+
+static void expect_output(command_outcome outcome, const char *part) {
+    if (outcome.status != 0) fail_msg("status %d: %s", outcome.status, outcome.err);
+    if (!strstr(outcome.out, part)) fail_msg("expected '%s' in: %s", part, outcome.out);
+    assert_string_equal(outcome.err, "");
+    command_outcome_free(&outcome);
+}
+
+static void expect_error(command_outcome outcome, int status, const char *part) {
+    if (!strstr(outcome.err, part)) fail_msg("expected '%s' in: %s", part, outcome.err);
+    assert_int_equal(outcome.status, status);
+    command_outcome_free(&outcome);
+}
+
+static void test_shapes(void **state) {
+    (void)state;
+    expect_output(RUN("run", "unnamed.onnx", "--random", "1", "--shape", "a=4x3", "--shape", "b=1x3"),
+                  "y: float32[4,3]");
+    expect_output(RUN("run", "ranks.onnx", "--random", "1", "--shape", "a=2x1x3", "--shape", "b=scalar"),
+                  "y: float32[2,1,3]");
+    expect_output(RUN("run", "ranks.onnx", "--random", "1", "--shape", "a=2x?", "--shape", "b=2,5"),
+                  "y: float32[2,5]");
+    expect_output(RUN("inspect", "unnamed.onnx", "--shape", "a=4x?"), "a: float32[4,3]");
+    expect_output(RUN("compile", "unnamed.onnx", "--shape", "a=4x3", "-o", "fixed.plan"), "arena");
+    expect_output(RUN("inspect", "fixed.plan"), "a: float32[4,3]");
+    /* One name is one extent, wherever it stands. */
+    expect_output(RUN("run", "named.onnx", "--random", "1", "--shape", "a=4x3"), "y: float32[4,3]");
+    expect_error(RUN("run", "named.onnx", "--random", "1", "--shape", "a=4x3", "--shape", "b=5x3"), 1,
+                 "input 'b' has extent 5 in dimension 0, expected 4");
+    expect_error(RUN("compile", "named.onnx", "--shape", "c=4x3"), 2, "the model has 'a', 'b'");
+    expect_error(RUN("compile", "named.onnx", "--shape", "a=4x3x2"), 1, "has 3 dimensions, expected 2");
+    expect_error(RUN("compile", "named.onnx", "--shape", "a=4xx3"), 2, "expected INPUT=AxBxC");
+    expect_error(RUN("compile", "named.onnx", "--shape", "a=4x"), 2, "expected INPUT=AxBxC");
+    expect_error(RUN("compile", "named.onnx", "--shape", "a=1x3", "--shape", "a=2x3"), 2, "is given already");
+}
+
+/* The plan leaves the dimension open; --shape says what is made up for it. */
+static void test_shapes_of_plans(void **state) {
+    (void)state;
+    expect_output(RUN("compile", "named.onnx", "-o", "named.plan"), "arena");
+    expect_output(RUN("run", "named.plan", "--random", "1", "--shape", "a=4x3", "--shape", "b=4x3"),
+                  "y: float32[4,3]");
+    expect_error(RUN("run", "named.plan", "--random", "1", "--shape", "a=4x7"), 2,
+                 "planned for input 'a' as float32[N,3]");
+    expect_error(RUN("inspect", "named.plan", "--shape", "a=4x3"), 2, "--shape is for models");
+    expect_error(RUN("run", "named.plan", "--input", "a=[[1,2]]", "--input", "b=[[1,2,3]]"), 1,
+                 "input 'a' is float32[1,2], expected float32[N,3]");
+}
+
+static void test_names_of_dimensions(void **state) {
+    (void)state;
+    ouro_plan *plan;
+    ouro_tensor_info info;
+    ouro_error error;
+    expect_output(RUN("compile", "named.onnx", "-o", "names.plan"), "arena");
+    assert_int_equal(ouro_plan_load(FOLDER "/names.plan", &plan, &error), OURO_OK);
+    assert_int_equal(ouro_plan_input(plan, 0, &info), OURO_OK);
+    assert_string_equal(info.dim_names[0], "N");
+    assert_null(info.dim_names[1]);
+    ouro_session *session;
+    const float data[2] = {0};
+    assert_int_equal(ouro_session_new(plan, NULL, &session, &error), OURO_OK);
+    assert_int_equal(ouro_session_bind_input(session, 0, data, sizeof data, NULL, &error), OURO_USAGE);
+    assert_non_null(strstr(error.message, "input 'a' is float32[N,3]: its dimensions must be given"));
+    ouro_session_free(session);
+    ouro_plan_free(plan);
+    expect_output(RUN("compile", "unnamed.onnx", "-o", "names.plan"), "arena");
+    assert_int_equal(ouro_plan_load(FOLDER "/names.plan", &plan, &error), OURO_OK);
+    assert_int_equal(ouro_plan_input(plan, 0, &info), OURO_OK);
+    assert_int_equal(info.dims[0], -1);
+    assert_null(info.dim_names[0]);
+    ouro_plan_free(plan);
+}
+
+static void test_literals(void **state) {
+    (void)state;
+    expect_output(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,-2"), "y: int64[2]: 8 5");
+    expect_output(RUN("run", "scalars.onnx", "--input", "a=-9223372036854775808", "--input", "b=[0, 1]"),
+                  "-9223372036854775808 -9223372036854775807");
+    expect_output(
+        RUN("run", "named.onnx", "--input", "a=[[1,2,3],[4,5,6]]", "--input", "b=[[.5,1e1,-1],[0,0,0]]"),
+        "y: float32[2,3]: 1.5 12 2 4 5 ...");
+    expect_output(RUN("run", "ranks.onnx", "--input", "a=2", "--input", "b=[1]"), "y: float32[1]: 3");
+    expect_error(RUN("run", "scalars.onnx", "--input", "a=1.5", "--input", "b=1,2"), 1,
+                 "--input a: '1.5' is no int64");
+    expect_error(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,2,3"), 1,
+                 "input 'b' is int64[3], expected int64[2]");
+    expect_error(RUN("run", "named.onnx", "--input", "a=[[1,2,3],[4,5]]", "--input", "b=1"), 1,
+                 "it is no number");
+    expect_error(RUN("run", "named.onnx", "--input", "a=[1", "--input", "b=1"), 1, "there is no such file");
+    expect_error(RUN("run", "named.onnx", "--input", "a=none.npy", "--input", "b=1"), 1,
+                 "none.npy: cannot open");
+}
+
+static void test_made_up(void **state) {
+    (void)state;
+    expect_output(RUN("bench", "unnamed.onnx", "--runs", "3", "--input", "b=[[1,2,3]]"),
+                  "made up (seed 1): a float32[1,3]");
+    expect_output(RUN("bench", "unnamed.onnx", "--runs", "3", "--warmup", "2", "--shape", "a=8x3"),
+                  "made up (seed 1): a float32[8,3], b float32[1,3]\n");
+    expect_output(
+        RUN("bench", "unnamed.onnx", "scalars.onnx", "--compare", "--runs", "3", "--json", "b.json"),
+        "     ratio   median ms    least ms       arena  model\n     1.000  ");
+    char *json = command_file(FOLDER, "b.json", NULL);
+    assert_true(command_json_check(json));
+    assert_non_null(strstr(json, "\"ratio\""));
+    assert_non_null(strstr(json, "\"p99_ms\""));
+    free(json);
+    /* An extent that nobody gave is the first suspect. */
+    expect_error(RUN("run", "named.onnx", "--random", "1", "--input", "b=[[1,2]]"), 1,
+                 "expected float32[N,3]");
+    expect_output(RUN("compile", "unnamed.onnx", "-o", "unnamed.plan"), "arena");
+    expect_error(RUN("run", "unnamed.plan", "--random", "1", "--shape", "a=2x3", "--shape", "b=3x3"), 1,
+                 "[3,3]");
+    expect_error(RUN("run", "ranks.onnx", "--random", "1", "--shape", "a=2x7", "--shape", "b=?x5"), 1,
+                 "note: extents that nobody gave were taken to be 1, as by --shape b=1x5;");
+}
+
+static void test_expect(void **state) {
+    (void)state;
+    expect_output(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,-2", "--output-dir", "out"),
+                  "out/y.npy");
+    expect_output(RUN("run", "scalars.onnx", "--input", "a=6", "--input", "b=2,-1", "--expect", "out"),
+                  "y: as expected, errors of at most 0");
+    expect_error(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,1", "--expect", "out"), 1,
+                 "out: output 'y' differs at [1]: 8, expected 5 (1 of 2 differ)");
+    expect_error(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,1", "--expect", "nowhere"), 1,
+                 "nowhere/y.npy: cannot open");
+    expect_output(RUN("run", "named.onnx", "--random", "1", "--output-dir", "real"), "real/y.npy");
+    expect_output(RUN("run", "named.onnx", "--random", "1", "--expect", "real", "--rtol", "0", "--atol", "0"),
+                  "as expected");
+    expect_error(RUN("run", "named.onnx", "--random", "2", "--expect", "real"), 1, "differ, by at most");
+}
+
+/* A library that is none, or is not there, is said so. */
+static void test_onnxruntime_missing(void **state) {
+    (void)state;
+    assert_int_equal(setenv("OURO_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1), 0);
+    expect_error(RUN("test", "--compare-ort", "named.onnx"), 2, "ONNX Runtime is not there");
+    assert_int_equal(setenv("OURO_ONNXRUNTIME", "libm.so.6", 1), 0);
+    expect_error(RUN("test", "--compare-ort", "named.onnx"), 2, "the library named as ONNX Runtime is none");
+    assert_int_equal(unsetenv("OURO_ONNXRUNTIME"), 0);
+    expect_error(RUN("test", "named.onnx"), 1, "there is no such directory");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shapes),
+        cmocka_unit_test(test_shapes_of_plans),
+        cmocka_unit_test(test_literals),
+        cmocka_unit_test(test_names_of_dimensions),
+        cmocka_unit_test(test_made_up),
+        cmocka_unit_test(test_expect),
+        cmocka_unit_test(test_onnxruntime_missing),
+    };
+    return cmocka_run_group_tests(tests, setup_folder, NULL);
+}
