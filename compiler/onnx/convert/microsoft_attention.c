@@ -1,6 +1,6 @@
 /* microsoft_attention.c: the attention family of com.microsoft as the operator Attention: what it projects, rotates, caches and
- * masks stands beside it. Queries stay [batch, rows, heads * size]; keys and values are [batch, heads, rows, size], as caches
- * are. */
+ * masks stands beside it. Queries stay [batch, rows, heads * size], and so do keys and values where no cache is given or wanted;
+ * those of caches are [batch, heads, rows, size]. */
 #include "compiler/onnx/convert/microsoft.h"
 
 #include <string.h>
@@ -57,14 +57,17 @@ static ir_value *by_head(const import_node *n, ir_value *x, int64_t heads) {
     return import_rank_of(x) == 4 ? x : expr_transpose(n, apart(n, x, heads), 4, order);
 }
 
+/* New keys or values after those of the past, as attention reads them: in place, where nobody sees a cache. */
+static ir_value *appended(const import_node *n, ir_value *past, ir_value *x, int64_t heads, bool wanted) {
+    if (!past && !wanted) return x;
+    x = by_head(n, x, heads);
+    ir_value *inputs[] = {past, x};
+    return past ? expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs) : x;
+}
+
 static ir_value *together(const import_node *n, ir_value *x) {
     static const int64_t extents[] = {0, 0, -1};
     return expr_reshape(n, x, 3, extents);
-}
-
-static ir_value *appended(const import_node *n, ir_value *past, ir_value *x) {
-    ir_value *inputs[] = {past, x};
-    return past ? expr_with_integer(n, OP_CONCAT, "axis", 2, 2, inputs) : x;
 }
 
 /* ---- the operator ------------------------------------------------------------------------------------------ */
@@ -221,8 +224,8 @@ base_status import_convert_ms_multi_head_attention(import_node *n) {
     if (status == BASE_OK) status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
     if (status != BASE_OK) return status;
     a.shared = a.heads;
-    a.k = appended(n, past, by_head(n, a.k, a.heads));
-    a.v = appended(n, expr_input(n, M_PAST_VALUE), by_head(n, a.v, a.heads));
+    a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
+    a.v = appended(n, expr_input(n, M_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
     if (a.causal && past && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
     status = attend(n, &a, 3);
     if (status == BASE_OK) status = expr_output(n, 1, a.k);
@@ -255,8 +258,9 @@ base_status import_convert_ms_attention(import_node *n) {
     if (status != BASE_OK) return status;
     a.q = parts[0];
     a.shared = a.heads;
-    a.k = appended(n, past ? element(n, past, 0, 0) : NULL, by_head(n, parts[1], a.heads));
-    a.v = appended(n, past ? element(n, past, 0, 1) : NULL, by_head(n, parts[2], a.heads));
+    const bool wanted = import_output_named(n, 1);
+    a.k = appended(n, past ? element(n, past, 0, 0) : NULL, parts[1], a.heads, wanted);
+    a.v = appended(n, past ? element(n, past, 0, 1) : NULL, parts[2], a.heads, wanted);
     status = masked(n, &a, expr_input(n, A_MASK), expr_input(n, A_ADDED));
     if (status != BASE_OK) return status;
     if (a.causal && past && !(a.offsets = extent_of(n, past, 3))) return import_memory(n);
@@ -381,7 +385,10 @@ static bool is_shared(const import_node *n, const ir_value *past, uint32_t outpu
 
 /* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. */
 static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
-    if (!shared) return appended(n, past, x);
+    if (!shared) {
+        ir_value *both[] = {past, x};
+        return past ? expr_with_integer(n, OP_CONCAT, "axis", 2, 2, both) : x;
+    }
     ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);
     index = expr_binary(n, OP_EXPAND, index, expr_unary(n, OP_SHAPE, x));
     ir_value *inputs[] = {past, index, x};

@@ -7,12 +7,18 @@
 
 enum {
     CHUNK =
-        256, /* queries of a task, whose blocks of keys are packed once; in groups also those of several heads */
-    PART = 64,      /* queries whose scores are held at a time */
+        528, /* queries of a task, whose blocks of keys are packed once; in groups also those of several heads */
+    PART = 48,      /* queries whose scores are held at a time: whole tiles of 6 or 12 rows, as in a chunk */
     BLOCK = 128,    /* keys of a block */
     TILE_ROWS = 12, /* fewer queries read keys and values where they lie */
-    LANES = 16
+    LANES = 16,
+    AHEAD =
+        8 /* rows that are asked for before they are read where they lie: the next one is on another page */
 };
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
 
 /* Elements of a buffer of rows: panels are whole, and the next buffer is aligned. */
 static int64_t rounded(int64_t count) {
@@ -95,20 +101,47 @@ static double mask_number(op_dtype dtype, const void *mask, int64_t index) {
     }
 }
 
+static void ask_for(const void *row, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += RT_ALIGNMENT) __builtin_prefetch((const char *)row + at);
+}
+
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
+/* Elements [0, 4) of four rows, turned into four columns of a panel. */
+static inline void turn_four(const float *from, int64_t step, float *panel) {
+#if __has_builtin(__builtin_shufflevector)
+    typedef float vector __attribute__((vector_size(16), may_alias, aligned(4)));
+    const vector a = *(const vector *)from, b = *(const vector *)(from + step),
+                 c = *(const vector *)(from + 2 * step), d = *(const vector *)(from + 3 * step);
+    const vector low_ab = __builtin_shufflevector(a, b, 0, 4, 1, 5),
+                 low_cd = __builtin_shufflevector(c, d, 0, 4, 1, 5),
+                 high_ab = __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                 high_cd = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(vector *)panel = __builtin_shufflevector(low_ab, low_cd, 0, 1, 4, 5);
+    *(vector *)(panel + RT_PANEL) = __builtin_shufflevector(low_ab, low_cd, 2, 3, 6, 7);
+    *(vector *)(panel + 2 * RT_PANEL) = __builtin_shufflevector(high_ab, high_cd, 0, 1, 4, 5);
+    *(vector *)(panel + 3 * RT_PANEL) = __builtin_shufflevector(high_ab, high_cd, 2, 3, 6, 7);
+#else
+    for (int d = 0; d < 4; d++)
+        for (int j = 0; j < 4; j++) panel[d * RT_PANEL + j] = from[j * step + d];
+#endif
+}
+
 /* Keys as the right matrix of a product, turned: panels[p][d][RT_PANEL]. */
-RT_CLONES static void pack_keys(const float *k, int64_t step, int64_t count, int64_t depth, float *panels) {
+static void pack_keys(const float *k, int64_t step, int64_t count, int64_t depth, float *panels) {
     for (int64_t first = 0; first < count; first += RT_PANEL) {
         float *panel = panels + first * depth;
         const float *from = k + first * step;
         const int64_t width = count - first < RT_PANEL ? count - first : RT_PANEL;
+        int64_t d = 0;
         if (width < RT_PANEL) memset(panel, 0, (size_t)(depth * RT_PANEL) * sizeof *panel);
-        if (width == RT_PANEL) {
-            for (int64_t d = 0; d < depth; d++) {
-                for (int j = 0; j < RT_PANEL; j++) panel[d * RT_PANEL + j] = from[j * step + d];
-            }
-            continue;
+        for (; width == RT_PANEL && d + 4 <= depth; d += 4) {
+            for (int64_t j = 0; j < RT_PANEL; j += 4)
+                turn_four(from + j * step + d, step, panel + d * RT_PANEL + j);
         }
-        for (int64_t d = 0; d < depth; d++) {
+        for (; d < depth; d++) {
             for (int64_t j = 0; j < width; j++) panel[d * RT_PANEL + j] = from[j * step + d];
         }
     }
@@ -120,26 +153,35 @@ static void pack_values(const float *v, int64_t step, int64_t count, int64_t wid
         float *panel = panels + first * count;
         const int64_t wide = width - first < RT_PANEL ? width - first : RT_PANEL;
         if (wide < RT_PANEL) memset(panel, 0, (size_t)(count * RT_PANEL) * sizeof *panel);
-        for (int64_t k = 0; k < count; k++)
-            memcpy(panel + k * RT_PANEL, v + k * step + first, (size_t)wide * sizeof *panel);
+        for (int64_t k = 0; k < count; k++) {
+            if (wide == RT_PANEL)
+                memcpy(panel + k * RT_PANEL, v + k * step + first, RT_PANEL * sizeof *panel);
+            else memcpy(panel + k * RT_PANEL, v + k * step + first, (size_t)wide * sizeof *panel);
+        }
     }
 }
 
 #define REAL float
+#define OWN_TYPE OP_FLOAT
 #define NAME(function) function##_float
 #define EXP rt_exp
+#define EXP_FALLING rt_exp_falling
 #define TANH rt_tanh
 #define TILES 1
 #include "runtime/kernels/portable/attention_steps.h"
 #undef REAL
+#undef OWN_TYPE
 #undef NAME
 #undef EXP
+#undef EXP_FALLING
 #undef TANH
 #undef TILES
 
 #define REAL double
+#define OWN_TYPE OP_DOUBLE
 #define NAME(function) function##_double
 #define EXP exp
+#define EXP_FALLING exp
 #define TANH tanh
 #define TILES 0
 #include "runtime/kernels/portable/attention_steps.h"

@@ -2,7 +2,8 @@
  *
  * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set
  * that a function was compiled for: work is cut at places that follow from the shapes alone, sums are added
- * in an order that is written down, and no expression is contracted. And a run allocates nothing.
+ * in an order that is written down, and no expression is contracted; attention, Winograd's convolution and products of
+ * 16 bits or with weights of few bits alone round a multiplication and its addition once, where the machine can. And a run allocates nothing.
  */
 #ifndef OURO_KERNELS_H
 #define OURO_KERNELS_H
@@ -17,8 +18,11 @@
     !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) &&                \
     defined(__OPTIMIZE__)
 #define RT_CLONES __attribute__((target_clones("default", "avx2", "avx512f")))
+/* The same for files that are compiled with -ffp-contract=fast: with the instruction that rounds a product and its sum once. */
+#define RT_CLONES_FUSED __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define RT_CLONES
+#define RT_CLONES_FUSED
 #endif
 
 /* Before a loop whose iterations are independent although its pointers may be equal (in place). */

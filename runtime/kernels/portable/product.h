@@ -2,7 +2,7 @@
  *
  * In float, the right matrix is copied, a block at a time, into panels of RT_PANEL columns, which tiles of
  * several rows then walk. The depth is added up front to back for every element, so that results depend
- * neither on the number of threads nor on the instruction set. Panels are scratch. Goto and van de Geijn,
+ * neither on the number of threads nor, but for rt_tiles.fused, on the instruction set. Panels are scratch. Goto and van de Geijn,
  * "Anatomy of High-Performance Matrix Multiplication" (2008), is the source of the blocking.
  */
 #ifndef OURO_PRODUCT_H
@@ -33,6 +33,8 @@ typedef struct rt_tiles {
     float *c;
     int64_t c_row;
     bool add; /* to what C holds; otherwise C is overwritten */
+    bool
+        fused; /* each multiplication and addition may be rounded once: faster; results depend on the machine */
 } rt_tiles;
 void rt_tiles_run(const rt_tiles *tiles);
 

@@ -123,7 +123,8 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
                                      .panels = panels,
                                      .c = sums,
                                      .c_row = block->columns,
-                                     .add = from > 0});
+                                     .add = from > 0,
+                                     .fused = true});
         }
         if (product->depth == 0) memset(sums, 0, (size_t)(rows * block->columns) * sizeof *sums);
         for (int64_t i = 0; i < rows; i++) finish_halves(block, row + i, sums + i * block->columns);

@@ -1,4 +1,4 @@
-/* vector_math.h: exp, exp - 1, log, log of 1 and some, tanh, the logistic function and erf in float, written so that a compiler
+/* vector_math.h: exp (also of negative numbers alone), exp - 1, log, log of 1 and some, tanh, the logistic function and erf in float, written so that a compiler
  * vectorises a loop over them: no branches, no tables, no calls.
  *
  * Reduction of the argument is as in Cody and Waite, "Software Manual for the Elementary Functions" (1980);
@@ -60,6 +60,22 @@ static inline rt_exp_parts rt_exp_split(float argument) {
 static inline float rt_exp(float x) {
     const rt_exp_parts parts = rt_exp_split(x);
     return (parts.rest + 1.0f) * parts.first * parts.second;
+}
+
+/* exp(x) for x up to 0, as a softmax wants it: what would be subnormal is 0. */
+static inline float rt_exp_falling(float x) {
+    rt_word shifted = {.real = x * 1.44269504f + 12582912.0f}; /* see rt_exp_split */
+    const float n = shifted.real - 12582912.0f;
+    float r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.381455804e-3f;
+    p = p * r + 8.368736133e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    const rt_word power = {.bits = (shifted.bits - 0x4b400000u + 127u) << 23};
+    const float result = (p * (r * r) + r + 1.0f) * power.real;
+    return x < -87.0f ? 0.0f : result;
 }
 
 /* exp(x) - 1, as exact near 0 as elsewhere: 2^n (exp(r) - 1) + (2^n - 1). */

@@ -393,7 +393,8 @@ static void multiply(const winograd_job *job, int64_t point, int64_t panel) {
                           .panels = (rows ? v : u) + (panel * shape->channels + from) * RT_PANEL,
                           .c = m,
                           .c_row = rows ? shape->tiles_each : shape->columns,
-                          .add = from > 0};
+                          .add = from > 0,
+                          .fused = true};
         rt_tiles_run(&tiles);
     }
 }
