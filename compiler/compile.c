@@ -180,7 +180,11 @@ base_status compile_import(const ouro_compile_options *options, compile_result *
     double start = now_seconds();
     status = import_model(options->model_path, dims, options->dim_count, NULL, &result->module, report);
     result->import_seconds = now_seconds() - start;
-    return status == BASE_OK ? fix_shapes(result, options, report) : status;
+    if (status == BASE_OK) status = fix_shapes(result, options, report);
+    if (status == BASE_OK)
+        status = compile_carry_states(result->module, options->states, options->state_count, &result->arena,
+                                      report);
+    return status;
 }
 
 base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {

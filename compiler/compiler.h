@@ -16,6 +16,13 @@
 base_status plan_write(const ir_module *module, const pass_memory *memory, const pass_options *options,
                        void **bytes, size_t *size, base_report *report);
 
+/* ---- states (states.c) ----------------------------------------------------------------------------------- */
+
+/* Puts the loop around the model, whose carried values are these pairs. BASE_USAGE where a name is none of the model's, or is
+ * given twice. */
+base_status compile_carry_states(ir_module *module, const ouro_state_pair *states, size_t count,
+                                 base_arena *arena, base_report *report);
+
 /* ---- one compile (compile.c) --------------------------------------------------------------------------- */
 
 /* Checks the options, imports, runs the pipeline, writes the plan in memory and verifies it: the next two

@@ -32,6 +32,12 @@ typedef struct ouro_shape {
     int64_t dims[OURO_MAX_RANK]; /* -1: as the model has it */
 } ouro_shape;
 
+/* What output `output` is after a run, input `input` is in the next one. Each name may hold stars, which stand for any text:
+ * the same in both. */
+typedef struct ouro_state_pair {
+    const char *input, *output;
+} ouro_state_pair;
+
 /* As an arena limit: no kernel is chosen that makes the arena larger than it has to be. */
 #define OURO_ARENA_LEAST SIZE_MAX
 
@@ -42,6 +48,8 @@ typedef struct ouro_compile_options {
     size_t dim_count;
     const ouro_shape *shapes; /* of inputs */
     size_t shape_count;
+    const ouro_state_pair *states; /* that are kept from run to run */
+    size_t state_count;
     const char *allocator; /* as in --allocator; NULL: "auto" */
     double seconds;        /* for allocators that search; 0: their default */
     int threads;           /* that the plan will run with; 0: 1 */

@@ -4,6 +4,7 @@
  * gives the same bytes (runtime/plan/write.h).
  */
 #include "compiler/compiler.h"
+#include "ir/loop.h"
 #include "runtime/plan/write.h"
 #include <stdlib.h>
 #include <string.h>
@@ -88,8 +89,9 @@ static bool address_of(module_writer *w, const ir_value *value, plan_address *ad
         address->space = MEMORY_CONSTANT;
         return write_constant_tensor(w, value->name, &value->constant->tensor, &address->offset);
     }
-    if (value->kind == IR_PARAMETER && value->graph == w->module->main) {
-        *address = (plan_address){MEMORY_INPUT, value->index, 0};
+    const uint32_t states = ir_module_states(w->module);
+    if (value->kind == IR_PARAMETER && value->graph == w->module->main && value->index >= states) {
+        *address = (plan_address){MEMORY_INPUT, value->index - states, 0};
         return true;
     }
     return locate(w, pass_memory_location(w->memory, value), address);
@@ -106,8 +108,11 @@ static bool locate(module_writer *w, pass_location location, plan_address *addre
     case MEMORY_DYNAMIC:
         break;
     case MEMORY_ARENA:
+        if (w->module->run && storage->graph == w->module->run->graph) address->space = MEMORY_STATE;
         address->offset = pass_memory_offset(w->memory, location);
         break;
+    case MEMORY_STATE:
+        break; /* storages of the graph around the model lie there */
     case MEMORY_CONSTANT:
         if (!storage->value || !address_of(w, storage->value, address)) return false;
         address->offset += location.offset;
@@ -133,7 +138,8 @@ static bool write_multiviews(module_writer *w) {
             .prologue_count = from->prologue,
             .period = from->repeat,
             .stride = from->stride,
-            .loop = w->node_number[from->loop->id.index],
+            .loop = from->loop == w->module->run ? (uint32_t)plan_written_count(&w->out, PLAN_NODES)
+                                                 : w->node_number[from->loop->id.index],
             .group = from->group,
             .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
         plan_address *entries = plan_write_records(&w->out, PLAN_ADDRESSES, count);
@@ -151,6 +157,7 @@ static bool write_tensors(module_writer *w) {
         w->id_of[i] = PLAN_ABSENT;
         const ir_value *value = module->values[i];
         if (!value || (value->kind == IR_CONSTANT && !value->uses)) continue;
+        if (w->module->run && value->graph == w->module->run->graph) continue;
         plan_address address;
         uint32_t graph = value->graph ? w->graph_number[value->graph->id.index] : 0;
         size_t bytes;
@@ -362,14 +369,14 @@ static bool write_ids(module_writer *w, ir_value *const *values, uint32_t count,
 static bool write_graph(module_writer *w, uint32_t number, uint64_t *node) {
     const ir_graph *graph = w->graph_order[number];
     plan_graph *to = plan_written_record(&w->out, PLAN_GRAPHS, number);
-    to->owner = graph->owner ? w->node_number[graph->owner->id.index] : PLAN_ABSENT;
+    to->owner = number ? w->node_number[graph->owner->id.index] : PLAN_ABSENT;
     to->parameter_count = graph->parameter_count;
     to->result_count = graph->result_count;
     to->nodes = *node;
     to->node_count = graph->node_count;
     to->region_bytes = w->memory->region_bytes[graph->id.index];
     to->region_bound = w->memory->region_bound[graph->id.index];
-    if (graph->owner) {
+    if (number) {
         pass_storage_id buffer = w->memory->buffers[graph->owner->id.index];
         if (buffer.index && to->region_bytes) {
             to->region_offset = pass_memory_offset(w->memory, (pass_location){buffer, 0});
@@ -415,11 +422,22 @@ static bool write_module(module_writer *w) {
         if (!symbol || !write_name(w, name, symbol)) return false;
     }
     const ir_graph *main_graph = module->main;
-    for (uint32_t i = 0; i < main_graph->parameter_count; i++) {
+    const uint32_t states = ir_module_states(module);
+    for (uint32_t i = 0; i < states; i++) {
+        const uint32_t parameter = id_of(w, main_graph->parameters[i]),
+                       result = id_of(w, main_graph->results[i]->value);
+        plan_state *state = plan_write_records(&w->out, PLAN_STATES, 1);
+        if (!state) return false;
+        *state = (plan_state){.parameter = parameter, .result = result};
+        if (!write_name(w, main_graph->parameters[i]->name, &state->input) ||
+            !write_name(w, ir_graph_result_name(main_graph, i), &state->output))
+            return false;
+    }
+    for (uint32_t i = states; i < main_graph->parameter_count; i++) {
         const ir_value *value = main_graph->parameters[i];
         if (!write_interface(w, PLAN_INPUTS, value->name, id_of(w, value))) return false;
     }
-    for (uint32_t i = 0; i < main_graph->result_count; i++) {
+    for (uint32_t i = states; i < main_graph->result_count; i++) {
         const ir_value *value = main_graph->results[i]->value;
         if (!write_interface(w, PLAN_OUTPUTS, ir_graph_result_name(main_graph, i), id_of(w, value)))
             return false;
@@ -437,6 +455,7 @@ static base_status write_file(module_writer *w, const pass_options *options, voi
                           .arena_bytes = memory->arena_bytes,
                           .lower_bound_bytes = memory->lower_bound_bytes,
                           .sum_bytes = memory->sum_bytes,
+                          .state_bytes = memory->state_bytes,
                           .file_order_peak_bytes = memory->file_order_peak_bytes};
     rt_machine_describe(w->portable, header.machine, sizeof header.machine);
     if (!write_name(w, w->module->name, &header.model_name) || !write_name(w, allocator, &header.allocator))

@@ -121,6 +121,8 @@ struct ir_module {
     const char *name;    /* of the model file, for messages */
     const char *warning; /* what a user should know of how it was read; NULL: nothing */
     ir_graph *main;
+    /* The loop around the model, where it has states (ir/loop.h); NULL: it has none. */
+    ir_node *run;
     ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
     ir_node **nodes;
     ir_graph **graphs;

@@ -4,7 +4,7 @@
 /* ---- the parts ----------------------------------------------------------------------------------------- */
 
 bool ir_loop_read(const ir_node *node, ir_loop *loop) {
-    *loop = (ir_loop){.node = node};
+    *loop = (ir_loop){.node = node, .first_parameter = 2, .first_result = 1};
     if (node->code != OP_LOOP || node->graph_count != 1 || node->input_count < 2) return false;
     const uint32_t given = node->input_count - 2;
     const int64_t scanned = op_attribute_integer(&node->attributes, "ouro.scan_inputs", 0);
@@ -14,6 +14,11 @@ bool ir_loop_read(const ir_node *node, ir_loop *loop) {
     loop->carried = given - loop->scanned;
     if (node->output_count < loop->carried) return false;
     loop->stacked = node->output_count - loop->carried;
+    loop->runs = ir_graph_is_run(loop->body);
+    if (loop->runs) {
+        loop->first_parameter = loop->first_result = 0;
+        return loop->body->parameter_count >= loop->carried && loop->body->result_count >= loop->carried;
+    }
     return loop->body->parameter_count == node->input_count &&
            loop->body->result_count == 1 + node->output_count;
 }
@@ -29,9 +34,9 @@ bool ir_loop_around(const ir_graph *body, ir_loop *loop) {
 }
 
 ir_loop_carried ir_loop_carry(const ir_loop *loop, uint32_t index) {
-    return (ir_loop_carried){.parameter = loop->body->parameters[2 + index],
+    return (ir_loop_carried){.parameter = loop->body->parameters[loop->first_parameter + index],
                              .initial = ir_input(loop->node, 2 + index),
-                             .replacement = loop->body->results[1 + index]->value,
+                             .replacement = loop->body->results[loop->first_result + index]->value,
                              .output = loop->node->outputs[index]};
 }
 
@@ -98,6 +103,7 @@ static bool is_true(const ir_value *value) {
 
 /* Nothing but the trip count, or the end of what is scanned, ends the loop. */
 static bool is_counted(const ir_loop *loop) {
+    if (loop->runs) return false;
     const ir_value *condition = ir_input(loop->node, 1), *again = loop->body->results[0]->value;
     return (!condition || is_true(condition)) && (again == loop->body->parameters[1] || is_true(again));
 }
@@ -123,7 +129,7 @@ int64_t ir_loop_trips(const ir_loop *loop) {
         size_t bytes;
         /* An extent is certain where the plan holds the tensor to it, or the caller who binds it is. */
         const bool held = op_type_bytes(&s.whole->type, &bytes) ||
-                          (s.whole->kind == IR_PARAMETER && !s.whole->graph->owner);
+                          (s.whole->kind == IR_PARAMETER && s.whole->graph == s.whole->graph->module->main);
         if (!held || s.axis < 0 || s.whole->type.shape.dims[s.axis] < 0) return -1;
         if (s.whole->type.shape.dims[s.axis] < count) count = s.whole->type.shape.dims[s.axis];
     }

@@ -16,7 +16,9 @@
 typedef struct ir_loop {
     const ir_node *node;
     ir_graph *body;
-    uint32_t carried, scanned, stacked; /* how many */
+    uint32_t carried, scanned, stacked;     /* how many */
+    uint32_t first_parameter, first_result; /* of the body: where the carried ones begin */
+    bool runs;                              /* it is the loop around the model */
 } ir_loop;
 
 /* A carried value: `parameter` holds `initial` in the first iteration, and then what `replacement` held in the one before.
@@ -42,6 +44,29 @@ typedef struct ir_loop_growth {
     int32_t axis;
     bool after; /* what is appended lies after what is there: every extent before the axis is 1 */
 } ir_loop_growth;
+
+/* ---- the loop around the model (ir/states.c) ------------------------------------------------------------
+ *
+ * A model that is run again and again, where some outputs become inputs of the next run, is the body of a loop that is not in
+ * the model: a run is an iteration, and such a pair is a carried value. It is called a state. The module then has a Loop node
+ * of which the main graph is the body, in a graph of its own around it. This loop has neither trip count nor condition, and the
+ * main graph neither of the two parameters for them: its first parameters and results are the states, the others are the
+ * inputs and outputs of each run, as ever. */
+
+typedef struct ir_state_pair {
+    uint32_t parameter, result; /* of main, by index */
+} ir_state_pair;
+
+/* Puts the loop around the main graph: each of these results becomes what its parameter is in the next run. Parameters and
+ * results are sorted anew, those of the states first. The pairs have no parameter and no result twice. False when memory runs
+ * out. */
+bool ir_module_carry(ir_module *module, const ir_state_pair *pairs, uint32_t count);
+/* How many states the module has: parameter i and result i of main are state i. */
+uint32_t ir_module_states(const ir_module *module);
+/* The graph is the body of the loop around the model. */
+bool ir_graph_is_run(const ir_graph *graph);
+
+/* ---- Loop nodes ------------------------------------------------------------------------------------------ */
 
 /* Takes a node apart. False where it is no Loop, or its numbers of inputs, outputs, parameters and results do not fit. */
 bool ir_loop_read(const ir_node *node, ir_loop *loop);

@@ -5,6 +5,7 @@
  * module's.
  */
 #include "ir/ir.h"
+#include "ir/loop.h"
 #include "ir/operators/small.h"
 #include "ir/lex.h"
 #include "ir/number.h"
@@ -621,7 +622,18 @@ static bool parse_results(parser *p, ir_graph *graph) {
     return true;
 }
 
-/* graph name(parameters) at "path" { nodes yield results }; a result: %value, or %value as name */
+/* The first parameters and results are states. */
+static bool carry_states(parser *p, const ir_graph *graph, int64_t states) {
+    if (!states) return true;
+    if (states > graph->parameter_count || states > graph->result_count)
+        return FAIL(p, "there are %lld states, but %u parameters and %u results", (long long)states,
+                    graph->parameter_count, graph->result_count);
+    ir_state_pair *pairs = BASE_ARRAY(p->scratch, ir_state_pair, (size_t)states);
+    for (uint32_t i = 0; pairs && i < states; i++) pairs[i] = (ir_state_pair){i, i};
+    return (pairs && ir_module_carry(p->module, pairs, (uint32_t)states)) || FAIL_MEMORY(p);
+}
+
+/* graph name(parameters) at "path" states N { nodes yield results }; a result: %value, or %value as name */
 static bool parse_graph(parser *p, ir_node *owner) {
     const char *name = NULL, *path = "";
     if (p->depth == IR_MAX_DEPTH) return FAIL(p, "graphs nest deeper than %d", IR_MAX_DEPTH);
@@ -629,7 +641,9 @@ static bool parse_graph(parser *p, ir_node *owner) {
     ir_graph *graph = ir_graph_new(p->module, name);
     if (!graph || (owner && !ir_node_add_graph(owner, graph))) return FAIL_MEMORY(p);
     if (!parse_parameters(p, graph)) return false;
+    int64_t states = 0;
     if (accept_word(p, "at") && !expect_string(p, "a path", &path)) return false;
+    if (!owner && accept_word(p, "states") && !expect_integer(p, 1, &states)) return false;
     if (!expect_sign(p, '{')) return false;
     p->depth++;
     while (!ir_lex_is_word(&p->lexer, "yield")) {
@@ -638,7 +652,7 @@ static bool parse_graph(parser *p, ir_node *owner) {
     }
     p->depth--;
     next(p);
-    return parse_results(p, graph) && expect_sign(p, '}');
+    return parse_results(p, graph) && expect_sign(p, '}') && carry_states(p, graph, states);
 }
 
 /* ---- modules ------------------------------------------------------------------------------------ */

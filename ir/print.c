@@ -1,5 +1,6 @@
 /* print.c: a module as text. docs/IR.md describes the form; ir/parse.c reads it. */
 #include "ir/ir.h"
+#include "ir/loop.h"
 #include "ir/operators/small.h"
 #include "ir/number.h"
 
@@ -396,6 +397,7 @@ static void print_graph(printer *p, const ir_graph *graph, int depth) {
         fputs(" at ", file);
         print_text(p, path);
     }
+    if (ir_graph_is_run(graph)) fprintf(file, " states %u", ir_module_states(p->module));
     fputs(" {\n", file);
     for (const ir_node *node = graph->first; node; node = node->next) print_node(p, node, path, depth + 1);
     indent(p, depth + 1);

@@ -9,6 +9,7 @@
  * which bite their own tail end.
  */
 #include "ir/ir.h"
+#include "ir/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -340,6 +341,19 @@ static void check_loop(verifier *v, const ir_node *node) {
     }
 }
 
+/* The loop around the model: its states are the first parameters and results of main. */
+static void check_run(verifier *v, const ir_node *run) {
+    const ir_graph *main = v->module->main;
+    const uint32_t states = ir_module_states(v->module);
+    if (run != v->module->run || run->graph_count != 1 || run->graphs[0] != main)
+        broken(v, "the loop around the model is another node");
+    else if (main->parameter_count < states || main->result_count < states)
+        broken(v, "there are %u states, but %u parameters and %u results", states, main->parameter_count,
+               main->result_count);
+    for (uint32_t i = 0; i < states && v->status == BASE_OK; i++)
+        check_agree(v, main->parameters[i], result_of(main, i), "state", i);
+}
+
 /* ---- graphs ------------------------------------------------------------------------------------- */
 
 static void check_graph(verifier *v, const ir_graph *graph, const ir_node *owner);
@@ -364,8 +378,10 @@ static void check_node(verifier *v, const ir_node *node, const ir_graph *graph) 
     }
     v->seen_nodes[node->id.index] = true;
     for (uint32_t i = 0; i < node->input_count; i++) check_slot(v, node->inputs[i], node, graph, i);
-    check_counts(v, node, row);
-    check_attributes(v, node, row);
+    /* The loop around the model, and the node that makes what its states begin with, have forms of their own. */
+    const bool around = module->run && graph == module->run->graph;
+    if (!around) check_counts(v, node, row);
+    if (!around) check_attributes(v, node, row);
     if (!(row->flags & OP_FLAG_GRAPHS) && node->graph_count) broken(v, "%s owns no graphs", row->name);
 
     /* The node's outputs are not there yet inside its own graphs. */
@@ -374,8 +390,9 @@ static void check_node(verifier *v, const ir_node *node, const ir_graph *graph) 
     for (uint32_t i = 0; i < node->output_count; i++) {
         if (node->outputs[i]) check_definition(v, node->outputs[i], IR_RESULT_OF_NODE, graph, node, i);
     }
-    if (node->code == OP_IF) check_if(v, node);
-    if (node->code == OP_LOOP) check_loop(v, node);
+    if (node->code == OP_IF && !around) check_if(v, node);
+    if (node->code == OP_LOOP && !around) check_loop(v, node);
+    if (node->code == OP_LOOP && around) check_run(v, node);
 }
 
 static void undefine(verifier *v, const ir_value *value) {
@@ -508,7 +525,7 @@ base_status ir_verify(const ir_module *module, const char *when, base_report *re
     }
     context_of_module(v);
     check_values(v);
-    if (module->main) check_graph(v, module->main, NULL);
+    if (module->main) check_graph(v, module->run ? module->run->graph : module->main, NULL);
     context_of_module(v);
     if (!module->main) broken(v, "there is no main graph");
     check_reached(v);

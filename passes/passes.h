@@ -10,6 +10,7 @@
  *   fold-constants       graph/fold_constants.c        what follows from constants is a constant
  *   infer-folded         graph/infer_shapes.c          shapes that follow from these
  *   fold-inferred        graph/fold_constants.c        what follows from these shapes
+ *   check-states         loops/check_states.c          what is kept from run to run has one type
  *   stack-sequences      loops/stack_sequences.c       what a loop appends to a sequence is stacked
  *   drop-unread          graph/drop_unread.c           what loops and branches carry and hand out for nobody goes
  *   slice-iterations     loops/slice_iterations.c      what an iteration takes by its number is scanned
@@ -49,6 +50,7 @@
     FACT(CONSTANTS, "what follows from constants is a constant")                                             \
     FACT(SHAPES, "shapes that follow from constants are known")                                              \
     FACT(FOLDED, "what follows from shapes is a constant")                                                   \
+    FACT(STATES, "states have one type")                                                                     \
     FACT(SEQUENCES, "what loops append to sequences is stacked")                                             \
     FACT(READ, "what loops and branches hand out is read")                                                   \
     FACT(SLICES, "what iterations take by their number is scanned")                                          \

@@ -19,6 +19,7 @@ static const pass_row rows[] = {
     {"fold-constants",      pass_fold_constants,      PASS_TYPES,                                        PASS_LIVE,    PASS_CONSTANTS},
     {"infer-folded",        pass_infer_shapes,        PASS_CONSTANTS,                                    0,            PASS_TYPES | PASS_SHAPES},
     {"fold-inferred",       pass_fold_constants,      PASS_TYPES | PASS_SHAPES,                          PASS_LIVE,    PASS_FOLDED},
+    {"check-states",        pass_check_states,        PASS_TYPES | PASS_SHAPES,                          0,            PASS_STATES},
     {"stack-sequences",     pass_stack_sequences,     PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SEQUENCES},
     {"drop-unread",         pass_drop_unread,         PASS_TYPES | PASS_FOLDED | PASS_SEQUENCES,         PASS_LIVE,    PASS_READ},
     {"slice-iterations",    pass_slice_iterations,    PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SLICES},

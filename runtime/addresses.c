@@ -28,7 +28,8 @@ static bool has_own_memory(const ouro_session *session, uint32_t id) {
     const plan_tensor *tensor = &session->of->tensors[id];
     if (!session->code.unshared || session->code.dynamic[id]) return false;
     return session->memory.own_tensors[id] != NULL || tensor->address.space == MEMORY_ARENA ||
-           tensor->address.space == MEMORY_OUTPUT || tensor->address.space == MEMORY_MULTIVIEW;
+           tensor->address.space == MEMORY_OUTPUT || tensor->address.space == MEMORY_MULTIVIEW ||
+           tensor->address.space == MEMORY_STATE;
 }
 
 /* *data becomes the address of the tensor, now and whenever its buffer is bound again. */
@@ -47,6 +48,9 @@ static bool resolve(ouro_session *session, uint32_t id, void **data) {
     switch (address->space) {
     case MEMORY_ARENA:
         *data = session->memory.arena + address->offset;
+        return true;
+    case MEMORY_STATE:
+        *data = session->states.memory + address->offset;
         return true;
     case MEMORY_CONSTANT:
         *data = rt_constant(session, address->offset);

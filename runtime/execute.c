@@ -39,10 +39,11 @@ static bool is_late(const ouro_session *session) {
     return session->run.deadline > 0 && rt_now_seconds() > session->run.deadline;
 }
 
-/* Before each step: a load, and a look at the clock where the run has a deadline. */
+/* Before each step: a load, and a look at the clock where the run has a deadline. Not while states are written over. */
 static inline bool must_stop(const ouro_session *session) {
-    return atomic_load_explicit(&session->stop, memory_order_relaxed) ||
-           (session->run.deadline > 0 && is_late(session));
+    return (atomic_load_explicit(&session->stop, memory_order_relaxed) ||
+            (session->run.deadline > 0 && is_late(session))) &&
+           !session->run.committed;
 }
 
 static base_status stop(ouro_session *session) {
@@ -88,6 +89,7 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
     const plan_graph *graph = &session->of->graphs[number];
     for (uint32_t n = (uint32_t)graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const rt_step *step = session->code.steps[n];
+        session->run.committed |= number == 0 && n >= session->code.commit;
         base_status status = must_stop(session) ? stop(session) : BASE_OK;
         const double start = rt_now_seconds();
         if (step && status == BASE_OK) status = rt_step_run(session, step);
@@ -106,6 +108,7 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
     if (session->observers) return execute_observed(session, graph);
     const rt_program *program = &session->code.programs[graph];
     for (const rt_step *step = program->steps, *end = step + program->step_count; step < end; step++) {
+        session->run.committed |= graph == 0 && step->node >= session->code.commit;
         base_status status = must_stop(session) ? stop(session) : rt_step_run(session, step);
         if (status != BASE_OK) return rt_fail_at(session, step->node, status);
         if (step->release_count) rt_step_release(session, step);

@@ -9,6 +9,7 @@
  * - multiviews.c: addresses that change with the iterations, and by swaps
  * - values.c: memory of what only the run knows
  * - dynamic.c: nodes on it
+ * - states.c: what is kept from run to run
  * - shapes.c: offsets for the shapes of a run
  * - sequence.c: sequences and optionals, and nodes on them
  * - shadow.c: shadow execution
@@ -262,6 +263,7 @@ typedef struct rt_code {
     rt_patch *patches;
     size_t patch_count, patch_capacity;
     uint32_t *multiview_patches; /* by multi-view: the first pointer into it; PLAN_ABSENT: none */
+    uint32_t commit;             /* plan_commit: from this node on a run goes on to its end */
 } rt_code;
 
 /* Where tensors lie: taken with the session, or when the shapes of a run are new. */
@@ -274,6 +276,14 @@ typedef struct rt_memory {
     rt_shapes *shapes;   /* NULL: no input has dynamic dimensions */
     rt_planned *planned; /* by tensor id, for the shapes of this run; NULL: no input has dynamic dimensions */
 } rt_memory;
+
+/* What is kept from run to run. */
+typedef struct rt_states {
+    unsigned char *memory, *own; /* of the plan's states; `own` where the session has taken it */
+    rt_step_loop loop;           /* the loop around the model: its multi-views only */
+    int64_t t;                   /* the number of the next run, since the states were reset */
+    unsigned char **initial;     /* by state: what a reset puts there; NULL: zeros */
+} rt_states;
 
 /* What the caller binds between runs. */
 typedef struct rt_bound {
@@ -293,6 +303,7 @@ typedef struct rt_run {
     double deadline;    /* rt_now_seconds, then it ends; 0: none */
     bool ran;           /* it is over, and the outputs are its */
     bool stopped;       /* it was cancelled, or took too long */
+    bool committed;     /* states are written over: it goes on to its end */
     bool named;         /* the report names the node already */
     base_report report;
 } rt_run;
@@ -334,6 +345,7 @@ struct ouro_session {
     const plan *of;
     rt_code code;
     rt_memory memory;
+    rt_states states;
     rt_bound bound;
     rt_run run;
     double run_seconds;     /* that a run may take; 0: any number */
@@ -343,6 +355,8 @@ struct ouro_session {
     atomic_bool busy; /* a thread is using the session */
 };
 
+/* ouro.c: what a state of the plan is. */
+void rt_state_describe(const plan *of, size_t index, ouro_state_info *info);
 /* ouro.c: false, with OURO_USAGE, where another thread is using the session. */
 bool rt_session_enter(ouro_session *session, ouro_error *error);
 void rt_session_leave(ouro_session *session);
@@ -362,6 +376,17 @@ base_status rt_tensors_make(ouro_session *session, base_report *report);
 /* What a step sees of a tensor: nothing of one that has no address. Its address follows what is bound, and multi-views. */
 bool rt_operand_make(ouro_session *session, uint32_t id, op_tensor *operand);
 
+/* states.c */
+/* Memory of the states, and the addresses of the loop around the model; before tensors get theirs. */
+base_status rt_states_make(ouro_session *session, base_report *report);
+/* All tensors have addresses now: the states begin as a reset leaves them. */
+void rt_states_begin(ouro_session *session);
+/* A run is over and was right: what it made of the states is what the next one finds. */
+void rt_states_advance(ouro_session *session);
+/* The states of one session as those of another one of the same plan, which may have unshared tensors. */
+void rt_states_copy(const ouro_session *from, ouro_session *to);
+void rt_states_free(ouro_session *session);
+
 /* binding.c */
 /* What the address of a caller's data must be a multiple of. */
 static inline size_t rt_element_alignment(op_dtype dtype) {
@@ -374,7 +399,8 @@ ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base
 ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                           const int64_t *dims, ouro_error *error);
 /* A tensor whose rank fits that of input `index`, which exists; where the plan does not know the rank, it is the value's. */
-ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value, ouro_error *error);
+ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value,
+                              ouro_error *error);
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
 /* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol);

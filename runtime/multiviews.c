@@ -9,6 +9,8 @@ static unsigned char *point(const ouro_session *session, const plan_address *add
     switch (address->space) {
     case MEMORY_ARENA:
         return session->memory.arena + address->offset;
+    case MEMORY_STATE:
+        return session->states.memory + address->offset;
     case MEMORY_CONSTANT:
         return rt_constant(session, address->offset);
     case MEMORY_INPUT:

@@ -121,6 +121,42 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
     return OURO_OK;
 }
 
+void rt_state_describe(const plan *of, size_t index, ouro_state_info *info) {
+    const plan_state *state = &of->states[index];
+    op_type type;
+    plan_tensor_type(of, state->parameter, &type);
+    *info = (ouro_state_info){.input = of->texts + state->input,
+                              .output = of->texts + state->output,
+                              .dtype = (ouro_dtype)type.dtype,
+                              .rank = type.shape.rank,
+                              .bytes = (size_t)of->tensors[state->parameter].bytes};
+    for (int32_t d = 0; d < type.shape.rank; d++)
+        info->dims[d] = type.shape.dims[d] < 0 ? -1 : type.shape.dims[d];
+}
+
+size_t ouro_plan_state_count(const ouro_plan *handle) {
+    return (size_t)handle->opened.header->states.count;
+}
+size_t ouro_plan_state_bytes(const ouro_plan *handle) {
+    return (size_t)handle->opened.header->state_bytes;
+}
+
+ouro_status ouro_plan_state(const ouro_plan *handle, size_t index, ouro_state_info *info) {
+    if (index >= handle->opened.header->states.count) return OURO_USAGE;
+    rt_state_describe(&handle->opened, index, info);
+    return OURO_OK;
+}
+
+int ouro_plan_find_state(const ouro_plan *handle, const char *name) {
+    const plan *of = &handle->opened;
+    for (uint64_t k = 0; k < 2 * of->header->states.count && k <= INT32_MAX; k++) { /* inputs first */
+        const uint64_t i = k % of->header->states.count;
+        const uint32_t text = k == i ? of->states[i].input : of->states[i].output;
+        if (strcmp(of->texts + text, name) == 0) return (int)i;
+    }
+    return -1;
+}
+
 ouro_status ouro_plan_input(const ouro_plan *handle, size_t index, ouro_tensor_info *info) {
     return describe(&handle->opened, handle->opened.inputs, handle->opened.header->inputs.count, index, info);
 }

@@ -143,6 +143,16 @@ typedef struct ouro_memory {
     uint64_t run_time_allocations;  /* of such values so far */
 } ouro_memory;
 
+/* What a plan keeps from run to run: what output `output` of the model was after a run, its input `input` is in the next one.
+ * Neither is an input or output of the plan. */
+typedef struct ouro_state_info {
+    const char *input, *output; /* live as long as the plan */
+    ouro_dtype dtype;
+    int rank;
+    int64_t dims[OURO_MAX_RANK];
+    size_t bytes;
+} ouro_state_info;
+
 /* Prints "error: MESSAGE" to stderr and returns the status, so that main can return it. */
 int ouro_error_print(const ouro_error *error);
 const char *ouro_version(void);
@@ -169,6 +179,13 @@ ouro_status ouro_plan_output(const ouro_plan *plan, size_t index, ouro_tensor_in
 /* The index of the input or output with this name, or -1. */
 int ouro_plan_find_input(const ouro_plan *plan, const char *name);
 int ouro_plan_find_output(const ouro_plan *plan, const char *name);
+
+/* The states: how many, what each is, and the index of the one with this input, or output, of the model; -1: none. A session
+ * keeps them in ouro_plan_state_bytes(plan) bytes of its own, apart from the arena. */
+size_t ouro_plan_state_count(const ouro_plan *plan);
+ouro_status ouro_plan_state(const ouro_plan *plan, size_t index, ouro_state_info *info);
+int ouro_plan_find_state(const ouro_plan *plan, const char *name);
+size_t ouro_plan_state_bytes(const ouro_plan *plan);
 
 /* ---- sessions ------------------------------------------------------------------------------------------ */
 
@@ -212,6 +229,35 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
 ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
                                       ouro_error *error);
 void ouro_session_memory(const ouro_session *session, ouro_memory *memory);
+
+/* ---- states --------------------------------------------------------------------------------------------
+ *
+ * In a plan with states a run is an iteration of a loop around the model: each state becomes what the model's output was, in
+ * place or in turn with other memory, and nothing is copied. A run that fails or is cancelled leaves all states as they
+ * were. Like all calls on a session these are for one thread at a time. */
+
+/* The states become what they are in a new session: zeros, or what ouro_session_state_initial has given. */
+ouro_status ouro_session_state_reset(ouro_session *session, ouro_error *error);
+/* What resets make of state `index` from now on: `bytes` bytes, exactly those of the state, which are copied; NULL: zeros.
+ * It does not change the state itself. */
+ouro_status ouro_session_state_initial(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                       ouro_error *error);
+/* State `index` becomes these bytes, exactly as many as it has, which are copied; the others keep their values. What was read by
+ * ouro_session_state_get may be elsewhere afterwards. OURO_MACHINE: no memory; then nothing is changed. */
+ouro_status ouro_session_state_set(ouro_session *session, size_t index, const void *data, size_t bytes,
+                                   ouro_error *error);
+/* What state `index` is: its type, and where it lies now, row-major, without a copy. *data is the session's, to be read only,
+ * until the next call that runs the session or changes its states. */
+ouro_status ouro_session_state_get(const ouro_session *session, size_t index, ouro_state_info *info,
+                                   const void **data, ouro_error *error);
+/* How many bytes ouro_session_state_save writes. */
+size_t ouro_session_state_saved_bytes(const ouro_session *session);
+/* All states as bytes, which any session of this plan, in any process, continues from; `bytes` is the capacity of
+ * `data`. */
+ouro_status ouro_session_state_save(const ouro_session *session, void *data, size_t bytes, ouro_error *error);
+/* The states become what they were when these bytes were saved. OURO_INVALID: they are not those of a session of this plan;
+ * then nothing is changed. */
+ouro_status ouro_session_state_load(ouro_session *session, const void *data, size_t bytes, ouro_error *error);
 
 #ifdef __cplusplus
 }

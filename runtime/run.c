@@ -18,7 +18,7 @@ base_status rt_run_begin(ouro_session *session, base_report *report) {
     rt_run *run = &session->run;
     if (run->report.count) base_report_clear(&run->report);
     run->named = false;
-    run->ran = run->stopped = false;
+    run->ran = run->stopped = run->committed = false;
     run->iteration = 0;
     run->innermost = NULL;
     run->deadline = session->run_seconds > 0 ? rt_now_seconds() + session->run_seconds : 0;
@@ -38,6 +38,7 @@ base_status rt_run_once(ouro_session *session) {
     if (status == BASE_OK) status = rt_execute(session, 0);
     if (status == BASE_OK) status = rt_binding_after_run(session, report);
     rt_run_end(session);
+    if (status == BASE_OK) rt_states_advance(session);
     session->run.ran = status == BASE_OK;
     return status;
 }

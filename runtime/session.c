@@ -267,7 +267,9 @@ static base_status make_scratch(ouro_session *session, base_report *report) {
 }
 
 static base_status make_all(ouro_session *session, const ouro_session_options *options, base_report *report) {
+    session->code.commit = plan_commit(session->of);
     base_status status = make_memory(session, options, report);
+    if (status == BASE_OK) status = rt_states_make(session, report);
     if (status == BASE_OK) status = make_bindings(session, report);
     if (status == BASE_OK) status = rt_tensors_make(session, report);
     if (status == BASE_OK) status = make_programs(session, report);
@@ -278,6 +280,7 @@ static base_status make_all(ouro_session *session, const ouro_session_options *o
     for (size_t i = 0; i < session->of->header->outputs.count; i++) {
         rt_binding_point(session, &session->bound.outputs[i], session->bound.outputs[i].data);
     }
+    rt_states_begin(session);
     return BASE_OK;
 }
 
@@ -367,6 +370,7 @@ void ouro_session_free(ouro_session *session) {
     rt_pool_flush(&session->memory.pool);
     rt_allocator_free(session->memory.pool.allocator);
     rt_shapes_free(session);
+    rt_states_free(session);
     free(session->memory.own_arena);
     free(session->memory.own_scratch);
     free(session->memory.own_outputs);

@@ -73,6 +73,7 @@ base_status rt_session_check(ouro_session *session, base_report *report) {
     base_status status = rt_session_make(session->of, &options, true, &shadow, report);
     if (status != BASE_OK) return status;
     bind_inputs(shadow, session);
+    rt_states_copy(session, shadow);
     status = rt_run_begin(shadow, report);
     if (status == BASE_OK) {
         shadow_execution execution = {{.step = follow_step, .control = follow_control}, shadow};

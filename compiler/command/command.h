@@ -126,8 +126,9 @@ typedef struct command_model {
     ouro_plan *handle;
     const plan *plan; /* that the handle stands for */
     base_arena arena; /* of the inputs */
-    size_t input_count;
-    import_value *inputs;     /* by index */
+    size_t input_count, state_count;
+    import_value *inputs; /* by index; after them what is given for the states */
+    bool *stacked;        /* by index: the file holds one input after another, along a first axis */
     const ouro_shape *shapes; /* of --shape, where it is a plan */
     size_t shape_count;
     bool *made_up;        /* by index: nobody gave the input */
@@ -143,7 +144,8 @@ typedef struct command_model_request {
     command_list shapes;   /* INPUT=AxBxC */
     const char *allocator; /* NULL: the default; for models only */
     int threads;
-    bool ones; /* dynamic dimensions of inputs that are not given are 1 */
+    bool ones;  /* dynamic dimensions of inputs that are not given are 1 */
+    bool steps; /* files of inputs may be stacked: FILE:stacked */
 } command_model_request;
 
 /* Loads a plan or compiles a model: dynamic dimensions are taken from the inputs given. 0, or the exit status
@@ -162,8 +164,27 @@ char *command_model_made_up(const command_model *model, char *text, size_t capac
 void command_model_hint(const command_model *model);
 /* Something was given for the input. */
 bool command_is_given(const import_value *input);
-/* Binds all inputs. Returns 0 or the exit status. */
+/* Binds all inputs, as they are in step `step`, and gives the session what its states begin with. Returns 0 or the exit
+ * status. */
 int command_model_bind(const command_model *model, ouro_session *session);
+int command_model_bind_step(const command_model *model, ouro_session *session, size_t step);
+/* The first steps for which there are stacked inputs; SIZE_MAX: no input is stacked. */
+size_t command_model_steps(const command_model *model);
+
+/* ---- runs one after another (compiler/command/steps.c) ---------------------------------------------------- */
+
+typedef struct command_steps {
+    const command *self;
+    size_t count;       /* of runs */
+    command_list feeds; /* OUT:argmax=IN, or OUT=IN */
+    const char *directory;
+    bool check;
+} command_steps;
+
+/* Runs the session `count` times, with the inputs of each step, what is fed from the outputs of the one before, and the states
+ * as they go on. Writes or prints the outputs. Returns 0 or the exit status. */
+int command_run_steps(const command_steps *steps, const command_model *model, ouro_session *session,
+                      command_progress *progress);
 
 /* Fills a numeric tensor. The numbers depend on seed and name alone: splitmix64 (Steele, Lea, Flood: "Fast
  * splittable pseudorandom number generators", OOPSLA 2014) started at seed ^ base_hash(name, 0); floats and
@@ -187,6 +208,10 @@ op_tensor command_value_tensor(const ouro_value *value);
 /* True where a value is the expected one; otherwise `reason` says what differs first. The errors of its numbers are added. */
 bool command_compare(const ouro_value *actual, const import_value *expected, tensor_tolerance tolerance,
                      tensor_errors *errors, char *reason, size_t capacity);
+/* Prints these values, or (`directory` not NULL) writes them as DIR/NAME.npy, elements of sequences as DIR/NAME.I.npy. Returns 0
+ * or the exit status. */
+int command_write_values(const char *directory, const char *const *names, const ouro_value *values,
+                         size_t count);
 /* Prints the outputs of the last run, or (`directory` not NULL) writes them as DIR/NAME.npy, elements of sequences as
  * DIR/NAME.I.npy. Returns 0 or the exit status. */
 int command_write_outputs(const command_model *model, ouro_session *session, const char *directory);

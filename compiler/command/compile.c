@@ -8,7 +8,7 @@
 
 typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after;
-    command_list dims, shapes;
+    command_list dims, shapes, states;
     int64_t threads, max_unroll;
     double seconds;
     bool portable, exact_arithmetic, quiet, verbose;
@@ -21,6 +21,9 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, dims)},
     {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
      offsetof(compile_arguments, shapes)},
+    {"--state", NULL, COMMAND_LIST, "IN=OUT",
+     "keep output OUT as input IN of the next run; * matches any text; may be repeated",
+     offsetof(compile_arguments, states)},
     {"--allocator", NULL, COMMAND_TEXT, "NAME", "the planner of memory (default: auto)",
      offsetof(compile_arguments, allocator)},
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
@@ -138,15 +141,27 @@ static int read_limit(const command *self, const char *text, size_t *limit) {
     return 0;
 }
 
+static int read_states(const command *self, const command_list *list, base_arena *arena,
+                       ouro_state_pair **states) {
+    *states = BASE_ARRAY(arena, ouro_state_pair, list->count);
+    if (!*states) return command_fail_memory();
+    for (size_t i = 0; i < list->count; i++)
+        if (!command_split(self, "--state", list->items[i], arena, &(*states)[i].input, &(*states)[i].output))
+            return BASE_USAGE;
+    return 0;
+}
+
 static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
                             base_arena *arena) {
     const ouro_dim *dims;
     const ouro_shape *shapes;
+    ouro_state_pair *states;
     size_t limit;
     int status = check_formats(self, given);
     if (!status) status = read_limit(self, given->arena_limit, &limit);
     if (!status) status = command_dims(self, &given->dims, arena, &dims);
     if (!status) status = command_shapes(self, &given->shapes, arena, &shapes);
+    if (!status) status = read_states(self, &given->states, arena, &states);
     if (status) return status;
     const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
     if (!plan_path) return command_fail_memory();
@@ -167,6 +182,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .dim_count = given->dims.count,
         .shapes = shapes,
         .shape_count = given->shapes.count,
+        .states = states,
+        .state_count = given->states.count,
         .allocator = given->allocator,
         .seconds = given->seconds,
         .threads = (int)given->threads,

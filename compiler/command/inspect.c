@@ -2,6 +2,7 @@
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
+#include "compiler/report/state.h"
 #include "compiler/files/tensor_compare.h"
 #include "runtime/session.h"
 #include <inttypes.h>
@@ -170,11 +171,34 @@ static bool print_loop(const plan *of, uint32_t node) {
     return true;
 }
 
+static void print_states(const plan *of) {
+    char text[32];
+    if (!of->header->states.count) return;
+    print_bytes("states", of->header->state_bytes);
+    for (uint32_t i = 0; i < of->header->states.count; i++) {
+        const emit_state state = emit_state_measure(of, i);
+        const plan_multiview *view = emit_state_view(of, i);
+        op_type type;
+        char shape[256];
+        plan_tensor_type(of, of->states[i].parameter, &type);
+        printf("  %s <= %s: %s, %s, %s", state.input, state.output, op_type_print(&type, shape, sizeof shape),
+               emit_size_print((size_t)state.bytes, text, sizeof text), state.how);
+        if (view) {
+            printf(", ");
+            print_view(of, view, of->tensors[of->states[i].parameter].address.offset);
+        }
+        printf(", copied %s a run", emit_size_print((size_t)state.copied, text, sizeof text));
+        printf(" (a caller would copy %s)\n",
+               emit_size_print((size_t)state.caller_copied, text, sizeof text));
+    }
+}
+
 static int print_plan(const plan *of, base_arena *arena) {
     const plan_header *header = of->header;
     printf("model: %s\n", of->texts + header->model_name);
     print_interface(of, "inputs", of->inputs, header->inputs.count);
     print_interface(of, "outputs", of->outputs, header->outputs.count);
+    print_states(of);
     printf("symbols:");
     bool any = false;
     for (uint64_t i = 1; i < header->symbols.count; i++) {
@@ -310,6 +334,21 @@ static int emit_plan(const plan *of, base_arena *arena) {
     emit_json_text(&json, "model", of->texts + header->model_name);
     emit_interface(&json, of, "inputs", of->inputs, header->inputs.count);
     emit_interface(&json, of, "outputs", of->outputs, header->outputs.count);
+    emit_json_open(&json, "states", '[');
+    for (uint32_t i = 0; i < header->states.count; i++) {
+        const emit_state state = emit_state_measure(of, i);
+        emit_json_open(&json, NULL, '{');
+        emit_json_text(&json, "input", state.input);
+        emit_json_text(&json, "output", state.output);
+        emit_json_integer(&json, "bytes", state.bytes);
+        emit_json_integer(&json, "period", state.period);
+        emit_json_text(&json, "carried", state.how);
+        emit_json_integer(&json, "copied_bytes_per_run", state.copied);
+        emit_json_integer(&json, "caller_copy_bytes_per_run", state.caller_copied);
+        emit_json_close(&json, '}');
+    }
+    emit_json_close(&json, ']');
+    emit_json_integer(&json, "state_bytes", header->state_bytes);
     emit_json_open(&json, "symbols", '[');
     for (uint64_t i = 1; i < header->symbols.count; i++) {
         if (of->texts[of->symbols[i]]) emit_json_text(&json, NULL, of->texts + of->symbols[i]);

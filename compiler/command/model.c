@@ -26,7 +26,8 @@ int command_is_plan(const char *path, bool *is) {
 
 /* What is known of the inputs while they are read: by index. */
 typedef struct input_names {
-    size_t count;
+    size_t count;  /* of inputs, and after them of states */
+    size_t states; /* of these */
     const char **names;
     op_type *types;
     op_symbol_name *symbol; /* names of dimensions, for messages */
@@ -74,13 +75,41 @@ static bool is_literal(const char *text) {
     return !named && access(text, F_OK) != 0;
 }
 
+/* "FILE:stacked" is FILE, with one more axis before the others. */
+static bool take_stacked(const char **file, base_arena *arena) {
+    static const char mark[] = ":stacked";
+    const size_t length = strlen(*file), end = sizeof mark - 1;
+    if (length <= end || strcmp(*file + length - end, mark) != 0) return false;
+    *file = base_arena_text(arena, *file, length - end);
+    return true;
+}
+
+/* There is a first axis, with something along it. */
+static bool is_stack(const import_value *value) {
+    return value->kind == OP_KIND_TENSOR && value->tensor.type.shape.rank > 0 &&
+           value->tensor.type.shape.dims[0] > 0;
+}
+
+static import_value slice_of(const import_value *stack, size_t index) {
+    import_value slice = *stack;
+    op_shape *shape = &slice.tensor.type.shape;
+    const int64_t count = shape->dims[0];
+    shape->rank--;
+    memmove(shape->dims, shape->dims + 1, (size_t)shape->rank * sizeof *shape->dims);
+    slice.tensor.bytes = stack->tensor.bytes / (size_t)count;
+    slice.tensor.data = (char *)stack->tensor.data + index * slice.tensor.bytes;
+    return slice;
+}
+
 /* Reads the files of --input. */
 static int read_inputs(const command_model_request *request, const input_names *known, command_model *model) {
-    model->input_count = known->count;
+    model->input_count = known->count - known->states;
+    model->state_count = known->states;
     model->inputs = BASE_ARRAY(&model->arena, import_value, known->count + 1);
     model->made_up = BASE_ARRAY(&model->arena, bool, known->count + 1);
     model->assumed = BASE_ARRAY(&model->arena, const char *, known->count + 1);
-    if (!model->inputs || !model->made_up || !model->assumed) return command_fail_memory();
+    model->stacked = BASE_ARRAY(&model->arena, bool, known->count + 1);
+    if (!model->inputs || !model->made_up || !model->assumed || !model->stacked) return command_fail_memory();
     for (size_t i = 0; i < request->inputs.count; i++) {
         const char *name, *file;
         if (!command_split(request->self, "--input", request->inputs.items[i], &model->arena, &name, &file)) {
@@ -94,6 +123,10 @@ static int read_inputs(const command_model_request *request, const input_names *
         }
         base_report report = {0};
         base_status status;
+        const bool stacked =
+            request->steps && index < model->input_count && take_stacked(&file, &model->arena);
+        if (!file) return command_fail_memory();
+        model->stacked[index] = stacked;
         if (is_literal(file)) {
             base_report_context(&report, "--input %s", name);
             status = command_read_literal(file, &known->types[index], &model->arena,
@@ -102,7 +135,13 @@ static int read_inputs(const command_model_request *request, const input_names *
             status =
                 command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
         }
-        if (status == BASE_OK) status = check_input(file, known, index, &model->inputs[index], &report);
+        if (status == BASE_OK && stacked && !is_stack(&model->inputs[index]))
+            status = base_fail(&report, BASE_INVALID, "%s: input '%s' has no axis along which it is stacked",
+                               file, name);
+        if (status == BASE_OK) {
+            const import_value one = stacked ? slice_of(&model->inputs[index], 0) : model->inputs[index];
+            status = check_input(file, known, index, &one, &report);
+        }
         if (status != BASE_OK) return command_fail_report(&report);
     }
     return 0;
@@ -168,11 +207,15 @@ static int open_plan(const command_model_request *request, command_model *model)
     if (ouro_plan_load(request->path, &model->handle, &error) != OURO_OK) return command_fail_error(&error);
     model->plan = rt_plan_of(model->handle);
     input_names known = {.symbol = symbol_of_plan, .symbols = model->plan};
-    if (!reserve_names(&known, ouro_plan_input_count(model->handle), &model->arena))
-        return command_fail_memory();
+    const size_t inputs = ouro_plan_input_count(model->handle);
+    const size_t states = ouro_plan_state_count(model->handle);
+    if (!reserve_names(&known, inputs + states, &model->arena)) return command_fail_memory();
+    known.states = states;
     for (size_t i = 0; i < known.count; i++) {
-        known.names[i] = model->plan->texts + model->plan->inputs[i].name;
-        plan_tensor_type(model->plan, model->plan->inputs[i].tensor, &known.types[i]);
+        const plan *of = model->plan;
+        const plan_state *state = i < inputs ? NULL : &of->states[i - inputs];
+        known.names[i] = of->texts + (state ? state->input : of->inputs[i].name);
+        plan_tensor_type(of, state ? state->parameter : of->inputs[i].tensor, &known.types[i]);
     }
     const int status = check_shapes(request, &known, model);
     return status ? status : read_inputs(request, &known, model);
@@ -349,13 +392,44 @@ bool command_is_given(const import_value *input) {
     return input->kind != OP_KIND_TENSOR || input->tensor.type.dtype != OP_NONE;
 }
 
+size_t command_model_steps(const command_model *model) {
+    size_t steps = SIZE_MAX;
+    for (size_t i = 0; i < model->input_count; i++) {
+        const size_t extent =
+            model->stacked[i] ? (size_t)model->inputs[i].tensor.type.shape.dims[0] : SIZE_MAX;
+        if (extent < steps) steps = extent;
+    }
+    return steps;
+}
+
+/* What is given for a state it is before the first run. */
+static int begin_states(const command_model *model, ouro_session *session) {
+    for (size_t i = 0; i < model->state_count; i++) {
+        const op_tensor *given = &model->inputs[model->input_count + i].tensor;
+        ouro_error error;
+        if (!command_is_given(&model->inputs[model->input_count + i])) continue;
+        if (ouro_session_state_initial(session, i, given->data, given->bytes, &error) != OURO_OK ||
+            ouro_session_state_reset(session, &error) != OURO_OK)
+            return command_fail((int)error.status, "%s: %s", model->path, error.message);
+    }
+    return 0;
+}
+
 int command_model_bind(const command_model *model, ouro_session *session) {
+    return command_model_bind_step(model, session, 0);
+}
+
+int command_model_bind_step(const command_model *model, ouro_session *session, size_t step) {
+    const int begun = step == 0 ? begin_states(model, session) : 0;
+    if (begun) return begun;
     for (size_t i = 0; i < model->input_count; i++) {
         base_arena arena;
         ouro_value value;
         ouro_error error;
+        if (step && !model->stacked[i]) continue;
         base_arena_init(&arena, NULL);
-        bool made = command_value_of(&model->inputs[i], &arena, &value);
+        const import_value one = model->stacked[i] ? slice_of(&model->inputs[i], step) : model->inputs[i];
+        bool made = command_value_of(&one, &arena, &value);
         ouro_status status = made ? ouro_session_bind_value(session, i, &value, &error) : OURO_MACHINE;
         base_arena_free(&arena);
         if (!made) return command_fail_memory();

@@ -103,23 +103,36 @@ static bool write_value(output_writer *w, const char *name, const ouro_value *va
     return true;
 }
 
-int command_write_outputs(const command_model *model, ouro_session *session, const char *directory) {
+int command_write_values(const char *directory, const char *const *names, const ouro_value *values,
+                         size_t count) {
     output_writer w = {.directory = directory};
     base_arena_init(&w.arena, NULL);
     w.taken.arena = &w.arena;
-    size_t count = ouro_plan_output_count(model->handle);
     int status = directory ? (int)file_make_directory(directory, &w.report) : 0;
     if (status) command_fail_report(&w.report);
+    for (size_t i = 0; i < count && status == 0; i++)
+        if (!write_value(&w, names[i], &values[i])) status = command_fail_report(&w.report);
+    base_arena_free(&w.arena);
+    return status;
+}
+
+int command_write_outputs(const command_model *model, ouro_session *session, const char *directory) {
+    const size_t count = ouro_plan_output_count(model->handle);
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const char **names = BASE_ARRAY(&arena, const char *, count);
+    ouro_value *values = BASE_ARRAY(&arena, ouro_value, count);
+    int status = names && values ? 0 : command_fail_memory();
     for (size_t i = 0; i < count && status == 0; i++) {
-        ouro_value value;
         ouro_tensor_info info;
         ouro_error error;
         (void)ouro_plan_output(model->handle, i, &info);
-        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK)
+        names[i] = info.name;
+        if (ouro_session_output_value(session, i, &values[i], &error) != OURO_OK)
             status = command_fail_error(&error);
-        else if (!write_value(&w, info.name, &value)) status = command_fail_report(&w.report);
     }
-    base_arena_free(&w.arena);
+    if (!status) status = command_write_values(directory, names, values, count);
+    base_arena_free(&arena);
     return status;
 }
 

@@ -6,17 +6,24 @@
 #include <string.h>
 
 typedef struct run_options {
-    command_list inputs, dims, shapes;
-    int64_t seed, threads;
+    command_list inputs, dims, shapes, feeds;
+    int64_t seed, threads, steps;
     const char *random, *output_dir, *profile, *expect;
     double relative, absolute;
     bool check;
 } run_options;
 
 static const command_option run_table[] = {
-    {"--input", NULL, COMMAND_LIST, "NAME=FILE|VALUE",
-     "an input from a .npy or .pb file, or written out: 7, 1,2,3, [[1,2],[3,4]]; may be repeated",
+    {"--input", NULL, COMMAND_LIST, "NAME=FILE[:stacked]|VALUE",
+     "an input from a .npy or .pb file, or written out: 7, 1,2,3, [[1,2],[3,4]]; or what a state begins "
+     "with; may "
+     "be repeated",
      offsetof(run_options, inputs)},
+    {"--steps", NULL, COMMAND_COUNT, "N", "run N times, one after another: the states go on",
+     offsetof(run_options, steps)},
+    {"--feed", NULL, COMMAND_LIST, "OUT[:argmax]=IN",
+     "the next step's input IN is this step's output OUT, or the index of its largest element",
+     offsetof(run_options, feeds)},
     {"--random", NULL, COMMAND_TEXT, "SEED", "make up the inputs that are not given",
      offsetof(run_options, random)},
     {"--output-dir", NULL, COMMAND_TEXT, "DIR",
@@ -69,6 +76,16 @@ static int run_session(const run_options *options, command_model *model, command
     if (ouro_session_new(model->handle, &session_options, &session, &error) != OURO_OK) {
         return command_fail((int)error.status, "%s: %s", model->path, error.message);
     }
+    if (options->steps || model->state_count) {
+        const command_steps steps = {.self = &command_run,
+                                     .count = (size_t)options->steps,
+                                     .feeds = options->feeds,
+                                     .directory = options->output_dir,
+                                     .check = options->check};
+        const int done = command_run_steps(&steps, model, session, progress);
+        ouro_session_free(session);
+        return done;
+    }
     int status = command_model_bind(model, session);
     command_progress_say(progress, "running %s", model->path);
     if (!status && options->check) {
@@ -107,6 +124,11 @@ static int run_main(const command *self, int count, char **arguments) {
             status = command_fail_usage(self, "--random '%s': expected a whole number", options.random);
         }
     }
+    if (!status && options.feeds.count && !options.steps)
+        status = command_fail_usage(self, "--feed needs --steps N");
+    if (!status && options.steps && (options.profile || options.expect))
+        status = command_fail_usage(self, "%s is about one run: it cannot be given with --steps",
+                                    options.profile ? "--profile" : "--expect");
     if (!status) {
         command_model model;
         command_progress progress;
@@ -117,7 +139,8 @@ static int run_main(const command *self, int count, char **arguments) {
                                          .dims = options.dims,
                                          .shapes = options.shapes,
                                          .threads = (int)options.threads,
-                                         .ones = options.random != NULL};
+                                         .ones = options.random != NULL,
+                                         .steps = options.steps > 0};
         status = command_model_open(&request, &model, &progress);
         if (!status) {
             status = options.random ? command_model_fill(&model, seed) : require_inputs(self, &model);
@@ -141,7 +164,10 @@ const command command_run = {
         "Symbolic dimensions of a model are taken from --dim and from the shapes of the inputs given; what "
         "is\n"
         "then still open is 1 for inputs made up by --random. Made-up inputs depend on SEED and the input's\n"
-        "name alone: floats uniform in [-1, 1), integers 0 to 3, booleans.",
+        "name alone: floats uniform in [-1, 1), integers 0 to 3, booleans.\n"
+        "With --steps the file of an input that ends in :stacked has one more axis before the others, with "
+        "a\n"
+        "slice for each step, and so have the outputs that are written.",
     .options = run_table,
     .operand_minimum = 1,
     .operand_maximum = 1,

@@ -33,6 +33,9 @@ const char *emit_place_print(const plan_address *address, uint64_t more, char *t
     case MEMORY_ARENA:
         snprintf(text, capacity, "@%" PRIu64, offset);
         break;
+    case MEMORY_STATE:
+        snprintf(text, capacity, "state @%" PRIu64, offset);
+        break;
     case MEMORY_CONSTANT:
         snprintf(text, capacity, "constant @%" PRIu64, offset);
         break;

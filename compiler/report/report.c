@@ -2,6 +2,7 @@
 #include "compiler/report/report.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
+#include "compiler/report/state.h"
 #include <string.h>
 
 static const char *text_of(const plan *of, uint32_t text) {
@@ -138,6 +139,29 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
     emit_json_close(json, ']');
 }
 
+/* What is kept from run to run. */
+static void emit_states(emit_buffer *json, const plan *of) {
+    emit_json_integer(json, "state_bytes", of->header->state_bytes);
+    emit_json_open(json, "states", '[');
+    for (uint32_t i = 0; i < of->header->states.count; i++) {
+        const emit_state state = emit_state_measure(of, i);
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "input", state.input);
+        emit_json_text(json, "output", state.output);
+        emit_json_integer(json, "bytes", state.bytes);
+        emit_json_text(json, "bound", NULL);
+        emit_json_integer(json, "unroll", state.period);
+        emit_json_open(json, "repeat_lengths", '[');
+        emit_json_integer(json, NULL, state.period);
+        emit_json_close(json, ']');
+        emit_json_text(json, "carried", state.how);
+        emit_json_integer(json, "copied_bytes_per_run", state.copied);
+        emit_json_integer(json, "caller_copy_bytes_per_run", state.caller_copied);
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
+}
+
 base_status emit_report(const compile_result *result, const char *path, base_report *report) {
     const pass_memory *memory = result->memory;
     const plan *of = &result->plan;
@@ -171,6 +195,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     emit_json_integer(&json, "views", views);
     base_status status = emit_kernels(&json, of, report);
     emit_choices(&json, memory);
+    emit_states(&json, of);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

@@ -9,7 +9,8 @@ typedef enum memory_space {
     MEMORY_INPUT,     /* a buffer of the caller, read only */
     MEMORY_OUTPUT,    /* a buffer of the caller */
     MEMORY_MULTIVIEW, /* another address in each iteration of a loop, from a table */
-    MEMORY_DYNAMIC    /* of a size that only the run knows: the run-time allocator */
+    MEMORY_DYNAMIC,   /* of a size that only the run knows: the run-time allocator */
+    MEMORY_STATE      /* the memory of a session that is kept from run to run, laid out by the compiler */
 } memory_space;
 
 #endif

@@ -119,6 +119,7 @@ typedef struct pass_memory {
     uint32_t group_count; /* groups of swapped buffers are numbered from 1 */
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
+    size_t state_bytes; /* of what is kept from run to run: the storages of the graph around the model */
     size_t least_arena_bytes; /* lower bound of the arena before kernels were chosen that want more */
     pass_choice *choices;
     size_t choice_count;

@@ -66,7 +66,8 @@ static void follow(marker *m, const ir_value *value) {
         for (uint32_t g = 0; g < node->graph_count; g++)
             want(m, node->graphs[g]->results[value->index + is_loop]->value);
         if (is_loop && value->index < loop.carried) want(m, ir_loop_carry(&loop, value->index).initial);
-    } else if (value->kind == IR_PARAMETER && value->index >= 2 && ir_loop_around(value->graph, &loop)) {
+    } else if (value->kind == IR_PARAMETER && value->index >= 2 &&
+               ir_loop_around(value->graph, &loop) && !loop.runs) {
         want(m, ir_input(loop.node, value->index));
         if (value->index - 2 < loop.carried) want(m, ir_loop_carry(&loop, value->index - 2).replacement);
     }
@@ -185,7 +186,7 @@ base_status pass_drop_unread(pass_context *context) {
         }
     }
     for (size_t g = graph_count; g-- > 0;) {
-        ir_node *owner = graphs[g]->owner;
+        ir_node *owner = ir_graph_is_run(graphs[g]) ? NULL : graphs[g]->owner;
         if (owner && !m.reached[owner->id.index]) continue; /* it goes as a whole */
         drop_nodes(&m, graphs[g]);
         if (owner && owner->code == OP_LOOP) drop_parameters(&m, owner, carried[owner->id.index]);

@@ -11,6 +11,7 @@
  * Needs: types, no dead nodes. Breaks: nothing. Guarantees: no node of a loop's body, but for those named, reads only values from
  * outside.
  */
+#include "ir/loop.h"
 #include "passes/graph/graph.h"
 
 static bool is_static(const ir_value *value) {
@@ -39,7 +40,7 @@ base_status pass_hoist_invariants(pass_context *context) {
     /* Innermost first: what leaves a loop may leave the next one, too. */
     for (size_t g = graph_count; g-- > 0;) {
         ir_node *loop = graphs[g]->owner;
-        if (!loop || loop->code != OP_LOOP) continue;
+        if (!loop || loop->code != OP_LOOP || ir_graph_is_run(graphs[g])) continue;
         for (ir_node *node = graphs[g]->first, *next; node; node = next) {
             next = node->next;
             if (is_invariant(node)) ir_node_relocate(node, loop->graph, loop);

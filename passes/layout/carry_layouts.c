@@ -87,7 +87,7 @@ base_status pass_carry_layouts(pass_context *context) {
     if (!graphs) return base_fail_memory(context->report);
     for (size_t g = count; g-- > 0;) {
         ir_loop loop;
-        if (!ir_loop_around(graphs[g], &loop)) continue;
+        if (!ir_loop_around(graphs[g], &loop) || loop.runs) continue; /* states are row-major */
         for (uint32_t i = 0; i < loop.carried; i++) {
             if (ir_loop_is_static(&loop, i) && !carry(context, graphs[g]->owner, i))
                 return base_fail_memory(context->report);

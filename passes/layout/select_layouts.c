@@ -105,7 +105,7 @@ static bool shapes_known(const ir_node *node) {
 /* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
 static bool may_change(const ir_node *node, const op_shape *shape) {
     const ir_node *owner = node->graph->owner;
-    while (owner && owner->code != OP_LOOP) owner = owner->graph->owner;
+    while (owner && (owner->code != OP_LOOP || owner == owner->graph->module->run)) owner = owner->graph->owner;
     for (int32_t i = 0; owner && i < shape->rank; i++)
         if (shape->dims[i] == OP_DIM_UNKNOWN) return true;
     return false;

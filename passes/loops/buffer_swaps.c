@@ -19,7 +19,7 @@ static bool is_alone(const loop_info *info, const ir_value *value) {
 /* The output of a loop replaces carried parameter *index of the loop around it, and is no other result. */
 static bool replaces(const loop_info *info, const ir_value *output, ir_loop *around, uint32_t *index) {
     uint32_t results = 0;
-    if (!ir_loop_around(output->graph, around) || !is_alone(info, output)) return false;
+    if (!ir_loop_around(output->graph, around) || around->runs || !is_alone(info, output)) return false;
     for (const ir_use *use = output->uses; use; use = use->next) {
         if (use->node) continue;
         if (use->graph != output->graph || use->index == 0 || use->index > around->carried) return false;
@@ -150,6 +150,7 @@ static void find_branch_swap(loop_info *info, const ir_node *branch, const ir_no
 }
 
 void loop_find_branch_swaps(loop_info *info) {
+    if (info->loop.runs) return; /* from run to run there are no swaps */
     for (ir_node **at = info->memory->order.nodes[info->loop.body->id.index]; *at; at++) {
         const ir_node *branch = *at;
         for (uint32_t g = 0; branch->code == OP_IF && g < branch->graph_count; g++) {

@@ -93,7 +93,7 @@ static bool read(const ir_loop *loop, uint32_t index, growth *g) {
     for (const ir_use *use = g->parameter->uses; use; use = use->next)
         if ((use->node != g->concat || use->index != 0) && !is_reader(g, use)) return false;
     for (const ir_use *use = g->grown->uses; use; use = use->next) {
-        const bool replaces = !use->node && use->graph == body && use->index == 1 + index;
+        const bool replaces = !use->node && use->graph == body && use->index == loop->first_result + index;
         if (!replaces && !is_reader(g, use)) return false;
     }
     return true;

@@ -42,7 +42,8 @@ static bool is_next(const ir_node *node, const ir_value *value) {
 bool loop_is_counter(const ir_value *value, int64_t *first) {
     ir_loop loop;
     int64_t elements;
-    if (value->kind != IR_PARAMETER || !ir_loop_around(value->graph, &loop) || !is_integer(value))
+    if (value->kind != IR_PARAMETER || !ir_loop_around(value->graph, &loop) || loop.runs ||
+        !is_integer(value))
         return false;
     if (!op_shape_elements(&value->type.shape, &elements) || elements != 1) return false;
     *first = 0;
@@ -128,8 +129,8 @@ static int64_t limit_of(const ir_value *limit) {
             limit = cast;
             continue;
         }
-        if (limit->kind != IR_PARAMETER || !ir_loop_around(limit->graph, &loop) || limit->index < 2 ||
-            limit->index - 2 >= loop.carried)
+        if (limit->kind != IR_PARAMETER || !ir_loop_around(limit->graph, &loop) || loop.runs ||
+            limit->index < 2 || limit->index - 2 >= loop.carried)
             return OP_DIM_UNKNOWN;
         const ir_loop_carried c = ir_loop_carry(&loop, limit->index - 2);
         if (c.replacement != limit) return OP_DIM_UNKNOWN;
@@ -167,7 +168,7 @@ bool loop_stays_below(const loop_position *at, int64_t extent) {
     /* What passes through 32 bits may wrap around, but for what is compared in them: it never passes its limit. */
     const bool wraps = at->narrow && (extent < 0 || extent > INT32_MAX);
     ir_loop loop;
-    if (!ir_loop_around(counter->graph, &loop)) return false;
+    if (!ir_loop_around(counter->graph, &loop) || loop.runs) return false;
     int64_t first, begin;
     if (!loop_is_counter(counter, &first) || __builtin_add_overflow(first, offset, &begin)) return false;
     if (!wraps && fits(dim_of(ir_input(loop.node, 0), 0), begin, extent)) return true;

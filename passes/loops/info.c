@@ -100,7 +100,7 @@ int64_t loop_use_step(const loop_info *info, const ir_use *use) {
 
 int64_t loop_read_at(const loop_info *info, const ir_use *use) {
     if (use->node || use->graph != info->loop.body) return 2 * loop_use_step(info, use);
-    return use->index == 0 ? info->half - 1 : -1;
+    return use->index == 0 && !info->loop.runs ? info->half - 1 : -1;
 }
 
 bool loop_view_reaches(const pass_memory *memory, const pass_multiview *view, pass_storage_id id) {

@@ -20,7 +20,7 @@
 enum { NONE = UINT32_MAX };
 
 typedef struct chain {
-    ir_graph *body;
+    const ir_loop *loop;
     uint32_t count;
     uint32_t *next;     /* by parameter: the one that it holds in the next iteration, or NONE */
     uint32_t *distance; /* dependence distance: iterations that the value has been kept; 0: not known yet */
@@ -39,11 +39,12 @@ static const ir_value *origin_of(const ir_value *value, const ir_graph *graph) {
     return value;
 }
 
-static bool replace_by_copy(pass_context *context, ir_graph *body, uint32_t index) {
-    ir_value *value = body->results[1 + index]->value;
+static bool replace_by_copy(pass_context *context, const ir_loop *loop, uint32_t index) {
+    ir_graph *body = loop->body;
+    ir_value *value = ir_loop_carry(loop, index).replacement;
     ir_value *copied = pass_copy(body, NULL, value, NULL, PASS_COPY_LIMIT);
     if (!copied) return fail_memory(context);
-    ir_graph_set_result(body, 1 + index, copied);
+    ir_graph_set_result(body, loop->first_result + index, copied);
     return true;
 }
 
@@ -63,7 +64,7 @@ static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t 
     while (length-- > 0) {
         uint32_t at = path[length];
         if (known >= longest && c->next[at] != NONE) {
-            if (!replace_by_copy(context, c->body, at)) return false;
+            if (!replace_by_copy(context, c->loop, at)) return false;
             c->next[at] = NONE;
             known = 0;
         }
@@ -77,34 +78,34 @@ static bool cut_cycle(pass_context *context, chain *c, uint32_t index, uint32_t 
     uint32_t length = 1, at = c->next[index];
     for (; at != NONE && at != index && length <= c->count; at = c->next[at]) length++;
     if (at != index || length <= longest) return true;
-    if (!replace_by_copy(context, c->body, index)) return false;
+    if (!replace_by_copy(context, c->loop, index)) return false;
     c->next[index] = NONE;
     return true;
 }
 
 /* The node that makes the replacement may be able to make it over the parameter. */
 static bool may_be_in_place(const chain *c, uint32_t index) {
-    const ir_value *made = origin_of(c->body->results[1 + index]->value, c->body);
-    if (!made->node || made->graph != c->body) return true; /* from outside: nothing is kept in turn */
-    if (made->node->code == OP_COPY) return true;           /* the chain was cut here */
+    const ir_value *made = origin_of(ir_loop_carry(c->loop, index).replacement, c->loop->body);
+    if (!made->node || made->graph != c->loop->body) return true; /* from outside: nothing is kept in turn */
+    if (made->node->code == OP_COPY) return true;                 /* the chain was cut here */
     unsigned allowed = op_schema_of(made->node->code)->in_place;
     for (uint32_t i = 0; i < made->node->input_count && i < 32; i++) {
-        if ((allowed & OP_IN_PLACE(i)) && ir_input(made->node, i) == c->body->parameters[2 + index])
+        if ((allowed & OP_IN_PLACE(i)) && ir_input(made->node, i) == ir_loop_carry(c->loop, index).parameter)
             return true;
     }
     return false;
 }
 
 static bool limit_loop(pass_context *context, const ir_loop *loop, uint32_t limit) {
-    chain c = {.body = loop->body, .count = loop->carried};
+    chain c = {.loop = loop, .count = loop->carried};
     c.next = BASE_ARRAY(context->scratch, uint32_t, c.count);
     c.distance = BASE_ARRAY(context->scratch, uint32_t, c.count);
     if (!c.next || !c.distance) return fail_memory(context);
     for (uint32_t i = 0; i < c.count; i++) {
-        const ir_value *from = origin_of(c.body->results[1 + i]->value, c.body);
+        const ir_value *from = origin_of(ir_loop_carry(loop, i).replacement, loop->body);
         c.next[i] = NONE;
         for (uint32_t k = 0; k < c.count; k++)
-            if (from == c.body->parameters[2 + k] && ir_loop_is_static(loop, i)) c.next[i] = k;
+            if (from == ir_loop_carry(loop, k).parameter && ir_loop_is_static(loop, i)) c.next[i] = k;
     }
     for (uint32_t i = 0; i < c.count; i++)
         if (!cut_cycle(context, &c, i, limit)) return false;
@@ -117,7 +118,7 @@ static bool limit_loop(pass_context *context, const ir_loop *loop, uint32_t limi
     }
     for (uint32_t i = 0; i < c.count && limit == 1; i++) {
         if (c.next[i] == NONE && ir_loop_is_static(loop, i) && !may_be_in_place(&c, i) &&
-            !replace_by_copy(context, c.body, i))
+            !replace_by_copy(context, c.loop, i))
             return false;
     }
     return true;

@@ -1,5 +1,6 @@
 /* periods.c: implements periods.h. */
 #include "passes/loops/periods.h"
+#include "passes/loops/commit.h"
 #include <stdlib.h>
 
 enum { LONGEST_PERIOD = 4096 };
@@ -126,6 +127,7 @@ static bool add_member(loop_info *info, pass_storage_id id) {
 
 /* Readers in later iterations: through every parameter that holds what was made here. */
 static void extend_lives(loop_info *info) {
+    const int64_t failure = loop_last_failure(info);
     for (uint32_t i = 0; i < info->loop.carried; i++) {
         const loop_carried *c = &info->carried[i];
         if (c->kind != LOOP_ORIGIN_BODY) continue;
@@ -145,6 +147,8 @@ static void extend_lives(loop_info *info) {
         /* At the boundary it must be there, read or not: it is handed on, or out. */
         if (m->last < base - 1) m->last = base - 1;
         if (read && base + last > m->last) m->last = base + last;
+        /* A run that fails is run again, with the states as they are. */
+        if (failure >= 0 && base + failure > m->last) m->last = base + failure;
     }
 }
 

@@ -94,7 +94,7 @@ base_status pass_reserve_growth(pass_context *context) {
     for (size_t n = 1; n < context->module->node_count; n++) {
         const ir_node *node = context->module->nodes[n];
         ir_loop loop;
-        if (node && ir_loop_read(node, &loop)) reserve(context->memory, &loop);
+        if (node && ir_loop_read(node, &loop) && !loop.runs) reserve(context->memory, &loop);
     }
     return BASE_OK;
 }

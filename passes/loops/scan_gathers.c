@@ -28,7 +28,8 @@ static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
         if (whole->type.shape.dims[d] != 1) return false;
     if (!loop_position_of(index, 0, &at) || !at.counter || at.offset != 0 ||
         !loop_is_counter(at.counter, &first) || first != 0 ||
-        !loop_stays_below(&at, whole->type.shape.dims[*axis]) || !ir_loop_around(at.counter->graph, loop))
+        !loop_stays_below(&at, whole->type.shape.dims[*axis]) || !ir_loop_around(at.counter->graph, loop) ||
+        loop->runs)
         return false;
     return !whole->graph || !ir_graph_encloses(loop->body, whole->graph);
 }

@@ -145,7 +145,7 @@ static bool join(pass_context *context, ir_node *node, ir_value *stack) {
 /* The sequences of one loop. */
 static bool convert(pass_context *context, ir_node *node, bool *changed) {
     ir_loop loop;
-    if (!ir_loop_read(node, &loop)) return true;
+    if (!ir_loop_read(node, &loop) || loop.runs) return true;
     for (uint32_t i = 0; i < loop.carried; i++) {
         ir_value *sequence = node->outputs[i], *slice = appended_to(&loop, i);
         if (!sequence || !slice || !is_joined(sequence, &slice->type)) continue;

@@ -97,6 +97,20 @@ static base_status add_buffer(pass_context *context, ir_node *node) {
     return memory->buffers[node->id.index].index ? BASE_OK : base_fail_memory(context->report);
 }
 
+/* What is kept from run to run lies in memory of its own, one after another: all of it is live all the time. */
+static base_status place_states(pass_context *context) {
+    pass_memory *memory = context->memory;
+    const ir_node *run = context->module->run;
+    for (size_t i = 1; run && i < memory->storage_count; i++) {
+        pass_storage *storage = &memory->storages[i];
+        if (storage->graph != run->graph || !is_placed(storage)) continue;
+        storage->offset = memory->state_bytes;
+        if (!base_size_add(memory->state_bytes, storage->bytes, &memory->state_bytes))
+            return base_fail(context->report, BASE_INVALID, "the states are too large for an address space");
+    }
+    return BASE_OK;
+}
+
 base_status pass_allocate(pass_context *context) {
     const planner *asked = planner_find(planner_name(context->options));
     pass_memory *memory = context->memory;
@@ -122,6 +136,8 @@ base_status pass_allocate(pass_context *context) {
         base_arena_free(&arena);
         if (status != BASE_OK) return status;
     }
+    base_status placed = place_states(context);
+    if (placed != BASE_OK) return placed;
     memory->arena_bytes = memory->region_bytes[context->module->main->id.index];
     memory->lower_bound_bytes = memory->region_bound[context->module->main->id.index];
     const size_t limit = context->options->arena_limit;

@@ -23,6 +23,7 @@
  * Needs: types, layouts, kernels; results have bytes of their own. Breaks: nothing: Copies that it puts in have types, kernels
  * and readers. Guarantees: context->memory with storages, locations and executions.
  */
+#include "ir/loop.h"
 #include "passes/memory/memory.h"
 #include <string.h>
 
@@ -212,20 +213,21 @@ static bool view(const analysis *a, const ir_value *input, const ir_value *outpu
 
 static bool bind_graph(const analysis *a, const ir_graph *graph) {
     ir_node *owner = graph->owner;
-    if (!owner) {
-        for (uint32_t i = 0; i < graph->parameter_count; i++) {
+    if (graph == a->module->main) {
+        const uint32_t states = ir_module_states(a->module);
+        for (uint32_t i = states; i < graph->parameter_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->parameters[i]);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
             if (storage->space != MEMORY_ARENA) continue;
             storage->space = MEMORY_INPUT;
-            storage->index = i;
+            storage->index = i - states;
         }
-        for (uint32_t i = 0; i < graph->result_count; i++) {
+        for (uint32_t i = states; i < graph->result_count; i++) {
             pass_location location = pass_memory_location(a->memory, graph->results[i]->value);
             pass_storage *storage = pass_memory_storage(a->memory, location.storage);
             if (storage->space != MEMORY_ARENA) continue;
             storage->space = MEMORY_OUTPUT;
-            storage->index = i;
+            storage->index = i - states;
         }
     } else if (owner->code == OP_IF) {
         for (uint32_t i = 0; i < graph->result_count && i < owner->output_count; i++) {
@@ -332,6 +334,21 @@ static void join_views(const analysis *a, const ir_node *node) {
     if (all) a->memory->executions[node->id.index] = PASS_ALIAS;
 }
 
+/* A state lies neither in a buffer of the caller nor in a part of one: these are others in the next run. */
+static base_status keep_states_apart(pass_context *context, const analysis *a) {
+    ir_graph *main = a->module->main;
+    for (uint32_t i = 0; i < ir_module_states(a->module); i++) {
+        ir_value *value = main->results[i]->value;
+        const pass_storage *storage =
+            pass_memory_storage(a->memory, pass_memory_location(a->memory, value).storage);
+        if (storage->space != MEMORY_OUTPUT && storage->space != MEMORY_INPUT) continue;
+        ir_value *copied = pass_copy(main, NULL, value, NULL, PASS_COPY_RESULT);
+        if (!copied || !pass_memory_extend(a->memory, a->module)) return base_fail_memory(context->report);
+        ir_graph_set_result(main, i, copied);
+    }
+    return BASE_OK;
+}
+
 base_status pass_join_aliases(pass_context *context) {
     ir_module *module = context->module;
     size_t graph_count;
@@ -351,5 +368,5 @@ base_status pass_join_aliases(pass_context *context) {
     for (size_t g = 0; g < graph_count; g++) {
         for (const ir_node *node = graphs[g]->first; node; node = node->next) join_views(&a, node);
     }
-    return BASE_OK;
+    return keep_states_apart(context, &a);
 }

@@ -13,6 +13,7 @@ size_t **pass_region_live(const pass_memory *memory, ir_graph *const *graphs, si
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *storage = &memory->storages[i];
         if (storage->part_of.index || storage->space != MEMORY_ARENA || storage->buffer_of) continue;
+        if (!live[storage->graph->id.index]) continue; /* what is kept from run to run */
         live[storage->graph->id.index][storage->first] += storage->bytes;
         live[storage->graph->id.index][storage->last] -= storage->bytes;
     }

@@ -23,14 +23,31 @@
 static bool is_free(const ir_graph *graph, uint32_t index) {
     ir_loop loop;
     if (!ir_loop_around(graph, &loop)) return false;
-    if (index == 0) return true;
-    if (index > loop.carried) return false; /* a slice */
-    return ir_loop_is_static(&loop, index - 1) ||
-           graph->results[index]->value == ir_loop_carry(&loop, index - 1).parameter;
+    if (index < loop.first_result) return true;
+    const uint32_t carried = index - loop.first_result;
+    if (carried >= loop.carried) return false; /* a slice, or an output of a run */
+    return ir_loop_is_static(&loop, carried) ||
+           graph->results[index]->value == ir_loop_carry(&loop, carried).parameter;
+}
+
+/* What a run is given is another value in the next run: no state can lie there. */
+static bool is_given(const ir_graph *graph, const ir_value *value) {
+    return ir_graph_is_run(graph) && value->kind == IR_PARAMETER &&
+           value->index >= ir_module_states(graph->module);
+}
+
+/* A state of which a run also gives the value: the caller has bytes of his own. */
+static bool is_state(const ir_graph *graph, const ir_value *value) {
+    for (const ir_use *use = value->uses; use; use = use->next)
+        if (!use->node && use->graph == graph && use->index < ir_module_states(graph->module)) return true;
+    return false;
 }
 
 static bool needs_copy(const ir_graph *graph, uint32_t index) {
     const ir_value *value = graph->results[index]->value;
+    if (is_given(graph, value)) return true;
+    if (ir_graph_is_run(graph) && index >= ir_module_states(graph->module) && is_state(graph, value))
+        return true;
     if (is_free(graph, index)) return false;
     if (value->kind != IR_RESULT_OF_NODE || value->graph != graph) return true;
     /* Of several results that are one value the first is the value. */

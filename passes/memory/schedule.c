@@ -33,6 +33,7 @@ typedef struct scheduler {
     uint32_t *storage_of; /* by storage: its number in the problem at hand, or UINT32_MAX */
     size_t *peak;         /* by graph id: the peak of its region, as the search sees it */
     ir_node ***order;     /* by graph id: the nodes in the new order; NULL: as in the file */
+    size_t states;        /* bytes of the states in the plan that was measured last */
 } scheduler;
 
 /* ---- one graph as a problem ---------------------------------------------------------------------------- */
@@ -256,6 +257,9 @@ static bool make_order(scheduler *s, ir_graph *const *graphs, size_t graph_count
     order->nodes = BASE_ARRAY(s->scratch, ir_node **, s->module->graph_count);
     order->numbers = BASE_ARRAY(s->scratch, int64_t, s->module->node_count);
     if (!order->nodes || !order->numbers) return false;
+    /* What is not listed stands around the model, and keeps its order. */
+    memcpy(order->nodes, s->file.nodes, s->module->graph_count * sizeof *order->nodes);
+    memcpy(order->numbers, s->file.numbers, s->module->node_count * sizeof *order->numbers);
     for (size_t g = 0; g < graph_count; g++) {
         size_t id = graphs[g]->id.index;
         order->nodes[id] = s->order[id] ? s->order[id] : s->file.nodes[id];
@@ -263,6 +267,17 @@ static bool make_order(scheduler *s, ir_graph *const *graphs, size_t graph_count
             order->numbers[order->nodes[id][i]->id.index] = i;
     }
     return true;
+}
+
+/* What is kept from run to run: an order in which a state cannot be made in place takes more. */
+static size_t state_bytes(const ir_module *module, const pass_memory *plan) {
+    size_t bytes = 0;
+    for (size_t i = 1; module->run && i < plan->storage_count; i++) {
+        const pass_storage *storage = &plan->storages[i];
+        if (storage->graph == module->run->graph && storage->space == MEMORY_ARENA && !storage->part_of.index)
+            bytes += storage->bytes;
+    }
+    return bytes;
 }
 
 /* By graph id, the peak of its region in the plan for this order. */
@@ -274,6 +289,8 @@ static base_status measure(scheduler *s, ir_graph *const *graphs, size_t graph_c
     base_status status = pass_memory_plan(s->context, order, &arena, &plan);
     if (status == BASE_OK && !pass_region_peaks(plan, graphs, graph_count, &arena, peaks))
         status = base_fail_memory(s->context->report);
+    s->states = status == BASE_OK ? state_bytes(s->module, plan) : 0;
+    peaks[s->module->main->id.index] += s->states;
     base_arena_free(&arena);
     return status;
 }
@@ -285,7 +302,7 @@ static base_status decide(scheduler *s, ir_graph *const *graphs, size_t graph_co
     if (!file || !peaks) return base_fail_memory(s->context->report);
     base_status status = measure(s, graphs, graph_count, &s->file, file);
     if (status != BASE_OK) return status;
-    s->memory->file_order_peak_bytes = file[main];
+    s->memory->file_order_peak_bytes = file[main] - s->states;
     *best = s->file;
     bool changed = false;
     for (size_t g = 0; g < graph_count; g++) changed |= s->order[graphs[g]->id.index] != NULL;

@@ -159,7 +159,7 @@ static bool replay_graph(replay *r, uint32_t number) {
         bool valid;
         r->node = node;
         r->step = n - graph->nodes;
-        if (!replay_spend(r, 1)) return false;
+        if (!replay_spend(r, 1) || !replay_check_commit(r, (uint32_t)n)) return false;
         if (code == OP_IF) valid = replay_if(r, node);
         else if (code == OP_LOOP) valid = replay_loop(r, node);
         else if (code == OP_COPY &&
@@ -169,7 +169,7 @@ static bool replay_graph(replay *r, uint32_t number) {
         else if (node->flags & PLAN_NODE_DYNAMIC) valid = replay_run(r, node);
         else if (node->flags & PLAN_NODE_ALIAS) valid = replay_alias(r, node);
         else valid = replay_run(r, node);
-        if (!valid) return false;
+        if (!valid || (node->graph_count && !replay_check_commit(r, (uint32_t)n))) return false;
     }
     r->node = NULL;
     return replay_verify_all(r, r->of->tensor_ids + graph->results, graph->result_count);
@@ -186,12 +186,7 @@ static bool replay_plan(replay *r) {
         !replay_map_spans(r))
         return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
-    r->epochs[0] = ++r->epoch;
-    for (uint64_t i = 0; i < of->header->inputs.count; i++) {
-        uint32_t id = of->inputs[i].tensor;
-        replay_define(r, id, replay_content_of(input_identity(i), 0, of->tensors[id].bytes));
-    }
-    return replay_graph(r, 0);
+    return replay_runs(r);
 }
 
 base_status plan_check(const plan *checked, base_report *report) {

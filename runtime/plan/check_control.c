@@ -317,7 +317,7 @@ static uint64_t replayed_iterations(const replay *r, const plan_node *node, cons
 static bool content_within(replay *r, uint32_t whole, uint32_t id, content *is) {
     const plan_address *at = &r->where[id], *from = &r->where[whole];
     uint64_t bytes = r->of->tensors[id].bytes, all = r->of->tensors[whole].bytes;
-    bool one = at->space == MEMORY_ARENA || at->space == MEMORY_CONSTANT;
+    bool one = at->space == MEMORY_ARENA || at->space == MEMORY_CONSTANT || at->space == MEMORY_STATE;
     content of_whole;
     if (replay_is_dynamic(r, whole) || at->space != from->space || (!one && at->index != from->index))
         return false;

@@ -6,7 +6,8 @@
 #include <string.h>
 
 bool replay_in_map(const plan_address *address) {
-    return address->space == MEMORY_ARENA || address->space == MEMORY_OUTPUT;
+    return address->space == MEMORY_ARENA || address->space == MEMORY_OUTPUT ||
+           address->space == MEMORY_STATE;
 }
 
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. What has a reservation is all of it. */
@@ -44,11 +45,16 @@ bool replay_map_outputs(replay *r) {
         if (end > INT64_MAX || bytes > INT64_MAX - end) return replay_fail(r, "its outputs are too large");
         end += bytes;
     }
+    r->states = end;
+    if (end > INT64_MAX || header->state_bytes > INT64_MAX - end)
+        return replay_fail(r, "its states are too large");
     return true;
 }
 
 uint64_t replay_map_address(const replay *r, const plan_address *address) {
-    return address->space == MEMORY_OUTPUT ? r->outputs[address->index] + address->offset : address->offset;
+    return address->space == MEMORY_OUTPUT  ? r->outputs[address->index] + address->offset
+           : address->space == MEMORY_STATE ? r->states + address->offset
+                                            : address->offset;
 }
 
 /* The address as it is now: multi-views followed with the counters of their loops. *most: where the last of them is a swap
@@ -79,8 +85,9 @@ plan_address replay_source(const replay *r, uint32_t id) {
 }
 
 bool replay_in_space(const replay *r, const plan_address *address, uint64_t bytes) {
-    uint64_t size = address->space == MEMORY_ARENA
-                        ? r->of->header->arena_bytes
+    uint64_t size = address->space == MEMORY_ARENA ? r->of->header->arena_bytes
+                    : address->space == MEMORY_STATE
+                        ? r->of->header->state_bytes
                         : r->of->tensors[r->of->outputs[address->index].tensor].bytes;
     return address->offset <= size && bytes <= size - address->offset;
 }
@@ -206,9 +213,9 @@ bool replay_map_spans(replay *r) {
     r->spans = BASE_ARRAY(&r->arena, span, tensors);
     r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
     r->multiviews = BASE_ARRAY(&r->arena, uint32_t, tensors);
-    r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes);
-    r->running = BASE_ARRAY(&r->arena, bool, nodes);
-    r->swapping = BASE_ARRAY(&r->arena, bool, nodes);
+    r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes + 1);
+    r->running = BASE_ARRAY(&r->arena, bool, nodes + 1);
+    r->swapping = BASE_ARRAY(&r->arena, bool, nodes + 1);
     r->through = BASE_ARRAY(&r->arena, bool, tensors);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
     bound_list list = {0};
@@ -231,6 +238,14 @@ bool replay_map_spans(replay *r) {
         if (!node->scratch_bytes) continue;
         r->scratches[i].address = node->scratch.offset;
         if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
+    }
+    const uint64_t ends[] = {0, r->states};
+    for (size_t i = 0; i < 2 && of->header->states.count; i++) {
+        uint64_t *items =
+            base_arena_grow(&r->arena, list.items, &list.capacity, list.count + 1, sizeof *items);
+        if (!items) return replay_fail_memory(r);
+        list.items = items;
+        items[list.count++] = ends[i];
     }
     if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return replay_fail_memory(r);
     map_swap_buffers(r);

@@ -89,6 +89,7 @@ static base_status place_tables(plan *of, base_report *report) {
         {&header->symbols, sizeof *of->symbols, "symbols", (const void **)&of->symbols},
         {&header->inputs, sizeof *of->inputs, "inputs", (const void **)&of->inputs},
         {&header->outputs, sizeof *of->outputs, "outputs", (const void **)&of->outputs},
+        {&header->states, sizeof *of->states, "states", (const void **)&of->states},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         base_status status =

@@ -95,6 +95,7 @@ plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t
 }
 
 bool plan_is_within(const plan *of, uint32_t node, uint32_t graph) {
+    if (node == plan_run_loop(of)) return true;
     for (; graph; graph = of->nodes[of->graphs[graph].owner].graph)
         if (of->graphs[graph].owner == node) return true;
     return false;

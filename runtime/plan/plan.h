@@ -18,6 +18,7 @@
  * - DYNAMIC: only the run knows the size, so the session's run-time allocator gives the memory. One exception:
  *   where a value grows in a loop and its largest size is known, the tensor has a reservation. `bytes` of it
  *   is then not 0, and offset is where in the arena it lies.
+ * - STATE: offset into the memory that a session keeps from run to run.
  * - NONE: no address. The tensor is an output that nobody reads, of an operator that need not write it.
  *
  * A multi-view is a table of addresses that belongs to a loop. Let t be the number of the iteration within
@@ -29,6 +30,13 @@
  * A multi-view with a group is a swap buffer: a whole piece of the arena. When its loop begins it is where its
  * entry says. While the loop runs it may swap its address with another swap buffer of its group. Only tensors
  * that lie in such multi-views follow these swaps. Nothing else lies in these bytes while the loop runs.
+ *
+ * States: the main graph can be the body of a loop that is not in the plan, the loop around the model, whose iterations are
+ * the runs of a session. Its number, as that of a node, is plan_run_loop. Its first parameters and results, one of each for every
+ * state, are no inputs and outputs: the parameter is what the result was in the run before. Between two runs nothing is
+ * moved: where the result lies in a run, the parameter lies in the next one. In the first run each parameter lies apart from
+ * all others, and holds what the session puts there. A run that fails changes no state: so steps that can fail run before all
+ * that write over what a parameter holds (plan_commit).
  *
  * No kernel writes to a constant: not even zeros into its padding. Who packs a constant zeroes its padding.
  *
@@ -54,7 +62,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 6, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 7, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
@@ -83,6 +91,7 @@ typedef struct plan_header {
     uint32_t allocator;              /* text */
     uint32_t optimal;                /* 0 or 1 */
     uint64_t arena_bytes, lower_bound_bytes, sum_bytes, file_order_peak_bytes;
+    uint64_t state_bytes; /* of the memory that is kept from run to run */
     uint64_t constants_offset, constants_bytes;
     plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
     plan_table integers;   /* int64_t: dimensions and lists of integers */
@@ -96,6 +105,7 @@ typedef struct plan_header {
     plan_table symbols;    /* uint32_t: texts; the name of the symbolic dimension -k is symbols[k] */
     plan_table inputs;     /* plan_interface: the model's inputs */
     plan_table outputs;    /* plan_interface */
+    plan_table states;     /* plan_state */
 } plan_header;
 
 typedef struct plan_tensor {
@@ -174,6 +184,12 @@ typedef struct plan_interface {
     uint32_t tensor; /* tensor id */
 } plan_interface;
 
+/* What is kept from run to run. */
+typedef struct plan_state {
+    uint32_t input, output;     /* texts: the model's names of the pair */
+    uint32_t parameter, result; /* tensor ids */
+} plan_state;
+
 /* The checksum of a plan file of `size` bytes (at least a header): XXH3 with 64 bits of the header with its field
  * `checksum` zero, then of all that follows, seeded with that (xxHash, Collet). */
 uint64_t plan_checksum(const void *bytes, size_t size);
@@ -196,6 +212,7 @@ typedef struct plan {
     const plan_address *addresses;
     const uint32_t *symbols;
     const plan_interface *inputs, *outputs;
+    const plan_state *states;
     const unsigned char *constants;
     void (*release)(void *owner); /* gives base back */
     void *owner;
@@ -270,6 +287,11 @@ bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index
  * where that has a size or a reservation. */
 bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat);
 
+/* The number of the loop around the model: one more than that of the last node. */
+static inline uint32_t plan_run_loop(const plan *of) {
+    return (uint32_t)of->header->nodes.count;
+}
+
 /* The address that a multi-view gives when the counter of its loop is t: an entry, moved on by the stride. It may
  * lie in a multi-view of an enclosing loop again. */
 plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t);
@@ -282,6 +304,14 @@ bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
 /* How many iterations of a loop (a node) are needed to see every address that its multi-views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
+
+/* ---- states (runtime/plan/commit.c) ------------------------------------------------------------------------ */
+
+/* A run can fail in this node because of what it reads, or for want of memory. */
+bool plan_can_fail(const plan *of, uint32_t node);
+/* The first node of the main graph that writes over what a state holds: a run that has come so far goes on to its end.
+ * PLAN_ABSENT: none does. */
+uint32_t plan_commit(const plan *of);
 
 /* ---- structure (runtime/plan/structure.c) ---------------------------------------------------------------------- */
 

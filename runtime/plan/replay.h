@@ -70,7 +70,7 @@ typedef struct replay {
     base_arena arena;
     plan_bytes bytes;
     plan_address *where; /* by tensor id: its address now, multi-views followed */
-    uint64_t *counters;  /* by node: the iteration of a loop */
+    uint64_t *counters;  /* by node: the iteration of a loop; after the last node, the number of the run */
     bool *dynamic;       /* by tensor: see replay_is_dynamic */
     bool *running;       /* by node: the loop has begun and not ended */
     bool *swapping;      /* by node: from then on its swap buffers may not be where they were at first */
@@ -83,6 +83,7 @@ typedef struct replay {
     span *spans;        /* by tensor id: of tensors in the arena and in outputs; where they lie now */
     span *scratches;    /* by node */
     uint64_t *outputs;  /* by output: the address of its buffer */
+    uint64_t states;    /* the address of the memory that is kept from run to run */
     content *contents;  /* by tensor id */
     phase_list *phases; /* by tensor id */
     uint64_t *defined;  /* by tensor id: the epoch of its graph in which it was defined */
@@ -198,6 +199,10 @@ bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
 bool replay_verify_all(replay *r, const uint32_t *ids, uint64_t count);
 /* What a tensor is, constants included, after looking whether it is there. */
 bool replay_content_of_tensor(replay *r, uint32_t id, content *is);
+/* Runs, until all addresses of the loop around the model have come round twice. (runtime/plan/check_states.c) */
+bool replay_runs(replay *r);
+/* Before and after a node of the main graph that can fail: the states are as they were when the run began. */
+bool replay_check_commit(replay *r, uint32_t node);
 /* Branches, each from the same state; a loop. (runtime/plan/check_control.c) */
 bool replay_if(replay *r, const plan_node *node);
 bool replay_loop(replay *r, const plan_node *node);

@@ -53,6 +53,12 @@ static bool check_basics(structure_checker *c) {
             }
         }
     }
+    for (uint64_t i = 0; i < header->states.count; i++) {
+        const plan_state *state = &c->of->states[i];
+        if (!is_text(c, state->input) || !is_text(c, state->output) ||
+            state->parameter >= header->tensors.count || state->result >= header->tensors.count)
+            return structure_fail(c, "state %" PRIu64 " refers to nothing", i);
+    }
     return true;
 }
 
@@ -93,6 +99,9 @@ static bool check_place(structure_checker *c, uint32_t id, bool sized) {
         return true;
     case MEMORY_ARENA:
         whole = of->header->arena_bytes;
+        break;
+    case MEMORY_STATE:
+        whole = of->header->state_bytes;
         break;
     case MEMORY_CONSTANT:
         whole = of->header->constants_bytes;
@@ -200,6 +209,9 @@ static bool check_multiviews(structure_checker *c) {
         switch (address->space) {
         case MEMORY_ARENA:
             valid = address->offset <= of->header->arena_bytes;
+            break;
+        case MEMORY_STATE:
+            valid = address->offset <= of->header->state_bytes;
             break;
         case MEMORY_CONSTANT:
             valid = address->offset <= of->header->constants_bytes;
@@ -470,15 +482,54 @@ static bool check_scopes(structure_checker *c) {
     return true;
 }
 
+/* Parameter and result of one size, in memory that the session keeps. */
+static bool check_state(structure_checker *c, const plan_state *state) {
+    const plan *of = c->of;
+    op_type held, made;
+    size_t bytes;
+    plan_tensor_type(of, state->parameter, &held);
+    plan_tensor_type(of, state->result, &made);
+    if (held.kind != OP_KIND_TENSOR || made.kind != OP_KIND_TENSOR || held.dtype != made.dtype ||
+        held.dtype == OP_STRING || held.layout != made.layout || !op_shape_equal(&held.shape, &made.shape) ||
+        !op_type_bytes(&held, &bytes))
+        return structure_fail(c, "state \"%s\" changes its type", text_of(c, state->input));
+    const plan_address *address = &of->tensors[state->parameter].address;
+    if (address->space == MEMORY_STATE) return true;
+    const plan_multiview *view = address->space == MEMORY_MULTIVIEW ? &of->multiviews[address->index] : NULL;
+    bool kept = view && view->loop == plan_run_loop(of);
+    for (uint64_t i = 0; kept && i < (uint64_t)view->prologue_count + view->period; i++) {
+        const uint32_t space = of->addresses[view->first + i].space;
+        /* What is a constant from some run on may lie there, after the first. */
+        kept = space == MEMORY_STATE || (space == MEMORY_CONSTANT && i);
+    }
+    return kept || structure_fail(c, "state \"%s\" lies in no memory that is kept", text_of(c, state->input));
+}
+
+static bool check_states(structure_checker *c) {
+    const plan *of = c->of;
+    const plan_graph *graph = &of->graphs[0];
+    if (of->header->state_bytes % PLAN_ALIGNMENT) return structure_fail(c, "its states are not aligned");
+    for (uint32_t i = 0; i < of->header->states.count; i++) {
+        if (of->states[i].parameter != of->tensor_ids[graph->parameters + i] ||
+            of->states[i].result != of->tensor_ids[graph->results + i])
+            return structure_fail(c, "state \"%s\" is not what a run begins and ends with",
+                                  text_of(c, of->states[i].input));
+        if (!check_state(c, &of->states[i])) return false;
+    }
+    return true;
+}
+
 static bool check_interfaces(structure_checker *c) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[0];
-    if (graph->parameter_count != of->header->inputs.count ||
-        graph->result_count != of->header->outputs.count) {
+    const uint64_t states = of->header->states.count;
+    if (graph->parameter_count != states + of->header->inputs.count ||
+        graph->result_count != states + of->header->outputs.count) {
         return structure_fail(c, "its main graph does not have its inputs and outputs");
     }
-    for (uint32_t i = 0; i < graph->parameter_count; i++) {
-        uint32_t id = of->tensor_ids[graph->parameters + i];
+    if (!check_states(c)) return false;
+    for (uint32_t i = 0; i < of->header->inputs.count; i++) {
+        uint32_t id = of->tensor_ids[graph->parameters + states + i];
         const plan_address *address = &of->tensors[id].address;
         if (of->inputs[i].tensor != id || address->space != MEMORY_INPUT || address->index != i ||
             address->offset) {
@@ -486,8 +537,8 @@ static bool check_interfaces(structure_checker *c) {
                                   text_of(c, of->inputs[i].name));
         }
     }
-    for (uint32_t i = 0; i < graph->result_count; i++) {
-        uint32_t id = of->tensor_ids[graph->results + i];
+    for (uint32_t i = 0; i < of->header->outputs.count; i++) {
+        uint32_t id = of->tensor_ids[graph->results + states + i];
         const plan_address *address = &of->tensors[id].address;
         bool bound = address->space == MEMORY_OUTPUT && address->index == i && !address->offset;
         if (of->outputs[i].tensor != id || !(bound || address->space == MEMORY_DYNAMIC)) {

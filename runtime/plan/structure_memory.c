@@ -15,6 +15,7 @@ static const char *text_of(const structure_checker *c, uint32_t text) {
 /* ---- multi-views --------------------------------------------------------------------------------------- */
 
 static bool is_output_of(const structure_checker *c, uint32_t loop, uint32_t id) {
+    if (loop == plan_run_loop(c->of)) return false;
     const plan_node *node = &c->of->nodes[loop];
     for (uint64_t i = 0; i < node->output_count; i++) {
         if (c->of->tensor_ids[node->outputs + i] == id) return true;
@@ -53,8 +54,10 @@ bool structure_check_multiviews(structure_checker *c) {
     const plan *of = c->of;
     for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
         const plan_multiview *multiview = &of->multiviews[v];
-        if (multiview->loop >= of->header->nodes.count ||
-            plan_node_code(of, &of->nodes[multiview->loop]) != OP_LOOP ||
+        const bool runs = multiview->loop == plan_run_loop(of) && of->header->states.count;
+        if ((!runs && (multiview->loop >= of->header->nodes.count ||
+                       plan_node_code(of, &of->nodes[multiview->loop]) != OP_LOOP)) ||
+            (runs && (multiview->stride || multiview->group)) ||
             (multiview->stride && multiview->period != 1) ||
             (multiview->group &&
              (multiview->period != 1 || multiview->prologue_count || multiview->stride)) ||
@@ -65,6 +68,10 @@ bool structure_check_multiviews(structure_checker *c) {
         for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
             const plan_address *entry = &of->addresses[multiview->first + i];
             if (entry->space != MEMORY_MULTIVIEW) continue;
+            if (runs)
+                return structure_fail(
+                    c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
+            if (of->multiviews[entry->index].loop == plan_run_loop(of) && of->header->states.count) continue;
             if (of->multiviews[entry->index].group && of->multiviews[entry->index].loop == multiview->loop &&
                 !multiview->group)
                 continue; /* a swap buffer of the loop itself lies in the arena */
@@ -98,21 +105,25 @@ static uint64_t alignment_of(uint64_t number) {
 
 /* What each multi-view is aligned to in every iteration: the entries, and the stride between two of them. An entry
  * can be a multi-view of an enclosing or earlier loop, whose node has a smaller number, or a swap buffer of the
- * same loop. So multi-views are taken by the number of their loops, swap buffers first. */
+ * same loop. So multi-views are taken by the number of their loops, swap buffers first; those of the loop around the model come
+ * before all. */
+static size_t rank_of(const plan *of, const plan_multiview *multiview) {
+    return multiview->loop == plan_run_loop(of) ? 0 : 2 * ((size_t)multiview->loop + 1) + !multiview->group;
+}
+
 static uint8_t *align_multiviews(structure_checker *c) {
     const plan *of = c->of;
     const uint32_t count = (uint32_t)of->header->multiviews.count, nodes = (uint32_t)of->header->nodes.count;
     uint8_t *alignments = BASE_ARRAY(&c->arena, uint8_t, count);
-    uint32_t *begins = BASE_ARRAY(&c->arena, uint32_t, 2 * (size_t)nodes + 1);
+    uint32_t *begins = BASE_ARRAY(&c->arena, uint32_t, 2 * ((size_t)nodes + 1) + 1);
     uint32_t *order = BASE_ARRAY(&c->arena, uint32_t, count);
     if (!alignments || !begins || !order) {
         base_fail_memory(c->report);
         return NULL;
     }
-    for (uint32_t v = 0; v < count; v++) begins[2 * of->multiviews[v].loop + !of->multiviews[v].group + 1]++;
-    for (uint32_t k = 0; k < 2 * nodes; k++) begins[k + 1] += begins[k];
-    for (uint32_t v = 0; v < count; v++)
-        order[begins[2 * of->multiviews[v].loop + !of->multiviews[v].group]++] = v;
+    for (uint32_t v = 0; v < count; v++) begins[rank_of(of, &of->multiviews[v]) + 1]++;
+    for (size_t k = 0; k < 2 * ((size_t)nodes + 1); k++) begins[k + 1] += begins[k];
+    for (uint32_t v = 0; v < count; v++) order[begins[rank_of(of, &of->multiviews[v])]++] = v;
     for (uint32_t i = 0; i < count; i++) {
         const plan_multiview *multiview = &of->multiviews[order[i]];
         uint64_t alignment = alignment_of((uint64_t)multiview->stride);

@@ -19,6 +19,7 @@ static const struct {
     [PLAN_SYMBOLS] = {sizeof(uint32_t), offsetof(plan_header, symbols)},
     [PLAN_INPUTS] = {sizeof(plan_interface), offsetof(plan_header, inputs)},
     [PLAN_OUTPUTS] = {sizeof(plan_interface), offsetof(plan_header, outputs)},
+    [PLAN_STATES] = {sizeof(plan_state), offsetof(plan_header, states)},
 };
 
 void plan_writer_init(plan_writer *w, base_report *report) {

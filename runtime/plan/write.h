@@ -31,6 +31,7 @@ typedef enum plan_part {
     PLAN_SYMBOLS,
     PLAN_INPUTS,
     PLAN_OUTPUTS,
+    PLAN_STATES,
     PLAN_PARTS
 } plan_part;
 

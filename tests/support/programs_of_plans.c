@@ -51,4 +51,9 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      " = Loop(%t, _, %y, %v) { graph swap(%j2: int64[], %l2: bool[], %c: " T ", %e: " T
      ") { yield %l2, %e, %c } } yield %k, %z, %h, %d } } %u: " T " = Sub(%p, %q) %r: " T
      " = Sub(%u, %g) yield %r } }\n"},
+    {"states, and a step that can fail",
+     "module \"states\" {\n"
+     " graph main(%h: " T ", %c: " T ", %x: " T ", %at: int64[4]) states 2 { %y: " T " = Add(%h, %x)\n"
+     "  %g: " T " = Gather(%x, %at) {axis = 0} %m: " T " = MatMul(%c, %g) %o: " T " = Sub(%m, %y)\n"
+     "  yield %y, %m, %o } }\n"},
 };

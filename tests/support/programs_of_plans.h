@@ -2,7 +2,7 @@
 #ifndef OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 #define OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 
-enum { SUPPORT_PLAN_PROGRAMS = 6 };
+enum { SUPPORT_PLAN_PROGRAMS = 7 };
 
 typedef struct support_plan_program {
     const char *name, *text;

@@ -1,0 +1,23 @@
+/* state.h: what reports, pictures and `ouro inspect` tell about the states of a plan: what it keeps from run to run. */
+#ifndef OURO_EMIT_STATE_H
+#define OURO_EMIT_STATE_H
+
+#include "runtime/plan/plan.h"
+
+typedef struct emit_state {
+    const char *input, *output; /* the model's names */
+    uint64_t bytes;
+    uint64_t period;   /* after how many runs its addresses repeat */
+    uint64_t prologue; /* how many runs come before that */
+    uint64_t copied;   /* bytes that a run copies for its sake */
+    uint64_t
+        caller_copied; /* bytes that a caller would copy in each run who hands the output back as the input */
+    const char *how;   /* it is carried, in words */
+} emit_state;
+
+/* Measures state `index`. */
+emit_state emit_state_measure(const plan *of, uint32_t index);
+/* The multi-view of a state's parameter; NULL where it has one address. */
+const plan_multiview *emit_state_view(const plan *of, uint32_t index);
+
+#endif

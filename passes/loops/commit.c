@@ -1,0 +1,100 @@
+/* commit.c: implements commit.h. */
+#include "passes/loops/commit.h"
+#include <string.h>
+
+static bool is_sized(const ir_value *value) {
+    size_t bytes;
+    return !value || op_type_bytes(&value->type, &bytes);
+}
+
+/* What the operator looks at is a constant: it fails always, or never. */
+static bool is_certain(const ir_node *node) {
+    for (uint32_t i = node->input_count > 1 ? 1 : 0; i < node->input_count; i++)
+        if (ir_input(node, i) && !ir_input(node, i)->constant) return false;
+    return true;
+}
+
+static bool same_attributes(const ir_node *a, const ir_node *b) {
+    if (a->attributes.count != b->attributes.count) return false;
+    for (size_t i = 0; i < a->attributes.count; i++) {
+        const op_attribute *x = &a->attributes.items[i],
+                           *y = op_attribute_find(&b->attributes, a->attributes.items[i].name);
+        if (!y || x->kind != y->kind) return false;
+        if (x->kind == OP_ATTRIBUTE_INT && x->as.integer == y->as.integer) continue;
+        if (x->kind != OP_ATTRIBUTE_STRING || x->as.text.length != y->as.text.length ||
+            memcmp(x->as.text.data, y->as.text.data, x->as.text.length) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* The operators whose indices are these inputs, the same numbers for data of the same shape. */
+static bool same_indices(const ir_node *a, const ir_node *b) {
+    const bool last = a->code == OP_TENSOR_SCATTER; /* data, update, indices */
+    const uint32_t from = last ? 2 : 1,
+                   to = a->code == OP_SCATTER_ND || a->code == OP_SCATTER_ELEMENTS ? 2 : a->input_count;
+    if (a->input_count != b->input_count || !ir_input(a, 0) || !ir_input(b, 0)) return false;
+    for (uint32_t i = from; i < to; i++)
+        if (ir_input(a, i) != ir_input(b, i)) return false;
+    if (last && !op_shape_equal(&ir_input(a, 1)->type.shape, &ir_input(b, 1)->type.shape)) return false;
+    return op_shape_known(&ir_input(a, 0)->type.shape) &&
+           op_shape_equal(&ir_input(a, 0)->type.shape, &ir_input(b, 0)->type.shape);
+}
+
+/* A node that ran before has looked at the same. */
+static bool was_checked(const loop_info *info, const ir_node *node) {
+    switch (node->code) {
+    case OP_GATHER:
+    case OP_GATHER_ELEMENTS:
+    case OP_GATHER_ND:
+    case OP_SCATTER_ELEMENTS:
+    case OP_SCATTER_ND:
+    case OP_TENSOR_SCATTER:
+        break;
+    default:
+        return false;
+    }
+    const ir_value *indices = ir_input(node, node->code == OP_TENSOR_SCATTER ? 2 : 1);
+    for (const ir_use *use = indices ? indices->uses : NULL; use; use = use->next) {
+        const ir_node *other = use->node;
+        if (other && other != node && other->code == node->code && other->graph == node->graph &&
+            info->numbers[other->id.index] < info->numbers[node->id.index] && same_attributes(other, node) &&
+            same_indices(other, node))
+            return true;
+    }
+    return false;
+}
+
+static bool can_fail(const loop_info *info, const ir_node *node);
+
+static bool graphs_can_fail(const loop_info *info, const ir_node *node) {
+    ir_loop loop;
+    if (ir_loop_read(node, &loop) && ir_loop_trips(&loop) < 0 && (loop.scanned || loop.stacked)) return true;
+    for (uint32_t g = 0; g < node->graph_count; g++)
+        for (const ir_node *inner = node->graphs[g]->first; inner; inner = inner->next)
+            if (can_fail(info, inner)) return true;
+    return false;
+}
+
+/* Because of what it reads, or because there is no memory for what it makes. */
+static bool can_fail(const loop_info *info, const ir_node *node) {
+    const unsigned flags = op_schema_of(node->code)->flags;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (!is_sized(ir_input(node, i))) return true;
+    for (uint32_t i = 0; i < node->output_count; i++)
+        if (!is_sized(node->outputs[i])) return true;
+    if (flags & OP_FLAG_GRAPHS) return graphs_can_fail(info, node);
+    if (flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS)) return true;
+    return flags & OP_FLAG_CHECKED && !is_certain(node) && !was_checked(info, node);
+}
+
+int64_t loop_last_failure(const loop_info *info) {
+    int64_t last = -1;
+    if (!info->loop.runs) return -1;
+    for (ir_node **at = info->memory->order.nodes[info->loop.body->id.index]; *at; at++) {
+        if (!can_fail(info, *at)) continue;
+        /* A node with graphs may fail when part of it has run. */
+        last = 2 * info->numbers[(*at)->id.index] + ((*at)->graph_count > 0);
+    }
+    return last;
+}

@@ -1,0 +1,83 @@
+/* check_states.c: runs in the verifier: iterations of the loop around the model, whose carried values are the states; see
+ * runtime/plan/check.c and docs/LOOPS.md.
+ *
+ * In each run the caller's buffers are others, and so is what the arena holds: sessions of other plans may have used it. Only
+ * the states are handed on, and nothing moves them: in the next run the parameter must lie where its replacement was made.
+ * After two least common multiples of all periods every address has been seen with what it can hold.
+ */
+#include "runtime/plan/replay.h"
+#include <inttypes.h>
+
+/* The run begins: inputs are there, all else in arena and outputs is gone. */
+static bool begin_run(replay *r) {
+    const plan *of = r->of;
+    r->epochs[0] = ++r->epoch;
+    for (uint64_t i = 0; i < of->header->inputs.count; i++) {
+        uint32_t id = of->inputs[i].tensor;
+        replay_define(r, id, replay_content_of(input_identity(i), 0, of->tensors[id].bytes));
+    }
+    if (!of->header->states.count) return true;
+    return replay_write_span(r, plan_bytes_bound(&r->bytes, 0), plan_bytes_bound(&r->bytes, r->states),
+                             (plan_bytes_tag){0});
+}
+
+/* The session puts something into each state: they do not overlap. */
+static bool reset_states(replay *r) {
+    const plan *of = r->of;
+    for (uint64_t i = 0; i < of->header->states.count; i++)
+        if (!replay_write(r, of->states[i].parameter)) return false;
+    for (uint64_t i = 0; i < of->header->states.count; i++)
+        if (!replay_verify(r, of->states[i].parameter)) return false;
+    return true;
+}
+
+/* Run t is over: what the results are the parameters are in the next one. */
+static bool hand_on(replay *r, content *held, uint64_t t) {
+    const plan *of = r->of;
+    const uint64_t count = of->header->states.count;
+    plan_address *places = BASE_ARRAY(&r->arena, plan_address, (size_t)count);
+    if (!places) return replay_fail_memory(r);
+    for (uint64_t i = 0; i < count; i++) {
+        const uint32_t result = of->states[i].result;
+        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &held[i])) return false;
+        if (r->phases[result].count)
+            return replay_fail(r, "state \"%s\" has no certain place after a run", replay_name_of(r, result));
+        places[i] = replay_source(r, result);
+    }
+    if (!replay_set_counter(r, &of->nodes[plan_run_loop(of)], t + 1)) return false;
+    for (uint64_t i = 0; i < count; i++) {
+        const plan_address at = replay_source(r, of->states[i].parameter);
+        if (!replay_is_same_address(&places[i], &at))
+            return replay_fail(r, "state \"%s\" does not lie where it was made in run %" PRIu64,
+                               replay_name_of(r, of->states[i].parameter), t);
+    }
+    return true;
+}
+
+bool replay_runs(replay *r) {
+    const plan *of = r->of;
+    const uint64_t states = of->header->states.count,
+                   runs = states ? plan_loop_horizon(of, plan_run_loop(of), MOST_ITERATIONS) + 1 : 1;
+    content *held = BASE_ARRAY(&r->arena, content, (size_t)states);
+    if (!held) return replay_fail_memory(r);
+    r->running[plan_run_loop(of)] = states != 0;
+    for (uint64_t t = 0; t < runs; t++) {
+        if (!begin_run(r)) return false;
+        if (t == 0 && !reset_states(r)) return false;
+        for (uint64_t i = 0; t && i < states; i++) replay_define(r, of->states[i].parameter, held[i]);
+        if (!r->graph(r, 0) || (states && !hand_on(r, held, t))) return false;
+    }
+    return true;
+}
+
+bool replay_check_commit(replay *r, uint32_t node) {
+    const plan *of = r->of;
+    if (!of->header->states.count || of->nodes[node].graph || !plan_can_fail(of, node)) return true;
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        const uint32_t id = of->states[i].parameter;
+        if (!replay_verify(r, id))
+            return replay_fail(r, "a run can fail here, but state \"%s\" is written over before",
+                               replay_name_of(r, id));
+    }
+    return true;
+}

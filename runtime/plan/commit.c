@@ -1,0 +1,164 @@
+/* commit.c: until when a run can fail, and from when on it changes states. */
+#include "runtime/plan/plan.h"
+#include <string.h>
+
+enum { MOST_RUNS = 4096 };
+
+/* ---- what can fail --------------------------------------------------------------------------------------- */
+
+static uint32_t input_of(const plan *of, const plan_node *node, uint64_t index) {
+    return index < node->input_count ? of->tensor_ids[node->inputs + index] : PLAN_ABSENT;
+}
+
+/* All that an operator looks at, beside its data, is constant. */
+static bool is_certain(const plan *of, const plan_node *node) {
+    for (uint64_t i = node->input_count > 1; i < node->input_count; i++) {
+        const uint32_t id = input_of(of, node, i);
+        if (id != PLAN_ABSENT && of->tensors[id].address.space != MEMORY_CONSTANT) return false;
+    }
+    return true;
+}
+
+static bool same_shape(const plan *of, uint32_t a, uint32_t b) {
+    op_type x, y;
+    if (a == PLAN_ABSENT || b == PLAN_ABSENT) return false;
+    plan_tensor_type(of, a, &x);
+    plan_tensor_type(of, b, &y);
+    return op_shape_known(&x.shape) && op_shape_equal(&x.shape, &y.shape);
+}
+
+/* Which inputs of the operator are looked at: from *first up to *end; false where it is none of those that take indices. */
+static bool indices_of(op_code code, uint64_t *first, uint64_t *end) {
+    *first = code == OP_TENSOR_SCATTER ? 2 : 1;
+    *end = *first + 1;
+    return code == OP_GATHER || code == OP_GATHER_ELEMENTS || code == OP_GATHER_ND ||
+           code == OP_SCATTER_ELEMENTS || code == OP_SCATTER_ND || code == OP_TENSOR_SCATTER;
+}
+
+static bool same_attributes(const plan *of, const plan_node *a, const plan_node *b) {
+    if (a->attribute_count != b->attribute_count) return false;
+    for (uint64_t i = 0; i < a->attribute_count; i++) {
+        const plan_attribute *x = &of->attributes[a->attributes + i], *y = &of->attributes[b->attributes + i];
+        if (x->name != y->name || x->kind != y->kind || x->value != y->value || x->count != y->count)
+            return false;
+    }
+    return true;
+}
+
+/* A node before this one looks at the same indices for data of the same shape: what it lets through is fine here. */
+static bool was_checked(const plan *of, uint32_t number, op_code code) {
+    const plan_node *node = &of->nodes[number];
+    uint64_t first, end;
+    if (!indices_of(code, &first, &end)) return false;
+    for (uint64_t n = of->graphs[node->graph].nodes; n < number; n++) {
+        const plan_node *other = &of->nodes[n];
+        bool same = plan_node_code(of, other) == code && other->input_count == node->input_count &&
+                    same_attributes(of, other, node) &&
+                    same_shape(of, input_of(of, other, 0), input_of(of, node, 0));
+        for (uint64_t i = first; same && i < end; i++)
+            same = input_of(of, other, i) == input_of(of, node, i) && input_of(of, node, i) != PLAN_ABSENT;
+        if (same && code == OP_TENSOR_SCATTER)
+            same = same_shape(of, input_of(of, other, 1), input_of(of, node, 1));
+        if (same) return true;
+    }
+    return false;
+}
+
+static bool is_certain_loop(const plan *of, const plan_node *node) {
+    plan_loop_form form;
+    if (!plan_loop_form_read(of, node, &form)) return false;
+    if (!form.scan_inputs && !form.scan_outputs) return true;
+    /* How often it runs is certain where nothing else says so than constants and extents. */
+    return (form.condition == PLAN_ABSENT || of->tensors[form.condition].address.space == MEMORY_CONSTANT) &&
+           (form.trip_count == PLAN_ABSENT ||
+            of->tensors[form.trip_count].address.space == MEMORY_CONSTANT) &&
+           (form.results[0] == form.parameters[1] ||
+            of->tensors[form.results[0]].address.space == MEMORY_CONSTANT);
+}
+
+bool plan_can_fail(const plan *of, uint32_t number) {
+    const plan_node *node = &of->nodes[number];
+    const op_code code = plan_node_code(of, node);
+    const unsigned flags = op_schema_of(code)->flags;
+    if (node->flags & PLAN_NODE_DYNAMIC || flags & (OP_FLAG_DYNAMIC | OP_FLAG_LISTS)) return true;
+    if (flags & OP_FLAG_GRAPHS) {
+        if (code == OP_LOOP && !is_certain_loop(of, node)) return true;
+        for (uint32_t g = 0; g < node->graph_count; g++) {
+            const plan_graph *graph = &of->graphs[node->first_graph + g];
+            for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++)
+                if (plan_can_fail(of, (uint32_t)n)) return true;
+        }
+        return false;
+    }
+    return flags & OP_FLAG_CHECKED && !is_certain(of, node) && !was_checked(of, number, code);
+}
+
+/* ---- what is written ------------------------------------------------------------------------------------- */
+
+/* The address as it is in run t, where it is in the memory of the states. */
+static bool find_state(const plan *of, plan_address address, uint64_t t, uint64_t *offset) {
+    if (address.space == MEMORY_MULTIVIEW && of->multiviews[address.index].loop == plan_run_loop(of)) {
+        const uint64_t within = address.offset;
+        address = plan_multiview_entry(of, address.index, t);
+        address.offset += within;
+    }
+    *offset = address.offset;
+    return address.space == MEMORY_STATE;
+}
+
+/* In run t the tensor lies over bytes of a parameter. */
+static bool is_over(const plan *of, uint32_t id, uint64_t t) {
+    uint64_t at, other;
+    if (!find_state(of, of->tensors[id].address, t, &at)) return false;
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        const plan_tensor *state = &of->tensors[of->states[i].parameter];
+        if (find_state(of, state->address, t, &other) && at < other + state->bytes &&
+            other < at + of->tensors[id].bytes)
+            return true;
+    }
+    return false;
+}
+
+/* The address may be one in the memory of the states. */
+static bool leads_to_state(const plan *of, const plan_address *address) {
+    if (address->space != MEMORY_MULTIVIEW) return address->space == MEMORY_STATE;
+    const plan_multiview *view = &of->multiviews[address->index];
+    for (uint64_t i = 0; i < (uint64_t)view->prologue_count + view->period; i++)
+        if (leads_to_state(of, &of->addresses[view->first + i])) return true;
+    return false;
+}
+
+/* In a loop within, where it is depends on the iteration: anywhere. */
+static bool may_be_over(const plan *of, uint32_t id, uint64_t runs) {
+    const plan_address *address = &of->tensors[id].address;
+    if (!leads_to_state(of, address)) return false;
+    if (address->space == MEMORY_MULTIVIEW && of->multiviews[address->index].loop != plan_run_loop(of))
+        return true;
+    for (uint64_t t = 0; t < runs; t++)
+        if (is_over(of, id, t)) return true;
+    return false;
+}
+
+static bool writes_over(const plan *of, uint32_t number, uint64_t runs) {
+    const plan_node *node = &of->nodes[number];
+    if (node->flags & PLAN_NODE_ALIAS) return false;
+    for (uint64_t i = 0; i < node->output_count; i++) {
+        const uint32_t id = of->tensor_ids[node->outputs + i];
+        if (id != PLAN_ABSENT && may_be_over(of, id, runs)) return true;
+    }
+    for (uint32_t g = 0; g < node->graph_count; g++) {
+        const plan_graph *graph = &of->graphs[node->first_graph + g];
+        for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++)
+            if (writes_over(of, (uint32_t)n, runs)) return true;
+    }
+    return false;
+}
+
+uint32_t plan_commit(const plan *of) {
+    const plan_graph *main = &of->graphs[0];
+    if (!of->header->states.count) return PLAN_ABSENT;
+    const uint64_t runs = plan_loop_horizon(of, plan_run_loop(of), MOST_RUNS);
+    for (uint64_t n = main->nodes; n < main->nodes + main->node_count; n++)
+        if (writes_over(of, (uint32_t)n, runs)) return (uint32_t)n;
+    return PLAN_ABSENT;
+}
