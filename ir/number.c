@@ -15,18 +15,6 @@ bool ir_dtype_is_real(op_dtype dtype) {
            op_dtype_is_small(dtype);
 }
 
-static float float_of_bits(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of_float(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 static double double_of_bits(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);
@@ -51,7 +39,7 @@ static uint64_t canonical_nan(op_dtype dtype) {
 static double value_of_bits(op_dtype dtype, uint64_t bits) {
     switch (dtype) {
     case OP_FLOAT:
-        return (double)float_of_bits((uint32_t)bits);
+        return (double)base_float_of_bits((uint32_t)bits);
     case OP_FLOAT16:
         return (double)base_float_from_half((uint16_t)bits);
     case OP_BFLOAT16:
@@ -129,7 +117,7 @@ bool ir_real_parse(op_dtype dtype, const char *text, uint64_t *bits) {
     if (end == text || *end) return false;
     switch (dtype) {
     case OP_FLOAT:
-        *bits = bits_of_float(single);
+        *bits = base_bits_of_float(single);
         return true;
     case OP_FLOAT16:
         *bits = base_half_from_float(single);

@@ -207,6 +207,19 @@ static bool parse_type(parser *p, op_type *type) {
 
 /* ---- data --------------------------------------------------------------------------------------- */
 
+/* The low `size` bytes of a number, as a number of that size has them on this machine. */
+static void put_low_bytes(char *at, uint64_t eight, size_t size) {
+    const uint32_t four = (uint32_t)eight;
+    const uint16_t two = (uint16_t)eight;
+    const uint8_t one = (uint8_t)eight;
+    memcpy(at,
+           size == 8   ? (const void *)&eight
+           : size == 4 ? (const void *)&four
+           : size == 2 ? (const void *)&two
+                       : (const void *)&one,
+           size);
+}
+
 static bool parse_real_element(parser *p, op_dtype dtype, char *at) {
     const ir_token *token = &p->lexer.token;
     uint64_t bits;
@@ -214,16 +227,7 @@ static bool parse_real_element(parser *p, op_dtype dtype, char *at) {
         !ir_real_parse(dtype, token->text, &bits)) {
         return FAIL(p, "expected a number of type %s", op_dtype_name(dtype));
     }
-    uint32_t four = (uint32_t)bits;
-    uint16_t two = (uint16_t)bits;
-    uint8_t one = (uint8_t)bits;
-    size_t size = op_dtype_bytes(dtype);
-    memcpy(at,
-           size == 8   ? (void *)&bits
-           : size == 4 ? (void *)&four
-           : size == 2 ? (void *)&two
-                       : (void *)&one,
-           size);
+    put_low_bytes(at, bits, op_dtype_bytes(dtype));
     next(p);
     return true;
 }
@@ -240,15 +244,7 @@ static bool parse_integer_element(parser *p, op_dtype dtype, char *at) {
     else fits = fits && magnitude <= largest && (!negative || magnitude == 0);
     if (!fits) return FAIL(p, "%s does not fit %s", token->text, op_dtype_name(dtype));
     uint64_t eight = negative ? 0 - magnitude : magnitude;
-    uint32_t four = (uint32_t)eight;
-    uint16_t two = (uint16_t)eight;
-    uint8_t one = (uint8_t)eight;
-    memcpy(at,
-           size == 8   ? (void *)&eight
-           : size == 4 ? (void *)&four
-           : size == 2 ? (void *)&two
-                       : (void *)&one,
-           size);
+    put_low_bytes(at, eight, size);
     next(p);
     return true;
 }

@@ -134,15 +134,21 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
     return OURO_OK;
 }
 
+ouro_status rt_binding_expect_output(const ouro_session *session, size_t index, ouro_error *error) {
+    const uint64_t count = session->of->header->outputs.count;
+    if (index >= count)
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
+                               index, count);
+    if (!session->run.ran)
+        return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+    return OURO_OK;
+}
+
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error) {
     const plan *of = session->of;
-    if (index >= of->header->outputs.count) {
-        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
-                               index, of->header->outputs.count);
-    }
-    if (!session->run.ran)
-        return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+    const ouro_status status = rt_binding_expect_output(session, index, error);
+    if (status != OURO_OK) return status;
     const rt_binding *binding = &session->bound.outputs[index];
     const op_tensor *result = binding->dynamic ? &binding->result : &session->run.tensors[binding->tensor];
     if (result->type.kind != OP_KIND_TENSOR)

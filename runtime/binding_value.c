@@ -127,13 +127,8 @@ static bool make_value(base_arena *arena, const op_tensor *from, ouro_value *val
 
 ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
                                       ouro_error *error) {
-    const plan *of = session->of;
-    if (index >= of->header->outputs.count) {
-        return rt_binding_fail(session, error, BASE_USAGE, "there is no output %zu: the model has %" PRIu64,
-                               index, of->header->outputs.count);
-    }
-    if (!session->run.ran)
-        return rt_binding_fail(session, error, BASE_USAGE, "there is no output yet: the session has not run");
+    const ouro_status status = rt_binding_expect_output(session, index, error);
+    if (status != OURO_OK) return status;
     rt_binding *binding = &session->bound.outputs[index];
     op_tensor result = binding->dynamic ? binding->result : session->run.tensors[binding->tensor];
     if (!binding->dynamic) result.data = binding->data;

@@ -395,6 +395,8 @@ static inline size_t rt_element_alignment(op_dtype dtype) {
 }
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
                             const char *format, ...) __attribute__((format(printf, 4, 5)));
+/* There is an output of this number, and a run has made it. */
+ouro_status rt_binding_expect_output(const ouro_session *session, size_t index, ouro_error *error);
 /* ouro_session_bind_input, for a session that the thread is in already. */
 ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                           const int64_t *dims, ouro_error *error);

@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* ---- status and report (report.c) ------------------------------------------------------------------------ */
 
@@ -134,7 +135,19 @@ static inline uint64_t base_random(uint64_t *state) {
     return base_mix(*state);
 }
 
-/* ---- half precision (half.c) --------------------------------------------------------------------------- */
+/* ---- floats as bits, and half precision (half.c) ---------------------------------------------------------- */
+
+static inline uint32_t base_bits_of_float(float value) {
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float base_float_of_bits(uint32_t bits) {
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
 
 /* float16 (IEEE 754 binary16) and bfloat16 as their bits. Rounded to nearest, ties to even; a NaN stays a NaN. */
 float base_float_from_half(uint16_t bits);

@@ -24,4 +24,11 @@ uint32_t base_block_set_find(const base_block_set *set, size_t size);
 /* The last block in order: the largest. */
 uint32_t base_block_set_largest(const base_block_set *set);
 
+/* The rule of TensorFlow's BFCAllocator: a block of `have` bytes that serves a request for `wanted` is split where it is at least
+ * twice as large, or 128 MiB larger. */
+static inline bool base_block_is_split(size_t have, size_t wanted) {
+    const size_t excess = have - wanted;
+    return excess >= wanted || excess >= (size_t)128 << 20;
+}
+
 #endif

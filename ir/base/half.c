@@ -2,25 +2,12 @@
 #include "ir/base/base.h"
 
 #include <math.h>
-#include <string.h>
-
-static uint32_t float_bits(float value) {
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
-static float bits_float(uint32_t bits) {
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
 
 float base_float_from_half(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000u) << 16, rest = half & 0x7fffu;
-    if (rest >= 0x7c00u) return bits_float(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest >= 0x7c00u) return base_float_of_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
     /* As a float with the exponent too small by 112; the product is exact, for subnormal numbers too. */
-    return bits_float(sign | float_bits(bits_float(rest << 13) * 0x1p112f));
+    return base_float_of_bits(sign | base_bits_of_float(base_float_of_bits(rest << 13) * 0x1p112f));
 }
 
 /* The dropped bits decide: up when more than half, or when half and the kept part is odd. */
@@ -30,7 +17,7 @@ static uint32_t round_shift(uint32_t value, unsigned shift) {
 }
 
 uint16_t base_half_from_float(float value) {
-    uint32_t bits = float_bits(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    uint32_t bits = base_bits_of_float(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     if (rest > 0x7f800000u) return (uint16_t)(sign | 0x7e00u);
     if (rest >= 0x47800000u) return (uint16_t)(sign | 0x7c00u);
     if (rest >= 0x38800000u) return (uint16_t)(sign | (round_shift(rest, 13) - (112u << 10)));
@@ -40,11 +27,11 @@ uint16_t base_half_from_float(float value) {
 }
 
 float base_float_from_bfloat16(uint16_t bits) {
-    return bits_float((uint32_t)bits << 16);
+    return base_float_of_bits((uint32_t)bits << 16);
 }
 
 uint16_t base_bfloat16_from_float(float value) {
-    uint32_t bits = float_bits(value);
+    uint32_t bits = base_bits_of_float(value);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return (uint16_t)(bits >> 16 | 0x40u);
     return (uint16_t)(round_shift(bits, 16));
 }
@@ -54,12 +41,12 @@ uint16_t base_bfloat16_from_float(float value) {
 static float round_to_odd(double value) {
     float near = (float)value;
     if (isnan(near) || isinf(value) || (double)near == value) return near;
-    uint32_t bits = float_bits(near);
-    if (isinf(near)) return bits_float(bits - 1); /* the largest finite one, which is odd */
+    uint32_t bits = base_bits_of_float(near);
+    if (isinf(near)) return base_float_of_bits(bits - 1); /* the largest finite one, which is odd */
     if (bits & 1) return near;
     bool away = fabs((double)near) < fabs(value);
-    if ((bits & 0x7fffffffu) == 0) return bits_float((signbit(value) ? 0x80000000u : 0) | 1);
-    return bits_float(away ? bits + 1 : bits - 1);
+    if ((bits & 0x7fffffffu) == 0) return base_float_of_bits((signbit(value) ? 0x80000000u : 0) | 1);
+    return base_float_of_bits(away ? bits + 1 : bits - 1);
 }
 
 uint16_t base_half_from_double(double value) {

@@ -155,3 +155,19 @@ base_status op_window_read(const op_call *call, const int64_t *kernel, op_window
     }
     return BASE_OK;
 }
+
+op_window op_window_of_three(const op_window *window) {
+    op_window three = {.rank = 3};
+    for (int i = 0; i < 3; i++) {
+        const int from = i - (3 - window->rank);
+        const bool own = from >= 0;
+        three.input[i] = own ? window->input[from] : 1;
+        three.output[i] = own ? window->output[from] : 1;
+        three.kernel[i] = own ? window->kernel[from] : 1;
+        three.stride[i] = own ? window->stride[from] : 1;
+        three.dilation[i] = own ? window->dilation[from] : 1;
+        three.before[i] = own ? window->before[from] : 0;
+        three.after[i] = own ? window->after[from] : 0;
+    }
+    return three;
+}

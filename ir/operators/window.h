@@ -27,6 +27,10 @@ typedef struct op_window {
 base_status op_window_read(const op_call *call, const int64_t *kernel, op_window *window,
                            base_report *report);
 
+/* The window with three spatial dimensions; those that it lacks come first, and have one element. For kernels with a loop a
+ * dimension: the rank is at most three. */
+op_window op_window_of_three(const op_window *window);
+
 /* How the window of a transposed convolution lies, one entry a spatial dimension. Extents that are not known are
  * below 0. */
 typedef struct op_transposed {

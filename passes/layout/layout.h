@@ -9,7 +9,7 @@ base_status pass_carry_layouts(pass_context *context);  /* carry_layouts.c */
 base_status pass_select_kernels(pass_context *context); /* select_kernels.c */
 
 /* The shapes of all inputs and outputs that are there are known. (select_kernels.c) */
-bool pass_shapes_known(const op_call *call);
+bool pass_shapes_known(const ir_node *node);
 /* Gives the dynamic dimensions of an application some numbers, to ask kernels about: the same for equal symbols, different ones
  * for others; the outputs are inferred from these. False: nothing is open, or what the outputs are does not follow from
  * extents (or memory ran out): it stays as it is. (example_extents.c) */

@@ -11,14 +11,13 @@
 #include "passes/layout/layout.h"
 #include <string.h>
 
-bool pass_shapes_known(const op_call *call) {
-    for (uint32_t i = 0; i < call->input_count; i++) {
-        if (call->inputs[i].type.dtype != OP_NONE && !op_shape_known(&call->inputs[i].type.shape))
-            return false;
+bool pass_shapes_known(const ir_node *node) {
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        if (input && !op_shape_known(&input->type.shape)) return false;
     }
-    for (uint32_t i = 0; i < call->output_count; i++) {
-        if (call->outputs[i].type.dtype != OP_NONE && !op_shape_known(&call->outputs[i].type.shape))
-            return false;
+    for (uint32_t i = 0; i < node->output_count; i++) {
+        if (node->outputs[i] && !op_shape_known(&node->outputs[i]->type.shape)) return false;
     }
     return true;
 }
@@ -43,7 +42,7 @@ static base_status select_kernel(pass_context *context, ir_node *node, base_aren
     }
     node->kernel = kernel->name;
     node->scratch_bytes = 0;
-    if ((op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC) || !pass_shapes_known(&call)) return BASE_OK;
+    if ((op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC) || !pass_shapes_known(node)) return BASE_OK;
     rt_prepared prepared;
     base_status status = rt_kernel_prepare(kernel, &call, environment, arena, &prepared, report);
     if (status == BASE_OK) node->scratch_bytes = prepared.scratch_bytes;

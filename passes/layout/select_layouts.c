@@ -89,17 +89,6 @@ static bool relaid_call(layouter *l, const ir_node *node, const rt_preference *w
     return true;
 }
 
-static bool shapes_known(const ir_node *node) {
-    for (uint32_t i = 0; i < node->input_count; i++) {
-        const ir_value *input = ir_input(node, i);
-        if (input && !op_shape_known(&input->type.shape)) return false;
-    }
-    for (uint32_t i = 0; i < node->output_count; i++) {
-        if (node->outputs[i] && !op_shape_known(&node->outputs[i]->type.shape)) return false;
-    }
-    return true;
-}
-
 /* ---- dynamic dimensions --------------------------------------------------------------------------------------- */
 
 /* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
@@ -283,8 +272,8 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
         if (node->code == OP_REORDER) continue;
         bool control = op_schema_of(node->code)->flags & OP_FLAG_GRAPHS;
         const bool open =
-            !control && !shapes_known(node) && (images_are_open(l, node) || rows_are_open(node));
-        if (!control && node->output_count && (open || shapes_known(node))) {
+            !control && !pass_shapes_known(node) && (images_are_open(l, node) || rows_are_open(node));
+        if (!control && node->output_count && (open || pass_shapes_known(node))) {
             status = grant_wish(l, node, open, &done);
             if (status == BASE_OK && !done) status = follow(l, node, &done);
         }

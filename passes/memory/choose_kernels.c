@@ -104,7 +104,7 @@ static void consider(chooser *c, ir_node *node) {
     rt_cost before;
     if (!now || !now->estimate || !weights || !weights->constant || !ir_node_call(node, &c->arena, &call))
         return;
-    if (!pass_shapes_known(&call)) return;
+    if (!pass_shapes_known(node)) return;
     if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
     if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
     candidate best = {.seconds_before = before.seconds, .cost = before};

@@ -18,7 +18,6 @@
 #include "passes/planners/replay.h"
 
 enum { BFC_UNIT = 256 };
-static const size_t split_excess = (size_t)128 << 20;
 
 typedef struct region {
     uint32_t *previous, *next; /* chunks in the order of addresses */
@@ -62,7 +61,7 @@ static uint32_t allocate(region *r, size_t size) {
         chunk = extend(r, size);
     } else {
         base_block_set_remove(&r->free, chunk);
-        if (r->sizes[chunk] >= 2 * size || r->sizes[chunk] - size >= split_excess) {
+        if (base_block_is_split(r->sizes[chunk], size)) {
             uint32_t rest =
                 chunk_new(r, chunk, r->next[chunk], r->offsets[chunk] + size, r->sizes[chunk] - size);
             r->sizes[chunk] = size;

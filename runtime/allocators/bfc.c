@@ -13,7 +13,6 @@
 #include <string.h>
 
 enum { UNIT = 256, UNIT_BITS = 8, NONE = -1, FIRST_REGION = 64 << 10 };
-static const size_t split_excess = (size_t)128 << 20;
 
 typedef struct chunk {
     char *data;
@@ -233,7 +232,7 @@ static void *take_chunk(bfc *b, size_t bytes, size_t requested, uint64_t before)
     const int32_t handle = find_chunk(b, bytes, before);
     if (handle == NONE) return NULL;
     const bool waits = b->chunks[handle].freed_at != 0;
-    const bool large = b->sizes[handle] >= 2 * bytes || b->sizes[handle] - bytes >= split_excess;
+    const bool large = base_block_is_split(b->sizes[handle], bytes);
     if (!waits) base_block_set_remove(&b->free, (uint32_t)handle);
     if (large && !split(b, handle, bytes)) {
         if (!waits) base_block_set_add(&b->free, (uint32_t)handle);

@@ -19,25 +19,17 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    rt_descriptor open;
     if (op_attribute_integer(&call->attributes, "training_mode", 0) != 0) return false;
-    if (!rt_floats_known(call) || call->inputs[0].type.layout != call->outputs[0].type.layout) return false;
     for (uint32_t i = 1; i < call->input_count; i++) {
         if (call->inputs[i].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     }
-    if (!make_descriptor(call, environment, &open)) return false;
-    rt_descriptor_close(&open);
-    return true;
+    return rt_simple_accepts(call, environment, true, make_descriptor);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     static const int vectors[] = {DNNL_ARG_SCALE, DNNL_ARG_SHIFT, DNNL_ARG_MEAN, DNNL_ARG_VARIANCE};
-    rt_descriptor open;
-    if (!make_descriptor(call, environment, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this normalisation on this machine");
-    }
-    return rt_simple_prepare(&open, call, vectors, 4, arena, prepared, report);
+    return rt_simple_prepare(call, environment, make_descriptor, vectors, 4, arena, prepared, report);
 }
 
 const rt_kernel rt_onednn_batch_normalization = {.name = "onednn.batch_normalization",

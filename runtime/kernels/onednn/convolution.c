@@ -293,14 +293,6 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     return false;
 }
 
-static base_status check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
-    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
-    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
-    return base_fail(report, BASE_INVALID,
-                     "the plan was packed for another machine: weights have %zu bytes, expected %zu",
-                     call->inputs[1].type.packed_bytes, bytes);
-}
-
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
     other_extents other;
@@ -311,7 +303,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
         !make_given(call, environment, false, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this convolution", input);
     }
-    base_status status = check_packed(call, &open, report);
+    base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
         status = rt_reorder(&from, source->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
                             1, environment->threads, report);
@@ -331,7 +323,7 @@ static base_status unpack(const op_call *given, const rt_environment *environmen
         !make_given(call, environment, false, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot unpack input %u of this convolution", input);
     }
-    base_status status = check_packed(call, &open, report);
+    base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
         status = rt_reorder(rt_descriptor_memory(&open, dnnl_query_weights_md), packed->data, &to, plain, 1,
                             environment->threads, report);
@@ -405,7 +397,7 @@ static base_status make_to_run(const op_call *given, const op_call *call, const 
         const op_call *packing = as_packed(given, &extents);
         if (!packing || !make_given(packing, environment, false, open))
             return base_fail(report, BASE_INVALID, "oneDNN cannot pack for this convolution on this machine");
-        status = check_packed(call, open, report);
+        status = rt_check_packed(call, open, report);
         lie.weights = *rt_descriptor_memory(open, dnnl_query_weights_md);
         rt_descriptor_close(open);
         if (status != BASE_OK || make_descriptor(call, environment, &lie, open)) return status;
@@ -414,7 +406,7 @@ static base_status make_to_run(const op_call *given, const op_call *call, const 
         return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
     if (packed) {
         status = other ? reorder_weights(call, environment, &lie.weights, arena, state, open, report)
-                       : check_packed(call, open, report);
+                       : rt_check_packed(call, open, report);
     }
     if (status != BASE_OK) rt_descriptor_close(open);
     return status;

@@ -37,6 +37,14 @@ void rt_threads_restore(int before) {
     if (omp_get_max_threads() != before) omp_set_num_threads(before);
 }
 
+base_status rt_check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
+    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
+    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "the plan was packed for another machine: weights have %zu bytes, expected %zu",
+                     call->inputs[1].type.packed_bytes, bytes);
+}
+
 bool rt_floats_known(const op_call *call) {
     for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
         const op_type *type =

@@ -82,6 +82,9 @@ int rt_threads_for(double work, const rt_environment *environment);
 int rt_threads_set(int threads);
 void rt_threads_restore(int before);
 
+/* The weights of the call, input 1, have as many bytes as the primitive wants: they were packed for such a machine. */
+base_status rt_check_packed(const op_call *call, const rt_descriptor *open, base_report *report);
+
 /* All shapes are known, nothing is empty, all floats. */
 bool rt_floats_known(const op_call *call);
 

@@ -233,14 +233,6 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
     return true;
 }
 
-static base_status check_packed(const op_call *call, const rt_descriptor *open, base_report *report) {
-    const size_t bytes = dnnl_memory_desc_get_size(rt_descriptor_memory(open, dnnl_query_weights_md));
-    if (bytes == call->inputs[1].type.packed_bytes) return BASE_OK;
-    return base_fail(report, BASE_INVALID,
-                     "the plan was packed for another machine: input 1 has %zu bytes, expected %zu",
-                     call->inputs[1].type.packed_bytes, bytes);
-}
-
 static base_status pack(const op_call *given, const rt_environment *environment, uint32_t input,
                         const op_tensor *source, void *packed, base_report *report) {
     part some;
@@ -260,7 +252,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
         !make_descriptor(&read, environment, true, &open)) {
         return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
     }
-    base_status status = check_packed(call, &open, report);
+    base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
         status = rt_reorder(&from, source->data, rt_descriptor_memory(&open, dnnl_query_weights_md), packed,
                             (float)read.product.alpha, environment->threads, report);
@@ -310,7 +302,7 @@ static base_status prepare_block(const op_call *call, const rt_environment *envi
     own->bias = read.addend == ADDEND_BIAS;
     own->sum = read.addend == ADDEND_MATRIX;
     own->sum_bytes = (size_t)read.addend_count * sizeof(float);
-    base_status status = is_packed(call, 1) ? check_packed(call, &open, report) : BASE_OK;
+    base_status status = is_packed(call, 1) ? rt_check_packed(call, &open, report) : BASE_OK;
     rt_primitive *primitive = &rows->primitive;
     static const struct {
         int argument;

@@ -23,22 +23,12 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    rt_descriptor open;
-    if (!rt_floats_known(call) || call->inputs[0].type.layout == call->outputs[0].type.layout ||
-        !make_descriptor(call, environment, &open)) {
-        return false;
-    }
-    rt_descriptor_close(&open);
-    return true;
+    return rt_simple_accepts(call, environment, false, make_descriptor);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    rt_descriptor open;
-    if (!make_descriptor(call, environment, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this reorder on this machine");
-    }
-    return rt_simple_prepare(&open, call, NULL, 0, arena, prepared, report);
+    return rt_simple_prepare(call, environment, make_descriptor, NULL, 0, arena, prepared, report);
 }
 
 const rt_kernel rt_onednn_reorder = {.name = "onednn.reorder",

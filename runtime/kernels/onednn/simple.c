@@ -19,8 +19,23 @@ void rt_simple_release(rt_prepared *prepared) {
     if (state) rt_primitive_close(&state->primitive);
 }
 
-base_status rt_simple_prepare(rt_descriptor *open, const op_call *call, const int *vectors, int count,
-                              base_arena *arena, rt_prepared *prepared, base_report *report) {
+bool rt_simple_accepts(const op_call *call, const rt_environment *environment, bool same,
+                       rt_simple_open *open) {
+    rt_descriptor descriptor;
+    if (!rt_floats_known(call)) return false;
+    if ((call->inputs[0].type.layout == call->outputs[0].type.layout) != same) return false;
+    if (!open(call, environment, &descriptor)) return false;
+    rt_descriptor_close(&descriptor);
+    return true;
+}
+
+base_status rt_simple_prepare(const op_call *call, const rt_environment *environment,
+                              rt_simple_open *open_one, const int *vectors, int count, base_arena *arena,
+                              rt_prepared *prepared, base_report *report) {
+    rt_descriptor opened, *open = &opened;
+    if (!open_one(call, environment, open))
+        return base_fail(report, BASE_INVALID, "oneDNN cannot run this %s on this machine",
+                         op_schema_of(call->code)->name);
     simple *state = BASE_NEW(arena, simple);
     if (!state) {
         rt_descriptor_close(open);

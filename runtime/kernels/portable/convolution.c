@@ -493,14 +493,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                       .residual = op_input_present(call, 3)};
     shape->filters = weights->dims[0] / shape->group;
     shape->part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
+    const op_window three = op_window_of_three(&window);
     for (int i = 0; i < 3; i++) {
-        const int from = i - (3 - window.rank);
-        shape->input[i] = from < 0 ? 1 : window.input[from];
-        shape->output[i] = from < 0 ? 1 : window.output[from];
-        shape->kernel[i] = from < 0 ? 1 : window.kernel[from];
-        shape->stride[i] = from < 0 ? 1 : window.stride[from];
-        shape->dilation[i] = from < 0 ? 1 : window.dilation[from];
-        shape->before[i] = from < 0 ? 0 : window.before[from];
+        shape->input[i] = three.input[i];
+        shape->output[i] = three.output[i];
+        shape->kernel[i] = three.kernel[i];
+        shape->stride[i] = three.stride[i];
+        shape->dilation[i] = three.dilation[i];
+        shape->before[i] = three.before[i];
         shape->input_size *= shape->input[i];
         shape->output_size *= shape->output[i];
         shape->kernel_size *= shape->kernel[i];

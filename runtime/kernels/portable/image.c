@@ -19,16 +19,7 @@ static bool is_bmp(const uint8_t *data, size_t size) {
     return size >= 2 && data[0] == 'B' && data[1] == 'M';
 }
 
-static base_status measure_bmp(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                               base_report *report) {
-    if (size < BMP_HEADER) return rt_image_fail("BMP", "it ends in its header", report);
-    *width = (int32_t)little(data + 18, 4);
-    const int64_t rows = (int32_t)little(data + 22, 4);
-    *height = rows < 0 ? -rows : rows;
-    return BASE_OK;
-}
-
-static base_status decode_bmp(const uint8_t *data, size_t size, int64_t width, int64_t height,
+static base_status bmp_pixels(const uint8_t *data, size_t size, int64_t width, int64_t height,
                               uint8_t *pixels, base_report *report) {
     const uint32_t start = little(data + 10, 4), header = little(data + 14, 4), bits = little(data + 28, 2),
                    packing = little(data + 30, 4);
@@ -51,6 +42,16 @@ static base_status decode_bmp(const uint8_t *data, size_t size, int64_t width, i
             for (int k = 0; k < 3; k++) pixels[(y * width + x) * 3 + k] = pixel[2 - k];
         }
     }
+    return BASE_OK;
+}
+
+static base_status read_bmp(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
+                            uint8_t *pixels, base_report *report) {
+    if (pixels) return bmp_pixels(data, size, *width, *height, pixels, report);
+    if (size < BMP_HEADER) return rt_image_fail("BMP", "it ends in its header", report);
+    *width = (int32_t)little(data + 18, 4);
+    const int64_t rows = (int32_t)little(data + 22, 4);
+    *height = rows < 0 ? -rows : rows;
     return BASE_OK;
 }
 
@@ -83,24 +84,14 @@ static bool is_pnm(const uint8_t *data, size_t size) {
            (data[1] == '2' || data[1] == '3' || data[1] == '5' || data[1] == '6');
 }
 
-static base_status measure_pnm(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                               base_report *report) {
-    pnm_reader r = {data, size, 2};
-    *width = pnm_number(&r);
-    *height = pnm_number(&r);
-    return *width < 0 || *height < 0 ? rt_image_fail("PNM", "it has no size", report) : BASE_OK;
-}
-
-static base_status decode_pnm(const uint8_t *data, size_t size, int64_t width, int64_t height,
-                              uint8_t *pixels, base_report *report) {
-    pnm_reader r = {data, size, 2};
+/* The reader stands after width and height. */
+static base_status pnm_pixels(pnm_reader r, int64_t elements, uint8_t *pixels, base_report *report) {
+    const uint8_t *data = r.data;
     const bool gray = data[1] == '2' || data[1] == '5', text = data[1] < '5';
-    (void)pnm_number(&r);
-    (void)pnm_number(&r);
-    const int64_t most = pnm_number(&r), count = width * height * (gray ? 1 : 3);
+    const int64_t most = pnm_number(&r), count = elements * (gray ? 1 : 3);
     if (most < 1 || most > 255) return rt_image_fail("PNM", "only values of up to 255 are supported", report);
     r.at++; /* one white space stands before the bytes */
-    if (!text && (r.at > size || (uint64_t)count > size - r.at))
+    if (!text && (r.at > r.size || (uint64_t)count > r.size - r.at))
         return rt_image_fail("PNM", "it ends in its pixels", report);
     for (int64_t i = 0; i < count; i++) {
         const int64_t value = text ? pnm_number(&r) : data[r.at + (size_t)i];
@@ -113,8 +104,17 @@ static base_status decode_pnm(const uint8_t *data, size_t size, int64_t width, i
     return BASE_OK;
 }
 
+static base_status read_pnm(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
+                            uint8_t *pixels, base_report *report) {
+    pnm_reader r = {data, size, 2};
+    *width = pnm_number(&r);
+    *height = pnm_number(&r);
+    if (*width < 0 || *height < 0) return rt_image_fail("PNM", "it has no size", report);
+    return pixels ? pnm_pixels(r, *width * *height, pixels, report) : BASE_OK;
+}
+
 static const rt_image_format own_formats[] = {
-    {"BMP", is_bmp, measure_bmp, decode_bmp, NULL}, {"PNM", is_pnm, measure_pnm, decode_pnm, NULL}, {0}};
+    {"BMP", is_bmp, read_bmp, NULL}, {"PNM", is_pnm, read_pnm, NULL}, {0}};
 
 /* ---- the operator --------------------------------------------------------------------------------------- */
 
@@ -138,7 +138,7 @@ static base_status format_of(const uint8_t *data, size_t size, const rt_image_fo
         return base_fail(
             report, BASE_INVALID,
             "the bytes are no image of a known format: BMP, JPEG, JPEG 2000, PNG, PNM, TIFF, WebP");
-    if ((*format)->decode) return BASE_OK;
+    if ((*format)->read) return BASE_OK;
     return base_fail_unsupported(report, "this build cannot read %s images (%s)", (*format)->name,
                                  (*format)->option);
 }
@@ -150,7 +150,7 @@ static base_status measure(const rt_prepared *prepared, const op_tensor *inputs,
     const rt_image_format *format;
     int64_t width = 0, height = 0;
     base_status status = format_of(inputs[0].data, state->size, &format, report);
-    if (status == BASE_OK) status = format->measure(inputs[0].data, state->size, &width, &height, report);
+    if (status == BASE_OK) status = format->read(inputs[0].data, state->size, &width, &height, NULL, report);
     if (status != BASE_OK) return status;
     if (width < 1 || height < 1 || width > LONGEST_SIDE || height > LONGEST_SIDE)
         return rt_image_fail(format->name, "its width or height is none that an image can have", report);
@@ -164,7 +164,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                        void *scratch, base_report *report) {
     (void)scratch;
     const decoder_state *state = prepared->state;
-    const int64_t height = outputs[0].type.shape.dims[0], width = outputs[0].type.shape.dims[1];
+    int64_t height = outputs[0].type.shape.dims[0], width = outputs[0].type.shape.dims[1];
     const rt_image_format *format;
     uint8_t *y = outputs[0].data, *pixels = y;
     base_arena arena;
@@ -173,7 +173,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (state->gray) pixels = base_arena_alloc(&arena, (size_t)(width * height), 3);
     if (status == BASE_OK && !pixels) status = base_fail_memory(report);
     if (status == BASE_OK)
-        status = format->decode(inputs[0].data, state->size, width, height, pixels, report);
+        status = format->read(inputs[0].data, state->size, &width, &height, pixels, report);
     for (int64_t i = 0; status == BASE_OK && i < width * height; i++) {
         uint8_t *pixel = pixels + 3 * i;
         /* ITU-R 601-2, in units of 1 / 65536. */

@@ -7,12 +7,11 @@
 typedef struct rt_image_format {
     const char *name;
     bool (*is)(const uint8_t *data, size_t size);
-    /* Width and height as the file says; then its pixels, rows from the top, 3 bytes each: red, green, blue. Both report what is
-     * wrong with the file, which may be anything. NULL: this build cannot read the format. */
-    base_status (*measure)(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                           base_report *report);
-    base_status (*decode)(const uint8_t *data, size_t size, int64_t width, int64_t height, uint8_t *pixels,
-                          base_report *report);
+    /* Without `pixels` (NULL): width and height as the file says. With them: the pixels of an image of this width and height,
+     * rows from the top, 3 bytes each: red, green, blue. Reports what is wrong with the file, which may be anything. NULL: this
+     * build cannot read the format. */
+    base_status (*read)(const uint8_t *data, size_t size, int64_t *width, int64_t *height, uint8_t *pixels,
+                        base_report *report);
     const char *option; /* what the build is asked for it with */
 } rt_image_format;
 

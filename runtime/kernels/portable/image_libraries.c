@@ -89,19 +89,8 @@ static base_status read_jpeg(const uint8_t *data, size_t size, int64_t *width, i
     jpeg_destroy_decompress(&reader.base);
     return BASE_OK;
 }
-
-static base_status measure_jpeg(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                                base_report *report) {
-    return read_jpeg(data, size, width, height, NULL, report);
-}
-
-static base_status decode_jpeg(const uint8_t *data, size_t size, int64_t width, int64_t height,
-                               uint8_t *pixels, base_report *report) {
-    return read_jpeg(data, size, &width, &height, pixels, report);
-}
 #else
-#define measure_jpeg NULL
-#define decode_jpeg NULL
+#define read_jpeg NULL
 #endif
 
 /* ---- PNG ----------------------------------------------------------------------------------------------- */
@@ -109,19 +98,8 @@ static base_status decode_jpeg(const uint8_t *data, size_t size, int64_t width, 
 #ifdef OURO_PNG
 #include <png.h>
 
-static base_status measure_png(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                               base_report *report) {
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    if (!png_image_begin_read_from_memory(&image, data, size))
-        return rt_image_fail("PNG", image.message, report);
-    *width = image.width;
-    *height = image.height;
-    png_image_free(&image);
-    return BASE_OK;
-}
-
 /* Transparency is left out: the colors are those of the pixels after it. */
-static base_status decode_png(const uint8_t *data, size_t size, int64_t width, int64_t height,
+static base_status png_pixels(const uint8_t *data, size_t size, int64_t width, int64_t height,
                               uint8_t *pixels, base_report *report) {
     png_image image = {.version = PNG_IMAGE_VERSION};
     if (!png_image_begin_read_from_memory(&image, data, size))
@@ -140,9 +118,20 @@ static base_status decode_png(const uint8_t *data, size_t size, int64_t width, i
     png_image_free(&image);
     return read ? BASE_OK : rt_image_fail("PNG", image.message, report);
 }
+
+static base_status read_png(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
+                            uint8_t *pixels, base_report *report) {
+    if (pixels) return png_pixels(data, size, *width, *height, pixels, report);
+    png_image image = {.version = PNG_IMAGE_VERSION};
+    if (!png_image_begin_read_from_memory(&image, data, size))
+        return rt_image_fail("PNG", image.message, report);
+    *width = image.width;
+    *height = image.height;
+    png_image_free(&image);
+    return BASE_OK;
+}
 #else
-#define measure_png NULL
-#define decode_png NULL
+#define read_png NULL
 #endif
 
 /* ---- WebP ---------------------------------------------------------------------------------------------- */
@@ -150,23 +139,23 @@ static base_status decode_png(const uint8_t *data, size_t size, int64_t width, i
 #ifdef OURO_WEBP
 #include <webp/decode.h>
 
-static base_status measure_webp(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                                base_report *report) {
+static base_status webp_pixels(const uint8_t *data, size_t size, int64_t width, int64_t height,
+                               uint8_t *pixels, base_report *report) {
+    if (WebPDecodeRGBInto(data, size, pixels, (size_t)(width * height * 3), (int)(width * 3))) return BASE_OK;
+    return rt_image_fail("WebP", "its pixels are damaged", report);
+}
+
+static base_status read_webp(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
+                             uint8_t *pixels, base_report *report) {
+    if (pixels) return webp_pixels(data, size, *width, *height, pixels, report);
     int w, h;
     if (!WebPGetInfo(data, size, &w, &h)) return rt_image_fail("WebP", "its header is damaged", report);
     *width = w;
     *height = h;
     return BASE_OK;
 }
-
-static base_status decode_webp(const uint8_t *data, size_t size, int64_t width, int64_t height,
-                               uint8_t *pixels, base_report *report) {
-    if (WebPDecodeRGBInto(data, size, pixels, (size_t)(width * height * 3), (int)(width * 3))) return BASE_OK;
-    return rt_image_fail("WebP", "its pixels are damaged", report);
-}
 #else
-#define measure_webp NULL
-#define decode_webp NULL
+#define read_webp NULL
 #endif
 
 /* ---- bytes in memory as a file, for the two that want one ---------------------------------------------- */
@@ -246,20 +235,7 @@ static TIFF *open_tiff(memory_file *file) {
     return tiff;
 }
 
-static base_status measure_tiff(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                                base_report *report) {
-    memory_file file = {data, size, 0, "it is damaged"};
-    TIFF *tiff = open_tiff(&file);
-    uint32_t w = 0, h = 0;
-    const bool known =
-        tiff && TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &w) && TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &h);
-    if (tiff) TIFFClose(tiff);
-    *width = w;
-    *height = h;
-    return known ? BASE_OK : rt_image_fail("TIFF", file.message, report);
-}
-
-static base_status decode_tiff(const uint8_t *data, size_t size, int64_t width, int64_t height,
+static base_status tiff_pixels(const uint8_t *data, size_t size, int64_t width, int64_t height,
                                uint8_t *pixels, base_report *report) {
     memory_file file = {data, size, 0, "it is damaged"};
     TIFF *tiff = open_tiff(&file);
@@ -278,9 +254,22 @@ static base_status decode_tiff(const uint8_t *data, size_t size, int64_t width, 
     if (exhausted) return base_fail_memory(report);
     return read ? BASE_OK : rt_image_fail("TIFF", file.message, report);
 }
+
+static base_status read_tiff(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
+                             uint8_t *pixels, base_report *report) {
+    if (pixels) return tiff_pixels(data, size, *width, *height, pixels, report);
+    memory_file file = {data, size, 0, "it is damaged"};
+    TIFF *tiff = open_tiff(&file);
+    uint32_t w = 0, h = 0;
+    const bool known =
+        tiff && TIFFGetField(tiff, TIFFTAG_IMAGEWIDTH, &w) && TIFFGetField(tiff, TIFFTAG_IMAGELENGTH, &h);
+    if (tiff) TIFFClose(tiff);
+    *width = w;
+    *height = h;
+    return known ? BASE_OK : rt_image_fail("TIFF", file.message, report);
+}
 #else
-#define measure_tiff NULL
-#define decode_tiff NULL
+#define read_tiff NULL
 #endif
 
 /* ---- JPEG 2000 ----------------------------------------------------------------------------------------- */
@@ -363,25 +352,13 @@ static base_status read_jp2(const uint8_t *data, size_t size, int64_t *width, in
     if (codec) opj_destroy_codec(codec);
     return read ? BASE_OK : rt_image_fail("JPEG 2000", file.message, report);
 }
-
-static base_status measure_jp2(const uint8_t *data, size_t size, int64_t *width, int64_t *height,
-                               base_report *report) {
-    return read_jp2(data, size, width, height, NULL, report);
-}
-
-static base_status decode_jp2(const uint8_t *data, size_t size, int64_t width, int64_t height,
-                              uint8_t *pixels, base_report *report) {
-    return read_jp2(data, size, &width, &height, pixels, report);
-}
 #else
-#define measure_jp2 NULL
-#define decode_jp2 NULL
+#define read_jp2 NULL
 #endif
 
-const rt_image_format rt_image_libraries[] = {
-    {"JPEG", is_jpeg, measure_jpeg, decode_jpeg, "OURO_JPEG"},
-    {"PNG", is_png, measure_png, decode_png, "OURO_PNG"},
-    {"WebP", is_webp, measure_webp, decode_webp, "OURO_WEBP"},
-    {"TIFF", is_tiff, measure_tiff, decode_tiff, "OURO_TIFF"},
-    {"JPEG 2000", is_jpeg_2000, measure_jp2, decode_jp2, "OURO_OPENJPEG"},
-    {0}};
+const rt_image_format rt_image_libraries[] = {{"JPEG", is_jpeg, read_jpeg, "OURO_JPEG"},
+                                              {"PNG", is_png, read_png, "OURO_PNG"},
+                                              {"WebP", is_webp, read_webp, "OURO_WEBP"},
+                                              {"TIFF", is_tiff, read_tiff, "OURO_TIFF"},
+                                              {"JPEG 2000", is_jpeg_2000, read_jp2, "OURO_OPENJPEG"},
+                                              {0}};

@@ -503,7 +503,7 @@ static bool tabulate_shifts(integer_convolution *shape, base_arena *arena) {
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     if (rt_integer_is_empty(call)) {
-        prepared->run = rt_integer_run_nothing;
+        prepared->run = rt_run_nothing;
         return BASE_OK;
     }
     integer_convolution *shape = BASE_NEW(arena, integer_convolution);

@@ -276,7 +276,7 @@ static lines_kind kind_of(const op_call *call, uint32_t input) {
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     if (rt_integer_is_empty(call)) {
-        prepared->run = rt_integer_run_nothing;
+        prepared->run = rt_run_nothing;
         return BASE_OK;
     }
     integer_matmul *shape = BASE_NEW(arena, integer_matmul);

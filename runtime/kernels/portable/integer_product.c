@@ -55,16 +55,6 @@ bool rt_integer_is_empty(const op_call *call) {
     return op_shape_elements(&call->outputs[0].type.shape, &elements) && elements == 0;
 }
 
-base_status rt_integer_run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
-                                   void *scratch, base_report *report) {
-    (void)prepared;
-    (void)inputs;
-    (void)outputs;
-    (void)scratch;
-    (void)report;
-    return BASE_OK;
-}
-
 /* ---- pairs: operands ----------------------------------------------------------------------------------- */
 
 #define LOAD(type)                                                                                           \

@@ -43,7 +43,6 @@ typedef struct rt_integer_block {
  * be done. */
 bool rt_integer_is_empty(const op_call *call);
 /* Does it. */
-rt_run_function rt_integer_run_nothing;
 
 /* How many columns of a product like this a block should have: more where each is little work. */
 int64_t rt_integer_columns(int64_t rows, int64_t depth);

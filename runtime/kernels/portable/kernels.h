@@ -98,6 +98,9 @@ void rt_fill(void *to, int64_t count, size_t size, const void *value);
 
 /* ---- what kernels accept ------------------------------------------------------------------------------- */
 
+/* The run of a kernel where there is no element to make. */
+rt_run_function rt_run_nothing;
+
 /* All inputs and outputs are row-major tensors. */
 bool rt_accepts_row_major(const op_call *call);
 /* The elements that lie in memory, padding included. The shape must be known. */

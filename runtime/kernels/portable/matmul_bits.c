@@ -218,16 +218,6 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static base_status run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
-                               void *scratch, base_report *report) {
-    (void)inputs;
-    (void)scratch;
-    (void)report;
-    (void)prepared;
-    if (outputs[0].bytes) memset(outputs[0].data, 0, outputs[0].bytes);
-    return BASE_OK;
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     return rt_accepts_row_major(call);
@@ -259,7 +249,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->zeros_real = op_input_present(call, 3) && !s->zeros_packed;
     s->bias = op_input_present(call, 5);
     prepared->state = s;
-    prepared->run = s->rows && s->columns && s->depth ? run : run_nothing;
+    prepared->run = s->rows && s->columns && s->depth ? run : rt_run_nothing;
     if (prepared->run != run) return BASE_OK;
     size_t *total = &prepared->scratch_bytes, unused;
     bool fits = s->rows > FEW_ROWS || add_floats(s->rows, s->blocks * s->block, &s->row_bytes, total);

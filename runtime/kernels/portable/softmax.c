@@ -170,16 +170,6 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
     return BASE_OK;
 }
 
-static base_status run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
-                               void *scratch, base_report *report) {
-    (void)prepared;
-    (void)inputs;
-    (void)outputs;
-    (void)scratch;
-    (void)report;
-    return BASE_OK;
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[0].type.dtype;
@@ -203,7 +193,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     }
     prepared->state = state;
     bool empty = state->outer == 0 || state->extent == 0 || state->inner == 0;
-    prepared->run = empty ? run_nothing : rt_is_half(type->dtype) ? run_half : run;
+    prepared->run = empty ? rt_run_nothing : rt_is_half(type->dtype) ? run_half : run;
     if (!empty && rt_is_half(type->dtype)) {
         size_t count = (size_t)(state->outer * state->extent * state->inner);
         if (!base_size_multiply(count, sizeof(float), &prepared->scratch_bytes))

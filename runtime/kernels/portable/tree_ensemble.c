@@ -249,16 +249,6 @@ static base_status check(const op_call *call, tree_state *s, base_report *report
                 : base_fail(report, BASE_INVALID, "the constants of the trees do not fit each other");
 }
 
-static base_status run_nothing(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
-                               void *scratch, base_report *report) {
-    (void)prepared;
-    (void)inputs;
-    (void)outputs;
-    (void)scratch;
-    (void)report;
-    return BASE_OK;
-}
-
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -276,7 +266,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     base_status status = check(call, s, report);
     if (status != BASE_OK) return status;
     prepared->state = s;
-    prepared->run = s->rows ? run : run_nothing;
+    prepared->run = s->rows ? run : rt_run_nothing;
     if (s->x != s->dtype && (!base_size_multiply((size_t)s->rows, bytes, &bytes) ||
                              !base_size_multiply((size_t)s->features, bytes, &prepared->scratch_bytes)))
         return base_fail_memory(report);
