@@ -13,8 +13,8 @@
 
 /* The bytes of the plan of a compiled module, 64-byte aligned, from malloc: deterministic to the byte.
  * `portable` decides the machine text of the header. */
-base_status plan_write(const ir_module *module, const pass_memory *memory, const pass_options *options,
-                       void **bytes, size_t *size, base_report *report);
+base_status compile_write_plan(const ir_module *module, const pass_memory *memory,
+                               const pass_options *options, void **bytes, size_t *size, base_report *report);
 
 /* ---- states (states.c) ----------------------------------------------------------------------------------- */
 

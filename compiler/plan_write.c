@@ -472,8 +472,8 @@ static bool prepare_writer(module_writer *w) {
     return w->id_of && w->graph_order && w->graph_number && w->node_number;
 }
 
-base_status plan_write(const ir_module *module, const pass_memory *memory, const pass_options *options,
-                       void **bytes, size_t *size, base_report *report) {
+base_status compile_write_plan(const ir_module *module, const pass_memory *memory,
+                               const pass_options *options, void **bytes, size_t *size, base_report *report) {
     base_report own = {0}; /* so that the first failure is known without the caller's report */
     module_writer w = {
         .module = module, .memory = memory, .report = report ? report : &own, .portable = true};

@@ -3,8 +3,9 @@
 #   - a folder uses only the folders that CMakeLists.txt says it depends on (BUILD/structure.txt), directly or through these:
 #     by what its objects call and by what its files include
 #   - the files of a folder form no circle: where one file calls another, that one does not lead back to it
+#   - what a file shows to others begins with the prefix of its layer
 # The functions of the C library that a program may replace (malloc and the like) count as nobody's.
-# Prints what breaks these rules, and ends with "N folders, N files, N circles, N forbidden uses".
+# Prints what breaks these rules, and ends with "N folders, N files, N circles, N forbidden uses, N foreign prefixes".
 set -euo pipefail
 build=$(cd "$1" && pwd)
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -50,7 +51,30 @@ awk '{folder[$1] = $2; direct[$2] = ""; for (i = 3; i <= NF; i++) direct[$2] = d
 awk 'function folder(path) {sub("/[^/]*$", "", path); return path} folder($1) == folder($2) {print $1, $2}' "$work/calls" |
     sort -u | tsort 2>&1 >/dev/null | sed 's/^tsort: //; s/^-: input contains a loop:/circle:/' >"$work/circles" || true
 
-cat "$work/forbidden" "$work/circles"
+# One prefix a layer; parts that are a vocabulary of their own have a second one: the loop passes and the bands, the verifier's
+# replay and the structure check of plans, the expressions of converters. Public functions begin with ouro_.
+awk 'function prefixes(file) {
+         if (file ~ "^ir/base/") return "base"
+         if (file ~ "^ir/operators/") return "op"
+         if (file ~ "^ir/") return "ir"
+         if (file ~ "^passes/planners/exact/") return "exact"
+         if (file ~ "^passes/planners/") return "planner"
+         if (file ~ "^passes/loops/") return "pass|loop"
+         if (file ~ "^passes/bands/") return "pass|band"
+         if (file ~ "^passes/") return "pass"
+         if (file ~ "^runtime/plan/") return "plan|replay|structure"
+         if (file ~ "^runtime/") return "rt|ouro"
+         if (file ~ "^compiler/onnx/convert/") return "import|expr"
+         if (file ~ "^compiler/onnx/") return "import"
+         if (file ~ "^compiler/files/") return "file"
+         if (file ~ "^compiler/report/") return "emit"
+         if (file ~ "^compiler/command/") return "command|main"
+         return "compile|ouro"
+     }
+     $1 == "D" && $2 !~ "[.]" && $2 !~ "^(" prefixes($3) ")(_|$)" {print "prefix:", $3, "shows", $2 ", expected " prefixes($3) "_..."}' \
+    "$work/symbols" >"$work/prefixes"
+
+cat "$work/forbidden" "$work/circles" "$work/prefixes"
 circles=$(grep -c '^circle' "$work/circles" || true)
-echo "$(wc -l <"$build/structure.txt") folders, $(cut -d' ' -f3 "$work/symbols" | sort -u | wc -l) files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses"
-[ "$circles" = 0 ] && [ ! -s "$work/forbidden" ]
+echo "$(wc -l <"$build/structure.txt") folders, $(cut -d' ' -f3 "$work/symbols" | sort -u | wc -l) files, $circles circles, $(wc -l <"$work/forbidden") forbidden uses, $(wc -l <"$work/prefixes") foreign prefixes"
+[ "$circles" = 0 ] && [ ! -s "$work/forbidden" ] && [ ! -s "$work/prefixes" ]

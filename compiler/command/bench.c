@@ -242,7 +242,7 @@ static void emit_numbers(emit_buffer *json, const bench_subject *subject, const 
     else emit_json_integer(json, "allocations_per_run", (uint64_t)numbers->allocations);
     emit_json_integer(json, "runs", numbers->runs);
     emit_json_text(json, "made_up", numbers->made_up);
-    if (nodes) profile_emit(nodes, subject->model.plan, json);
+    if (nodes) command_profile_emit(nodes, subject->model.plan, json);
     emit_json_close(json, '}');
 }
 
@@ -295,14 +295,14 @@ static int bench_alone(const command *self, const bench_options *options, const 
         profile nodes = {0};
         if (!one) one = measure_alone(options, &subject);
         if (!one && options->profile)
-            one = profile_measure(&subject.model, subject.session, subject.numbers.threads, &nodes);
+            one = command_profile_measure(&subject.model, subject.session, subject.numbers.threads, &nodes);
         command_progress_end(&progress);
         if (!one) {
             print_numbers(subject.path, &subject.numbers);
-            if (options->profile) profile_print(&nodes, subject.model.plan);
+            if (options->profile) command_profile_print(&nodes, subject.model.plan);
             emit_numbers(json, &subject, options->profile ? &nodes : NULL);
         }
-        profile_free(&nodes);
+        command_profile_free(&nodes);
         close_subject(&subject);
         if (one > status) status = one;
     }

@@ -12,7 +12,7 @@ bool command_compare(const ouro_value *actual, const import_value *expected, ten
     if (expected->kind == OP_KIND_TENSOR) {
         const op_tensor tensor = command_value_tensor(actual);
         tensor_errors_add(&tensor, &expected->tensor, errors);
-        return tensor_compare(&tensor, &expected->tensor, tolerance, reason, capacity);
+        return file_tensor_compare(&tensor, &expected->tensor, tolerance, reason, capacity);
     }
     if (actual->count != expected->count) {
         snprintf(reason, capacity, "has %zu elements, expected %zu", actual->count, expected->count);

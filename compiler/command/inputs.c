@@ -121,7 +121,7 @@ base_status command_read_value(const char *path, const op_type *expected, base_a
     size_t length = strlen(path);
     bool named_npy = length >= 4 && strcmp(path + length - 4, ".npy") == 0;
     *value = (import_value){0};
-    if (npy || named_npy) status = npy_decode(file.data, file.size, path, arena, &value->tensor, report);
+    if (npy || named_npy) status = file_npy_decode(file.data, file.size, path, arena, &value->tensor, report);
     file_release(&file);
     if (!npy && !named_npy) status = import_value_read(path, expected, arena, value, report);
     bool holds = expected->kind == OP_KIND_OPTIONAL && expected->element == OP_KIND_TENSOR;

@@ -57,7 +57,7 @@ static base_status measure_copy(int threads, double *rate, base_report *report) 
     return BASE_OK;
 }
 
-base_status machine_measure(int threads, machine_peak *peak, base_report *report) {
+base_status command_machine_measure(int threads, machine_peak *peak, base_report *report) {
     const rt_environment environment = {.threads = threads};
     base_arena arena;
     base_arena_init(&arena, NULL);

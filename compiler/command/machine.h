@@ -11,6 +11,6 @@ typedef struct machine_peak {
 } machine_peak;
 
 /* On so many threads; takes about a tenth of a second and 128 MiB. */
-base_status machine_measure(int threads, machine_peak *peak, base_report *report);
+base_status command_machine_measure(int threads, machine_peak *peak, base_report *report);
 
 #endif

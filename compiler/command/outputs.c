@@ -13,7 +13,7 @@ static void print_tensor(const char *name, const op_tensor *tensor) {
     op_shape_elements(&tensor->type.shape, &elements);
     printf("%s: %s:", name, op_type_print(&tensor->type, text, sizeof text));
     for (int64_t i = 0; i < elements && i < 5; i++) {
-        printf(" %s", tensor_element_print(tensor, (size_t)i, text, sizeof text));
+        printf(" %s", file_tensor_element_print(tensor, (size_t)i, text, sizeof text));
     }
     if (elements > 5) printf(" ...");
     if (elements == 0) printf(" (no elements)");
@@ -23,7 +23,7 @@ static void print_tensor(const char *name, const op_tensor *tensor) {
         double least = INFINITY, most = -INFINITY, sum = 0;
         int64_t not_numbers = 0;
         for (int64_t i = 0; i < elements; i++) {
-            double value = tensor_number(tensor, (size_t)i);
+            double value = file_tensor_number(tensor, (size_t)i);
             if (isnan(value)) {
                 not_numbers++;
                 continue;
@@ -73,7 +73,7 @@ static bool write_tensor(output_writer *w, const char *name, const op_tensor *te
     unsigned char *bytes;
     size_t size;
     if (!path) base_fail_memory(&w->report);
-    else if (npy_encode(tensor, &w->arena, &bytes, &size, &w->report) == BASE_OK)
+    else if (file_npy_encode(tensor, &w->arena, &bytes, &size, &w->report) == BASE_OK)
         file_write(path, bytes, size, &w->report);
     if (w->report.status != BASE_OK) return false;
     printf("%s\n", path);
@@ -162,7 +162,7 @@ static bool read_expected(output_writer *r, const char *name, const ouro_value *
         char *path = next_path(r, name);
         *value = (import_value){.kind = OP_KIND_TENSOR};
         if (!path) base_fail_memory(&r->report);
-        else npy_read(path, &r->arena, &value->tensor, &r->report);
+        else file_npy_read(path, &r->arena, &value->tensor, &r->report);
         return r->report.status == BASE_OK;
     }
     *value = (import_value){.kind = (op_kind)actual->kind, .count = actual->count};

@@ -54,7 +54,7 @@ static bool collect(const observation *of, const float *rows, size_t runs, size_
         *node = (profile_node){.node = (uint32_t)i,
                                .seconds = column[runs / 2] > 0 ? (double)column[runs / 2] : 0,
                                .executions = (double)of->executions[i] / (double)runs};
-        if (!work_of_node(of->plan, node->node, &result->arena, &node->done)) return false;
+        if (!emit_work_of_node(of->plan, node->node, &result->arena, &node->done)) return false;
         if (node->seconds == 0) continue;
         result->seconds += node->seconds;
         result->count++;
@@ -64,7 +64,7 @@ static bool collect(const observation *of, const float *rows, size_t runs, size_
     return true;
 }
 
-int profile_measure(const command_model *model, ouro_session *session, int threads, profile *result) {
+int command_profile_measure(const command_model *model, ouro_session *session, int threads, profile *result) {
     *result = (profile){0};
     base_arena_init(&result->arena, NULL);
     const size_t count = (size_t)model->plan->header->nodes.count;
@@ -87,20 +87,20 @@ int profile_measure(const command_model *model, ouro_session *session, int threa
     }
     rt_session_trace(session, NULL, NULL);
     base_report report = {0};
-    if (!status && machine_measure(threads, &result->peak, &report) != BASE_OK)
+    if (!status && command_machine_measure(threads, &result->peak, &report) != BASE_OK)
         status = command_fail_report(&report);
     if (!status && !collect(&of, rows, runs, count, result)) status = command_fail_memory();
     return status;
 }
 
-void profile_free(profile *of) {
+void command_profile_free(profile *of) {
     base_arena_free(&of->arena);
     *of = (profile){0};
 }
 
 /* ---- telling ------------------------------------------------------------------------------------------- */
 
-double profile_share_of_peak(const profile *of, const profile_node *node) {
+double command_profile_share_of_peak(const profile *of, const profile_node *node) {
     if (!(node->seconds > 0) || !(of->peak.operations > 0) || !(of->peak.bytes > 0)) return 0;
     const double arithmetic = node->done.operations / of->peak.operations,
                  memory = node->done.bytes / of->peak.bytes;
@@ -122,7 +122,7 @@ static size_t print_tensors(const plan *of, uint64_t first, uint64_t count, char
     return used < capacity ? used : capacity - 1;
 }
 
-char *profile_shapes_print(const plan *of, uint32_t number, char *text, size_t capacity) {
+char *command_profile_shapes_print(const plan *of, uint32_t number, char *text, size_t capacity) {
     const plan_node *node = &of->nodes[number];
     text[0] = 0;
     size_t used = print_tensors(of, node->inputs, node->input_count, text, capacity, 0);
@@ -149,7 +149,7 @@ static void print_clean(const char *text, int width) {
     for (; printed < width; printed++) putchar(' ');
 }
 
-void profile_print(const profile *of, const plan *from) {
+void command_profile_print(const profile *of, const plan *from) {
     const size_t shown = of->count < SHOWN ? of->count : SHOWN;
     printf("%zu runs observed, %.4f ms in %zu nodes; this machine: %.1f GFLOP/s, %.1f GB/s\n", of->runs,
            of->seconds * 1e3, of->count, of->peak.operations * 1e-9, of->peak.bytes * 1e-9);
@@ -161,21 +161,21 @@ void profile_print(const profile *of, const plan *from) {
         char shapes[512];
         printf("%8.4f %5.1f%% %8.1f %7.1f %7.0f%% %5.0f  ", node->seconds * 1e3,
                node->seconds / of->seconds * 100, rate(node->done.operations, node),
-               rate(node->done.bytes, node), profile_share_of_peak(of, node) * 100, node->executions);
+               rate(node->done.bytes, node), command_profile_share_of_peak(of, node) * 100, node->executions);
         print_clean(from->texts + what->operator_name, 19);
         putchar(' ');
         print_clean(what->graph_count ? "(itself)" : from->texts + what->kernel, 29);
         putchar(' ');
         print_clean(name_of(from, what), (int)strnlen(name_of(from, what), 60));
         printf("  ");
-        profile_shapes_print(from, node->node, shapes, sizeof shapes);
+        command_profile_shapes_print(from, node->node, shapes, sizeof shapes);
         print_clean(shapes, (int)strlen(shapes));
         putchar('\n');
     }
     fflush(stdout);
 }
 
-void profile_emit(const profile *of, const plan *from, emit_buffer *json) {
+void command_profile_emit(const profile *of, const plan *from, emit_buffer *json) {
     emit_json_open(json, "profile", '{');
     emit_json_integer(json, "runs", of->runs);
     emit_json_real(json, "ms", of->seconds * 1e3);
@@ -191,13 +191,13 @@ void profile_emit(const profile *of, const plan *from, emit_buffer *json) {
         emit_json_text(json, "node", name_of(from, what));
         emit_json_text(json, "path", from->texts + what->path);
         emit_json_text(json, "kernel", from->texts + what->kernel);
-        emit_json_text(json, "shapes", profile_shapes_print(from, node->node, shapes, sizeof shapes));
+        emit_json_text(json, "shapes", command_profile_shapes_print(from, node->node, shapes, sizeof shapes));
         emit_json_real(json, "ms", node->seconds * 1e3);
         emit_json_real(json, "share", node->seconds / of->seconds);
         emit_json_real(json, "executions", node->executions);
         emit_json_real(json, "gflops", rate(node->done.operations, node));
         emit_json_real(json, "gbytes_per_second", rate(node->done.bytes, node));
-        emit_json_real(json, "share_of_peak", profile_share_of_peak(of, node));
+        emit_json_real(json, "share_of_peak", command_profile_share_of_peak(of, node));
         emit_json_close(json, '}');
     }
     emit_json_close(json, ']');

@@ -30,24 +30,24 @@ typedef struct profile {
     machine_peak peak;
 } profile;
 
-/* Runs the session, whose inputs are bound, for about half a second and at least three times; profile_free in either case.
+/* Runs the session, whose inputs are bound, for about half a second and at least three times; command_profile_free in either case.
  * 0, or the exit status with the message printed. */
-int profile_measure(const command_model *model, ouro_session *session, int threads, profile *result);
-void profile_free(profile *of);
+int command_profile_measure(const command_model *model, ouro_session *session, int threads, profile *result);
+void command_profile_free(profile *of);
 
 /* The share of what the machine allows that the node reaches: the least time that its arithmetic or its bytes would take,
  * over the time that it took. Above 1 where its tensors come from caches. 0: nothing is known. */
-double profile_share_of_peak(const profile *of, const profile_node *node);
+double command_profile_share_of_peak(const profile *of, const profile_node *node);
 
 /* "float32[1,64,56,56], float32[64,64,3,3] -> float32[1,64,56,56]"; returns text. */
-char *profile_shapes_print(const plan *of, uint32_t node, char *text, size_t capacity);
+char *command_profile_shapes_print(const plan *of, uint32_t node, char *text, size_t capacity);
 
 /* The ten most expensive nodes on stdout; all of them as the member "profile" of a JSON object. */
-void profile_print(const profile *of, const plan *from);
-void profile_emit(const profile *of, const plan *from, emit_buffer *json);
+void command_profile_print(const profile *of, const plan *from);
+void command_profile_emit(const profile *of, const plan *from, emit_buffer *json);
 
 /* One run after another that warms up, as a trace that Perfetto and chrome://tracing show: a slice a step, and one for each
  * iteration of a loop around those of its body. 0, or the exit status with the message printed. */
-int profile_trace(ouro_session *session, const command_model *model, const char *path);
+int command_profile_trace(ouro_session *session, const command_model *model, const char *path);
 
 #endif

@@ -70,7 +70,8 @@ static void trace_step(void *user, const rt_trace_event *event) {
     begin_slice(of, label, operator_name, event->start, event->end);
     emit_json_text(&of->json, "kernel", texts + node->kernel);
     emit_json_text(&of->json, "path", texts + node->path);
-    emit_json_text(&of->json, "shapes", profile_shapes_print(of->plan, event->node, shapes, sizeof shapes));
+    emit_json_text(&of->json, "shapes",
+                   command_profile_shapes_print(of->plan, event->node, shapes, sizeof shapes));
     emit_json_signed(&of->json, "iteration", event->iteration);
     end_slice(of);
 }
@@ -91,7 +92,7 @@ static void name_rows(tracer *of, const char *model) {
     }
 }
 
-int profile_trace(ouro_session *session, const command_model *model, const char *path) {
+int command_profile_trace(ouro_session *session, const command_model *model, const char *path) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     tracer of = {.plan = model->plan,

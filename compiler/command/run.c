@@ -93,7 +93,7 @@ static int run_session(const run_options *options, command_model *model, command
         if (rt_session_check(session, &report) != BASE_OK) status = command_fail_report(&report);
     }
     if (!status && options->profile) {
-        status = profile_trace(session, model, options->profile);
+        status = command_profile_trace(session, model, options->profile);
     } else if (!status && ouro_session_run(session, &error) != OURO_OK) {
         status = command_fail((int)error.status, "%s: %s", model->path, error.message);
     }

@@ -257,8 +257,8 @@ static void *aligned_room(base_arena *arena, size_t bytes) {
     return memory ? memory + (64 - (uintptr_t)memory % 64) % 64 : NULL;
 }
 
-base_status npy_decode(const unsigned char *bytes, size_t size, const char *name, base_arena *arena,
-                       op_tensor *tensor, base_report *report) {
+base_status file_npy_decode(const unsigned char *bytes, size_t size, const char *name, base_arena *arena,
+                            op_tensor *tensor, base_report *report) {
     if (size < 10 || memcmp(bytes, magic, sizeof magic) != 0) {
         return base_fail(report, BASE_INVALID, "%s: not a .npy file (its first bytes are not \\x93NUMPY)",
                          name);
@@ -338,11 +338,11 @@ base_status npy_decode(const unsigned char *bytes, size_t size, const char *name
     return BASE_OK;
 }
 
-base_status npy_read(const char *path, base_arena *arena, op_tensor *tensor, base_report *report) {
+base_status file_npy_read(const char *path, base_arena *arena, op_tensor *tensor, base_report *report) {
     file_bytes file;
     base_status status = file_read(path, &file, report);
     if (status != BASE_OK) return status;
-    status = npy_decode(file.data, file.size, path, arena, tensor, report);
+    status = file_npy_decode(file.data, file.size, path, arena, tensor, report);
     file_release(&file);
     return status;
 }
@@ -396,8 +396,8 @@ static const char *descr_of(op_dtype dtype) {
     }
 }
 
-base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char **bytes, size_t *size,
-                       base_report *report) {
+base_status file_npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char **bytes, size_t *size,
+                            base_report *report) {
     const op_type *type = &tensor->type;
     int64_t elements;
     if (type->kind != OP_KIND_TENSOR || type->layout != OP_LAYOUT_ROW_MAJOR ||

@@ -13,14 +13,14 @@
 
 /* Reads a whole file. The tensor is row-major, its data in `arena`, aligned to 64 bytes. `path` is
  * in every message. BASE_INVALID for a malformed file, BASE_SYSTEM_ERROR where it cannot be read. */
-base_status npy_read(const char *path, base_arena *arena, op_tensor *tensor, base_report *report);
+base_status file_npy_read(const char *path, base_arena *arena, op_tensor *tensor, base_report *report);
 
 /* The same for bytes in memory; `name` stands in messages for the path. */
-base_status npy_decode(const unsigned char *bytes, size_t size, const char *name, base_arena *arena,
-                       op_tensor *tensor, base_report *report);
+base_status file_npy_decode(const unsigned char *bytes, size_t size, const char *name, base_arena *arena,
+                            op_tensor *tensor, base_report *report);
 
 /* The bytes of a file holding a row-major tensor, in `arena`. */
-base_status npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char **bytes, size_t *size,
-                       base_report *report);
+base_status file_npy_encode(const op_tensor *tensor, base_arena *arena, unsigned char **bytes, size_t *size,
+                            base_report *report);
 
 #endif

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-double tensor_number(const op_tensor *tensor, size_t index) {
+double file_tensor_number(const op_tensor *tensor, size_t index) {
     const void *data = tensor->data;
     switch (tensor->type.dtype) {
     case OP_COMPLEX64:
@@ -46,7 +46,7 @@ double tensor_number(const op_tensor *tensor, size_t index) {
     }
 }
 
-char *tensor_shape_print(const op_shape *shape, char *text, size_t capacity) {
+char *file_tensor_shape_print(const op_shape *shape, char *text, size_t capacity) {
     size_t used = (size_t)snprintf(text, capacity, shape->rank < 0 ? "[?" : "[");
     for (int32_t d = 0; d < shape->rank && used < capacity; d++) {
         used += (size_t)(shape->dims[d] < 0 ? snprintf(text + used, capacity - used, d ? ",?" : "?")
@@ -66,7 +66,7 @@ static void print_real(double value, bool single, char *text, size_t capacity) {
     }
 }
 
-char *tensor_element_print(const op_tensor *tensor, size_t index, char *text, size_t capacity) {
+char *file_tensor_element_print(const op_tensor *tensor, size_t index, char *text, size_t capacity) {
     op_dtype dtype = tensor->type.dtype;
     char parts[2][40];
     switch (dtype) {
@@ -77,7 +77,7 @@ char *tensor_element_print(const op_tensor *tensor, size_t index, char *text, si
         snprintf(text, capacity, "%" PRIu64, ((const uint64_t *)tensor->data)[index]);
         break;
     case OP_BOOL:
-        snprintf(text, capacity, "%s", tensor_number(tensor, index) != 0 ? "true" : "false");
+        snprintf(text, capacity, "%s", file_tensor_number(tensor, index) != 0 ? "true" : "false");
         break;
     case OP_STRING: {
         const op_string *string = &((const op_string *)tensor->data)[index];
@@ -99,12 +99,13 @@ char *tensor_element_print(const op_tensor *tensor, size_t index, char *text, si
     }
     case OP_COMPLEX64:
     case OP_COMPLEX128:
-        print_real(tensor_number(tensor, index * 2), dtype == OP_COMPLEX64, parts[0], sizeof parts[0]);
-        print_real(tensor_number(tensor, index * 2 + 1), dtype == OP_COMPLEX64, parts[1], sizeof parts[1]);
+        print_real(file_tensor_number(tensor, index * 2), dtype == OP_COMPLEX64, parts[0], sizeof parts[0]);
+        print_real(file_tensor_number(tensor, index * 2 + 1), dtype == OP_COMPLEX64, parts[1],
+                   sizeof parts[1]);
         snprintf(text, capacity, "%s%s%si", parts[0], parts[1][0] == '-' ? "" : "+", parts[1]);
         break;
     default:
-        print_real(tensor_number(tensor, index), dtype != OP_DOUBLE, text, capacity);
+        print_real(file_tensor_number(tensor, index), dtype != OP_DOUBLE, text, capacity);
         break;
     }
     return text;
@@ -139,7 +140,7 @@ static bool elements_agree(const op_tensor *actual, const op_tensor *expected, s
         return a->length == b->length && (a->length == 0 || memcmp(a->data, b->data, a->length) == 0);
     }
     if (is_real(dtype)) {
-        return reals_agree(tensor_number(actual, index), tensor_number(expected, index), tolerance);
+        return reals_agree(file_tensor_number(actual, index), file_tensor_number(expected, index), tolerance);
     }
     size_t width = op_dtype_bytes(dtype);
     return memcmp((const char *)actual->data + index * width, (const char *)expected->data + index * width,
@@ -153,11 +154,11 @@ static void print_index(const op_shape *shape, size_t index, char *text, size_t 
         at.dims[d] = (int64_t)(index % (size_t)shape->dims[d]);
         index /= (size_t)shape->dims[d];
     }
-    tensor_shape_print(&at, text, capacity);
+    file_tensor_shape_print(&at, text, capacity);
 }
 
-bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
-                    char *reason, size_t capacity) {
+bool file_tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
+                         char *reason, size_t capacity) {
     const op_type *a = &actual->type, *b = &expected->type;
     if (a->dtype != b->dtype) {
         snprintf(reason, capacity, "is %s, expected %s", op_dtype_name(a->dtype), op_dtype_name(b->dtype));
@@ -166,8 +167,8 @@ bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_t
     char first[256], second[256], place[256];
     if (!op_shape_equal(&a->shape, &b->shape)) {
         snprintf(reason, capacity, "has shape %s, expected %s",
-                 tensor_shape_print(&a->shape, first, sizeof first),
-                 tensor_shape_print(&b->shape, second, sizeof second));
+                 file_tensor_shape_print(&a->shape, first, sizeof first),
+                 file_tensor_shape_print(&b->shape, second, sizeof second));
         return false;
     }
     int64_t elements;
@@ -183,14 +184,14 @@ bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_t
         if (elements_agree(actual, expected, i, tolerance)) continue;
         if (wrong++ == 0) found = complex ? i / 2 : i;
         if (is_real(b->dtype)) {
-            double difference = fabs(tensor_number(actual, i) - tensor_number(expected, i));
+            double difference = fabs(file_tensor_number(actual, i) - file_tensor_number(expected, i));
             if (difference > largest) largest = difference;
         }
     }
     if (wrong == 0) return true;
     print_index(&b->shape, found, place, sizeof place);
-    tensor_element_print(actual, found, first, 100);
-    tensor_element_print(expected, found, second, 100);
+    file_tensor_element_print(actual, found, first, 100);
+    file_tensor_element_print(expected, found, second, 100);
     if (is_real(b->dtype)) {
         snprintf(reason, capacity, "differs at %s: %s, expected %s (%zu of %zu differ, by at most %.3g)",
                  place, first, second, wrong, numbers, largest);
@@ -210,7 +211,7 @@ void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tenso
     const bool complex = type->dtype == OP_COMPLEX64 || type->dtype == OP_COMPLEX128;
     const size_t numbers = (size_t)elements * (complex ? 2 : 1);
     for (size_t i = 0; i < numbers; i++) {
-        const double a = tensor_number(actual, i), b = tensor_number(expected, i);
+        const double a = file_tensor_number(actual, i), b = file_tensor_number(expected, i);
         if (a == b || (isnan(a) && isnan(b))) continue;
         const double difference = isnan(a) || isnan(b) ? INFINITY : fabs(a - b);
         if (difference > errors->absolute) errors->absolute = difference;

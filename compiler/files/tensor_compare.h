@@ -11,8 +11,8 @@ typedef struct tensor_tolerance {
 /* True where they agree: element types and shapes are the same; integers, booleans and strings are equal;
  * floating and complex numbers (their parts) are within the tolerance, infinities equal and NaN where NaN is
  * expected. Otherwise `reason` says what differs first, and by how much. Both tensors are row-major. */
-bool tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
-                    char *reason, size_t capacity);
+bool file_tensor_compare(const op_tensor *actual, const op_tensor *expected, tensor_tolerance tolerance,
+                         char *reason, size_t capacity);
 
 /* How far numbers are from the expected ones, at most so far. */
 typedef struct tensor_errors {
@@ -25,13 +25,13 @@ typedef struct tensor_errors {
 void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors);
 
 /* Element `index` of a numeric tensor as a double (complex: part index % 2 of element index / 2). */
-double tensor_number(const op_tensor *tensor, size_t index);
+double file_tensor_number(const op_tensor *tensor, size_t index);
 
 /* Prints element `index`: shortest form that reads back for floats, exact integers, true/false, quoted text.
  * Returns text. */
-char *tensor_element_print(const op_tensor *tensor, size_t index, char *text, size_t capacity);
+char *file_tensor_element_print(const op_tensor *tensor, size_t index, char *text, size_t capacity);
 
 /* Prints "[2,3]"; returns text. */
-char *tensor_shape_print(const op_shape *shape, char *text, size_t capacity);
+char *file_tensor_shape_print(const op_shape *shape, char *text, size_t capacity);
 
 #endif

@@ -83,7 +83,7 @@ static double operations(const op_call *call) {
     return largest(call);
 }
 
-bool work_of_node(const plan *of, uint32_t number, base_arena *arena, work *result) {
+bool emit_work_of_node(const plan *of, uint32_t number, base_arena *arena, work *result) {
     const plan_node *node = &of->nodes[number];
     op_tensor *inputs, *outputs;
     *result = (work){0};

@@ -11,6 +11,6 @@ typedef struct work {
 } work;
 
 /* Attributes come from `arena`. False when memory runs out. */
-bool work_of_node(const plan *of, uint32_t node, base_arena *arena, work *result);
+bool emit_work_of_node(const plan *of, uint32_t node, base_arena *arena, work *result);
 
 #endif

@@ -105,7 +105,7 @@ static size_t range_peak(const arrangement *a, uint32_t from, uint32_t to) {
     return peak;
 }
 
-bool order_peak(const order_problem *problem, const uint32_t *order, base_arena *scratch, size_t *peak) {
+bool pass_order_peak(const order_problem *problem, const uint32_t *order, base_arena *scratch, size_t *peak) {
     arrangement a;
     uint32_t *copy = BASE_ARRAY(scratch, uint32_t, (size_t)problem->step_count + 1);
     if (!copy || !arrangement_init(&a, problem, copy, scratch)) return false;
@@ -590,7 +590,7 @@ static int compare_sections(const void *left, const void *right) {
     return a->from < b->from ? -1 : a->from > b->from;
 }
 
-bool order_find(const order_problem *problem, base_arena *scratch, uint32_t *order, size_t *peak) {
+bool pass_order_find(const order_problem *problem, base_arena *scratch, uint32_t *order, size_t *peak) {
     arrangement a;
     uint32_t count = problem->step_count, section_count = 0;
     bool *cuts = BASE_ARRAY(scratch, bool, (size_t)count + 1);

@@ -30,7 +30,7 @@ typedef struct order_problem {
 } order_problem;
 
 /* The peak of an order. False when memory runs out. */
-bool order_peak(const order_problem *problem, const uint32_t *order, base_arena *scratch, size_t *peak);
+bool pass_order_peak(const order_problem *problem, const uint32_t *order, base_arena *scratch, size_t *peak);
 
 /* Finds an order whose peak is at most that of 0, 1, 2, ..., and that is 0, 1, 2, ... where nothing better is
  * found.
@@ -41,6 +41,6 @@ bool order_peak(const order_problem *problem, const uint32_t *order, base_arena 
  * too many sets, by following the best few sets of each size; where sections are too long for that, chain by
  * chain, and then in windows around the peak. Deterministic, in about linear time. False when memory runs
  * out. */
-bool order_find(const order_problem *problem, base_arena *scratch, uint32_t *order, size_t *peak);
+bool pass_order_find(const order_problem *problem, base_arena *scratch, uint32_t *order, size_t *peak);
 
 #endif

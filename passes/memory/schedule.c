@@ -230,8 +230,8 @@ static base_status order_graph(scheduler *s, const ir_graph *graph) {
     problem_maker m = {.s = s, .graph = graph, .arena = &arena};
     order_problem problem;
     uint32_t *order = BASE_ARRAY(&arena, uint32_t, (size_t)graph->node_count + 1);
-    bool ok =
-        order && make_problem(&m, &problem) && order_find(&problem, &arena, order, &s->peak[graph->id.index]);
+    bool ok = order && make_problem(&m, &problem) &&
+              pass_order_find(&problem, &arena, order, &s->peak[graph->id.index]);
     for (size_t i = 0; i < m.storages.count; i++) s->storage_of[m.storages.items[i]] = UINT32_MAX;
     bool changed = false;
     for (uint32_t i = 0; ok && i < graph->node_count; i++) changed |= order[i] != i;

@@ -37,7 +37,7 @@ static bool grow(address_pool *pool, address_row *row, size_t size) {
     return true;
 }
 
-void address_row_clear(address_pool *pool, address_row *row) {
+void planner_address_row_clear(address_pool *pool, address_row *row) {
     if (!row->cut) {
         row->count = 0;
         return;
@@ -150,14 +150,14 @@ static bool add_to_runs(address_pool *pool, address_row *row, address_range rang
     return true;
 }
 
-void address_row_expect(const address_row *row, uint32_t low) {
+void planner_address_row_expect(const address_row *row, uint32_t low) {
     if (!row->cut) return;
     const address_run *run = &row->runs[run_of(row->runs, row->count, low)];
     for (uint32_t quarter = 1; quarter < 4; quarter++) /* where the search begins */
         __builtin_prefetch(run->items + run->count * quarter / 4);
 }
 
-bool address_row_add(address_pool *pool, address_row *row, address_range range) {
+bool planner_address_row_add(address_pool *pool, address_row *row, address_range range) {
     if (!row->cut && row->count == ADDRESS_RUN && !cut(pool, row)) return false;
     if (row->cut) return add_to_runs(pool, row, range);
     if (!grow(pool, row, sizeof range)) return false;
@@ -199,7 +199,7 @@ static void find_gap(address_run *run) {
     run->gap = gap;
 }
 
-bool address_walk_rise(address_walk *walk, const address_wanted *w, uint32_t *place) {
+bool planner_address_walk_rise(address_walk *walk, const address_wanted *w, uint32_t *place) {
     uint32_t at = *place;
     skip(walk, at);
     if (walk->count == 0 || walk->items->low >= at + w->size) return true;

@@ -47,13 +47,13 @@ typedef struct address_pool {
 } address_pool;
 
 /* The union of the row and one range more. False when memory runs out: the row is as it was. */
-bool address_row_add(address_pool *pool, address_row *row, address_range range);
+bool planner_address_row_add(address_pool *pool, address_row *row, address_range range);
 
 /* Says that a range from this address on will be added: what that needs is fetched into the caches. */
-void address_row_expect(const address_row *row, uint32_t low);
+void planner_address_row_expect(const address_row *row, uint32_t low);
 
 /* Makes a row empty. */
-void address_row_clear(address_pool *pool, address_row *row);
+void planner_address_row_clear(address_pool *pool, address_row *row);
 
 /* What is ahead of somebody who goes along a row upward. */
 typedef struct address_walk {
@@ -81,6 +81,6 @@ static inline address_walk address_walk_begin(const address_row *row) {
 
 /* Raises a place until the row leaves it free; true: it did not have to be raised. Places never sink again: what is
  * below is after the walk. */
-bool address_walk_rise(address_walk *walk, const address_wanted *w, uint32_t *at);
+bool planner_address_walk_rise(address_walk *walk, const address_wanted *w, uint32_t *at);
 
 #endif

@@ -32,12 +32,12 @@ static base_status run(const planner_problem *problem, const planner_options *op
     planner_options bounded = {
         .seconds = options->seconds, .work = options->work, .threads = options->threads};
     if (bounded.seconds <= 0 && bounded.work == 0) bounded.work = USUAL_WORK;
-    const double begin = budget_clock();
-    base_status status =
-        quick_best(problem, bounded.seconds > 0 ? begin + bounded.seconds : 0, arena, solution, report);
+    const double begin = planner_budget_clock();
+    base_status status = planner_quick_best(problem, bounded.seconds > 0 ? begin + bounded.seconds : 0, arena,
+                                            solution, report);
     if (status != BASE_OK || solution->height <= solution->lower_bound) return status;
     if (bounded.seconds > 0) {
-        bounded.seconds -= budget_clock() - begin;
+        bounded.seconds -= planner_budget_clock() - begin;
         if (bounded.seconds <= 0) return BASE_OK;
     }
     if (problem->overwrite_count > 0) return search_beside(problem, &bounded, arena, solution, report);

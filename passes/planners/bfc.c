@@ -114,7 +114,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
     size_t n = problem->buffer_count, capacity = 2 * n + 2, event_count;
-    replay_event *events = replay_events(problem, arena, &event_count);
+    replay_event *events = planner_replay_events(problem, arena, &event_count);
     region r = {.previous = BASE_ARRAY(arena, uint32_t, capacity),
                 .next = BASE_ARRAY(arena, uint32_t, capacity),
                 .used = BASE_ARRAY(arena, bool, capacity),

@@ -277,7 +277,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     if (!intervals) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
     size_t n = problem->buffer_count, event_count;
-    replay_event *events = replay_events(problem, arena, &event_count);
+    replay_event *events = planner_replay_events(problem, arena, &event_count);
     /* At most one free block between two used ones, before the first and after the last; one more before it merges. */
     size_t capacity = 2 * n + 4;
     simulation s = {.previous = BASE_ARRAY(arena, uint32_t, capacity),

@@ -9,13 +9,13 @@
 
 static base_status run(const planner_problem *problem, const planner_options *options, base_arena *arena,
                        planner_solution *solution, base_report *report) {
-    const double begin = budget_clock();
-    base_status status =
-        quick_best(problem, options->seconds > 0 ? begin + options->seconds : 0, arena, solution, report);
+    const double begin = planner_budget_clock();
+    base_status status = planner_quick_best(problem, options->seconds > 0 ? begin + options->seconds : 0,
+                                            arena, solution, report);
     if (status != BASE_OK) return status;
     planner_options rest = *options;
     if (options->seconds > 0) {
-        rest.seconds -= budget_clock() - begin;
+        rest.seconds -= planner_budget_clock() - begin;
         if (rest.seconds <= 0) return BASE_OK;
     }
     return exact_improve(problem, &rest, arena, solution, report);

@@ -54,19 +54,20 @@ static base_status run(const planner_problem *problem, const planner_options *op
     planner_key *keys = BASE_ARRAY(arena, planner_key, count + 1),
                 *scratch = BASE_ARRAY(arena, planner_key, count + 1);
     occupancy taken;
-    if (!order || !keys || !scratch || !occupancy_init(&taken, problem, OCCUPANCY_LOWEST, arena))
+    if (!order || !keys || !scratch || !planner_occupancy_init(&taken, problem, OCCUPANCY_LOWEST, arena))
         return base_fail_memory(report);
     sort(problem, keys, scratch);
     for (size_t i = 0; i < count; i++) order[i] = keys[i].buffer;
     for (size_t i = 0; i < count; i++) {
-        if ((solution->gave_up = budget_has_passed(options->deadline, i))) return BASE_OK;
+        if ((solution->gave_up = planner_budget_has_passed(options->deadline, i))) return BASE_OK;
         uint32_t buffer = order[i];
         const planner_buffer *b = &problem->buffers[buffer];
-        occupancy_expect(&taken, order + i + 1, count - i - 1);
+        planner_occupancy_expect(&taken, order + i + 1, count - i - 1);
         if (b->fixed != PLANNER_NOT_FIXED) solution->offsets[buffer] = b->fixed;
         else if (b->size == 0) solution->offsets[buffer] = 0;
-        else solution->offsets[buffer] = occupancy_best_fit(&taken, buffer);
-        if (!occupancy_add(&taken, buffer, solution->offsets[buffer])) return base_fail_memory(report);
+        else solution->offsets[buffer] = planner_occupancy_best_fit(&taken, buffer);
+        if (!planner_occupancy_add(&taken, buffer, solution->offsets[buffer]))
+            return base_fail_memory(report);
     }
     return BASE_OK;
 }

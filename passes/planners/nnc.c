@@ -61,7 +61,7 @@ typedef struct allocation {
     planner_key *keys, *scratch; /* for sorting */
     size_t *offsets;
     size_t height;
-    double deadline; /* on budget_clock; 0: none */
+    double deadline; /* on planner_budget_clock; 0: none */
 } allocation;
 
 static size_t alignment_of(const allocation *a, uint32_t buffer) {
@@ -77,7 +77,7 @@ static bool place(allocation *a, uint32_t buffer, size_t offset) {
     a->offsets[buffer] = offset;
     a->placed[buffer] = true;
     if (end_of(a, buffer) > a->height) a->height = end_of(a, buffer);
-    return occupancy_add(&a->taken, buffer, offset);
+    return planner_occupancy_add(&a->taken, buffer, offset);
 }
 
 /* Fills the range just made for order[at] with buffers that can follow or precede it there. */
@@ -94,7 +94,7 @@ static bool place_companions(allocation *a, const uint32_t *order, size_t count,
         if (a->placed[other] || offset & (alignment_of(a, other) - 1)) continue;
         size_t m = 0;
         while (m < members && !planner_interfere(a->problem, tuple[m], other)) m++;
-        if (m < members || !occupancy_is_free(&a->taken, other, offset)) continue;
+        if (m < members || !planner_occupancy_is_free(&a->taken, other, offset)) continue;
         if (!place(a, other, offset)) return false;
         tuple[members++] = other;
     }
@@ -110,7 +110,7 @@ static void sort(allocation *a, uint32_t *order, size_t count) {
 
 /* Size, largest first; interferences, most first; number. */
 static bool sort_by_size(allocation *a, uint32_t *order, size_t count) {
-    const uint32_t *degrees = occupancy_degrees(&a->taken);
+    const uint32_t *degrees = planner_occupancy_degrees(&a->taken);
     if (!degrees) return false;
     for (size_t k = 0; k < count; k++) a->keys[k].key = UINT32_MAX - degrees[order[k]];
     sort(a, order, count);
@@ -137,11 +137,11 @@ static uint32_t lowest_above(push *h, uint32_t buffer) {
         }
         return lowest;
     }
-    const occupancy_span *span = occupancy_find_span(h->tree, buffer);
+    const occupancy_span *span = planner_occupancy_find_span(h->tree, buffer);
     for (unsigned i = 0; i < span->within_count; i++)
         if (h->any[span->within[i]] < lowest) lowest = h->any[span->within[i]];
     uint32_t above[OCCUPANCY_NODES];
-    for (uint32_t i = occupancy_find_above(h->tree, buffer, above); i-- > 0;)
+    for (uint32_t i = planner_occupancy_find_above(h->tree, buffer, above); i-- > 0;)
         if (h->all[above[i]] < lowest) lowest = h->all[above[i]];
     for (unsigned i = 0; i < span->edge_count; i++) {
         const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
@@ -156,11 +156,11 @@ static uint32_t lowest_above(push *h, uint32_t buffer) {
 static void pushed_to(push *h, uint32_t buffer, uint32_t offset) {
     h->offsets[buffer] = offset;
     if (h->problem->starts) return;
-    const occupancy_span *span = occupancy_find_span(h->tree, buffer);
+    const occupancy_span *span = planner_occupancy_find_span(h->tree, buffer);
     for (unsigned i = 0; i < span->within_count; i++)
         h->any[span->within[i]] = h->all[span->within[i]] = offset;
     uint32_t above[OCCUPANCY_NODES];
-    for (uint32_t i = occupancy_find_above(h->tree, buffer, above); i-- > 0;)
+    for (uint32_t i = planner_occupancy_find_above(h->tree, buffer, above); i-- > 0;)
         if (offset < h->any[above[i]]) h->any[above[i]] = offset;
     for (unsigned i = 0; i < span->edge_count; i++) {
         uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
@@ -169,12 +169,12 @@ static void pushed_to(push *h, uint32_t buffer, uint32_t offset) {
     }
 }
 
-/* Fetches what the next ones need, as occupancy_expect does. */
+/* Fetches what the next ones need, as planner_occupancy_expect does. */
 static void expect_to_push(const push *h, const uint32_t *order, size_t count) {
     enum { EARLY = 8 };
     if (h->problem->starts || count == 0) return;
     if (count > EARLY) __builtin_prefetch(&h->tree->lives[order[EARLY]]);
-    const occupancy_span *span = occupancy_find_span(h->tree, order[0]);
+    const occupancy_span *span = planner_occupancy_find_span(h->tree, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const uint32_t *positions = h->positions + h->tree->blocks[span->edges[i].block].start;
         for (size_t k = span->edges[i].begin; k < span->edges[i].end; k += 64 / sizeof *positions)
@@ -216,12 +216,12 @@ static bool compact_down(allocation *a, uint32_t *order, size_t count) {
     for (size_t k = 0; k < count; k++) a->keys[k].key = a->offsets[order[k]];
     sort(a, order, count);
     for (size_t k = 0; k < count; k++) {
-        if (budget_has_passed(a->deadline, k)) {
+        if (planner_budget_has_passed(a->deadline, k)) {
             a->height = SIZE_MAX;
             return true;
         }
-        occupancy_expect(&a->taken, order + k + 1, count - k - 1);
-        if (!place(a, order[k], occupancy_lowest(&a->taken, order[k]))) return false;
+        planner_occupancy_expect(&a->taken, order + k + 1, count - k - 1);
+        if (!place(a, order[k], planner_occupancy_lowest(&a->taken, order[k]))) return false;
     }
     return true;
 }
@@ -234,7 +234,7 @@ static bool compact(allocation *a, uint32_t *order, size_t count, bool pinned, b
     memcpy(kept, a->offsets, a->problem->buffer_count * sizeof *kept);
     if (!pinned && !push_up(a, order, count, arena)) return false;
     a->height = 0;
-    occupancy_clear(&a->taken, OCCUPANCY_LOWEST);
+    planner_occupancy_clear(&a->taken, OCCUPANCY_LOWEST);
     for (uint32_t i = 0; pinned && i < a->problem->buffer_count; i++) {
         if (a->problem->buffers[i].fixed != PLANNER_NOT_FIXED && a->problem->buffers[i].size > 0 &&
             !place(a, i, a->problem->buffers[i].fixed)) {
@@ -257,7 +257,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     a.keys = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
     a.scratch = BASE_ARRAY(arena, planner_key, problem->buffer_count + 1);
     if (!order || !a.placed || !a.keys || !a.scratch ||
-        !occupancy_init(&a.taken, problem, OCCUPANCY_HIGHEST, arena))
+        !planner_occupancy_init(&a.taken, problem, OCCUPANCY_HIGHEST, arena))
         return base_fail_memory(report);
     size_t count = 0;
     bool pinned = false;
@@ -281,9 +281,9 @@ static base_status run(const planner_problem *problem, const planner_options *op
     for (size_t k = 0; k < count; k++) {
         size_t offset;
         if (a.placed[order[k]]) continue;
-        if ((solution->gave_up = budget_has_passed(a.deadline, k))) return BASE_OK;
-        occupancy_expect(&a.taken, order + k + 1, count - k - 1);
-        bool found = occupancy_highest(&a.taken, order[k], a.height, &offset);
+        if ((solution->gave_up = planner_budget_has_passed(a.deadline, k))) return BASE_OK;
+        planner_occupancy_expect(&a.taken, order + k + 1, count - k - 1);
+        bool found = planner_occupancy_highest(&a.taken, order[k], a.height, &offset);
         if (!place(&a, order[k], offset) || (!found && !place_companions(&a, order, count, k)))
             return base_fail_memory(report);
     }

@@ -114,7 +114,7 @@ static void find_within(const occupancy *o, const occupancy_life *life, occupanc
 }
 
 /* What lies above a span begins before it or ends after it, and so is on one of the paths from its ends to the root. */
-uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above) {
+uint32_t planner_occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above) {
     const occupancy_life *life = &o->lives[buffer];
     const size_t left = o->leaves + life->first, right = o->leaves + life->last;
     const cuts cut = cuts_of(o, life);
@@ -171,7 +171,7 @@ static void find_groups(const occupancy *o, const occupancy_life *life, occupanc
     span->group_count = count;
 }
 
-const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer) {
+const occupancy_span *planner_occupancy_find_span(occupancy *o, uint32_t buffer) {
     for (unsigned i = 0; i < OCCUPANCY_SPANS; i++)
         if (o->spans[i].buffer == buffer) return &o->spans[i];
     occupancy_span *span = &o->spans[o->oldest];
@@ -256,9 +256,9 @@ typedef struct batch {
 } batch;
 
 static bool batch_take(occupancy *o, batch *rows, address_range range) {
-    for (unsigned i = 0; i < rows->count; i++) address_row_expect(rows->rows[i], range.low);
+    for (unsigned i = 0; i < rows->count; i++) planner_address_row_expect(rows->rows[i], range.low);
     for (unsigned i = 0; i < rows->count; i++)
-        if (!address_row_add(&o->pool, rows->rows[i], range)) return false;
+        if (!planner_address_row_add(&o->pool, rows->rows[i], range)) return false;
     rows->count = 0;
     return true;
 }
@@ -280,7 +280,7 @@ static bool nodes_add(occupancy *o, batch *rows, address_range range, size_t low
 }
 
 static bool tree_add(occupancy *o, uint32_t buffer, address_range range) {
-    const occupancy_span *span = occupancy_find_span(o, buffer);
+    const occupancy_span *span = planner_occupancy_find_span(o, buffer);
     batch rows = {.count = 0};
     for (unsigned i = 0; i < span->edge_count; i++)
         part_add(&o->blocks[span->edges[i].block], span->edges[i].begin, span->edges[i].end, range);
@@ -375,7 +375,8 @@ static bool find_units(occupancy *o) {
     return true;
 }
 
-bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena) {
+bool planner_occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end,
+                            base_arena *arena) {
     *o = (occupancy){
         .problem = problem, .arena = arena, .pool = {.arena = arena}, .downward = end == OCCUPANCY_HIGHEST};
     o->lives = BASE_ARRAY(arena, occupancy_life, problem->buffer_count + 1);
@@ -387,19 +388,19 @@ bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end 
     return o->placed && o->taken && o->scratch;
 }
 
-void occupancy_clear(occupancy *o, occupancy_end end) {
+void planner_occupancy_clear(occupancy *o, occupancy_end end) {
     o->downward = end == OCCUPANCY_HIGHEST;
     if (o->placed) {
         memset(o->placed, 0, o->problem->buffer_count * sizeof *o->placed);
         return;
     }
-    for (size_t i = 0; i < 2 * o->leaves; i++) address_row_clear(&o->pool, &o->nodes[i]);
+    for (size_t i = 0; i < 2 * o->leaves; i++) planner_address_row_clear(&o->pool, &o->nodes[i]);
     for (size_t level = 0, groups = o->leaves; level < o->levels; level++, groups >>= o->group)
-        for (size_t i = 0; i < groups; i++) address_row_clear(&o->pool, &o->groups[level][i]);
+        for (size_t i = 0; i < groups; i++) planner_address_row_clear(&o->pool, &o->groups[level][i]);
     for (size_t b = 0; b < o->block_count; b++) o->blocks[b].count = 0;
 }
 
-bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
+bool planner_occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
     const uint32_t size = o->lives[buffer].size, low = (uint32_t)(offset >> o->shift), high = low + size;
     const address_range range =
         o->downward ? (address_range){TOP - high, TOP - low} : (address_range){low, high};
@@ -410,7 +411,7 @@ bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset) {
     return true;
 }
 
-uint32_t *occupancy_degrees(const occupancy *o) {
+uint32_t *planner_occupancy_degrees(const occupancy *o) {
     const size_t n = o->problem->buffer_count;
     uint32_t *degrees = BASE_ARRAY(o->arena, uint32_t, n + 1);
     if (!degrees) return NULL;
@@ -459,17 +460,17 @@ static inline void fetch_row(const address_row *row) {
                                : (row->count < 64 ? row->count : 64) * sizeof *row->items);
 }
 
-void occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
+void planner_occupancy_expect(occupancy *o, const uint32_t *order, size_t count) {
     enum { EARLY = 8, LATE = 2 }; /* when to fetch what the others say the place of */
     if (o->placed || count == 0) return;
     if (count > EARLY) __builtin_prefetch(&o->lives[order[EARLY]]);
     if (count > LATE) {
-        const occupancy_span *span = occupancy_find_span(o, order[LATE]);
+        const occupancy_span *span = planner_occupancy_find_span(o, order[LATE]);
         for (unsigned i = 0; i < span->within_count; i++) __builtin_prefetch(&o->nodes[span->within[i]]);
         for (unsigned i = 0; i < span->edge_count; i++) __builtin_prefetch(&o->blocks[span->edges[i].block]);
         for (unsigned i = 0; i < span->group_count; i++) __builtin_prefetch(span->groups[i]);
     }
-    const occupancy_span *span = occupancy_find_span(o, order[0]);
+    const occupancy_span *span = planner_occupancy_find_span(o, order[0]);
     for (unsigned i = 0; i < span->edge_count; i++) {
         const occupancy_block *block = &o->blocks[span->edges[i].block];
         const size_t parts = block->count < OCCUPANCY_FEWEST ? block->count : OCCUPANCY_FEWEST;
@@ -532,7 +533,7 @@ static void gather(occupancy *o, uint32_t buffer, gathered *g) {
         put_row(g, &row);
         return;
     }
-    const occupancy_span *span = occupancy_find_span(o, buffer);
+    const occupancy_span *span = planner_occupancy_find_span(o, buffer);
     if (span->within_count > 0) put_row(g, &o->nodes[span->within[span->within_count - 1]]);
     for (unsigned i = span->edge_count; i < span->group_count; i++) put_row(g, span->groups[i]);
     for (unsigned i = span->within_count; i-- > 1;) put_row(g, &o->nodes[span->within[i - 1]]);
@@ -557,7 +558,7 @@ static address_wanted want(const occupancy *o, uint32_t buffer) {
     return (address_wanted){life->size, life->alignment - 1, o->downward ? life->size : 0};
 }
 
-/* address_walk_rise, with parts of a block, whose ends need not ascend. */
+/* planner_address_walk_rise, with parts of a block, whose ends need not ascend. */
 static bool rise_among_parts(source *s, const address_wanted *w, uint32_t *at) {
     bool agrees = true;
     if (*s->tops <= *at) s->meeting = 0;
@@ -582,21 +583,22 @@ static uint32_t find_lowest(gathered *g, const address_wanted *w, uint32_t at, u
             continue;
         }
         source *s = &g->sources[i];
-        const bool agrees = s->begins ? rise_among_parts(s, w, &at) : address_walk_rise(&s->row, w, &at);
+        const bool agrees =
+            s->begins ? rise_among_parts(s, w, &at) : planner_address_walk_rise(&s->row, w, &at);
         g->lows[i] = find_low(s);
         i = agrees ? i + 1 : 0;
     }
     return at;
 }
 
-size_t occupancy_lowest(occupancy *o, uint32_t buffer) {
+size_t planner_occupancy_lowest(occupancy *o, uint32_t buffer) {
     gathered g;
     const address_wanted w = want(o, buffer);
     gather(o, buffer, &g);
     return (size_t)find_lowest(&g, &w, 0, TOP) << o->shift;
 }
 
-bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset) {
+bool planner_occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset) {
     gathered g;
     const address_wanted w = want(o, buffer);
     uint32_t bottom = TOP;
@@ -609,7 +611,7 @@ bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *off
     return found;
 }
 
-bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
+bool planner_occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
     gathered g;
     const address_wanted w = want(o, buffer);
     const uint32_t low = (uint32_t)(offset >> o->shift);
@@ -618,7 +620,7 @@ bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset) {
     return find_lowest(&g, &w, at, at) == at;
 }
 
-size_t occupancy_best_fit(occupancy *o, uint32_t buffer) {
+size_t planner_occupancy_best_fit(occupancy *o, uint32_t buffer) {
     gathered g;
     const address_wanted w = want(o, buffer);
     gather(o, buffer, &g);

@@ -13,7 +13,7 @@
  * groups, and groups in larger ones: what covers a group is said of it alone, and asked of it, too.
  *
  * Buffers are placed in an order that has nothing to do with time, so that what a question needs is in no cache. It is
- * fetched while the question before is answered (occupancy_expect), and it is small: addresses are 32 bits, in units of
+ * fetched while the question before is answered (planner_occupancy_expect), and it is small: addresses are 32 bits, in units of
  * the largest power of two that divides all sizes and pinned offsets. Only where all sizes together are 2^31 such units
  * or more, the unit is a larger one, and what a buffer takes is rounded up to it. The other cost is branches that
  * nobody can guess: where it can be done, the inner loops have none.
@@ -103,7 +103,8 @@ typedef enum occupancy_end { OCCUPANCY_LOWEST, OCCUPANCY_HIGHEST } occupancy_end
 
 /* Nothing is taken. False when memory runs out (or for 2^30 buffers). Memory comes from `arena`, also later. All offsets
  * below are in bytes; but for those of pinned buffers, multiples of a unit, as all answers are. */
-bool occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end, base_arena *arena);
+bool planner_occupancy_init(occupancy *o, const planner_problem *problem, occupancy_end end,
+                            base_arena *arena);
 
 /* Bytes in units, rounded up. */
 static inline uint32_t occupancy_units(const occupancy *o, size_t bytes) {
@@ -112,36 +113,36 @@ static inline uint32_t occupancy_units(const occupancy *o, size_t bytes) {
 }
 
 /* Forgets all buffers. */
-void occupancy_clear(occupancy *o, occupancy_end end);
+void planner_occupancy_clear(occupancy *o, occupancy_end end);
 
 /* Takes [offset, offset + size) for a buffer. Buffers of no bytes take nothing. False when memory runs out. */
-bool occupancy_add(occupancy *o, uint32_t buffer, size_t offset);
+bool planner_occupancy_add(occupancy *o, uint32_t buffer, size_t offset);
 
 /* The upper end of the highest range below `height` (rounded up to a unit) that is free for the buffer, aligned; false:
  * there is none, and *offset is the lowest aligned one above all that it interferes with. With OCCUPANCY_HIGHEST. */
-bool occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset);
+bool planner_occupancy_highest(occupancy *o, uint32_t buffer, size_t height, size_t *offset);
 
 /* The lowest aligned offset at which the buffer is free of all that it interferes with. With OCCUPANCY_LOWEST. */
-size_t occupancy_lowest(occupancy *o, uint32_t buffer);
+size_t planner_occupancy_lowest(occupancy *o, uint32_t buffer);
 
 /* The lowest aligned offset in the smallest gap, between what the buffer interferes with, that holds it (the lowest of
  * equal ones; alignment taken off), and above all where none does. With OCCUPANCY_LOWEST. */
-size_t occupancy_best_fit(occupancy *o, uint32_t buffer);
+size_t planner_occupancy_best_fit(occupancy *o, uint32_t buffer);
 
 /* Says which buffers will be asked for next: what the first answer needs is fetched into the caches meanwhile. */
-void occupancy_expect(occupancy *o, const uint32_t *order, size_t count);
+void planner_occupancy_expect(occupancy *o, const uint32_t *order, size_t count);
 
 /* Is [offset, offset + size) free for the buffer? */
-bool occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset);
+bool planner_occupancy_is_free(occupancy *o, uint32_t buffer, size_t offset);
 
 /* How many buffers each one interferes with, placed or not. NULL when memory runs out. */
-uint32_t *occupancy_degrees(const occupancy *o);
+uint32_t *planner_occupancy_degrees(const occupancy *o);
 
 /* What a buffer's live range consists of, of the nodes that some live range consists of: for other values over the same
  * tree. Valid until the next call. Not with listed interference. */
-const occupancy_span *occupancy_find_span(occupancy *o, uint32_t buffer);
+const occupancy_span *planner_occupancy_find_span(occupancy *o, uint32_t buffer);
 
 /* The nodes above those, and how many they are. `above` is as long as OCCUPANCY_NODES. */
-uint32_t occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above);
+uint32_t planner_occupancy_find_above(const occupancy *o, uint32_t buffer, uint32_t *above);
 
 #endif

@@ -32,7 +32,7 @@ static base_status run(const planner_problem *problem, const planner_options *op
     for (size_t b = 0; b < n; b++) replayable &= problem->buffers[b].fixed == PLANNER_NOT_FIXED;
     if (!replayable) return planner_greedy_by_size.run(problem, options, arena, solution, report);
 
-    replay_event *events = replay_events(problem, arena, &event_count);
+    replay_event *events = planner_replay_events(problem, arena, &event_count);
     shelf *shelves = BASE_ARRAY(arena, shelf, n);
     uint32_t *below = BASE_ARRAY(arena, uint32_t, n);
     if (!events || !shelves || !below) return base_fail_memory(report);

@@ -11,8 +11,8 @@ static const planner *const by_height[CANDIDATES] = {&planner_nnc, &planner_gree
 static const planner *const by_time[CANDIDATES] = {&planner_chunk_simulation, &planner_bfc, &planner_nnc,
                                                    &planner_greedy_by_size};
 
-base_status quick_best(const planner_problem *problem, double deadline, base_arena *arena,
-                       planner_solution *solution, base_report *report) {
+base_status planner_quick_best(const planner_problem *problem, double deadline, base_arena *arena,
+                               planner_solution *solution, base_report *report) {
     const planner *const *candidates = problem->buffer_count > MANY_BUFFERS ? by_time : by_height;
     solution->height = SIZE_MAX;
     for (size_t i = 0; i < CANDIDATES; i++) {

@@ -6,9 +6,9 @@
 
 /* Runs nnc, greedy-by-size, chunk-simulation and bfc in this order (the last two first, where there are thousands of
  * buffers) until one reaches solution->lower_bound; of equal heights the earlier one's offsets are taken. When the deadline (on
- * budget_clock; 0: none) has passed, what the first ones found is the answer. Sets offsets and height; the bound is raised
+ * planner_budget_clock; 0: none) has passed, what the first ones found is the answer. Sets offsets and height; the bound is raised
  * where a planner proves better. Everything else as in planner_function. */
-base_status quick_best(const planner_problem *problem, double deadline, base_arena *arena,
-                       planner_solution *solution, base_report *report);
+base_status planner_quick_best(const planner_problem *problem, double deadline, base_arena *arena,
+                               planner_solution *solution, base_report *report);
 
 #endif

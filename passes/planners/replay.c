@@ -9,7 +9,7 @@ static int compare_events(const void *left, const void *right) {
     return (a->buffer > b->buffer) - (a->buffer < b->buffer);
 }
 
-replay_event *replay_events(const planner_problem *problem, base_arena *arena, size_t *count) {
+replay_event *planner_replay_events(const planner_problem *problem, base_arena *arena, size_t *count) {
     size_t capacity;
     if (problem->buffer_count >= BASE_NO_BLOCK || !base_size_multiply(problem->buffer_count, 2, &capacity))
         return NULL;

@@ -17,6 +17,6 @@ typedef struct replay_event {
 } replay_event;
 
 /* The events of a problem in order, without buffers of size 0; NULL when memory runs out. */
-replay_event *replay_events(const planner_problem *problem, base_arena *arena, size_t *count);
+replay_event *planner_replay_events(const planner_problem *problem, base_arena *arena, size_t *count);
 
 #endif

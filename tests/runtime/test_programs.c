@@ -60,7 +60,7 @@ static bool start(running *r, const char *text, const char *allocator, judge *by
     *r = (running){0};
     base_arena_init(&arena, NULL);
     bool fine = pass_pipeline_run(module, &options, &arena, &memory, &report) == BASE_OK &&
-                plan_write(module, memory, &options, (void **)&r->bytes, &size, &report) == BASE_OK;
+                compile_write_plan(module, memory, &options, (void **)&r->bytes, &size, &report) == BASE_OK;
     if (!fine) snprintf(by->message, sizeof by->message, "%s: %s", allocator, report.text);
     base_arena_free(&arena);
     ir_module_free(module);

@@ -20,7 +20,7 @@ unsigned char *support_plan_with(const char *text, const pass_options *options, 
     void *bytes = NULL;
     base_arena_init(&arena, NULL);
     if (pass_pipeline_run(module, options, &arena, &memory, &report) != BASE_OK ||
-        plan_write(module, memory, options, &bytes, size, &report) != BASE_OK) {
+        compile_write_plan(module, memory, options, &bytes, size, &report) != BASE_OK) {
         fail_msg("%s", report.text);
     }
     base_arena_free(&arena);

@@ -15,8 +15,8 @@ static base_status convert_scaler(import_node *n) {
     base_status status = expr_need_dtype(n, n->inputs[0]);
     if (status != BASE_OK) return status;
     ir_value *y = expr_cast(n, n->inputs[0], OP_FLOAT);
-    if (import_attribute(n, "offset")) y = expr_binary(n, OP_SUB, y, ml_reals(n, "offset"));
-    if (import_attribute(n, "scale")) y = expr_binary(n, OP_MUL, y, ml_reals(n, "scale"));
+    if (import_attribute(n, "offset")) y = expr_binary(n, OP_SUB, y, import_ml_reals(n, "offset"));
+    if (import_attribute(n, "scale")) y = expr_binary(n, OP_MUL, y, import_ml_reals(n, "scale"));
     return expr_finish(n, y);
 }
 
@@ -32,7 +32,8 @@ static base_status convert_imputer(import_node *n) {
         return base_fail(n->importer->report, BASE_INVALID, "attribute \"%s\" is absent, it is needed for %s",
                          real ? "imputed_value_floats" : "imputed_value_int64s", op_dtype_name(dtype));
     }
-    imputed = real ? ml_reals(n, "imputed_value_floats") : ml_integers(n, "imputed_value_int64s");
+    imputed =
+        real ? import_ml_reals(n, "imputed_value_floats") : import_ml_integers(n, "imputed_value_int64s");
     if (real && isnan(replaced)) found = expr_unary(n, OP_IS_NAN, x);
     else
         found = expr_binary(
@@ -62,10 +63,10 @@ static base_status convert_normalizer(import_node *n) {
     if (status != BASE_OK) return status;
     const int64_t axis = rank > 1 ? 1 : 0;
     ir_value *x = expr_cast(n, n->inputs[0], OP_FLOAT), *size;
-    if (ml_is(n, "norm", "MAX", "MAX")) size = expr_reduce(n, OP_REDUCE_MAX, x, 1, &axis, true);
-    else if (ml_is(n, "norm", "L1", "MAX"))
+    if (import_ml_is(n, "norm", "MAX", "MAX")) size = expr_reduce(n, OP_REDUCE_MAX, x, 1, &axis, true);
+    else if (import_ml_is(n, "norm", "L1", "MAX"))
         size = expr_reduce(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), 1, &axis, true);
-    else if (ml_is(n, "norm", "L2", "MAX"))
+    else if (import_ml_is(n, "norm", "L2", "MAX"))
         size = expr_unary(n, OP_SQRT,
                           expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), 1, &axis, true));
     else
@@ -135,10 +136,10 @@ static base_status listed(const import_node *n, const char *kind, ir_value **lis
         }
         size_t count;
         if (i == 0) {
-            base_status status = ml_labels(n, "", name, list, &count);
+            base_status status = import_ml_labels(n, "", name, list, &count);
             if (status != BASE_OK) return status;
         } else {
-            *list = i == 1 ? ml_integers(n, name) : ml_reals(n, name);
+            *list = i == 1 ? import_ml_integers(n, name) : import_ml_reals(n, name);
         }
         return *list ? BASE_OK : import_memory(n);
     }
@@ -149,7 +150,7 @@ static ir_value *text_scalar(const import_node *n, const char *name, const char 
     const Onnx__AttributeProto *given = import_attribute(n, name);
     op_string text = {otherwise, strlen(otherwise)};
     if (given) text = (op_string){(const char *)given->s.data, given->s.len};
-    return ml_texts(n, 1, &text);
+    return import_ml_texts(n, 1, &text);
 }
 
 /* The value of keys that are not found: an attribute by the type of the values, of one element. */
@@ -190,7 +191,7 @@ static ir_value *positions(const import_node *n, size_t count) {
 static base_status convert_old_label_encoder(import_node *n) {
     ir_value *classes;
     size_t count;
-    base_status status = ml_labels(n, "", "classes_strings", &classes, &count);
+    base_status status = import_ml_labels(n, "", "classes_strings", &classes, &count);
     if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[0]);
     if (status == BASE_OK && !count)
         status = base_fail(n->importer->report, BASE_INVALID, "attribute \"classes_strings\" is absent");
@@ -204,9 +205,9 @@ static base_status convert_old_label_encoder(import_node *n) {
 }
 
 static base_status convert_category_mapper(import_node *n) {
-    ir_value *texts, *numbers = ml_integers(n, "cats_int64s");
+    ir_value *texts, *numbers = import_ml_integers(n, "cats_int64s");
     size_t count;
-    base_status status = ml_labels(n, "", "cats_strings", &texts, &count);
+    base_status status = import_ml_labels(n, "", "cats_strings", &texts, &count);
     if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[0]);
     if (status == BASE_OK && (!texts || !numbers))
         status = base_fail(n->importer->report, BASE_INVALID, "cats_int64s or cats_strings is absent");
@@ -236,7 +237,7 @@ static ir_value *identity(const import_node *n, size_t count, bool zeros) {
 static base_status convert_one_hot_encoder(import_node *n) {
     ir_value *categories, *x = n->inputs[0];
     size_t count;
-    base_status status = ml_labels(n, "cats_int64s", "cats_strings", &categories, &count);
+    base_status status = import_ml_labels(n, "cats_int64s", "cats_strings", &categories, &count);
     if (status == BASE_OK) status = expr_need_dtype(n, x);
     if (status == BASE_OK && !count)
         status = base_fail(n->importer->report, BASE_INVALID, "cats_int64s and cats_strings are absent");
@@ -258,7 +259,7 @@ static base_status linear(const import_node *n, size_t targets, ir_value **y) {
                                *intercepts = import_attribute(n, "intercepts");
     static const int64_t turned[] = {1, 0};
     ir_value *x;
-    base_status status = ml_matrix(n, &x);
+    base_status status = import_ml_matrix(n, &x);
     if (status != BASE_OK) return status;
     if (!given || !targets || given->n_floats % targets) {
         return base_fail(n->importer->report, BASE_INVALID, "%zu coefficients for %zu targets",
@@ -274,7 +275,7 @@ static base_status linear(const import_node *n, size_t targets, ir_value **y) {
         if (intercepts->n_floats != targets)
             return base_fail(n->importer->report, BASE_INVALID, "%zu intercepts for %zu targets",
                              intercepts->n_floats, targets);
-        *y = expr_binary(n, OP_ADD, *y, ml_reals(n, "intercepts"));
+        *y = expr_binary(n, OP_ADD, *y, import_ml_reals(n, "intercepts"));
     }
     return *y ? BASE_OK : import_memory(n);
 }
@@ -283,7 +284,7 @@ static base_status convert_linear_regressor(import_node *n) {
     ir_value *y;
     const int64_t targets = import_integer(n, "targets", 1);
     base_status status = linear(n, targets > 0 ? (size_t)targets : 0, &y);
-    if (status == BASE_OK) status = ml_transformed(n, &y);
+    if (status == BASE_OK) status = import_ml_transformed(n, &y);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
@@ -292,7 +293,7 @@ static base_status convert_linear_classifier(import_node *n) {
     const Onnx__AttributeProto *intercepts = import_attribute(n, "intercepts");
     ir_value *labels, *scores, *index;
     size_t count;
-    base_status status = ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &count);
+    base_status status = import_ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &count);
     if (status == BASE_OK && !count)
         status = base_fail(n->importer->report, BASE_INVALID, "there are no class labels");
     const size_t classes = intercepts && intercepts->n_floats ? intercepts->n_floats : count;
@@ -302,16 +303,16 @@ static base_status convert_linear_classifier(import_node *n) {
         index = expr_axis(
             n, OP_SQUEEZE,
             expr_cast(n, expr_binary(n, OP_GREATER, scores, expr_number(n, scores, 0)), OP_INT64), 1);
-        status = ml_paired(n, ML_PAIR_LINEAR, &scores);
+        status = import_ml_paired(n, ML_PAIR_LINEAR, &scores);
     } else {
         op_attributes attributes = NONE;
         if (!import_attributes_add_integer(n, &attributes, "axis", 1) ||
             !import_attributes_add_integer(n, &attributes, "keepdims", 0))
             return import_memory(n);
         index = import_make(n, OP_ARG_MAX, attributes, 1, &scores);
-        status = ml_transformed(n, &scores);
+        status = import_ml_transformed(n, &scores);
     }
-    return status == BASE_OK ? ml_finish_classifier(n, labels, index, scores) : status;
+    return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, scores) : status;
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------- */

@@ -8,25 +8,25 @@
 
 /* Attribute post_transform applied to scores along their last axis; an error where it is unknown. A single score is left as it is,
  * but for PROBIT: so does ONNX Runtime, whose results exporters are tested with. */
-base_status ml_transformed(const import_node *n, ir_value **scores);
-base_status ml_transformed_as(const import_node *n, const char *name, ir_value **scores);
+base_status import_ml_transformed(const import_node *n, ir_value **scores);
+base_status import_ml_transformed_as(const import_node *n, const char *name, ir_value **scores);
 /* How the score of one class of two becomes those of both: as 1 - s and s, or as -s and s, of which LOGISTIC takes the logistic
  * function; no other transform does anything. Linear models: as 1 - s and s, but with LOGISTIC as the others. */
 typedef enum ml_pair { ML_PAIR_COMPLEMENT, ML_PAIR_NEGATED, ML_PAIR_LINEAR } ml_pair;
-base_status ml_paired(const import_node *n, ml_pair kind, ir_value **scores);
+base_status import_ml_paired(const import_node *n, ml_pair kind, ir_value **scores);
 /* The text of an attribute equals `text`; `otherwise` is what an absent one equals. */
-bool ml_is(const import_node *n, const char *name, const char *text, const char *otherwise);
+bool import_ml_is(const import_node *n, const char *name, const char *text, const char *otherwise);
 /* The labels of a classifier, of attributes `integers` or `texts`, as a constant; *count of them. NULL with BASE_OK: there are none. */
-base_status ml_labels(const import_node *n, const char *integers, const char *texts, ir_value **labels,
-                      size_t *count);
+base_status import_ml_labels(const import_node *n, const char *integers, const char *texts, ir_value **labels,
+                             size_t *count);
 /* A constant of the numbers or texts of an attribute; NULL where memory runs out or the attribute is absent. */
-ir_value *ml_reals(const import_node *n, const char *name);
-ir_value *ml_integers(const import_node *n, const char *name);
-ir_value *ml_texts(const import_node *n, size_t count, const op_string *texts);
+ir_value *import_ml_reals(const import_node *n, const char *name);
+ir_value *import_ml_integers(const import_node *n, const char *name);
+ir_value *import_ml_texts(const import_node *n, size_t count, const op_string *texts);
 /* Input 0 as a matrix of float: a vector is one row. */
-base_status ml_matrix(const import_node *n, ir_value **x);
+base_status import_ml_matrix(const import_node *n, ir_value **x);
 /* Outputs 0, the labels at `index` (int64), and 1, the scores. */
-base_status ml_finish_classifier(import_node *n, ir_value *labels, ir_value *index, ir_value *scores);
+base_status import_ml_finish_classifier(import_node *n, ir_value *labels, ir_value *index, ir_value *scores);
 
 /* ---- ml_trees.c ---- */
 base_status import_convert_tree_regressor(import_node *n);

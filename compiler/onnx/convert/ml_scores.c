@@ -6,7 +6,7 @@
 
 static const op_attributes NONE = {0};
 
-bool ml_is(const import_node *n, const char *name, const char *text, const char *otherwise) {
+bool import_ml_is(const import_node *n, const char *name, const char *text, const char *otherwise) {
     const Onnx__AttributeProto *given = import_attribute(n, name);
     if (!given) return strcmp(text, otherwise) == 0;
     return given->s.len == strlen(text) && memcmp(given->s.data, text, given->s.len) == 0;
@@ -45,14 +45,14 @@ static ir_value *probit(const import_node *n, ir_value *x) {
                        expr_number(n, x, 1.41421356237309504880));
 }
 
-base_status ml_transformed(const import_node *n, ir_value **scores) {
+base_status import_ml_transformed(const import_node *n, ir_value **scores) {
     const Onnx__AttributeProto *given = import_attribute(n, "post_transform");
     char name[20] = "NONE";
     if (given) snprintf(name, sizeof name, "%.*s", (int)given->s.len, (const char *)given->s.data);
-    return ml_transformed_as(n, name, scores);
+    return import_ml_transformed_as(n, name, scores);
 }
 
-base_status ml_transformed_as(const import_node *n, const char *name, ir_value **scores) {
+base_status import_ml_transformed_as(const import_node *n, const char *name, ir_value **scores) {
     ir_value *x = *scores;
     const int32_t rank = import_rank_of(x);
     const bool one = rank > 0 && x->type.shape.dims[rank - 1] == 1;
@@ -69,10 +69,10 @@ base_status ml_transformed_as(const import_node *n, const char *name, ir_value *
     return x ? BASE_OK : import_memory(n);
 }
 
-base_status ml_paired(const import_node *n, ml_pair kind, ir_value **scores) {
+base_status import_ml_paired(const import_node *n, ml_pair kind, ir_value **scores) {
     ir_value *s = *scores;
-    if (ml_is(n, "post_transform", "PROBIT", "NONE")) return ml_transformed(n, scores);
-    const bool logistic = ml_is(n, "post_transform", "LOGISTIC", "NONE");
+    if (import_ml_is(n, "post_transform", "PROBIT", "NONE")) return import_ml_transformed(n, scores);
+    const bool logistic = import_ml_is(n, "post_transform", "LOGISTIC", "NONE");
     if (kind == ML_PAIR_LINEAR) kind = logistic ? ML_PAIR_NEGATED : ML_PAIR_COMPLEMENT;
     ir_value *pair[] = {kind == ML_PAIR_COMPLEMENT ? expr_binary(n, OP_SUB, expr_number(n, s, 1), s)
                                                    : expr_unary(n, OP_NEG, s),
@@ -85,18 +85,18 @@ base_status ml_paired(const import_node *n, ml_pair kind, ir_value **scores) {
 
 /* ---- constants ------------------------------------------------------------------------------------------- */
 
-ir_value *ml_reals(const import_node *n, const char *name) {
+ir_value *import_ml_reals(const import_node *n, const char *name) {
     const Onnx__AttributeProto *given = import_attribute(n, name);
     return given ? import_constant_reals(n, given->n_floats, given->floats) : NULL;
 }
 
-ir_value *ml_integers(const import_node *n, const char *name) {
+ir_value *import_ml_integers(const import_node *n, const char *name) {
     size_t count;
     const int64_t *given = import_integers(n, name, &count);
     return given ? import_constant_integers(n, count, given) : NULL;
 }
 
-ir_value *ml_texts(const import_node *n, size_t count, const op_string *texts) {
+ir_value *import_ml_texts(const import_node *n, size_t count, const op_string *texts) {
     base_arena *arena = &n->importer->module->arena;
     op_string *copies = BASE_ARRAY(arena, op_string, count);
     for (size_t i = 0; i < count && copies; i++) {
@@ -109,8 +109,8 @@ ir_value *ml_texts(const import_node *n, size_t count, const op_string *texts) {
                   : NULL;
 }
 
-base_status ml_labels(const import_node *n, const char *integers, const char *texts, ir_value **labels,
-                      size_t *count) {
+base_status import_ml_labels(const import_node *n, const char *integers, const char *texts, ir_value **labels,
+                             size_t *count) {
     const Onnx__AttributeProto *numbers = import_attribute(n, integers), *names = import_attribute(n, texts);
     *labels = NULL;
     *count = 0;
@@ -120,7 +120,7 @@ base_status ml_labels(const import_node *n, const char *integers, const char *te
         *count = names->n_strings;
         for (size_t i = 0; i < *count; i++)
             list[i] = (op_string){(const char *)names->strings[i].data, names->strings[i].len};
-        *labels = ml_texts(n, *count, list);
+        *labels = import_ml_texts(n, *count, list);
     } else if (numbers && numbers->n_ints) {
         *count = numbers->n_ints;
         *labels = import_constant_integers(n, *count, numbers->ints);
@@ -130,7 +130,7 @@ base_status ml_labels(const import_node *n, const char *integers, const char *te
     return *labels ? BASE_OK : import_memory(n);
 }
 
-base_status ml_matrix(const import_node *n, ir_value **x) {
+base_status import_ml_matrix(const import_node *n, ir_value **x) {
     ir_value *given = n->inputs[0];
     base_status status = expr_need_dtype(n, given);
     if (status != BASE_OK) return status;
@@ -144,7 +144,7 @@ base_status ml_matrix(const import_node *n, ir_value **x) {
     return *x ? BASE_OK : import_memory(n);
 }
 
-base_status ml_finish_classifier(import_node *n, ir_value *labels, ir_value *index, ir_value *scores) {
+base_status import_ml_finish_classifier(import_node *n, ir_value *labels, ir_value *index, ir_value *scores) {
     ir_value *inputs[] = {labels, index};
     base_status status =
         expr_output(n, 0, labels && index ? import_make(n, OP_GATHER, NONE, 2, inputs) : NULL);

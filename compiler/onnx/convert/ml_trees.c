@@ -233,7 +233,7 @@ base_status import_convert_tree_regressor(import_node *n) {
     tree_source trees = {.targets = import_integer(n, "n_targets", 1), .aggregate = -1};
     ir_value *y;
     for (int i = 0; i < 4; i++)
-        if (ml_is(n, "aggregate_function", functions[i], "SUM")) trees.aggregate = i;
+        if (import_ml_is(n, "aggregate_function", functions[i], "SUM")) trees.aggregate = i;
     if (trees.aggregate < 0)
         return base_fail(n->importer->report, BASE_INVALID,
                          "attribute \"aggregate_function\" is unknown, expected SUM, AVERAGE, MIN or MAX");
@@ -244,7 +244,7 @@ base_status import_convert_tree_regressor(import_node *n) {
     if (status == BASE_OK) status = import_trees(n, &trees, n->inputs[0], &y);
     if (status != BASE_OK) return status;
     y = expr_cast(n, y, OP_FLOAT);
-    status = ml_transformed(n, &y);
+    status = import_ml_transformed(n, &y);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
@@ -297,7 +297,7 @@ base_status import_convert_tree_classifier(import_node *n) {
     tree_source trees = {.aggregate = OP_TREE_SUM};
     ir_value *labels, *scores, *index;
     size_t classes;
-    base_status status = ml_labels(n, "classlabels_int64s", "classlabels_strings", &labels, &classes);
+    base_status status = import_ml_labels(n, "classlabels_int64s", "classlabels_strings", &labels, &classes);
     if (status == BASE_OK && !classes)
         status = base_fail(n->importer->report, BASE_INVALID, "there are no class labels");
     if (status == BASE_OK) status = read_old(n, &names, &trees);
@@ -320,9 +320,9 @@ base_status import_convert_tree_classifier(import_node *n) {
     index = classes == 2 ? label_of_two(n, scores, one, positive) : label_of_many(n, &trees, scores);
     scores = expr_cast(n, scores, OP_FLOAT);
     if (!scores || !index) return import_memory(n);
-    status = single ? ml_paired(n, positive ? ML_PAIR_COMPLEMENT : ML_PAIR_NEGATED, &scores)
-                    : ml_transformed(n, &scores);
-    return status == BASE_OK ? ml_finish_classifier(n, labels, index, scores) : status;
+    status = single ? import_ml_paired(n, positive ? ML_PAIR_COMPLEMENT : ML_PAIR_NEGATED, &scores)
+                    : import_ml_transformed(n, &scores);
+    return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, scores) : status;
 }
 
 /* ---- version 5: nodes and leaves in lists of their own ------------------------------------------------------ */
@@ -417,6 +417,6 @@ base_status import_convert_tree_ensemble(import_node *n) {
         trees.roots[trees.root_count] = (size_t)root;
     }
     status = import_trees(n, &trees, n->inputs[0], &y);
-    if (status == BASE_OK) status = ml_transformed_as(n, transforms[transform], &y);
+    if (status == BASE_OK) status = import_ml_transformed_as(n, transforms[transform], &y);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }

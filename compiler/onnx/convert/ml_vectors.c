@@ -22,7 +22,7 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
         return base_fail(n->importer->report, BASE_INVALID, "support_vectors has %zu numbers for %zu vectors",
                          given ? given->n_floats : 0, count);
     ir_value *vectors = matrix(n, given->floats, count, given->n_floats / count);
-    if (ml_is(n, "kernel_type", "RBF", "LINEAR")) {
+    if (import_ml_is(n, "kernel_type", "RBF", "LINEAR")) {
         ir_value *d =
             expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, x, 1), expr_axis(n, OP_UNSQUEEZE, vectors, 0));
         ir_value *square = expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, d, d), 1, &last, false);
@@ -31,12 +31,12 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
     }
     ir_value *dot = expr_binary(n, OP_MATMUL, x, expr_transpose(n, vectors, 2, turned));
     *y = dot;
-    if (!ml_is(n, "kernel_type", "LINEAR", "LINEAR")) {
+    if (!import_ml_is(n, "kernel_type", "LINEAR", "LINEAR")) {
         dot = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, dot, expr_number(n, dot, gamma)),
                           expr_number(n, dot, coefficient));
-        if (ml_is(n, "kernel_type", "POLY", "LINEAR"))
+        if (import_ml_is(n, "kernel_type", "POLY", "LINEAR"))
             *y = expr_binary(n, OP_POW, dot, expr_number(n, dot, degree));
-        else if (ml_is(n, "kernel_type", "SIGMOID", "LINEAR")) *y = expr_unary(n, OP_TANH, dot);
+        else if (import_ml_is(n, "kernel_type", "SIGMOID", "LINEAR")) *y = expr_unary(n, OP_TANH, dot);
         else
             return base_fail(n->importer->report, BASE_INVALID,
                              "attribute \"kernel_type\" is unknown, expected LINEAR, POLY, RBF or SIGMOID");
@@ -49,7 +49,7 @@ base_status import_convert_svm_regressor(import_node *n) {
                                *rho = import_attribute(n, "rho");
     const int64_t count = import_integer(n, "n_supports", 0);
     ir_value *x, *y;
-    base_status status = ml_matrix(n, &x);
+    base_status status = import_ml_matrix(n, &x);
     if (status != BASE_OK) return status;
     if (!given || !rho || !rho->n_floats || count < 0 || (count && given->n_floats != (size_t)count))
         return base_fail(n->importer->report, BASE_INVALID,
@@ -65,7 +65,7 @@ base_status import_convert_svm_regressor(import_node *n) {
         y = expr_select(n, above, expr_number(n, y, 1), expr_number(n, y, -1));
     }
     if (!y) return import_memory(n);
-    status = ml_transformed(n, &y);
+    status = import_ml_transformed(n, &y);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
@@ -138,20 +138,20 @@ base_status import_convert_svm_classifier(import_node *n) {
     pairing p = {0};
     ir_value *labels, *x, *y;
     base_report *report = n->importer->report;
-    base_status status = ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &p.classes);
+    base_status status = import_ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &p.classes);
     if (status != BASE_OK) return status;
     if (import_attribute(n, "prob_a") || !import_attribute(n, "vectors_per_class") || p.classes < 3)
         return base_fail_unsupported(
             report, "prob_a, fewer than three classes, and models without vectors_per_class are "
                     "not supported; three or more classes with support vectors are");
     status = pair_up(n, &p);
-    if (status == BASE_OK) status = ml_matrix(n, &x);
+    if (status == BASE_OK) status = import_ml_matrix(n, &x);
     if (status == BASE_OK) status = kernels(n, x, import_attribute(n, "support_vectors"), p.vectors, &y);
     if (status != BASE_OK) return status;
     y = expr_binary(n, OP_MATMUL, y, matrix(n, p.weights, p.vectors, p.pairs));
-    y = expr_binary(n, OP_ADD, y, ml_reals(n, "rho"));
+    y = expr_binary(n, OP_ADD, y, import_ml_reals(n, "rho"));
     ir_value *index = elected(n, &p, y);
     if (!y || !index) return import_memory(n);
-    status = ml_transformed(n, &y);
-    return status == BASE_OK ? ml_finish_classifier(n, labels, index, y) : status;
+    status = import_ml_transformed(n, &y);
+    return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, y) : status;
 }

@@ -8,13 +8,13 @@ static size_t bound_of_lists(const planner_problem *problem) {
     enum { MEMBERS = 64 };
     size_t bound = 0;
     for (size_t i = 0; i < problem->buffer_count; i++) {
-        if (problem_overwrite_of(problem, i)) continue; /* it may lie in another one */
+        if (planner_problem_overwrite_of(problem, i)) continue; /* it may lie in another one */
         size_t members[MEMBERS], count = 0, sum = problem->buffers[i].size;
         members[count++] = i;
         for (size_t k = problem->starts[i]; k < problem->starts[i + 1] && count < MEMBERS; k++) {
             size_t other = problem->neighbours[k], m = 0;
             while (m < count && planner_is_listed(problem, members[m], other)) m++;
-            if (m < count || problem_overwrite_of(problem, other)) continue;
+            if (m < count || planner_problem_overwrite_of(problem, other)) continue;
             members[count++] = other;
             sum += problem->buffers[other].size;
         }
@@ -27,7 +27,7 @@ size_t planner_common_alignment(const planner_problem *problem) {
     size_t bits = PLANNER_MOST_COMMON;
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
-        if (b->size > 0) bits |= b->fixed == PLANNER_NOT_FIXED ? problem_alignment(b) : b->fixed;
+        if (b->size > 0) bits |= b->fixed == PLANNER_NOT_FIXED ? planner_problem_alignment(b) : b->fixed;
     }
     return bits & (~bits + 1);
 }
@@ -50,8 +50,8 @@ static size_t most_padding(const planner_problem *problem, int64_t step, size_t 
 
 /* The largest sum of sizes live at one step; and a bound that counts what all alignments have in common, too: all buffers
  * begin at multiples of it, so that each but the topmost takes what it is rounded up to. */
-base_status problem_bounds(const planner_problem *problem, base_arena *arena, size_t *live_sum,
-                           size_t *padded, base_report *report) {
+base_status planner_problem_bounds(const planner_problem *problem, base_arena *arena, size_t *live_sum,
+                                   size_t *padded, base_report *report) {
     const size_t common = planner_common_alignment(problem);
     size_t count, live = 0, rounded = 0, most_rounded = 0;
     int64_t fullest = 0;
@@ -60,7 +60,7 @@ base_status problem_bounds(const planner_problem *problem, base_arena *arena, si
         *live_sum = *padded = bound_of_lists(problem);
         return BASE_OK;
     }
-    problem_event *events = problem_events(problem, NULL, false, arena, &count);
+    problem_event *events = planner_problem_events(problem, NULL, false, arena, &count);
     if (!events) return base_fail_memory(report);
     for (size_t i = 0; i < count; i++) {
         const planner_buffer *b = &problem->buffers[events[i].mark / 2];
@@ -82,5 +82,5 @@ base_status problem_bounds(const planner_problem *problem, base_arena *arena, si
 base_status planner_lower_bound(const planner_problem *problem, base_arena *arena, size_t *bound,
                                 base_report *report) {
     size_t padded;
-    return problem_bounds(problem, arena, bound, &padded, report);
+    return planner_problem_bounds(problem, arena, bound, &padded, report);
 }

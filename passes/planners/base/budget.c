@@ -3,7 +3,7 @@
 
 enum { CLOCK_EVERY = 64 };
 
-planner_budget budget_of(double seconds, uint64_t work) {
+planner_budget planner_budget_of(double seconds, uint64_t work) {
     planner_budget budget = {.timed = seconds > 0, .work = work};
     if (!budget.timed) return budget;
     clock_gettime(CLOCK_MONOTONIC, &budget.deadline);
@@ -17,7 +17,7 @@ planner_budget budget_of(double seconds, uint64_t work) {
     return budget;
 }
 
-bool budget_spend(planner_budget *budget, uint64_t work) {
+bool planner_budget_spend(planner_budget *budget, uint64_t work) {
     if (budget->over) return true;
     budget->spent += work;
     if (!budget->timed) {
@@ -35,12 +35,12 @@ bool budget_spend(planner_budget *budget, uint64_t work) {
     return budget->over;
 }
 
-double budget_clock(void) {
+double planner_budget_clock(void) {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-bool budget_has_passed(double deadline, size_t at) {
-    return deadline > 0 && at % CLOCK_EVERY == 0 && budget_clock() >= deadline;
+bool planner_budget_has_passed(double deadline, size_t at) {
+    return deadline > 0 && at % CLOCK_EVERY == 0 && planner_budget_clock() >= deadline;
 }

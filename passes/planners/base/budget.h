@@ -19,16 +19,16 @@ typedef struct planner_budget {
 } planner_budget;
 
 /* So many seconds from now on; where they are not positive, so much work. */
-planner_budget budget_of(double seconds, uint64_t work);
+planner_budget planner_budget_of(double seconds, uint64_t work);
 
 /* Takes work off; true: it is over, now or before. */
-bool budget_spend(planner_budget *budget, uint64_t work);
+bool planner_budget_spend(planner_budget *budget, uint64_t work);
 
 /* Seconds since some time in the past. */
-double budget_clock(void);
+double planner_budget_clock(void);
 
 /* For who works through `count` items one after the other: item `at` is one of the few before which the clock is looked at,
- * and `deadline`, on budget_clock, has passed. Never, where the deadline is 0. */
-bool budget_has_passed(double deadline, size_t at);
+ * and `deadline`, on planner_budget_clock, has passed. Never, where the deadline is 0. */
+bool planner_budget_has_passed(double deadline, size_t at);
 
 #endif

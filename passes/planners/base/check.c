@@ -85,7 +85,7 @@ static base_status check_within_targets(const planner_problem *problem, const si
         const planner_overwrite *over = &problem->overwrites[i];
         const planner_buffer *b = &problem->buffers[over->buffer];
         if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
-        if (!problem_is_within_target(problem, over, offsets)) continue;
+        if (!planner_problem_is_within_target(problem, over, offsets)) continue;
         all[count++] = (overwriting){over->target, offsets[over->buffer], over->buffer};
     }
     if (count) qsort(all, count, sizeof *all, compare_overwritings);
@@ -101,7 +101,7 @@ static base_status check_within_targets(const planner_problem *problem, const si
 static base_status check_ranges(const planner_problem *problem, const size_t *offsets, bool fixed_only,
                                 base_arena *arena, base_report *report) {
     size_t count, n = problem->buffer_count;
-    problem_event *events = problem_events(problem, offsets, fixed_only, arena, &count);
+    problem_event *events = planner_problem_events(problem, offsets, fixed_only, arena, &count);
     planner_key *order = BASE_ARRAY(arena, planner_key, n + 1),
                 *scratch = BASE_ARRAY(arena, planner_key, n + 1);
     uint32_t *ranks = BASE_ARRAY(arena, uint32_t, n + 1);
@@ -142,10 +142,12 @@ static base_status check_listed(const planner_problem *problem, const size_t *of
                 (fixed_only && problem->buffers[other].fixed == PLANNER_NOT_FIXED)) {
                 continue;
             }
-            const planner_overwrite *over = problem_overwrite_of(problem, i),
-                                    *back = problem_overwrite_of(problem, other);
-            if (over && over->target == other && problem_is_within_target(problem, over, offsets)) continue;
-            if (back && back->target == i && problem_is_within_target(problem, back, offsets)) continue;
+            const planner_overwrite *over = planner_problem_overwrite_of(problem, i),
+                                    *back = planner_problem_overwrite_of(problem, other);
+            if (over && over->target == other && planner_problem_is_within_target(problem, over, offsets))
+                continue;
+            if (back && back->target == i && planner_problem_is_within_target(problem, back, offsets))
+                continue;
             if (overlap(problem, offsets, i, other)) return fail_overlap(problem, offsets, i, other, report);
         }
     }
@@ -202,10 +204,10 @@ base_status planner_check(const planner_problem *problem, const planner_solution
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
         size_t end, offset = solution->offsets[i];
-        if (offset & (problem_alignment(b) - 1)) {
+        if (offset & (planner_problem_alignment(b) - 1)) {
             return base_fail(report, BASE_INVALID,
                              "buffer %zu lies at %zu, not a multiple of its alignment %zu", i, offset,
-                             problem_alignment(b));
+                             planner_problem_alignment(b));
         }
         if (b->fixed != PLANNER_NOT_FIXED && offset != b->fixed) {
             return base_fail(report, BASE_INVALID, "buffer %zu lies at %zu, but is fixed at %zu", i, offset,
@@ -226,7 +228,8 @@ base_status planner_check(const planner_problem *problem, const planner_solution
 }
 
 /* Buffers that the user pinned must not collide before any planner is asked. */
-base_status problem_check_fixed(const planner_problem *problem, base_arena *arena, base_report *report) {
+base_status planner_problem_check_fixed(const planner_problem *problem, base_arena *arena,
+                                        base_report *report) {
     size_t *offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1), fixed = 0;
     if (!offsets) return base_fail_memory(report);
     for (size_t i = 0; i < problem->buffer_count; i++) {

@@ -62,7 +62,7 @@ typedef struct planner_options {
     /* Buffers that are live from the first step to the last (state, inputs, outputs) get an arena of their own, below
      * or above that of all others, which can be given back between two runs. */
     bool persistent_apart;
-    /* On budget_clock; 0: none. A planner that takes long on large problems gives up when it has passed, if it is not done:
+    /* On planner_budget_clock; 0: none. A planner that takes long on large problems gives up when it has passed, if it is not done:
      * for callers that have a solution already. */
     double deadline;
 } planner_options;

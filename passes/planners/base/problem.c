@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-size_t problem_alignment(const planner_buffer *buffer) {
+size_t planner_problem_alignment(const planner_buffer *buffer) {
     return buffer->alignment ? buffer->alignment : 1;
 }
 
@@ -13,7 +13,7 @@ static base_status check_buffers(const planner_problem *problem, base_report *re
     size_t total = 0; /* no offset that a planner can come to is beyond this */
     for (size_t i = 0; i < problem->buffer_count; i++) {
         const planner_buffer *b = &problem->buffers[i];
-        size_t alignment = problem_alignment(b), rounded, end = 0;
+        size_t alignment = planner_problem_alignment(b), rounded, end = 0;
         if (b->first >= b->last) {
             return base_fail(report, BASE_INVALID,
                              "buffer %zu is live from step %" PRId64 " to before step %" PRId64
@@ -84,7 +84,7 @@ static base_status check_lists(const planner_problem *problem, base_report *repo
     return BASE_OK;
 }
 
-const planner_overwrite *problem_overwrite_of(const planner_problem *problem, size_t buffer) {
+const planner_overwrite *planner_problem_overwrite_of(const planner_problem *problem, size_t buffer) {
     size_t low = 0, high = problem->overwrite_count;
     while (low < high) {
         size_t middle = low + (high - low) / 2;
@@ -148,8 +148,8 @@ static void sort_events(problem_event *events, problem_event *scratch, size_t co
 
 /* Does this overwrite need the permission, and does the solution use it? Then its target holds its bytes during its
  * first step. Without offsets: could it? */
-bool problem_is_within_target(const planner_problem *problem, const planner_overwrite *over,
-                              const size_t *offsets) {
+bool planner_problem_is_within_target(const planner_problem *problem, const planner_overwrite *over,
+                                      const size_t *offsets) {
     if (!problem->starts && problem->buffers[over->target].last == problem->buffers[over->buffer].first)
         return false;
     if (!offsets) return true;
@@ -157,8 +157,8 @@ bool problem_is_within_target(const planner_problem *problem, const planner_over
            offsets[over->buffer] - over->at == offsets[over->target];
 }
 
-problem_event *problem_events(const planner_problem *problem, const size_t *offsets, bool fixed_only,
-                              base_arena *arena, size_t *count) {
+problem_event *planner_problem_events(const planner_problem *problem, const size_t *offsets, bool fixed_only,
+                                      base_arena *arena, size_t *count) {
     problem_event *events = BASE_ARRAY(arena, problem_event, 2 * problem->buffer_count + 1);
     problem_event *scratch = BASE_ARRAY(arena, problem_event, 2 * problem->buffer_count + 1);
     const planner_overwrite *over = problem->overwrites, *end = over + problem->overwrite_count;
@@ -169,7 +169,7 @@ problem_event *problem_events(const planner_problem *problem, const size_t *offs
         const planner_overwrite *own = over < end && over->buffer == i ? over++ : NULL;
         if (b->size == 0 || (fixed_only && b->fixed == PLANNER_NOT_FIXED)) continue;
         int64_t first = b->first;
-        if (own && problem_is_within_target(problem, own, offsets) && ++first == b->last) continue;
+        if (own && planner_problem_is_within_target(problem, own, offsets) && ++first == b->last) continue;
         events[found] = (problem_event){b->last, 2 * i};
         scratch[found++] = (problem_event){first, 2 * i + 1};
     }
@@ -182,7 +182,8 @@ problem_event *problem_events(const planner_problem *problem, const size_t *offs
 
 /* The same problem for those who do not know overwrites. Where both buffers are pinned, and the one lies in the other
  * during its first step, it begins one step later, or takes no bytes at all. */
-bool problem_forget_overwrites(const planner_problem *problem, base_arena *arena, planner_problem *plain) {
+bool planner_problem_forget_overwrites(const planner_problem *problem, base_arena *arena,
+                                       planner_problem *plain) {
     planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, problem->buffer_count + 1);
     size_t *fixed = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
     if (!buffers || !fixed) return false;
@@ -193,7 +194,7 @@ bool problem_forget_overwrites(const planner_problem *problem, base_arena *arena
     for (size_t i = 0; i < problem->overwrite_count; i++) {
         planner_buffer *b = &buffers[problem->overwrites[i].buffer];
         if (problem->starts || b->fixed == PLANNER_NOT_FIXED) continue;
-        if (!problem_is_within_target(problem, &problem->overwrites[i], fixed)) continue;
+        if (!planner_problem_is_within_target(problem, &problem->overwrites[i], fixed)) continue;
         if (b->first + 1 < b->last) b->first++;
         else b->size = 0;
     }
@@ -204,7 +205,7 @@ bool problem_forget_overwrites(const planner_problem *problem, base_arena *arena
     return true;
 }
 
-base_status problem_check(const planner_problem *problem, base_report *report) {
+base_status planner_problem_check(const planner_problem *problem, base_report *report) {
     if (problem->buffer_count >= UINT32_MAX)
         return base_fail(report, BASE_INVALID, "more than %u buffers are not supported", UINT32_MAX - 1);
     base_status status = check_buffers(problem, report);

@@ -12,14 +12,15 @@ static base_status run_modes(const planner *chosen, const planner_problem *probl
         (options->persistent_apart && !(persistent = planner_persistent(problem, arena)))) {
         return base_fail_memory(report);
     }
-    base_status status = problem_check_fixed(&changed, arena, report);
+    base_status status = planner_problem_check_fixed(&changed, arena, report);
     size_t live_sum;
     if (status == BASE_OK)
-        status = problem_bounds(&changed, arena, &live_sum, &solution->lower_bound, report);
+        status = planner_problem_bounds(&changed, arena, &live_sum, &solution->lower_bound, report);
     if (status != BASE_OK) return status;
     size_t bound = solution->lower_bound;
     bool plain = changed.overwrite_count > 0 && !chosen->knows_overwrites;
-    if (plain && !problem_forget_overwrites(&changed, arena, &changed)) return base_fail_memory(report);
+    if (plain && !planner_problem_forget_overwrites(&changed, arena, &changed))
+        return base_fail_memory(report);
     if (persistent)
         status = planner_run_apart(chosen, &changed, persistent, options, arena, solution, report);
     else status = chosen->run(&changed, options, arena, solution, report);
@@ -37,7 +38,7 @@ base_status planner_run(const planner *chosen, const planner_problem *problem, c
     base_arena_init(&scratch, arena->allocator);
     solution->offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1);
     base_status status = solution->offsets ? BASE_OK : base_fail_memory(report);
-    if (status == BASE_OK) status = problem_check(problem, report);
+    if (status == BASE_OK) status = planner_problem_check(problem, report);
     if (status == BASE_OK) status = run_modes(chosen, problem, options, &scratch, solution, report);
     if (status == BASE_OK && solution->gave_up) {
         solution->height = SIZE_MAX;

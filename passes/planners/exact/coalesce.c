@@ -147,7 +147,7 @@ static void stack(coalescing *c, unsigned share) {
 
 static void drop(coalescing *c) {
     if (!c->drawn) return;
-    skyline_free(&c->drawn_sky);
+    exact_skyline_free(&c->drawn_sky);
     base_arena_free(&c->arena);
     c->drawn = false;
 }
@@ -192,8 +192,8 @@ static bool make_draw(coalescing *c) {
                              .fixed = b->fixed == SKYLINE_NEVER ? PLANNER_NOT_FIXED : (size_t)b->fixed};
     }
     c->offsets = BASE_ARRAY(&c->arena, size_t, problem.buffer_count);
-    if (!c->offsets || !skyline_init(&c->drawn_sky, &problem, &c->arena)) return false;
-    c->sections = sweep_new(&c->drawn_sky, c->random, c->budget, c->memory, &c->arena);
+    if (!c->offsets || !exact_skyline_init(&c->drawn_sky, &problem, &c->arena)) return false;
+    c->sections = exact_sweep_new(&c->drawn_sky, c->random, c->budget, c->memory, &c->arena);
     return c->sections != NULL;
 }
 
@@ -206,8 +206,8 @@ static void read_offsets(const coalescing *c, size_t *offsets) {
     }
 }
 
-coalescing *coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
-                           base_arena *arena) {
+coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget,
+                                 search_memory *memory, base_arena *arena) {
     const size_t n = sky->item_count;
     coalescing *c = BASE_NEW(arena, coalescing);
     if (!c) return NULL;
@@ -229,25 +229,25 @@ coalescing *coalescing_new(const skyline *sky, uint64_t seed, planner_budget *bu
     return c;
 }
 
-void coalescing_free(coalescing *c) {
+void exact_coalescing_free(coalescing *c) {
     if (c) drop(c);
 }
 
-bool coalescing_is_possible(const coalescing *c) {
+bool exact_coalescing_is_possible(const coalescing *c) {
     return c->possible;
 }
 
-search_outcome coalescing_run(coalescing *c, size_t capacity, uint64_t work, size_t *offsets,
-                              bool *out_of_memory) {
+search_outcome exact_coalescing_run(coalescing *c, size_t capacity, uint64_t work, size_t *offsets,
+                                    bool *out_of_memory) {
     while (work > 0) {
         if (!c->drawn && !make_draw(c)) {
             *out_of_memory = true;
             break;
         }
-        const uint64_t before = sweep_spent(c->sections);
-        const search_outcome outcome =
-            sweep_run(c->sections, capacity, work < c->rest ? work : c->rest, c->offsets, out_of_memory);
-        const uint64_t spent = sweep_spent(c->sections) - before;
+        const uint64_t before = exact_sweep_spent(c->sections);
+        const search_outcome outcome = exact_sweep_run(c->sections, capacity, work < c->rest ? work : c->rest,
+                                                       c->offsets, out_of_memory);
+        const uint64_t spent = exact_sweep_spent(c->sections) - before;
         if (outcome == SEARCH_SOLVED) read_offsets(c, offsets);
         work -= spent < work ? spent : work;
         c->rest -= spent < c->rest ? spent : c->rest;

@@ -21,17 +21,17 @@ typedef struct coalescing coalescing;
 
 /* From the skyline of a problem, in which nothing is placed; it is not changed, and is to stay. `memory` may be that of
  * other searches. The seed decides what chance does. NULL when memory runs out. All memory is in `arena`, but for that of
- * the present draw, which coalescing_free gives back. */
-coalescing *coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
-                           base_arena *arena);
-void coalescing_free(coalescing *c); /* or NULL */
+ * the present draw, which exact_coalescing_free gives back. */
+coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget,
+                                 search_memory *memory, base_arena *arena);
+void exact_coalescing_free(coalescing *c); /* or NULL */
 
 /* Are there any two buffers to be taken for one? */
-bool coalescing_is_possible(const coalescing *c);
+bool exact_coalescing_is_possible(const coalescing *c);
 
 /* Looks for a solution of at most `capacity`, for about so much work of the budget. SEARCH_SOLVED: `offsets` is a solution.
  * Otherwise SEARCH_STOPPED and the offsets as they were, with *out_of_memory set if that is why. */
-search_outcome coalescing_run(coalescing *c, size_t capacity, uint64_t work, size_t *offsets,
-                              bool *out_of_memory);
+search_outcome exact_coalescing_run(coalescing *c, size_t capacity, uint64_t work, size_t *offsets,
+                                    bool *out_of_memory);
 
 #endif

@@ -32,11 +32,11 @@ static uint64_t draw(ejection *e) {
     return e->random;
 }
 
-ejection *ejection_new(const planner_problem *problem, uint64_t seed, base_arena *arena) {
+ejection *exact_ejection_new(const planner_problem *problem, uint64_t seed, base_arena *arena) {
     ejection *e = BASE_NEW(arena, ejection);
     if (!e) return NULL;
     *e = (ejection){.random = seed, .step = first_step};
-    if (!neighbours_init(&e->n, problem, arena)) return NULL;
+    if (!exact_neighbours_init(&e->n, problem, arena)) return NULL;
     const size_t count = (size_t)e->n.count + 1;
     e->areas = BASE_ARRAY(arena, uint64_t, count);
     e->penalties = BASE_ARRAY(arena, uint64_t, count);
@@ -92,8 +92,8 @@ static void sort_near(ejection *e, uint32_t count) {
         e->n.lows[k] = (neighbour_border){e->n.near[k].low, e->n.near[k].cost};
         e->n.highs[k] = (neighbour_border){e->n.near[k].high, e->n.near[k].cost};
     }
-    neighbours_sort(e->n.lows, e->n.scratch, count);
-    neighbours_sort(e->n.highs, e->n.scratch, count);
+    exact_neighbours_sort(e->n.lows, e->n.scratch, count);
+    exact_neighbours_sort(e->n.highs, e->n.scratch, count);
 }
 
 /* The offset where b overlaps the least cost, of equal ones any. Candidates are 0, the ends of others, where others begin
@@ -134,7 +134,7 @@ static size_t find_cheapest(ejection *e, uint32_t b, uint32_t count) {
 
 /* Puts b back; what it overlaps goes out. False: pinned ones leave no place for it. */
 static bool put_back(ejection *e, uint32_t b, uint64_t *work) {
-    const uint32_t count = neighbours_list(&e->n, b);
+    const uint32_t count = exact_neighbours_list(&e->n, b);
     const size_t low = find_cheapest(e, b, count), high = low + e->n.sizes[b];
     if (low == SIZE_MAX) return false;
     bool overlaps = false;
@@ -179,7 +179,7 @@ static outcome try_target(ejection *e, const size_t *offsets, uint64_t work, uin
         const uint64_t before = *spent;
         const uint32_t b = pool_take(e);
         if (!put_back(e, b, spent)) return GIVEN_UP;
-        if (budget_spend(budget, *spent - before)) return e->pool_count == 0 ? REACHED : SPENT;
+        if (planner_budget_spend(budget, *spent - before)) return e->pool_count == 0 ? REACHED : SPENT;
     }
     return REACHED;
 }
@@ -198,8 +198,8 @@ static size_t next_target(const ejection *e, size_t enough, size_t height) {
     return height - (step < 1 ? 1 : step > most ? most : step);
 }
 
-bool ejection_run(ejection *e, size_t enough, uint64_t work, planner_budget *budget, size_t *offsets,
-                  size_t *height) {
+bool exact_ejection_run(ejection *e, size_t enough, uint64_t work, planner_budget *budget, size_t *offsets,
+                        size_t *height) {
     bool lower = false;
     for (uint64_t spent = 0; *height > enough && spent < work && !budget->over;) {
         e->target = next_target(e, enough, *height);

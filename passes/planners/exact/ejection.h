@@ -23,12 +23,12 @@ typedef struct ejection ejection;
 
 /* Prepares a search on a problem whose live ranges decide interference. The seed decides what chance does. All memory is
  * in `arena`, some hundred bytes a buffer. NULL when it runs out. */
-ejection *ejection_new(const planner_problem *problem, uint64_t seed, base_arena *arena);
+ejection *exact_ejection_new(const planner_problem *problem, uint64_t seed, base_arena *arena);
 
 /* Makes a solution lower until it is not above `enough`, for about so much work of the budget. `offsets` is the solution,
  * `height` its height, and both change together. Goes on where the last call stopped, also from another solution. True:
  * the solution has become lower. */
-bool ejection_run(ejection *e, size_t enough, uint64_t work, planner_budget *budget, size_t *offsets,
-                  size_t *height);
+bool exact_ejection_run(ejection *e, size_t enough, uint64_t work, planner_budget *budget, size_t *offsets,
+                        size_t *height);
 
 #endif

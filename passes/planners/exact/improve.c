@@ -89,7 +89,7 @@ static search_outcome take_order(improver *m) {
     size_t height = m->solution->height;
     base_arena scratch;
     base_arena_init(&scratch, m->arena->allocator);
-    if (!orders_compact(m->whole, m->places, m->budget, &scratch, m->solution->offsets, &height))
+    if (!exact_orders_compact(m->whole, m->places, m->budget, &scratch, m->solution->offsets, &height))
         m->out_of_memory = true;
     base_arena_free(&scratch);
     if (m->out_of_memory || height == SIZE_MAX) return SEARCH_STOPPED;
@@ -112,15 +112,15 @@ static search_outcome take(improver *m, search_outcome outcome) {
 
 /* The sweeps change the places only where they find a solution. */
 static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
-    return take(m, sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
+    return take(m, exact_sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome sweep_joined(improver *m, size_t target, uint64_t work) {
-    return take(m, coalescing_run(m->joined, target, work, m->places, &m->out_of_memory));
+    return take(m, exact_coalescing_run(m->joined, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
-    search_outcome outcome = search_decide(&m->tree, target, nodes);
+    search_outcome outcome = exact_search_decide(&m->tree, target, nodes);
     if (outcome == SEARCH_SOLVED)
         memcpy(m->places, m->tree.sky.offsets, m->problem->buffer_count * sizeof *m->places);
     if (m->tree.sky.out_of_memory) m->out_of_memory = true;
@@ -144,7 +144,7 @@ static search_outcome ask(improver *m, uint64_t work, bool *done) {
     if (m->phase == BY_TREE) {
         outcome = search_tree(m, m->target, nodes_of(m));
         *done = m->target != m->goal;
-        m->phase = coalescing_is_possible(m->joined) ? BY_JOINED : BY_SECTIONS;
+        m->phase = exact_coalescing_is_possible(m->joined) ? BY_JOINED : BY_SECTIONS;
         m->rest = m->phase == BY_JOINED ? JOINED_SHARE * sweep_work : sweep_work;
     } else if (m->phase == BY_JOINED) {
         outcome = sweep_joined(m, m->target, part);
@@ -243,18 +243,18 @@ static bool count_in_units(improver *m, size_t unit) {
 }
 
 static bool improver_init(improver *m, size_t unit) {
-    search_memory *memory = search_memory_new(m->arena);
+    search_memory *memory = exact_search_memory_new(m->arena);
     if (!memory || !count_in_units(m, unit) ||
-        !search_init(&m->tree, &m->counted, 0, m->budget, memory, m->arena))
+        !exact_search_init(&m->tree, &m->counted, 0, m->budget, memory, m->arena))
         return false;
-    m->sections = sweep_new(&m->tree.sky, 1, m->budget, memory, m->arena);
-    m->joined = coalescing_new(&m->tree.sky, 1, m->budget, memory, m->arena);
+    m->sections = exact_sweep_new(&m->tree.sky, 1, m->budget, memory, m->arena);
+    m->joined = exact_coalescing_new(&m->tree.sky, 1, m->budget, memory, m->arena);
     m->work = TARGET_WORK * m->tree.node_work;
     m->goal = m->rounded ? m->solution->lower_bound / m->unit : units(m, m->solution->lower_bound);
     if (!m->rounded) raise_bound(m, m->goal);
     if (m->rounded) {
         m->whole = BASE_NEW(m->arena, neighbours);
-        if (!m->whole || !neighbours_init(m->whole, m->problem, m->arena)) return false;
+        if (!m->whole || !exact_neighbours_init(m->whole, m->problem, m->arena)) return false;
     }
     if (m->goal < m->problem->capacity / m->unit) m->goal = m->problem->capacity / m->unit;
     m->target = m->goal;
@@ -262,8 +262,8 @@ static bool improver_init(improver *m, size_t unit) {
 }
 
 static void improver_free(improver *m) {
-    coalescing_free(m->joined);
-    search_free(&m->tree);
+    exact_coalescing_free(m->joined);
+    exact_search_free(&m->tree);
 }
 
 /* ---- ways of searching, in turns ------------------------------------------------------------------------- */
@@ -293,7 +293,7 @@ static void way_run(way *w, uint64_t work) {
     if (w->chains) {
         const size_t enough =
             w->problem->capacity > w->solution.lower_bound ? w->problem->capacity : w->solution.lower_bound;
-        ejection_run(w->chains, enough, work, &w->budget, w->solution.offsets, &w->solution.height);
+        exact_ejection_run(w->chains, enough, work, &w->budget, w->solution.offsets, &w->solution.height);
     } else {
         while (!w->ended && w->budget.spent - before < work) {
             w->ended = improver_is_done(w->complete);
@@ -337,7 +337,7 @@ static way *add_way(race *r, base_arena *arena) {
 /* False when memory runs out. */
 static bool add_chains(race *r, uint64_t seed, base_arena *arena) {
     way *w = add_way(r, arena);
-    if (w) w->chains = ejection_new(r->problem, seed, &w->arena);
+    if (w) w->chains = exact_ejection_new(r->problem, seed, &w->arena);
     return w && w->chains;
 }
 
@@ -378,7 +378,7 @@ static way *next_way(race *r, uint64_t turn, way *const *running, size_t running
 static bool run_turn(race *r, uint64_t turn) {
     way *running[WAYS];
     size_t count = 0;
-    const double left = r->end > 0 ? r->end - budget_clock() : 0;
+    const double left = r->end > 0 ? r->end - planner_budget_clock() : 0;
     if (r->end > 0 ? left <= 0 : r->work == 0) return false;
     while (count < r->threads) {
         way *w = next_way(r, turn, running, count);
@@ -390,7 +390,7 @@ static bool run_turn(race *r, uint64_t turn) {
     for (size_t i = 0; i < count; i++) {
         way *w = running[i];
         if (!w->chains && next_cost(w->complete, turn) > longest) longest = next_cost(w->complete, turn);
-        w->budget = budget_of(left, r->work / count + 1);
+        w->budget = planner_budget_of(left, r->work / count + 1);
         copy_solution(r->problem, &w->solution, r->solution);
         w->solution.lower_bound = r->solution->lower_bound;
     }
@@ -413,10 +413,11 @@ static bool begin_race(race *r, base_arena *arena) {
     base_arena memory;
     neighbours n;
     base_arena_init(&memory, arena->allocator);
-    planner_budget budget =
-        budget_of(r->end > 0 ? (r->end - budget_clock()) / ORDERS_SHARE : 0, r->work / ORDERS_SHARE);
-    const bool fine = neighbours_init(&n, r->problem, &memory) &&
-                      orders_try(&n, enough, &budget, &memory, r->solution->offsets, &r->solution->height);
+    planner_budget budget = planner_budget_of(
+        r->end > 0 ? (r->end - planner_budget_clock()) / ORDERS_SHARE : 0, r->work / ORDERS_SHARE);
+    const bool fine =
+        exact_neighbours_init(&n, r->problem, &memory) &&
+        exact_orders_try(&n, enough, &budget, &memory, r->solution->offsets, &r->solution->height);
     r->work -= budget.spent < r->work ? budget.spent : r->work;
     base_arena_free(&memory);
     return fine;
@@ -446,7 +447,7 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
     if (threads > WAYS - 2) threads = WAYS - 2;
     race r = {.problem = problem, .solution = solution, .threads = threads};
     r.work = options->work > 0 ? options->work : UNTIMED_WORK;
-    if (options->seconds > 0) r.end = budget_clock() + options->seconds;
+    if (options->seconds > 0) r.end = planner_budget_clock() + options->seconds;
     r.ways = BASE_ARRAY(arena, way, threads + 2);
     return r.ways && begin_race(&r, arena) && run_race(&r, arena) ? BASE_OK : base_fail_memory(report);
 }

@@ -66,7 +66,7 @@ static bool list_lives(neighbours *n, base_arena *arena) {
     return true;
 }
 
-bool neighbours_init(neighbours *n, const planner_problem *problem, base_arena *arena) {
+bool exact_neighbours_init(neighbours *n, const planner_problem *problem, base_arena *arena) {
     *n = (neighbours){.problem = problem};
     if (!sort_by_beginning(n, problem, arena)) return false;
     const size_t count = (size_t)n->count + 1;
@@ -103,7 +103,7 @@ static uint32_t add_near(const neighbours *n, uint32_t b, uint32_t count) {
     return count + (n->items[b].high > 0);
 }
 
-uint32_t neighbours_list(neighbours *n, uint32_t b) {
+uint32_t exact_neighbours_list(neighbours *n, uint32_t b) {
     const uint32_t group = n->groups[b], checkpoint = n->checkpoints[b];
     uint32_t count = 0;
     for (uint32_t k = n->life_starts[checkpoint]; k < n->life_starts[checkpoint + 1]; k++)
@@ -115,7 +115,7 @@ uint32_t neighbours_list(neighbours *n, uint32_t b) {
 }
 
 /* By address: into buckets, in those that are large again into buckets, and at last by insertion. */
-void neighbours_sort(neighbour_border *items, neighbour_border *scratch, uint32_t count) {
+void exact_neighbours_sort(neighbour_border *items, neighbour_border *scratch, uint32_t count) {
     size_t least = SIZE_MAX, most = 0;
     unsigned shift = 0;
     uint32_t ends[BUCKETS] = {0};
@@ -131,7 +131,7 @@ void neighbours_sort(neighbour_border *items, neighbour_border *scratch, uint32_
     memcpy(items, scratch, count * sizeof *items); /* each end is the beginning now */
     for (unsigned b = 0; shift > 0 && b < BUCKETS; b++) {
         const uint32_t begin = ends[b], end = b + 1 < BUCKETS ? ends[b + 1] : count;
-        if (end - begin > LARGE_BUCKET) neighbours_sort(items + begin, scratch + begin, end - begin);
+        if (end - begin > LARGE_BUCKET) exact_neighbours_sort(items + begin, scratch + begin, end - begin);
     }
     for (uint32_t k = 1; k < count; k++) {
         const neighbour_border moved = items[k];
@@ -144,12 +144,12 @@ void neighbours_sort(neighbour_border *items, neighbour_border *scratch, uint32_
 /* ---- greedy planning ------------------------------------------------------------------------------------- */
 
 static size_t find_gap(neighbours *n, uint32_t b, neighbours_gap gap, planner_budget *budget) {
-    const uint32_t count = neighbours_list(n, b);
+    const uint32_t count = exact_neighbours_list(n, b);
     const size_t size = n->sizes[b], mask = n->masks[b];
     size_t at = 0, best = SIZE_MAX, smallest = SIZE_MAX;
-    budget_spend(budget, 1 + count / NEIGHBOURS_OF_WORK);
+    planner_budget_spend(budget, 1 + count / NEIGHBOURS_OF_WORK);
     for (uint32_t k = 0; k < count; k++) n->lows[k] = (neighbour_border){n->near[k].low, n->near[k].high};
-    neighbours_sort(n->lows, n->scratch, count);
+    exact_neighbours_sort(n->lows, n->scratch, count);
     for (uint32_t k = 0; k < count; k++) {
         const size_t low = n->lows[k].address, high = (size_t)n->lows[k].with;
         if (low >= at && low - at >= size && low - at < smallest) {
@@ -162,8 +162,8 @@ static size_t find_gap(neighbours *n, uint32_t b, neighbours_gap gap, planner_bu
     return best < SIZE_MAX ? best : at;
 }
 
-size_t neighbours_place_all(neighbours *n, const uint32_t *order, neighbours_gap gap, size_t limit,
-                            planner_budget *budget) {
+size_t exact_neighbours_place_all(neighbours *n, const uint32_t *order, neighbours_gap gap, size_t limit,
+                                  planner_budget *budget) {
     size_t height = 0;
     for (uint32_t i = 0; i < n->count; i++) {
         const size_t fixed = n->problem->buffers[n->numbers[i]].fixed;

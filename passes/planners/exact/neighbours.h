@@ -44,20 +44,20 @@ typedef struct neighbours {
 
 /* For a problem whose live ranges decide interference; no buffer is placed. All memory is in `arena`, some hundred bytes a
  * buffer. False when it runs out. */
-bool neighbours_init(neighbours *n, const planner_problem *problem, base_arena *arena);
+bool exact_neighbours_init(neighbours *n, const planner_problem *problem, base_arena *arena);
 
 /* Lists the placed buffers that interfere with b, which is not placed: n->near and n->near_numbers. Gives their number. */
-uint32_t neighbours_list(neighbours *n, uint32_t b);
+uint32_t exact_neighbours_list(neighbours *n, uint32_t b);
 
 /* Sorts borders by address; `scratch` is for as many. */
-void neighbours_sort(neighbour_border *borders, neighbour_border *scratch, uint32_t count);
+void exact_neighbours_sort(neighbour_border *borders, neighbour_border *scratch, uint32_t count);
 
 /* Where a buffer goes in greedy planning. */
 typedef enum neighbours_gap { NEIGHBOURS_LOWEST, NEIGHBOURS_SMALLEST } neighbours_gap;
 
 /* Places all buffers in an order, each into the lowest free range or the smallest, and the pinned ones before all. Gives
  * the height; SIZE_MAX where it would be above `limit`, or where the budget is over, which ends it at once. */
-size_t neighbours_place_all(neighbours *n, const uint32_t *order, neighbours_gap gap, size_t limit,
-                            planner_budget *budget);
+size_t exact_neighbours_place_all(neighbours *n, const uint32_t *order, neighbours_gap gap, size_t limit,
+                                  planner_budget *budget);
 
 #endif

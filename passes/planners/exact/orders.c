@@ -55,14 +55,14 @@ static void take_offsets(const neighbours *n, size_t *offsets) {
     for (uint32_t i = 0; i < n->count; i++) offsets[n->numbers[i]] = n->items[i].low;
 }
 
-bool orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena *arena, size_t *offsets,
-                size_t *height) {
+bool exact_orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena *arena,
+                      size_t *offsets, size_t *height) {
     sorter s;
     if (!sorter_init(&s, n, arena)) return false;
     for (order_by by = 0; by<ORDERS && * height> enough && !budget->over; by++) {
         const uint32_t *order = sort(&s, by);
         for (neighbours_gap gap = NEIGHBOURS_LOWEST; gap <= NEIGHBOURS_SMALLEST; gap++) {
-            const size_t found = neighbours_place_all(n, order, gap, *height - 1, budget);
+            const size_t found = exact_neighbours_place_all(n, order, gap, *height - 1, budget);
             if (found == SIZE_MAX) continue;
             *height = found;
             take_offsets(n, offsets);
@@ -71,8 +71,8 @@ bool orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena
     return true;
 }
 
-bool orders_compact(neighbours *n, const size_t *nearly, planner_budget *budget, base_arena *arena,
-                    size_t *offsets, size_t *height) {
+bool exact_orders_compact(neighbours *n, const size_t *nearly, planner_budget *budget, base_arena *arena,
+                          size_t *offsets, size_t *height) {
     sorter s;
     if (!sorter_init(&s, n, arena)) return false;
     for (uint32_t i = 0; i < n->count; i++) s.keys[i] = (planner_key){SIZE_MAX - n->sizes[i], i};
@@ -80,7 +80,7 @@ bool orders_compact(neighbours *n, const size_t *nearly, planner_budget *budget,
     for (uint32_t k = 0; k < n->count; k++) s.keys[k].key = nearly[n->numbers[s.keys[k].buffer]];
     planner_sort_keys(s.keys, n->count, s.scratch);
     for (uint32_t k = 0; k < n->count; k++) s.order[k] = s.keys[k].buffer;
-    const size_t found = neighbours_place_all(n, s.order, NEIGHBOURS_LOWEST, *height - 1, budget);
+    const size_t found = exact_neighbours_place_all(n, s.order, NEIGHBOURS_LOWEST, *height - 1, budget);
     *height = found;
     if (found < SIZE_MAX) take_offsets(n, offsets);
     return true;

@@ -7,12 +7,12 @@
 /* Places all buffers by size, by area, by life and by beginning, ties by the longest life, each into the lowest free range
  * and into the smallest, until the height is not above `enough`. Where one of these solutions is lower than `offsets` of
  * height `height`, it takes their place. False when memory runs out. */
-bool orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena *arena, size_t *offsets,
-                size_t *height);
+bool exact_orders_try(neighbours *n, size_t enough, planner_budget *budget, base_arena *arena,
+                      size_t *offsets, size_t *height);
 
 /* Places all buffers in the order of offsets that nearly are a solution, each into the lowest free range, if that is lower
  * than `height`. Gives the height or SIZE_MAX, and the offsets. False when memory runs out. */
-bool orders_compact(neighbours *n, const size_t *nearly, planner_budget *budget, base_arena *arena,
-                    size_t *offsets, size_t *height);
+bool exact_orders_compact(neighbours *n, const size_t *nearly, planner_budget *budget, base_arena *arena,
+                          size_t *offsets, size_t *height);
 
 #endif

@@ -28,7 +28,7 @@ static double random_unit(search *s) {
 }
 
 static bool stopped(search *s) {
-    if (s->out_of_nodes || s->sky.out_of_memory || budget_spend(s->budget, s->node_work)) return true;
+    if (s->out_of_nodes || s->sky.out_of_memory || planner_budget_spend(s->budget, s->node_work)) return true;
     s->spent += s->node_work;
     if (s->nodes++ >= s->node_limit || s->depth >= DEEPEST) s->out_of_nodes = true;
     return s->out_of_nodes;
@@ -66,7 +66,7 @@ static uint32_t choose_section(search *s, uint32_t first, uint32_t last) {
         if (end < last && sky->spans[end] > 0 && sky->floor[end] < sky->floor[k]) continue;
         for (uint32_t v = k; v < end; v++) {
             const int32_t slack = sky->reach[v] - sky->floor[v];
-            uint32_t count = (slack > 0) + skyline_count_fits(sky, v);
+            uint32_t count = (slack > 0) + exact_skyline_count_fits(sky, v);
             if (count < best_count || (count == best_count && slack < best_slack)) {
                 best = v;
                 best_count = count;
@@ -103,10 +103,10 @@ static size_t list_alternatives(search *s, uint32_t k) {
     }
     search_alternative *alternatives = s->stack + s->stack_count;
     uint32_t first, last;
-    skyline_valley(sky, k, &first, &last);
+    exact_skyline_valley(sky, k, &first, &last);
     for (uint32_t c = sky->cover_starts[k]; c < sky->cover_starts[k + 1]; c++) {
         const uint32_t b = sky->covers[c];
-        if (sky->starts[c] != sky->floor[k] || !skyline_fits(sky, b, k)) continue;
+        if (sky->starts[c] != sky->floor[k] || !exact_skyline_fits(sky, b, k)) continue;
         const skyline_item *i = &sky->items[b];
         const int32_t top = sky->start[b] + i->size;
         bool left = i->first <= first, right = i->last >= last; /* touches the valley's walls */
@@ -151,10 +151,10 @@ static search_outcome solve_part(search *s, uint32_t first, uint32_t last) {
     for (size_t a = 0; a < count && result == SEARCH_FAILED; a++) {
         size_t mark = sky->trail_count;
         uint32_t b = s->stack[base + a].buffer;
-        bool alive = b != SKYLINE_NONE ? skyline_place(sky, b) : skyline_waste(sky, k);
+        bool alive = b != SKYLINE_NONE ? exact_skyline_place(sky, b) : exact_skyline_waste(sky, k);
         if (alive) result = solve_range(s, first, last);
         if (sky->out_of_memory) result = SEARCH_STOPPED;
-        if (result != SEARCH_SOLVED && !s->budget->over) skyline_undo(sky, mark);
+        if (result != SEARCH_SOLVED && !s->budget->over) exact_skyline_undo(sky, mark);
     }
     s->depth--;
     s->stack_count = base;
@@ -192,22 +192,22 @@ static search_outcome solve_range(search *s, uint32_t first, uint32_t last) {
     return k < last ? solve_range(s, k, last) : SEARCH_SOLVED;
 }
 
-search_memory *search_memory_new(base_arena *arena) {
+search_memory *exact_search_memory_new(base_arena *arena) {
     return BASE_NEW(arena, search_memory);
 }
 
-bool search_init(search *s, const planner_problem *problem, uint64_t seed, planner_budget *budget,
-                 search_memory *memory, base_arena *arena) {
+bool exact_search_init(search *s, const planner_problem *problem, uint64_t seed, planner_budget *budget,
+                       search_memory *memory, base_arena *arena) {
     *s = (search){.seed = seed, .budget = budget, .memory = memory};
-    if (!skyline_init(&s->sky, problem, arena)) return false;
+    if (!exact_skyline_init(&s->sky, problem, arena)) return false;
     s->node_work = 1 + s->sky.cover_starts[s->sky.section_count] / COVERS_OF_WORK;
     return true;
 }
 
-void search_free(search *s) {
+void exact_search_free(search *s) {
     free(s->stack);
     s->stack = NULL;
-    skyline_free(&s->sky);
+    exact_skyline_free(&s->sky);
 }
 
 /* 1, 1, 2, 1, 1, 2, 4, ...: Luby, Sinclair, Zuckerman, "Optimal speedup of Las Vegas algorithms" (1993). */
@@ -218,7 +218,7 @@ static uint64_t luby(uint64_t i) {
     }
 }
 
-search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
+search_outcome exact_search_decide(search *s, size_t capacity, uint64_t nodes) {
     uint64_t spent = 0;
     if (capacity > SKYLINE_MOST || s->budget->over || s->sky.out_of_memory) return SEARCH_STOPPED;
     for (uint64_t restart = 1; spent < nodes; restart++) {
@@ -235,9 +235,9 @@ search_outcome search_decide(search *s, size_t capacity, uint64_t nodes) {
             s->weights[w] = restart == 1 && s->seed == 0 ? w == BY_AREA : most_weight[w] * random_unit(s);
         size_t mark = s->sky.trail_count;
         search_outcome result = SEARCH_FAILED;
-        if (skyline_begin(&s->sky, capacity)) result = solve_range(s, 0, s->sky.section_count);
+        if (exact_skyline_begin(&s->sky, capacity)) result = solve_range(s, 0, s->sky.section_count);
         if (s->sky.out_of_memory || s->budget->over) return SEARCH_STOPPED; /* going back takes time */
-        skyline_undo(&s->sky, mark);                                        /* offsets stay */
+        exact_skyline_undo(&s->sky, mark);                                  /* offsets stay */
         if (result != SEARCH_STOPPED) return result;
         spent += s->nodes;
     }

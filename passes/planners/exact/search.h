@@ -46,17 +46,17 @@ typedef struct search {
 } search;
 
 /* In `arena`; NULL when memory runs out. */
-search_memory *search_memory_new(base_arena *arena);
+search_memory *exact_search_memory_new(base_arena *arena);
 
-/* Prepares a search. Its order is a matter of the seed. The skyline lives in `arena`. False: see skyline_init. Afterwards
- * search_free, in either case. */
-bool search_init(search *s, const planner_problem *problem, uint64_t seed, planner_budget *budget,
-                 search_memory *memory, base_arena *arena);
-void search_free(search *s);
+/* Prepares a search. Its order is a matter of the seed. The skyline lives in `arena`. False: see exact_skyline_init. Afterwards
+ * exact_search_free, in either case. */
+bool exact_search_init(search *s, const planner_problem *problem, uint64_t seed, planner_budget *budget,
+                       search_memory *memory, base_arena *arena);
+void exact_search_free(search *s);
 
 /* Does everything fit into `capacity`? Restarts until so many nodes have been visited. SEARCH_SOLVED: sky.offsets is a
  * solution; SEARCH_FAILED: proved not to; SEARCH_STOPPED: nobody knows (the nodes, the budget or memory is at its end;
  * for the last see sky.out_of_memory; after the last two it knows no more answers). */
-search_outcome search_decide(search *s, size_t capacity, uint64_t nodes);
+search_outcome exact_search_decide(search *s, size_t capacity, uint64_t nodes);
 
 #endif

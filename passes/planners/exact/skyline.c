@@ -202,7 +202,7 @@ static bool queue_init(skyline_queue *queue, uint32_t section_count, base_arena 
     return queue->sections && queue->holds;
 }
 
-bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena) {
+bool exact_skyline_init(skyline *s, const planner_problem *problem, base_arena *arena) {
     *s = (skyline){.arena = arena, .item_count = (uint32_t)problem->buffer_count, .most_alignment = 1};
     uint32_t n = s->item_count;
     int64_t *begins = BASE_ARRAY(arena, int64_t, n), *ends = BASE_ARRAY(arena, int64_t, n);
@@ -237,7 +237,7 @@ bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena)
     return !s->too_large && fill_entries(s) && find_equal(s) && find_pins(s);
 }
 
-void skyline_free(skyline *s) {
+void exact_skyline_free(skyline *s) {
     free(s->trail);
     s->trail = NULL;
     s->trail_capacity = s->trail_count = 0;
@@ -425,7 +425,7 @@ static void undo_start(skyline *s, uint32_t b, int32_t before) {
     }
 }
 
-void skyline_undo(skyline *s, size_t mark) {
+void exact_skyline_undo(skyline *s, size_t mark) {
     while (s->trail_count > mark) {
         const skyline_change *c = &s->trail[--s->trail_count];
         if (c->what == SKYLINE_TOP) {
@@ -553,11 +553,11 @@ static bool stands(const skyline *s, uint32_t b, uint32_t k) {
            (s->top[k] == s->floor[k] || carried(s, b));
 }
 
-bool skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
+bool exact_skyline_fits(const skyline *s, uint32_t b, uint32_t k) {
     return !s->placed[b] && s->start[b] == s->floor[k] && stands(s, b, k);
 }
 
-uint32_t skyline_count_fits(skyline *s, uint32_t k) {
+uint32_t exact_skyline_count_fits(skyline *s, uint32_t k) {
     if (s->known[k]) return s->fits[k];
     const int32_t floor = s->floor[k];
     const uint32_t end = s->cover_starts[k + 1];
@@ -577,7 +577,7 @@ uint32_t skyline_count_fits(skyline *s, uint32_t k) {
     return s->fits[k] = count;
 }
 
-void skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last) {
+void exact_skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last) {
     *first = k;
     *last = k + 1;
     while (*first > 0 && s->spans[*first] > 0 && s->floor[*first - 1] == s->floor[k]) --*first;
@@ -637,7 +637,7 @@ static bool lift(skyline *s, uint32_t k, uint32_t first, uint32_t last) {
 static bool fill_valley(skyline *s, uint32_t first, uint32_t last, bool *changed) {
     uint32_t empty = SKYLINE_NONE, some = 0;
     for (uint32_t k = first; k < last; k++) {
-        if (skyline_count_fits(s, k) > 0) some++;
+        if (exact_skyline_count_fits(s, k) > 0) some++;
         else empty = k;
     }
     if (empty == SKYLINE_NONE) return true;
@@ -684,7 +684,7 @@ static bool infer(skyline *s) {
     return true;
 }
 
-bool skyline_begin(skyline *s, size_t capacity) {
+bool exact_skyline_begin(skyline *s, size_t capacity) {
     assert(capacity <= SKYLINE_MOST);
     s->capacity = (int32_t)capacity;
     for (uint32_t k = 0; k < s->section_count; k++) s->reach[k] = s->capacity - s->to_come[k];
@@ -725,7 +725,7 @@ static bool leaves_room(const skyline *s, uint32_t b) {
     return false;
 }
 
-bool skyline_place(skyline *s, uint32_t b) {
+bool exact_skyline_place(skyline *s, uint32_t b) {
     const skyline_item *i = &s->items[b];
     if (leaves_room(s, b)) return false;
     if (!remember(s, (skyline_change){.what = SKYLINE_PLACED, .index = b})) return false;
@@ -742,9 +742,9 @@ bool skyline_place(skyline *s, uint32_t b) {
     return infer(s);
 }
 
-bool skyline_waste(skyline *s, uint32_t k) {
+bool exact_skyline_waste(skyline *s, uint32_t k) {
     uint32_t first, last;
-    skyline_valley(s, k, &first, &last);
+    exact_skyline_valley(s, k, &first, &last);
     if (!lift(s, k, first, last)) {
         clear_queues(s);
         return false;

@@ -54,7 +54,7 @@ typedef struct skyline_queue {
     uint32_t count;
 } skyline_queue;
 
-/* One thread at a time. All arrays live in `arena`, the trail on the heap (skyline_free). */
+/* One thread at a time. All arrays live in `arena`, the trail on the heap (exact_skyline_free). */
 typedef struct skyline {
     base_arena *arena;
     int32_t capacity;
@@ -83,7 +83,7 @@ typedef struct skyline {
     size_t trail_count, trail_capacity;
     skyline_queue to_follow; /* sections whose starts, or floor, may have to rise */
     skyline_queue to_check;  /* sections in which starts have become too high for some order of buffers */
-    uint32_t *fits;          /* by section: how many buffers fit (skyline_fits), where known */
+    uint32_t *fits;          /* by section: how many buffers fit (exact_skyline_fits), where known */
     bool *known;             /* by section: nothing that fits[] depends on has changed */
     bool *has_equal;         /* by section */
     uint64_t *keys;          /* of a buffer, for hashing sets */
@@ -91,29 +91,29 @@ typedef struct skyline {
     int32_t *lifts, *levels; /* what inference needs: by section, by entry of a section */
     bool out_of_memory;
     bool
-        too_large; /* skyline_init refused: there are more entries, or larger sums, than these numbers hold */
+        too_large; /* exact_skyline_init refused: there are more entries, or larger sums, than these numbers hold */
 } skyline;
 
 /* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL).
  * Buffers of size 0 are placed already. False when memory runs out, or the problem is too large. */
-bool skyline_init(skyline *s, const planner_problem *problem, base_arena *arena);
-void skyline_free(skyline *s);
+bool exact_skyline_init(skyline *s, const planner_problem *problem, base_arena *arena);
+void exact_skyline_free(skyline *s);
 
 /* Looks at every section with this capacity, at most SKYLINE_MOST; false: no solution. */
-bool skyline_begin(skyline *s, size_t capacity);
+bool exact_skyline_begin(skyline *s, size_t capacity);
 /* Places buffer b at its start and infers; false: no solution this way. */
-bool skyline_place(skyline *s, uint32_t b);
+bool exact_skyline_place(skyline *s, uint32_t b);
 /* No buffer to come starts at the floor of section k of a valley; infers. False: no solution this way. */
-bool skyline_waste(skyline *s, uint32_t k);
+bool exact_skyline_waste(skyline *s, uint32_t k);
 /* Takes back all changes since trail_count was `mark`. */
-void skyline_undo(skyline *s, size_t mark);
+void exact_skyline_undo(skyline *s, size_t mark);
 
 /* The valley [*first, *last) that section k lies in: equal floors that a buffer to come may span. */
-void skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last);
+void exact_skyline_valley(const skyline *s, uint32_t k, uint32_t *first, uint32_t *last);
 /* How many buffers fit in section k. */
-uint32_t skyline_count_fits(skyline *s, uint32_t k);
+uint32_t exact_skyline_count_fits(skyline *s, uint32_t k);
 /* b is still to come, starts exactly at the floor of section k, and something that is placed carries it
  * there. */
-bool skyline_fits(const skyline *s, uint32_t b, uint32_t k);
+bool exact_skyline_fits(const skyline *s, uint32_t b, uint32_t k);
 
 #endif

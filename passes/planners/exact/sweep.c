@@ -45,8 +45,8 @@ struct sweep {
     bool out_of_memory;
 };
 
-sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
-                 base_arena *arena) {
+sweep *exact_sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
+                       base_arena *arena) {
     const uint32_t n = sky->item_count;
     sweep *s = BASE_NEW(arena, sweep);
     if (!s) return NULL;
@@ -261,13 +261,13 @@ static search_outcome search_loose(sweep *s, attempt *a, uint64_t *spent) {
     const planner_problem problem = {.buffers = a->buffers, .buffer_count = a->buffer_count};
     search sub;
     search_outcome outcome = SEARCH_STOPPED;
-    if (!search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &a->arena)) {
+    if (!exact_search_init(&sub, &problem, planner_mix(++s->searches), s->budget, s->memory, &a->arena)) {
         /* Too large is what lies there already with the new ones: that is above any capacity. */
         s->out_of_memory = !sub.sky.too_large;
     } else {
         const uint64_t setup = 1 + sub.sky.cover_starts[sub.sky.section_count] / SETUP_COVERS;
-        if (!budget_spend(s->budget, setup))
-            outcome = search_decide(&sub, s->capacity, NODES * (uint64_t)a->buffer_count);
+        if (!planner_budget_spend(s->budget, setup))
+            outcome = exact_search_decide(&sub, s->capacity, NODES * (uint64_t)a->buffer_count);
         s->out_of_memory = sub.sky.out_of_memory;
         *spent += setup + sub.spent;
     }
@@ -275,7 +275,7 @@ static search_outcome search_loose(sweep *s, attempt *a, uint64_t *spent) {
         s->offsets[a->members[m]] = sub.sky.offsets[m];
         s->placed[a->members[m]] = true;
     }
-    search_free(&sub);
+    exact_search_free(&sub);
     return outcome;
 }
 
@@ -342,7 +342,8 @@ static bool grow(sweep *s, uint64_t *spent) {
     return true;
 }
 
-search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory) {
+search_outcome exact_sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets,
+                               bool *out_of_memory) {
     uint64_t spent = 0;
     if (s->begun && s->capacity != capacity) s->begun = false;
     for (;;) {
@@ -364,6 +365,6 @@ search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offse
     return SEARCH_SOLVED;
 }
 
-uint64_t sweep_spent(const sweep *s) {
+uint64_t exact_sweep_spent(const sweep *s) {
     return s->spent;
 }

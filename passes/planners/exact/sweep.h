@@ -24,15 +24,16 @@ typedef struct sweep sweep;
 /* From the skyline of a problem, in which nothing is placed; it is not changed, and is to stay. `memory` may be
  * that of other searches. The seed decides what chance does. NULL when memory runs out. All memory is in `arena`, but for
  * that of the small searches, which is given back after each. */
-sweep *sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
-                 base_arena *arena);
+sweep *exact_sweep_new(const skyline *sky, uint64_t seed, planner_budget *budget, search_memory *memory,
+                       base_arena *arena);
 
 /* Looks for a solution of at most `capacity`, for about so much work of the budget. Goes on where the last call stopped if
  * that was for the same capacity. SEARCH_SOLVED: `offsets` is a solution, and the next call begins anew. Otherwise
  * SEARCH_STOPPED and the offsets as they were, with *out_of_memory set if that is why. */
-search_outcome sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets, bool *out_of_memory);
+search_outcome exact_sweep_run(sweep *s, size_t capacity, uint64_t work, size_t *offsets,
+                               bool *out_of_memory);
 
 /* The work of all calls so far. */
-uint64_t sweep_spent(const sweep *s);
+uint64_t exact_sweep_spent(const sweep *s);
 
 #endif

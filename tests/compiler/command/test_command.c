@@ -78,7 +78,7 @@ static void write_npy(const char *name, op_dtype dtype, int rank, const int64_t 
     for (int d = 0; d < rank; d++) tensor.type.shape.dims[d] = dims[d];
     unsigned char *bytes;
     size_t size;
-    assert_int_equal(npy_encode(&tensor, &arena, &bytes, &size, NULL), BASE_OK);
+    assert_int_equal(file_npy_encode(&tensor, &arena, &bytes, &size, NULL), BASE_OK);
     command_file_put(FOLDER, name, bytes, size);
     base_arena_free(&arena);
 }

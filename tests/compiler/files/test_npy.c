@@ -34,7 +34,7 @@ static size_t make_file(unsigned char *file, const char *header, const void *dat
 static base_status decode(base_arena *arena, const char *header, const void *data, size_t bytes,
                           op_tensor *tensor, base_report *report) {
     static unsigned char file[65536];
-    return npy_decode(file, make_file(file, header, data, bytes), "x.npy", arena, tensor, report);
+    return file_npy_decode(file, make_file(file, header, data, bytes), "x.npy", arena, tensor, report);
 }
 
 static void test_every_type_there_and_back(void **state) {
@@ -52,9 +52,9 @@ static void test_every_type_there_and_back(void **state) {
         unsigned char *bytes;
         size_t size;
         base_report report = {0};
-        assert_int_equal(npy_encode(&tensor, *state, &bytes, &size, &report), BASE_OK);
+        assert_int_equal(file_npy_encode(&tensor, *state, &bytes, &size, &report), BASE_OK);
         assert_int_equal((size - tensor.bytes) % 64, 0);
-        assert_int_equal(npy_decode(bytes, size, "x.npy", *state, &back, &report), BASE_OK);
+        assert_int_equal(file_npy_decode(bytes, size, "x.npy", *state, &back, &report), BASE_OK);
         assert_int_equal(back.type.dtype, dtypes[k]);
         assert_true(op_shape_equal(&back.type.shape, &tensor.type.shape));
         assert_int_equal(back.bytes, tensor.bytes);
@@ -70,12 +70,12 @@ static void test_scalars_and_empty_ones(void **state) {
         .type = {.dtype = OP_FLOAT, .shape = {.rank = 2, .dims = {0, 3}}}, .bytes = 0, .data = &number};
     unsigned char *bytes;
     size_t size;
-    assert_int_equal(npy_encode(&scalar, *state, &bytes, &size, NULL), BASE_OK);
-    assert_int_equal(npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
+    assert_int_equal(file_npy_encode(&scalar, *state, &bytes, &size, NULL), BASE_OK);
+    assert_int_equal(file_npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
     assert_int_equal(back.type.shape.rank, 0);
     assert_true(*(float *)back.data == number);
-    assert_int_equal(npy_encode(&empty, *state, &bytes, &size, NULL), BASE_OK);
-    assert_int_equal(npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
+    assert_int_equal(file_npy_encode(&empty, *state, &bytes, &size, NULL), BASE_OK);
+    assert_int_equal(file_npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
     assert_int_equal(back.type.shape.dims[0], 0);
     assert_int_equal(back.bytes, 0);
 }
@@ -88,8 +88,8 @@ static void test_bfloat16_is_written_as_float32(void **state) {
               back;
     unsigned char *bytes;
     size_t size;
-    assert_int_equal(npy_encode(&tensor, *state, &bytes, &size, NULL), BASE_OK);
-    assert_int_equal(npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
+    assert_int_equal(file_npy_encode(&tensor, *state, &bytes, &size, NULL), BASE_OK);
+    assert_int_equal(file_npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
     assert_int_equal(back.type.dtype, OP_FLOAT);
     assert_true(((float *)back.data)[0] == 1.5f && ((float *)back.data)[1] == -2.0f);
 }
@@ -102,8 +102,8 @@ static void test_strings_there_and_back(void **state) {
     op_tensor back;
     unsigned char *bytes;
     size_t size;
-    assert_int_equal(npy_encode(&tensor, *state, &bytes, &size, NULL), BASE_OK);
-    assert_int_equal(npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
+    assert_int_equal(file_npy_encode(&tensor, *state, &bytes, &size, NULL), BASE_OK);
+    assert_int_equal(file_npy_decode(bytes, size, "x.npy", *state, &back, NULL), BASE_OK);
     const op_string *read = back.data;
     for (int i = 0; i < 3; i++) {
         assert_int_equal(read[i].length, strings[i].length);
@@ -199,12 +199,12 @@ static void test_every_truncation_is_an_error(void **state) {
     size_t size =
         make_file(file, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data, sizeof data);
     op_tensor tensor;
-    assert_int_equal(npy_decode(file, size, "x.npy", *state, &tensor, NULL), BASE_OK);
+    assert_int_equal(file_npy_decode(file, size, "x.npy", *state, &tensor, NULL), BASE_OK);
     for (size_t cut = 0; cut < size; cut++) {
-        assert_int_equal(npy_decode(file, cut, "x.npy", *state, &tensor, NULL), BASE_INVALID);
+        assert_int_equal(file_npy_decode(file, cut, "x.npy", *state, &tensor, NULL), BASE_INVALID);
     }
     file[6] = 9;
-    assert_int_equal(npy_decode(file, size, "x.npy", *state, &tensor, NULL), BASE_INVALID);
+    assert_int_equal(file_npy_decode(file, size, "x.npy", *state, &tensor, NULL), BASE_INVALID);
 }
 
 int main(void) {

@@ -16,7 +16,7 @@ static op_tensor vector(op_dtype dtype, void *data, int64_t count) {
 
 static bool agree(op_dtype dtype, void *actual, void *expected, int64_t count, char *reason) {
     op_tensor a = vector(dtype, actual, count), b = vector(dtype, expected, count);
-    return tensor_compare(&a, &b, usual, reason, 512);
+    return file_tensor_compare(&a, &b, usual, reason, 512);
 }
 
 static void test_tolerance_is_absolute_plus_relative(void **state) {
@@ -64,14 +64,14 @@ static void test_types_and_shapes_must_agree(void **state) {
     float data[] = {1, 2, 3, 4};
     op_tensor flat = vector(OP_FLOAT, data, 4), square = flat, other = vector(OP_INT32, data, 4);
     square.type.shape = (op_shape){.rank = 2, .dims = {2, 2}};
-    assert_false(tensor_compare(&flat, &square, usual, reason, sizeof reason));
+    assert_false(file_tensor_compare(&flat, &square, usual, reason, sizeof reason));
     assert_string_equal(reason, "has shape [4], expected [2,2]");
-    assert_false(tensor_compare(&flat, &other, usual, reason, sizeof reason));
+    assert_false(file_tensor_compare(&flat, &other, usual, reason, sizeof reason));
     assert_string_equal(reason, "is float32, expected int32");
     float changed[] = {1, 2, 3, 5};
     op_tensor wrong = square;
     wrong.data = changed;
-    assert_false(tensor_compare(&wrong, &square, usual, reason, sizeof reason));
+    assert_false(file_tensor_compare(&wrong, &square, usual, reason, sizeof reason));
     assert_string_equal(reason, "differs at [1,1]: 5, expected 4 (1 of 4 differ, by at most 1)");
 }
 
@@ -83,8 +83,8 @@ static void test_small_floats(void **state) {
     assert_false(agree(OP_FLOAT16, two, one, 1, reason));
     assert_false(agree(OP_FLOAT16, infinity, two, 1, reason));
     op_tensor small = vector(OP_FLOAT16, tiny, 1), brain = vector(OP_BFLOAT16, two, 1);
-    assert_true(tensor_number(&small, 0) == 0x1p-24);
-    assert_true(tensor_number(&brain, 0) == 2);
+    assert_true(file_tensor_number(&small, 0) == 0x1p-24);
+    assert_true(file_tensor_number(&brain, 0) == 2);
     uint16_t brain_one[] = {0x3F80}, brain_next[] = {0x3F81}, brain_after[] = {0x3F82};
     assert_true(agree(OP_BFLOAT16, brain_next, brain_one, 1, reason)); /* one unit in the last place */
     assert_false(agree(OP_BFLOAT16, brain_after, brain_one, 1, reason));

@@ -23,7 +23,7 @@ static void check(const plan *of, const char *name, double operations, double by
     for (uint32_t n = 0; n < of->header->nodes.count; n++) {
         if (strcmp(of->texts + of->nodes[n].operator_name, name) != 0) continue;
         work done;
-        assert_true(work_of_node(of, n, &arena, &done));
+        assert_true(emit_work_of_node(of, n, &arena, &done));
         if (done.operations != operations || done.bytes != bytes)
             fail_msg("%s: %g operations, %g bytes", name, done.operations, done.bytes);
         found = true;

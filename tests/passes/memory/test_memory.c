@@ -258,7 +258,7 @@ static void expect_plan(uint64_t seed, const char *allocator, size_t *copies) {
     void *bytes;
     size_t size;
     plan opened;
-    if (plan_write(module, memory, &options, &bytes, &size, &report) != BASE_OK) {
+    if (compile_write_plan(module, memory, &options, &bytes, &size, &report) != BASE_OK) {
         fail_msg("seed %" PRIu64 ": %s", seed, report.text);
     }
     if (plan_open(bytes, size, "plan", NULL, release, bytes, &opened, &report) != BASE_OK) {
@@ -420,7 +420,7 @@ static size_t best_order(const order_problem *p, uint32_t *order, uint32_t count
     if (count == p->step_count) {
         base_arena arena;
         base_arena_init(&arena, NULL);
-        assert_true(order_peak(p, order, &arena, &best));
+        assert_true(pass_order_peak(p, order, &arena, &best));
         base_arena_free(&arena);
         return best;
     }
@@ -444,11 +444,11 @@ static void small_orders_are_the_best(void **unused) {
         base_arena_init(&arena, NULL);
         make_small_problem(&p, seed);
         for (uint32_t i = 0; i < STEPS; i++) tried[i] = i;
-        assert_true(order_peak(&p.problem, tried, &arena, &file));
-        assert_true(order_find(&p.problem, &arena, order, &peak));
+        assert_true(pass_order_peak(&p.problem, tried, &arena, &file));
+        assert_true(pass_order_find(&p.problem, &arena, order, &peak));
         for (uint32_t i = 0; i < p.problem.step_count; i++)
             assert_true(follows(&p.problem, order, i, order[i]));
-        assert_true(order_peak(&p.problem, order, &arena, &again));
+        assert_true(pass_order_peak(&p.problem, order, &arena, &again));
         assert_int_equal(peak, again);
         if (peak == file) {
             for (uint32_t i = 0; i < p.problem.step_count; i++) assert_int_equal(order[i], i);
@@ -485,8 +485,8 @@ static void wide_graphs_are_ordered_in_time(void **unused) {
     }
     order_problem problem = {COUNT, COUNT, starts, before, touch_starts, touches,
                              none,  NULL,  needs,  sizes,  never,        never};
-    assert_true(order_peak(&problem, order, &arena, &file));
-    assert_true(order_find(&problem, &arena, order, &peak));
+    assert_true(pass_order_peak(&problem, order, &arena, &file));
+    assert_true(pass_order_find(&problem, &arena, order, &peak));
     assert_int_equal(file, 64 * (CHAINS + 1));
     assert_int_equal(peak, 64 * 2);
     base_arena_free(&arena);

@@ -61,7 +61,7 @@ static void walk(const bench *b, uint64_t *state, uint64_t seed) {
             if (taken == size) break;
         }
         const uint32_t before = at;
-        const bool stays = ahead.count == 0 || address_walk_rise(&ahead, &w, &at);
+        const bool stays = ahead.count == 0 || planner_address_walk_rise(&ahead, &w, &at);
         if (at != expected) fail_msg("seed %" PRIu64 ": from %u to %u, not %u", seed, before, at, expected);
         assert_int_equal(stays, at == before);
         at = address_align(&w, at + 1 + below(state, below(state, 10) ? 40 : 4000));
@@ -87,7 +87,7 @@ static void rows_are_what_was_taken(void **unused) {
                 if (low < 2500 && i < count / 2) low += 2500;     /* what lies lowest comes late */
                 if (seed % 5 == 0) low = i * 12 % (TOP - length); /* ascending */
                 if (seed % 5 == 1) low = (TOP - i * 12 % TOP) % (TOP - length);
-                assert_true(address_row_add(&b.pool, &b.row, (address_range){low, low + length}));
+                assert_true(planner_address_row_add(&b.pool, &b.row, (address_range){low, low + length}));
                 memset(b.taken + low, true, length);
                 if (i % 200 == 0) walk(&b, &state, seed);
                 if (i % 100 == 0) compare(&b, seed);
@@ -96,7 +96,7 @@ static void rows_are_what_was_taken(void **unused) {
             for (unsigned k = 0; k < 5; k++) walk(&b, &state, seed);
             compare(&b, seed);
             cuts += b.row.cut;
-            address_row_clear(&b.pool, &b.row);
+            planner_address_row_clear(&b.pool, &b.row);
             memset(b.taken, false, sizeof b.taken);
             assert_int_equal(b.row.count, 0);
         }
@@ -122,7 +122,7 @@ static void memory_that_runs_out_is_reported(void **unused) {
         b.pool.arena = &arena;
         for (unsigned i = 0; i < 20000 && enough; i++) {
             const uint32_t low = below(&state, TOP);
-            enough = address_row_add(&b.pool, &b.row, (address_range){low, low + 1});
+            enough = planner_address_row_add(&b.pool, &b.row, (address_range){low, low + 1});
             if (enough) b.taken[low] = true;
         }
         compare(&b, fail_at);

@@ -80,8 +80,8 @@ static void compare(bench *b, occupancy *o, occupancy *from_top, uint32_t buffer
     const size_t unit = (size_t)1 << o->shift;
     size_t step = asked->alignment > unit ? asked->alignment : unit, lowest = 0, highest = 0, top = 0, offset;
     while (!is_free(b, buffer, lowest)) lowest += step;
-    if (occupancy_lowest(o, buffer) != lowest)
-        fail_msg("seed %" PRIu64 ": lowest %zu, not %zu", seed, occupancy_lowest(o, buffer), lowest);
+    if (planner_occupancy_lowest(o, buffer) != lowest)
+        fail_msg("seed %" PRIu64 ": lowest %zu, not %zu", seed, planner_occupancy_lowest(o, buffer), lowest);
     bool there = height >= asked->size;
     highest = there ? (height - asked->size) & ~(step - 1) : 0;
     while (there && !is_free(b, buffer, highest)) {
@@ -94,7 +94,7 @@ static void compare(bench *b, occupancy *o, occupancy *from_top, uint32_t buffer
             top = end;
     }
     if (!there) highest = (top + step - 1) & ~(step - 1);
-    if (occupancy_highest(from_top, buffer, height, &offset) != there || offset != highest)
+    if (planner_occupancy_highest(from_top, buffer, height, &offset) != there || offset != highest)
         fail_msg("seed %" PRIu64 ": highest %zu, not %zu", seed, offset, highest);
     size_t best = SIZE_MAX, best_gap = SIZE_MAX, free_from = 0; /* gaps, address by address */
     for (size_t at = 0; at <= top; at++) {
@@ -112,11 +112,11 @@ static void compare(bench *b, occupancy *o, occupancy *from_top, uint32_t buffer
         free_from = at + 1;
     }
     if (best == SIZE_MAX) best = (top + step - 1) & ~(step - 1);
-    offset = occupancy_best_fit(o, buffer);
+    offset = planner_occupancy_best_fit(o, buffer);
     if (offset != best) fail_msg("seed %" PRIu64 ": best fit %zu, not %zu", seed, offset, best);
     for (size_t at = lowest > 20 * unit ? lowest - 20 * unit : 0; at < lowest + 20 * unit; at += unit) {
-        assert_int_equal(occupancy_is_free(o, buffer, at), is_free(b, buffer, at));
-        assert_int_equal(occupancy_is_free(from_top, buffer, at), is_free(b, buffer, at));
+        assert_int_equal(planner_occupancy_is_free(o, buffer, at), is_free(b, buffer, at));
+        assert_int_equal(planner_occupancy_is_free(from_top, buffer, at), is_free(b, buffer, at));
     }
 }
 
@@ -131,9 +131,9 @@ static void answers_are_those_of_plain_loops(void **unused) {
         bool large = seed > 55;
         size_t count = large ? MOST : seed % 10 == 0 ? 320 : 1 + below(&state, 120), height = 0;
         make(&b, &state, seed % 5, count, seed % 4 == 0 && !large, &arena);
-        assert_true(occupancy_init(&o, &b.problem, OCCUPANCY_LOWEST, &arena));
-        assert_true(occupancy_init(&from_top, &b.problem, OCCUPANCY_HIGHEST, &arena));
-        uint32_t *degrees = occupancy_degrees(&o);
+        assert_true(planner_occupancy_init(&o, &b.problem, OCCUPANCY_LOWEST, &arena));
+        assert_true(planner_occupancy_init(&from_top, &b.problem, OCCUPANCY_HIGHEST, &arena));
+        uint32_t *degrees = planner_occupancy_degrees(&o);
         for (uint32_t i = 0; i < count; i += large ? 100 : 1) {
             size_t degree = 0;
             for (size_t k = 0; k < count; k++) degree += meet(&b.problem, i, k);
@@ -147,17 +147,18 @@ static void answers_are_those_of_plain_loops(void **unused) {
                        step = buffer->alignment > unit ? buffer->alignment : unit;
                 if (!buffer->size) continue;
                 if (i % (large ? 500 : 5) == 0) compare(&b, &o, &from_top, i, height, seed);
-                if (i % 2) offset = occupancy_lowest(&o, i);
-                else if (i % 4) (void)occupancy_highest(&from_top, i, height, &offset);
+                if (i % 2) offset = planner_occupancy_lowest(&o, i);
+                else if (i % 4) (void)planner_occupancy_highest(&from_top, i, height, &offset);
                 offset &= ~(step - 1);
                 if (below(&state, 50) == 0) continue;
-                assert_true(occupancy_add(&o, i, offset) && occupancy_add(&from_top, i, offset));
+                assert_true(planner_occupancy_add(&o, i, offset) &&
+                            planner_occupancy_add(&from_top, i, offset));
                 b.offsets[i] = offset;
                 b.placed[i] = true;
                 if (offset + buffer->size > height) height = offset + buffer->size;
             }
-            occupancy_clear(&o, OCCUPANCY_LOWEST);
-            occupancy_clear(&from_top, OCCUPANCY_HIGHEST);
+            planner_occupancy_clear(&o, OCCUPANCY_LOWEST);
+            planner_occupancy_clear(&from_top, OCCUPANCY_HIGHEST);
             memset(b.placed, 0, sizeof b.placed);
             height = 0;
         }
@@ -265,8 +266,8 @@ static void compare_large(const planner_problem *problem, const size_t *offsets,
         if (gap >= size && gap < best_gap) best = top, best_gap = gap;
         if (taken[i].high > top) top = taken[i].high;
     }
-    assert_int_equal(occupancy_lowest(o, buffer), lowest == SIZE_MAX ? top : lowest);
-    assert_int_equal(occupancy_best_fit(o, buffer), best == SIZE_MAX ? top : best);
+    assert_int_equal(planner_occupancy_lowest(o, buffer), lowest == SIZE_MAX ? top : lowest);
+    assert_int_equal(planner_occupancy_best_fit(o, buffer), best == SIZE_MAX ? top : best);
 }
 
 /* Rows of thousands of ranges, which are cut into runs, and so many blocks that they are in groups. */
@@ -291,13 +292,13 @@ static void large_trees(void **unused) {
         }
         const planner_problem problem = {.buffers = buffers, .buffer_count = count};
         occupancy o;
-        assert_true(occupancy_init(&o, &problem, OCCUPANCY_LOWEST, &arena));
+        assert_true(planner_occupancy_init(&o, &problem, OCCUPANCY_LOWEST, &arena));
         assert_int_equal(o.levels > 1, grouped);
         bool cut = false;
         for (uint32_t i = 0; i < count; i++) {
             if (i % (count / 150) == 0) compare_large(&problem, offsets, &o, i, taken);
-            offsets[i] = occupancy_lowest(&o, i);
-            assert_true(occupancy_add(&o, i, offsets[i]));
+            offsets[i] = planner_occupancy_lowest(&o, i);
+            assert_true(planner_occupancy_add(&o, i, offsets[i]));
         }
         for (size_t i = 0; i < 2 * o.leaves; i++) cut |= o.nodes[i].cut;
         assert_true(cut);

@@ -417,7 +417,8 @@ static void large_problems_keep_the_time(void **unused) {
     planner_problem problem;
     planner_solution solution;
     assert_true(problems_make("crowded", 6000, 3, &arena, &problem));
-    const planner_options passed = {.deadline = budget_clock() - 1}, far = {.deadline = budget_clock() + 1e6};
+    const planner_options passed = {.deadline = planner_budget_clock() - 1},
+                          far = {.deadline = planner_budget_clock() + 1e6};
     for (size_t i = 0; i < 2; i++) {
         assert_int_equal(planner_run(slow[i], &problem, &passed, &arena, &solution, &report), BASE_OK);
         assert_true(solution.gave_up && solution.height == SIZE_MAX);

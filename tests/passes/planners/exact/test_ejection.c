@@ -34,10 +34,10 @@ static void expect_valid(const planner_problem *problem, const planner_solution 
 
 static bool lower(const planner_problem *problem, planner_solution *solution, size_t enough, uint64_t work,
                   base_arena *arena) {
-    planner_budget budget = budget_of(0, work);
-    ejection *e = ejection_new(problem, 1, arena);
+    planner_budget budget = planner_budget_of(0, work);
+    ejection *e = exact_ejection_new(problem, 1, arena);
     assert_non_null(e);
-    return ejection_run(e, enough, work, &budget, solution->offsets, &solution->height);
+    return exact_ejection_run(e, enough, work, &budget, solution->offsets, &solution->height);
 }
 
 static void solutions_become_lower(void **unused) {

@@ -30,23 +30,23 @@ static bool prepare(swept *t, const planner_problem *problem, uint64_t seed, boo
                     const base_allocator *allocator) {
     memset(t, 0, sizeof *t);
     base_arena_init(&t->arena, allocator);
-    t->budget = budget_of(0, 1 << 20);
+    t->budget = planner_budget_of(0, 1 << 20);
     t->offsets = BASE_ARRAY(&t->arena, size_t, problem->buffer_count);
-    search_memory *memory = search_memory_new(&t->arena);
-    if (!t->offsets || !memory || !skyline_init(&t->sky, problem, &t->arena)) return false;
-    if (joined) t->joined = coalescing_new(&t->sky, seed, &t->budget, memory, &t->arena);
-    else t->sections = sweep_new(&t->sky, seed, &t->budget, memory, &t->arena);
+    search_memory *memory = exact_search_memory_new(&t->arena);
+    if (!t->offsets || !memory || !exact_skyline_init(&t->sky, problem, &t->arena)) return false;
+    if (joined) t->joined = exact_coalescing_new(&t->sky, seed, &t->budget, memory, &t->arena);
+    else t->sections = exact_sweep_new(&t->sky, seed, &t->budget, memory, &t->arena);
     return t->sections || t->joined;
 }
 
 static search_outcome run(swept *t, size_t capacity, uint64_t work, bool *out_of_memory) {
-    return t->joined ? coalescing_run(t->joined, capacity, work, t->offsets, out_of_memory)
-                     : sweep_run(t->sections, capacity, work, t->offsets, out_of_memory);
+    return t->joined ? exact_coalescing_run(t->joined, capacity, work, t->offsets, out_of_memory)
+                     : exact_sweep_run(t->sections, capacity, work, t->offsets, out_of_memory);
 }
 
 static void finish(swept *t) {
-    coalescing_free(t->joined);
-    skyline_free(&t->sky);
+    exact_coalescing_free(t->joined);
+    exact_skyline_free(&t->sky);
     base_arena_free(&t->arena);
 }
 
@@ -167,7 +167,7 @@ static void nothing_is_done_at_once(void **unused) {
     bool out_of_memory = false;
     swept t;
     assert_true(prepare(&t, &problem, 1, false, NULL));
-    assert_int_equal(sweep_run(t.sections, 0, 0, t.offsets, &out_of_memory), SEARCH_SOLVED);
+    assert_int_equal(exact_sweep_run(t.sections, 0, 0, t.offsets, &out_of_memory), SEARCH_SOLVED);
     assert_false(out_of_memory);
     finish(&t);
 }
@@ -183,7 +183,7 @@ static void the_budget_ends_it(void **unused) {
         bool out_of_memory = false;
         swept t;
         assert_true(prepare(&t, &problem, 1, joined, NULL));
-        t.budget = budget_of(0, 3000);
+        t.budget = planner_budget_of(0, 3000);
         assert_int_equal(run(&t, impossible, UINT64_MAX, &out_of_memory), SEARCH_STOPPED);
         assert_true(t.budget.over && t.budget.work == 0 && !out_of_memory);
         finish(&t);
@@ -250,7 +250,7 @@ static void who_takes_a_place_is_found(void **unused) {
     assert_int_equal(run(&t, capacity, 200, &out_of_memory), SEARCH_STOPPED);
     finish(&t);
     assert_true(prepare(&t, &problem, 1, true, NULL));
-    assert_true(coalescing_is_possible(t.joined));
+    assert_true(exact_coalescing_is_possible(t.joined));
     assert_int_equal(run(&t, capacity, 200, &out_of_memory), SEARCH_SOLVED);
     expect_solution(&problem, t.offsets, capacity);
     for (size_t b = 0; b < BRICKS; b++) assert_int_equal(t.offsets[b], t.offsets[b - b % COLUMNS]);
@@ -275,7 +275,7 @@ static void pinned_buffers_stay_apart(void **unused) {
     bool out_of_memory = false;
     swept t;
     assert_true(prepare(&t, &problem, 1, true, NULL));
-    assert_false(coalescing_is_possible(t.joined));
+    assert_false(exact_coalescing_is_possible(t.joined));
     assert_int_equal(run(&t, 128, 1000, &out_of_memory), SEARCH_SOLVED);
     expect_solution(&problem, t.offsets, 128);
     finish(&t);
