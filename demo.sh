@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # demo.sh: installs what is missing, builds, writes two models, compiles them ahead of time and runs them.
 # Everything that it makes lies in out/demo/.
 set -euo pipefail

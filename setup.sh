@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # setup.sh [PRESET]: installs the Debian packages that are missing and builds one preset (release, into build/).
 # demo.sh and test.sh call it; calling it again is quick.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test.sh: installs what is missing, builds, and passes the tests: with oneDNN, with portable kernels only, and
 # under the address and undefined-behaviour sanitizers. `./test.sh quick` runs the first of these alone.
 set -euo pipefail

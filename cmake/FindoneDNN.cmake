@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # FindoneDNN: the target oneDNN::oneDNN. (Debian's own package file also demands OpenCL's headers, which only
 # oneDNN's GPU part needs.)
 find_path(ONEDNN_INCLUDE_DIR dnnl.h)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c: one compile from end to end:
  *
  *   import_model -> pass_pipeline_run -> compile_write_plan -> plan_open (which verifies) -> the files that are asked

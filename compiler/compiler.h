@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compiler.h: what the files of compiler/ share: the driver and plan writing. */
 #ifndef OURO_COMPILER_INTERNAL_H
 #define OURO_COMPILER_INTERNAL_H

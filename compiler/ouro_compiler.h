@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ouro_compiler.h: from an ONNX model to a plan. The public interface of the compiler library.
  *
  *     ouro_compile_options options = {.model_path = "model.onnx", .plan_path = "model.plan"};

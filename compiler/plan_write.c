@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan_write.c: a compiled module and its memory plan as the records of a plan file (runtime/plan/plan.h).
  *
  * Everything stands in the order of ids and lists, which are the same for the same input: the same module always

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* edit.c: changes of a module and questions about it. See ir.h. */
 #include "ir/ir.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ir.h: the intermediate representation: a module of graphs in SSA form.
  *
  * Glossary

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lex.c: the textual form cut into tokens; failures with line and column. See ir/lex.h. */
 #include "ir/lex.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lex.h: the tokens of the textual form, for ir/parse.c. */
 #ifndef OURO_IR_LEX_H
 #define OURO_IR_LEX_H

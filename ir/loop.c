@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: implements loop.h. */
 #include "ir/loop.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop.h: a Loop node taken apart: what it carries, scans and stacks, and how often it runs.
  *
  *     ir_loop loop = ir_loop_of(node);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* module.c: modules, graphs, values and nodes are made here; symbols too. Changes and questions: ir/edit.c. */
 #include "ir/ir.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* number.c: reals as text and back. See ir/number.h. */
 #include "ir/number.h"
 #include "ir/operators/small.h"

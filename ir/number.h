@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* number.h: numbers of the textual form: reals that read back bit by bit. Shared by ir/print.c and
  * ir/parse.c. */
 #ifndef OURO_IR_NUMBER_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* parse.c: the textual form read into a module. docs/IR.md describes the form; ir/print.c writes it.
  *
  * By recursive descent, one function a phrase, one token ahead. Every function returns false after the first

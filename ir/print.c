@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* print.c: a module as text. docs/IR.md describes the form; ir/parse.c reads it. */
 #include "ir/ir.h"
 #include "ir/loop.h"

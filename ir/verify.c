@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c: whether a module keeps the rules of ir.h.
  *
  * Slow and obvious on purpose: it shares no bookkeeping with what it checks. Three walks:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* builder.c: see builder.h. */
 #include "models/builder.h"
 #include "ir/base/base.h"

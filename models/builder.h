@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* builder.h: writing ONNX models through protobuf-c.
  *
  *     model *m = model_new("tiny", 17);

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* control.c: models with loops and branches. */
 #include "models/models.h"
 

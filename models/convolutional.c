@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convolutional.c: networks of convolutions, with random weights. */
 #include "models/models.h"
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loops.c: models whose loops carry values in every way that decides about memory. */
 #include "models/models.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ouro-models DIRECTORY [NAME...]: writes the example models, all or those named, as DIRECTORY/NAME.onnx.
  * The files are the same on every machine. Exit status: 0; 1 a file could not be written; 2 wrong usage. */
 #include "models/models.h"

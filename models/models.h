@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* models.h: the example models. Each function builds one; the caller frees it. */
 #ifndef MODELS_MODELS_H
 #define MODELS_MODELS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* passes.h: the pipeline, which runs all passes of the folders below in the order of its table.
  *
  * A pass is a function that changes the module, or the memory plan, or both. Its row in the table of pipeline.c is its

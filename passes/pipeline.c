@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pipeline.c: the table of passes, in order, and the runner. Read the table and you know the compiler. */
 #include "passes/passes.h"
 #include "passes/bands/bands.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* addresses.c: the address of every tensor of a session: what is fixed, and what follows buffers of the caller and
  * multi-views. In a session whose tensors are unshared (shadow.c) each tensor that the plan makes has memory of its own. */
 #include "runtime/executor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* binding.c: buffers of the caller: inputs are read and outputs written where they lie. */
 #include "runtime/executor.h"
 #include <inttypes.h>

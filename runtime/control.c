@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* control.c: If and Loop, as plan.h says what they do. Everything is resolved beforehand: an iteration of a
  * static loop writes two scalars, runs its steps, reads one and copies what must be copied.
  *

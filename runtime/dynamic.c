@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dynamic.c: nodes that are inferred, prepared and given memory when they run. A node keeps its kernel as long as types
  * stay the same. */
 #include "runtime/executor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* execute.c: running the steps of a graph, with observers where there are any. */
 #include "runtime/executor.h"
 #include <string.h>

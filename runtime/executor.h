@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* executor.h: what a session is made of, for the files that make it, run it and bind its buffers.
  *
  * - session.c: making and freeing: memory, kernels, steps

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* multiviews.c: addresses that change: with the iterations of a loop, and where buffers are swapped (plan.h). */
 #include "runtime/executor.h"
 #include <string.h>

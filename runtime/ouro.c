@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ouro.c: the public interface to plans, and errors. Sessions are in session.c, binding.c and execute.c. */
 #include "runtime/executor.h"
 #include <stdio.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ouro.h: load a plan and run it. The whole public interface of the runtime library.
  *
  *     #include <ouro/ouro.h>

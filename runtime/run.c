@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: runs of a session: from bound inputs to outputs, and what ends them early. */
 #include "runtime/executor.h"
 #include <string.h>

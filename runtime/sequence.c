@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sequence.c: sequences and optionals. A value of either kind is an array of elements, each a value with the buffer that
  * owns it: no element is copied when a list is made of another. A list is never changed once it is there, but for
  * what is appended after its end, which shares the array while its capacity suffices: a loop that appends to a sequence

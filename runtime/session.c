@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.c: making a session: memory, the address of every tensor, a prepared kernel for every step. What is
  * done here is not done again when it runs.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* session.h: what the runtime shows to the command beyond the public header: handles of plans that are open, a
  * trace of the steps, and the check against unshared memory.
  */

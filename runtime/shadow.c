@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shadow.c: shadow execution, for `--check`: a second session, in which every tensor has memory of its own, does each
  * step after the first one, and their outputs are compared bit by bit. It decides nothing: it takes the branches and
  * the iterations that the first session takes. It sees these as an observer does. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* shapes.c: offsets for the shapes of a run. Where dimensions of inputs are dynamic, sizes of tensors follow from those
  * that the caller binds: the main graph's types are inferred anew from them, without data, and what then has a size gets
  * an offset in one block of memory, by when it is live. Plans for the last few shapes are kept. What has no size even

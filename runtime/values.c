@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* values.c: values whose size only a run knows: buffers of the run-time allocator, and what tensors are now. */
 #include "runtime/executor.h"
 #include <string.h>

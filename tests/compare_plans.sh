@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # compare_plans.sh OLD NEW [MODEL...]: do two builds of the command `ouro` make the same plans? For changes that must not
 # change what is planned. OLD and NEW are folders of builds; without MODEL: the example models that NEW's `ouro-models` writes, and
 # those of ../shared/models where they are there.

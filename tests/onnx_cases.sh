@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # onnx_cases.sh OURO ARCHIVE FOLDER [OPTION...]: the backend cases of a version of ONNX, all of them, under `ouro test`.
 #   ARCHIVE  a tar file with node/, simple/, pytorch-converted/, pytorch-operator/; unpacked into FOLDER, which is kept
 #   OPTION   of `ouro test`: --check, --allocator NAME, ...

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_docs.sh: the files and folders that the pages below name are there, and so are the pages that all pages link to.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

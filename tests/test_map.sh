@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_map.sh: docs/MAP.md has a line for every file of the tree, under the heading of its folder, and for none that
 # is not there.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_operator_files.sh: what docs/OPERATORS.md says of the files that an operator touches is true. Each row of its table names an
 # operator and all files of the code that name it: as "Name", as OP_NAME, or as a function whose name ends with it.
 set -euo pipefail

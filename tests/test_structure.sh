@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_structure.sh BUILD: the structure of the code, read from the object files of a build.
 #   - a folder uses only the folders that CMakeLists.txt says it depends on (BUILD/structure.txt), directly or through these:
 #     by what its objects call and by what its files include

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_words.sh: code and documentation use the words of docs/GLOSSARY.md.
 #   - every term of the glossary is used in a header (or in the operator table)
 #   - the words below, which the glossary's replace, stand nowhere, or not in the folders named: each with what to write instead

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alloc.c: `ouro alloc`: allocation problems from CSV files, solved by one planner or by all. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"

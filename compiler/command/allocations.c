@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocations.c: counts what the program takes from the heap, for `allocations_per_run` of `ouro
  * bench`.
  *

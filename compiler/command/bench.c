@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c: `ouro bench`: the time, the memory and the allocations of a run. */
 #include "compiler/command/command.h"
 #include "compiler/command/profile.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* command.h: what the commands of `ouro` share: the table of commands, options, messages, progress.
  *
  * One command a file: command_NAME.c defines `command_NAME`. A command parses its arguments with

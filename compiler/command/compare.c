@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compare.c: whether the outputs of a run are the expected ones, and how far from them; see command.h. */
 #include "compiler/command/command.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c: `ouro compile`: from a model to a plan, its pictures and its report. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"

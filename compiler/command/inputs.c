@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inputs.c: where the inputs of a model come from: files, or a generator of numbers. */
 #include "compiler/command/command.h"
 #include "ir/operators/small.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c: `ouro inspect`: what a plan is, from the plan alone; a model is compiled first. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"

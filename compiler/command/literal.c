@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* literal.c: small inputs written on the command line: 7, -1.5, true, 1,2,3, [[1,2],[3,4]]; see command.h. */
 #include "compiler/command/command.h"
 #include "ir/operators/small.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.c: see compiler/command/machine.h. */
 #include "compiler/command/machine.h"
 #include "compiler/command/command.h"

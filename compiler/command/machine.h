@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* machine.h: what this machine can do at most, measured: what a profile holds the times of nodes against. */
 #ifndef OURO_MACHINE_H
 #define OURO_MACHINE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* main.c: the command `ouro`: finds the command that is asked for and runs it. */
 #include "compiler/command/command.h"
 #include <errno.h>

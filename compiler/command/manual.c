@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* manual.c: man pages, and completions of shells, made of the table of commands and their options. */
 #include "compiler/command/command.h"
 #include <ctype.h>

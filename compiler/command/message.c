@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* message.c: messages, the end of stdout, the clock and progress; see command.h. */
 #include "compiler/command/command.h"
 #include <errno.h>

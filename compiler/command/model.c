@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: a plan to run, from a plan file or from a model that is compiled on the spot. */
 #include "compiler/command/command.h"
 #include "ir/base/file_error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* onnxruntime.c: see onnxruntime.h. The library is found when it is asked for: nothing is linked, and no header of it is
  * needed, since its interface is a table of functions whose order never changes. */
 #include "compiler/command/onnxruntime.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* onnxruntime.h: ONNX Runtime where it is installed, to compare with. */
 #ifndef OURO_COMMAND_ONNXRUNTIME_H
 #define OURO_COMMAND_ONNXRUNTIME_H

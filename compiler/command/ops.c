@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ops.c: `ouro ops`: the operators that can be compiled, with their kernels and types. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* options.c: the command line as a table of options; see command.h. */
 #include "compiler/command/command.h"
 #include <errno.h>

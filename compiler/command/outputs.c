@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.c: what becomes of the outputs of a run: printed, written as files, compared with files; see command.h. */
 #include "compiler/command/command.h"
 #include "compiler/files/npy.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* profile.c: a table of what nodes take; see compiler/command/profile.h. */
 #include "compiler/command/profile.h"
 #include "runtime/session.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* profile.h: where the time of a run goes: a table of nodes (`ouro bench --profile`) and a trace of steps
  * (`ouro run --profile`).
  *

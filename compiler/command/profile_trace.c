@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* profile_trace.c: the steps of one run as trace events; see compiler/command/profile.h. The format is that of Google's
  * Trace Event Format, which Perfetto reads. */
 #include "compiler/command/profile.h"

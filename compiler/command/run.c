@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: `ouro run`: one execution of a plan or model. */
 #include "compiler/command/command.h"
 #include "compiler/command/profile.h"

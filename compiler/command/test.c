@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test.c: `ouro test`: ONNX test folders, model.onnx with test_data_set_N/{input,output}_I.pb. */
 #include "compiler/command/command.h"
 #include "ir/base/file_error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c: `ouro verify`: the independent checker alone, for anyone who is handed a plan. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"

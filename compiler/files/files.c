@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.c: see files.h. */
 #include "compiler/files/files.h"
 #include "ir/base/file_error.h"

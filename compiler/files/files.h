@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* files.h: whole files in, whole files out. */
 #ifndef OURO_FILES_H
 #define OURO_FILES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.c: see npy.h. Source of the format: "NEP 1 - A Simple File Format for NumPy Arrays" and the description
  * in numpy's own documentation: magic "\x93NUMPY", two version bytes, the length of the header (2 bytes
  * little-endian in version 1, 4 later), the header (a Python dictionary literal with the keys descr,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* npy.h: tensors as .npy files, the format of numpy: how the command reads inputs and writes outputs.
  *
  * Read: format versions 1, 2 and 3; C and Fortran order; little- and big-endian headers; booleans, integers

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_compare.c: see tensor_compare.h. */
 #include "compiler/files/tensor_compare.h"
 #include "ir/operators/small.h"

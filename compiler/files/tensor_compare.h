@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_compare.h: are the outputs of a run the expected ones? As ONNX's own test runner judges. */
 #ifndef OURO_TENSOR_COMPARE_H
 #define OURO_TENSOR_COMPARE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c: what must hold of a model as a whole, before anything is made of it: every operator is
  * known, functions do not call themselves, and inlining them does not blow up. All unknown operators are
  * reported together, with their nodes, so that a user sees at one go what is missing. */

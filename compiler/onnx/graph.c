@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* graph.c: graphs of the file into graphs of the module: what names mean, the order of nodes,
  * initializers, nodes handed to their converters, sub-graphs, and functions inlined. */
 #include "compiler/onnx/internal.h"

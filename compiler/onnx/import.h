@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* import.h: ONNX files: models into the IR, data files into values. The only files that know protobuf are those
  * that implement this header.
  */

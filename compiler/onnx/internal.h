@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* internal.h: what the files that read a model share: model.c calls check.c, then graph.c. */
 #ifndef OURO_IMPORT_INTERNAL_H
 #define OURO_IMPORT_INTERNAL_H

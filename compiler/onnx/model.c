@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* model.c: a model file into a module: the steps of an import, and what concerns the model as a whole:
  * opsets, functions, interface values, symbolic dimensions that the caller fixes. */
 #include "compiler/onnx/internal.h"

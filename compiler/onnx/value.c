@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* value.c: data files: a TensorProto, SequenceProto or OptionalProto becomes a value in an arena. */
 #include "compiler/onnx/base/importer.h"
 #include "compiler/onnx/import.h"

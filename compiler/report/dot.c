@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by
  * libgvc.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit.h: text that grows in memory, and the escapes of the formats that the emitters write. */
 #ifndef OURO_EMIT_H
 #define OURO_EMIT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* family.c: see compiler/report/family.h. Colours are told apart also by those who see few: they differ in
  * lightness. */
 #include "compiler/report/family.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* family.h: the colours that pictures give to families of operators. */
 #ifndef OURO_EMIT_FAMILY_H
 #define OURO_EMIT_FAMILY_H

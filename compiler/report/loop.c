@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: see compiler/report/loop.h. */
 #include "compiler/report/loop.h"
 #include "compiler/report/report.h"

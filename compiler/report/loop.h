@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop.h: what pictures, reports and `ouro inspect` tell about the loops of a plan. */
 #ifndef OURO_EMIT_LOOP_H
 #define OURO_EMIT_LOOP_H

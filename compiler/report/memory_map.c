@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_map.c: a picture of the memory: steps across, addresses up, one rectangle a storage.
  *
  * Drawn are the live range and the place of every storage of the arena, the lower bound and the height as

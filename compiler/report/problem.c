@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem.c: the allocation problem of a model as CSV, for `ouro alloc` and other solvers. */
 #include "compiler/report/report.h"
 

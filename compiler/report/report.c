@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.c: what was planned, in numbers, as one JSON object: `ouro compile --report`. */
 #include "compiler/report/report.h"
 #include "compiler/report/emit.h"

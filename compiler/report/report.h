@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.h: what is told about a compile: pictures, a report, the allocation problem. All from the plan, the module, or what
  * the passes recorded; nothing here changes either.
  */

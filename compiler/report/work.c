@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* work.c: see compiler/report/work.h. */
 #include "compiler/report/work.h"
 

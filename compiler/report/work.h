@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* work.h: how much arithmetic a node of a plan does, and how many bytes it reads and writes: what its time is held against. */
 #ifndef OURO_WORK_H
 #define OURO_WORK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arena.c: memory that is freed as a whole. See base.h. */
 #include "ir/base/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* base.h: what every folder stands on: statuses and reports, arenas, checked sizes, hashes, random numbers, half precision.
  *
  * Nothing here knows graphs, operators or plans. No mutable globals: everything is reached through the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block_set.c: see block_set.h. */
 #include "ir/base/block_set.h"
 

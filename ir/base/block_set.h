@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* block_set.h: free blocks of memory by size, for whoever looks for the best fit: the run-time allocators, and the planners
  * that replay a schedule as these would. */
 #ifndef OURO_BLOCK_SET_H

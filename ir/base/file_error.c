@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_error.c: see file_error.h. */
 #include "ir/base/file_error.h"
 #include <errno.h>

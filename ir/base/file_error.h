@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file_error.h: why a file cannot be used: whose fault it is. */
 #ifndef OURO_FILE_ERROR_H
 #define OURO_FILE_ERROR_H

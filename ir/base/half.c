@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* half.c: float16 and bfloat16, one number at a time. See base.h. */
 #include "ir/base/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hash.c: a hash of bytes, and maps from names to pointers. See base.h. */
 #include "ir/base/base.h"
 

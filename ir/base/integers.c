@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* integers.c: sums and products that are checked for overflow, and the greatest common divisor. See base.h. */
 #include "ir/base/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_space.h: in which memory a tensor lies. The numbers stand in plan files. */
 #ifndef OURO_MEMORY_SPACE_H
 #define OURO_MEMORY_SPACE_H

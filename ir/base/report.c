@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* report.c: messages collected without allocating. See base.h. */
 #include "ir/base/base.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* einsum.h: the equation of Einsum, taken apart for given shapes. */
 #ifndef OURO_OP_EINSUM_H
 #define OURO_OP_EINSUM_H

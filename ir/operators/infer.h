@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer.h: what the shape functions (ir/infer_*.c) share: checks of inputs, setting of outputs, known values.
  */
 #ifndef OURO_INFER_H

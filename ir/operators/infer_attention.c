@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_attention.c: shape functions of attention and of what stands around it in transformers. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

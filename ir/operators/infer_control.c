@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_control.c: Loop and If own graphs: what they give follows from those, not from one application. */
 #include "ir/operators/infer.h"
 

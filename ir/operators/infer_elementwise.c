@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_elementwise.c: shape functions of operators that work element by element, with numpy's broadcasting.
  */
 #include "ir/operators/infer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_generate.c: shape functions of operators that make values: from a shape, or from scalars. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

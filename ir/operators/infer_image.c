@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_image.c: shape functions of operators that sample images, put them together or decode them: AffineGrid, Col2Im, DeformConv,
  * ImageDecoder. */
 #include "ir/operators/infer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_indexed.c: shapes of operators that move elements to where indices or positions say. */
 #include "ir/operators/infer.h"
 

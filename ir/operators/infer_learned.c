@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_learned.c: shape functions of what the operators of ai.onnx.ml are made of. What its constants hold is checked by the kernel when it is prepared. */
 #include "ir/operators/infer.h"
 #include "ir/operators/tree_ensemble.h"

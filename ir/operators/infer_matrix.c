@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_matrix.c: shape functions of matrix products, and of Reorder, which changes a layout only. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

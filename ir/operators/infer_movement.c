@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_movement.c: shape functions of operators that move elements about without computing on them. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_quantize.c: shape functions of quantisation: numbers as 8-bit integers with a scale and a zero point, and
  * the products and convolutions of such tensors.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_random.c: shape functions of operators that draw random numbers. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_recurrent.c: shape function of RNN, GRU and LSTM. */
 #include "ir/operators/infer.h"
 

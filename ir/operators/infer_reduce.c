@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_reduce.c: shape functions of reductions and of normalisations along an axis. */
 #include "ir/operators/infer.h"
 

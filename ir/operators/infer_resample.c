@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_resample.c: shapes of operators that read an image at other points than it has: Resize, GridSample,
  * RoiAlign, MaxRoiPool, MaxUnpool, and ConvTranspose, which spreads points. */
 #include "ir/operators/infer.h"

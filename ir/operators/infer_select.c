@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_select.c: shapes of operators whose results have sizes that depend on data: what does not depend on
  * it is known, the rest is measured when they run (rt_kernel.measure). */
 #include "ir/operators/infer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_sequence.c: types of operators on sequences and optionals. How many elements there are is known only
  * when they run (runtime/sequence.c); of an element's shape, what all of them share. */
 #include "ir/operators/infer.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_signal.c: Einsum, and what is made of signals and texts: DFT, STFT, MelWeightMatrix,
  * TfIdfVectorizer. */
 #include "ir/operators/infer.h"

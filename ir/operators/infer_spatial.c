@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_spatial.c: shape functions of convolution, pooling and normalisation over channels. Tensors are
  * N, C, spatial...
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_support.c: what the shape functions share; see infer.h. */
 #include "ir/operators/infer.h"
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_text.c: shape functions of operators on strings. */
 #include "ir/operators/infer.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_training.c: shape function of the steps of training: Momentum, Adagrad and Adam.
  *
  * Inputs are the learning rate, the update count and then groups of equally many tensors: those that are optimised,

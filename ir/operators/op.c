@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* op.c: types, attributes and the small questions that shape functions ask about an application. See op.h. */
 #include "ir/operators/op.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* op.h: the operators: types of tensors, attributes, and one row per operator.
  *
  * This is the vocabulary that the compiler and the runtime share. It knows neither graphs nor plans nor

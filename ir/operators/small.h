@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* small.h: numbers of 8, 4 and 2 bits that are no integers of C: float8, float8e8m0, float4e2m1, int4, uint4, int2, uint2.
  *
  * A number has a code, its bits. Codes of 4 and 2 bits are packed, the first in the lowest bits of a byte; the last byte of a tensor is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* symbol_text.c: see symbol_text.h. */
 #include "ir/operators/symbol_text.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* symbol_text.h: types as text, with the names that a model gives to its symbolic dimensions. */
 #ifndef OURO_SYMBOL_TEXT_H
 #define OURO_SYMBOL_TEXT_H

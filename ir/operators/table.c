@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.c: the operator table, made of ops.def; look-up by name; inference of one application. See op.h.
  */
 #include "ir/operators/op.h"

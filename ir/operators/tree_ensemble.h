@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree_ensemble.h: decision trees as the operator TreeEnsemble has them in its constant inputs, for its shape function, for what
  * makes them and for what walks them.
  *

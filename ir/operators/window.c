@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* window.c: reads the sliding window of a convolution or a pool; see ir/operators/window.h.
  *
  * Formulas are those of ONNX's Conv-11, MaxPool-12 and AveragePool-11: with e = (kernel - 1) * dilation + 1

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* window.h: the sliding window of convolutions and pools: one reading of the attributes kernel_shape,
  * strides, dilations, pads, auto_pad and ceil_mode, for the shape functions and for every kernel.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bands.h: the pass that computes regions of spatial operators band by band. */
 #ifndef OURO_PASSES_BANDS_H
 #define OURO_PASSES_BANDS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit.c: see emit.h.
  *
  *     %a = Conv(%x, %w)  %b = Conv(%a, %v)                    windows of three rows, bands of two

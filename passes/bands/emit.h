@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* emit.h: a region becomes nodes for each of its first and last bands, and a loop for those between. */
 #ifndef OURO_BANDS_EMIT_H
 #define OURO_BANDS_EMIT_H

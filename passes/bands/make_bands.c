@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* make_bands.c: feature maps that are never whole: spatial operators one after another become a loop over bands of rows.
  *
  *     %a: [1,64,112,112] = Conv(%x, %w)  %b = Conv(%a, %v)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* region.h: nodes that are computed band by band, and which rows of what each band makes.
  *
  * Band i makes of each node the rows [first, end) that no band before has made, as far as the bands from i on need them. What is

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_maps.c: see row_maps.h. */
 #include "passes/bands/row_maps.h"
 #include "ir/operators/window.h"

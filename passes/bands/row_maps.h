@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* row_maps.h: which rows of its inputs does an operator read, to compute some rows of its outputs?
  *
  * A row is one index of axis 2, the first spatial axis: of [N, C, H, W] the H rows, of signals [N, C, L] single points.

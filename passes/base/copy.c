@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c: Copy nodes that passes put in: the one place that knows their kernel, and writes down why they are there. */
 #include "passes/base/pass.h"
 

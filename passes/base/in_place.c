@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* in_place.c: what operators and types say about writing a result over an input. */
 #include "passes/base/pass.h"
 

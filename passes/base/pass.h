@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pass.h: what every pass stands on: what it is given, and walks over the graphs of a module. */
 #ifndef OURO_PASS_H
 #define OURO_PASS_H

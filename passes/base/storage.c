@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* storage.c: the memory plan that the memory passes fill: storages, their joining, and questions about them.
  */
 #include "passes/base/storage.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* storage.h: the memory plan as data: what the passes decide about memory, and compiler/plan_write.c writes.
  *
  * Where does a value lie? In a storage, so many bytes from its begin (pass_location). Where does a storage lie? In a memory

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* walk.c: the graphs of a module in order, and the steps of their nodes. */
 #include "passes/base/pass.h"
 

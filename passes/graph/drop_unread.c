@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* drop_unread.c: what loops and branches carry, stack and make for nobody goes.
  *
  *     %o, _, _ = Loop(%n, _, %a, %b) { graph body(%i, %k, %x, %y) { %r = Tanh(%x)  %s = Exp(%y)  yield %k, %r, %s, %y } }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* eliminate_dead_code.c: nodes whose outputs nobody wants, and constants that nobody uses, go.
  *
  *     %a = Relu(%x)  %b = Exp(%x)  yield %b      =>      %b = Exp(%x)  yield %b

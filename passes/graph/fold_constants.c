@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fold_constants.c: what can be computed at compile time is, and what does nothing goes.
  *
  *     %s = Shape(%x)  %d = Gather(%s, 0)           =>   constants, where %x has static extents

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuse.c: operators that one kernel can do together become one node.
  *
  *     %a = Conv(%x, %w)  %b = BatchNormalization(%a, ...)  %c = Add(%b, %r)  %d = Relu(%c)

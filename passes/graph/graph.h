@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* graph.h: passes on what does not depend on memory: shapes, folding, lowering, fusion, dead code. */
 #ifndef OURO_PASSES_GRAPH_H
 #define OURO_PASSES_GRAPH_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* hoist_invariants.c: what is the same in every iteration is computed once, before the loop.
  *
  *     loop { %t = Softmax(%w)  %y = MatMul(%x, %t)  yield %c, %y }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* infer_shapes.c: types of all values, as far as they follow.
  *
  *     %y = Conv(%x, %w)            =>   %y: float32[1,64,112,112] = Conv(%x, %w)

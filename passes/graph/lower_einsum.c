@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lower_einsum.c: an Einsum of two operands becomes a matrix product, where it is one.
  *
  *     %y = Einsum(%a, %b) {equation = "bhid,bhjd->bhij"}

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lower_recurrent.c: RNN, GRU and LSTM become loops over their steps, where no primitive runs them better.
  *
  *     %y, %h = RNN(%x, %w, %r, %b)

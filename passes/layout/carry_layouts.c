@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* carry_layouts.c: what a loop carries lies, between two iterations, as its kernels want it.
  *
  *     loop(%x) { %a: nc16 = Reorder(%x)  %b: nc16 = Conv(%a)  %y = Reorder(%b)  yield %k, %y }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* example_extents.c: numbers in place of dynamic dimensions, to ask kernels about.
  *
  * Which layouts a kernel accepts, and in which form it wants weights, hardly follows from how many images there are, or

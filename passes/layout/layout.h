@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* layout.h: passes on layouts and kernels. */
 #ifndef OURO_PASSES_LAYOUT_H
 #define OURO_PASSES_LAYOUT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select_kernels.c: each node gets the kernel that will run it, and the scratch that this kernel needs.
  *
  * The first kernel that accepts the application as it stands is taken (oneDNN's before the portable one); it

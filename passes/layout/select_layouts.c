@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* select_layouts.c: tensors lie as the kernels that read and write them like it, with as few reorders as
  * possible.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* analyse_loops.c: loops move no data: carried values change their addresses instead.
  *
  *     loop { %y = Conv(%x, %w)   yield %c, %y }      x <= y

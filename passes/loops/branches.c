@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* branches.c: a branch node whose output can be made over a carried parameter; see periods.h. */
 #include "passes/loops/periods.h"
 

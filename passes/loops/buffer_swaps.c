@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffer_swaps.c: implements buffer_swaps.h. */
 #include "passes/loops/buffer_swaps.h"
 

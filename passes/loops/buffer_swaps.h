@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* buffer_swaps.h: how what an inner loop leaves becomes the parameter of the loop around it without being copied.
  *
  *     loop { %z = loop { %y = Conv(%p)   yield %again, %y } begins with %x      yield %c, %z }        x <= z

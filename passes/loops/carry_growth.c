@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* carry_growth.c: what a loop appends along an inner axis is carried with that axis first.
  *
  *     loop(%x) { %z = Concat(%x, %y) {axis = 2}  %t = Transpose(%z) {perm = [0, 1, 3, 2]}  %s = MatMul(%q, %t)  yield %k, %z }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* counters.c: implements counters.h. */
 #include "passes/loops/counters.h"
 #include "ir/loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* counters.h: integers that are so much more than a counter of a loop, and how large they can become.
  *
  * A counter is the iteration number, or a carried value that begins with a number and grows by one. A loop ends by its trip count,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* info.c: implements info.h. */
 #include "passes/loops/info.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* info.h: what the passes on one loop know about it, and the questions that they share. Beneath all of them: it uses none.
  *
  * docs/LOOPS.md explains the words with examples. In short:

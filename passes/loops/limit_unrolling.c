@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* limit_unrolling.c: no carried value waits for more iterations than --max-unroll allows.
  *
  *     loop(%a, %b, %c, %d) { %y = Conv(%a)  yield %k, %b, %c, %d, %y }       a delay of 4, with --max-unroll 3

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loops.h: passes on what loops carry, and at which addresses. What a Loop node is made of: ir/loop.h. */
 #ifndef OURO_PASSES_LOOPS_H
 #define OURO_PASSES_LOOPS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.c: implements outputs.h. */
 #include "passes/loops/outputs.h"
 #include "passes/loops/tables.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* outputs.h: where the outputs of a loop lie.
  *
  * After k iterations output i is what parameter i would be in iteration k: the same table, with the number of iterations as its

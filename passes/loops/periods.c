@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* periods.c: implements periods.h. */
 #include "passes/loops/periods.h"
 #include "passes/loops/commit.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* periods.h: what the carried parameters of a loop hold, for how long, and after how many iterations the buffer in which a value
  * was made can be used again. It only looks, and changes nothing.
  *

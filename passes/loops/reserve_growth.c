@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reserve_growth.c: what grows in a loop that may end early gets as many bytes of the arena as it can become.
  *
  *     loop(most 64, %go) { %x <= Concat(%x, %y)   yield %again, %x, %z }

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* scan_gathers.c: an element of a tensor from outside of a loop, taken at the loop's counter, is scanned.
  *
  *     loop(%n) { graph body(%i, %k, %x) { %t: float32[1,8] = Gather(%w, %i) {axis = 1} ... } }        %w: float32[1,n,8]

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slice_iterations.c: the slice of one step that a loop takes in each iteration has a known size.
  *
  *     loop(%n) { %e = Add(%i, 1)  %t: float32[?,8] = Slice(%x, [%i], [%e]) }        %x: float32[n,8]

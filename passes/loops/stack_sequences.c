@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* stack_sequences.c: a sequence to which a loop appends, and which is joined after it, becomes a stack.
  *
  *     %e = SequenceEmpty()

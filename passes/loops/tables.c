@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.c: implements tables.h. */
 #include "passes/loops/tables.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tables.h: at which addresses a carried value lies, one iteration after another. */
 #ifndef OURO_LOOP_TABLES_H
 #define OURO_LOOP_TABLES_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocate.c: storages get offsets, graph by graph, the innermost first.
  *
  * Each graph's storages in the arena are one problem for the planner that was asked for; its height is the

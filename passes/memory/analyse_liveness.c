@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* analyse_liveness.c: when each storage is live, in the steps of the graph in whose region it lies.
  *
  * A storage is live from the step that writes the first of its values up to and with the step that reads the

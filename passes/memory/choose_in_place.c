@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* choose_in_place.c: operators write over an input that dies.
  *
  *     %y = Relu(%x)      nobody reads %x later: %y becomes the bytes of %x

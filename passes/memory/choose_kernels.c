@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* choose_kernels.c: faster kernels, where the memory that they want is there.
  *
  * Some operators have several kernels, of which the faster ones want more scratch and larger weights (Winograd's convolution).

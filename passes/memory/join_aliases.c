@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* join_aliases.c: which values are bytes of one storage, so that nothing need be executed to make one from
  * the other.
  *

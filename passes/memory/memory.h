@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory.h: passes on storages: aliases, in place, order, live ranges, offsets. */
 #ifndef OURO_PASSES_MEMORY_H
 #define OURO_PASSES_MEMORY_H

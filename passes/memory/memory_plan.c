@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* memory_plan.c: the memory plan for one order of the nodes, as a function: schedule asks it what an order is worth.
  *
  * It runs the passes that the pipeline runs once the order is chosen, on a copy. So the plan of which schedule has seen the

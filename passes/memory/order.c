@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* order.c: see order.h. */
 #include "passes/memory/order.h"
 #include <stdlib.h>

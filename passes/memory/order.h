@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* order.h: in which order to run steps so that little memory is live at once, as a problem in and an order
  * out.
  *

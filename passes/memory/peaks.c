@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peaks.c: how many bytes the graphs have live at once, from live ranges. */
 #include "passes/memory/memory.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* prepare_results.c: every result can have bytes of its own.
  *
  * A graph's result is handed out in a place that is decided outside of the graph: the caller's buffer, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* schedule.c: the order of each graph's nodes, chosen so that less memory is live at once.
  *
  *     %a = Conv(%x)   // large          %b = Conv(%x)

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* verify.c: whether a memory plan keeps the rules of storage.h, between two passes: slow and obvious.
  *
  * What it looks at grows with the plan: storages and aliases from join-aliases on, the order once schedule has chosen it, live

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* address_rows.c: see address_rows.h. */
 #include "passes/planners/address_rows.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* address_rows.h: sets of addresses as rows of disjoint ranges, and walks along them in search of a free one.
  *
  * Ranges that touch or overlap are one in a row: the fuller memory is, the shorter the rows.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* auto.c: the best plan that is found in about a second.
  *
  * The quick planners run first (quick.h). Where none of them reached the lower bound, what they found is searched on from

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bfc.c: TensorFlow's best-fit with coalescing, replaying the schedule.
  *
  * Sizes are rounded up to 256 bytes. Free chunks stand in 21 bins by size (256 bytes, 512, ... 256 MiB and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* chunk_simulation.c: MegEngine's static memory planner: simulate taking and giving back chunks of memory,
  * then derive addresses from who lay before whom.
  *

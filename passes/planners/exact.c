@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* exact.c: the least height, with a proof or within a time.
  *
  * The search (exact/improve.h) starts from the best that the quick planners find, and never ends with worse.

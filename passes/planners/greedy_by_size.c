@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* greedy_by_size.c: the arena planner of TensorFlow Lite.
  *
  * Buffers are placed one after another: those that live from the first step to the last in the order given

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* nnc.c: the NNC tensor allocation algorithm: regions of memory handed on from tensor to tensor.
  *
  * The allocation graph has a node for every placed buffer, a source and a sink. An edge a -> b of weight w

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* occupancy.c: see occupancy.h. */
 #include "passes/planners/occupancy.h"
 #include "passes/planners/base/sorting.h"

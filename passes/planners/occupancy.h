@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* occupancy.h: which addresses are taken while a buffer is live?
  *
  * Time is counted in positions: the steps in which some buffer is live for the first time, and no others. Two live

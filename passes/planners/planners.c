@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planners.c: see planners.h. */
 #include "passes/planners/planners.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planners.h: the table of planners, one a file in this folder. */
 #ifndef OURO_PLANNERS_H
 #define OURO_PLANNERS_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: TensorFlow's PoolAllocator, replaying the schedule.
  *
  * Freed buffers are kept in a pool under the size that they were allocated with and are handed out again to

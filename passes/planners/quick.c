@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quick.c: see quick.h. */
 #include "passes/planners/planners.h"
 #include "passes/planners/quick.h"

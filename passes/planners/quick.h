@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quick.h: the best that the quick planners find, where a search or a choice starts from. */
 #ifndef OURO_QUICK_H
 #define OURO_QUICK_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c: see replay.h. */
 #include "passes/planners/replay.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h: what the planners that replay a schedule share: its events in order.
  *
  * A replaying planner walks through time and takes and gives memory as an allocator would at run time. At

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocator.c: what run-time allocators share: their table, the lock, statistics. */
 #include "runtime/allocators/allocator.h"
 #include <pthread.h>

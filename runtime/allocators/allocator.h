@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* allocator.h: run-time allocators: memory for what has no size before a run. Two kinds with one interface, both after
  * TensorFlow's (docs/ALLOCATION.md names the descriptions):
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bfc.c: TensorFlow's BFCAllocator, best fit with coalescing.
  *
  * Memory comes from the system in regions, each twice as large as the one before. A region is cut into chunks, whose

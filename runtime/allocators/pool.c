@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: TensorFlow's PoolAllocator: freed blocks are kept and handed out again to requests of exactly their
  * size, the one freed last first. Each block begins with a cookie that tells its size. When more blocks are kept than
  * the pool holds, the one that was freed longest ago goes back to the system; where that happens often while requests

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* system.c: memory of the system for run-time allocators, limited and counted. */
 #include "runtime/allocators/allocator.h"
 #include <stdlib.h>

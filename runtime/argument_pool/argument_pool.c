@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* argument_pool.c: keeps oneDNN from allocating while a plan runs. A library of its own: programs choose it.
  *
  * dnnl_primitive_execute copies its list of arguments into a std::unordered_map, whose nodes come from C++'s

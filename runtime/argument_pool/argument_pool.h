@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* argument_pool.h: between these two, C++ allocations of the calling thread come from a fixed pool. Thread-safe. A program
  * that does not link argument_pool.c has neither: who calls them refers to them weakly.
  */

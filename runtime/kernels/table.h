@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* table.h: which kernels there are, and which one runs an application of an operator.
  *
  * base/kernel.h says what a kernel is. The kernels stand on it: portable/ has one for each operator, onednn/ one for some.

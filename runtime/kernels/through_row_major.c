@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* through_row_major.c: any operator on tensors in blocks, where none of its kernels takes them: they are copied to row-major
  * ones, a kernel for these runs, and its results are put into blocks again.
  *

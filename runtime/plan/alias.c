@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* alias.c: where aliases lie: which bytes of a tensor a reshaped, sliced, split or joined one is. Worked
  * out from shapes, layouts, attributes and constant inputs alone, for the verifier: no code is shared with
  * the passes that decide on aliases.

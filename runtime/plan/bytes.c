@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.c: see runtime/plan/bytes.h. */
 #include "runtime/plan/bytes.h"
 #include <stdlib.h>

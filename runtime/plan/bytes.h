@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.h: a map from bytes to what was written there, for the verifier (runtime/plan/check.c).
  *
  * Every byte holds byte (its address - origin) of the value with some identity. All boundaries of writes are

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c: does a plan compute what it says? It is replayed with identities in place of numbers.
  *
  * Every value has content: pieces of identities, one piece for a value that was written, several for what a

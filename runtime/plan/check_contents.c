@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_contents.c: what bytes hold, in the verifier: reading, writing, handing values over; see runtime/plan/check.c. */
 #include "runtime/plan/replay.h"
 #include <inttypes.h>

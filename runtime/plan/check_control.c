@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_control.c: branches and loops in the verifier; see runtime/plan/check.c and docs/LOOPS.md.
  *
  * A loop is replayed with every address as its counter says, and left after each iteration after which it can end;

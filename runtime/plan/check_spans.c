@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_spans.c: where tensors lie, in the verifier: the map of bytes, and addresses followed through multi-views; see
  * runtime/plan/check.c.
  */

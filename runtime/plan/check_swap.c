@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_swap.c: swap buffers in the verifier; see plan.h, runtime/plan/check.c and docs/LOOPS.md.
  *
  * Two buffers that swap their names are the same as two that keep their names and swap their bytes, as long as nobody

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* file.c: plans from files: read into memory of their own, or mapped where the caller wants to share them. */
 #include "runtime/plan/plan.h"
 #include "ir/base/file_error.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* load.c: opening plans: header, checksum, machine, tables.
  *
  * The order of the checks is the order of trust: the size of the header, magic and version (another version

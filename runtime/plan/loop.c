@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: the loops of a plan: what a Loop node carries, scans and stacks, and the multi-views that belong to it. */
 #include "runtime/plan/plan.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* plan.h: the plan file: a model compiled into steps, addresses and constants.
  *
  * The file is used as it lies: a header, tables of fixed-size records that refer to each other by index, and

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* records.c: the records of a plan read as types, attributes and names. */
 #include "runtime/plan/plan.h"
 #include "ir/operators/symbol_text.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.c: what the verifier says, and how much work it does before it gives up; see runtime/plan/check.c. */
 #include "runtime/plan/replay.h"
 #include <inttypes.h>

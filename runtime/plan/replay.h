@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h: what the files of the verifier share; see runtime/plan/check.c.
  *
  * - replay.c: messages, and how much work there is

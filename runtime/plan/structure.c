@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* structure.c: is a plan well formed? Every index, text, size and type, before anything follows one.
  *
  * Tables are checked in an order in which each refers only to what has been checked: texts, integers,

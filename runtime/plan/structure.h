@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* structure.h: what the files that check the structure of a plan share; see runtime/plan/structure.c.
  *
  * - structure_fail.c: messages

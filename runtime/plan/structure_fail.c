@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* structure_fail.c: what the check of the structure of a plan says; see runtime/plan/structure.c. */
 #include "runtime/plan/structure.h"
 #include <stdarg.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* structure_memory.c: does each operand have memory that a kernel can use? See runtime/plan/structure.c.
  *
  * Whether addresses of multi-views lie within their memory is found when the plan is replayed (check_spans.c).

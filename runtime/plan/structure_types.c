@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* structure_types.c: do the types of a plan follow from one another? See runtime/plan/structure.c. */
 #include "runtime/plan/structure.h"
 #include <inttypes.h>

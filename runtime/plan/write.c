@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write.c: the bytes of a plan file; see write.h. Constants are hashed, compared where hashes meet, and copied once. */
 #include "runtime/plan/write.h"
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* write.h: the bytes of a plan file, put together from records; what they say is the business of the compiler.
  *
  *     plan_writer w;

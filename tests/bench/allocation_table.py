@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
 """allocation_table.py [OPTIONS] FOLDER [PROBLEM...]: what `ouro alloc` reaches on allocation problems, beside other planners.
 
 FOLDER holds NAME.csv (id,lower,upper,size). A README.md in it may hold rows `| name | buffers | bound | height of the first

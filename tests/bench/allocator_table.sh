@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # allocator_table.sh [MODEL.onnx...]: arena / lower bound of every allocator on every model, and beside them what no
 # reuse at all would take, as a table in Markdown. Without arguments: the example models, and ../shared/models where
 # it is there. Sizes that a model leaves open are set to 1, where it

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_kernels.c: GFLOP/s of the kernels on the convolutions of ResNet-50 and on some products, one line a
  * shape, one column a layout: what the choices of layouts and kernels rest on. Run by hand: bench_kernels
  * [THREADS].

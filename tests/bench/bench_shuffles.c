@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_shuffles.c: planners that go by the order of buffers, on many orders of those that start together.
  *
  *     bench_shuffles [-n SHUFFLES] [-s SEED] [-a PLANNER,...] PROBLEM.csv...

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bench_winograd.c: the direct convolution beside Winograd's, one line a shape: milliseconds of the processor (the least of
  * many runs), their ratio, and the ratio that runtime/kernels/portable/cost.c predicts. Its rates rest on this. One thread.
  * Run by hand: bench_winograd.

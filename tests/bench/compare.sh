@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # compare.sh [-t THREADS] [-r ROUNDS] MODEL.onnx...: ouro beside ONNX Runtime on the same models in the same
 # minutes: both are measured in turn, ROUNDS times, and the ratio is the median of the rounds' ratios (machines
 # drift; ratios of neighbours do not). Needs node and npm; installs onnxruntime-node under build/bench.

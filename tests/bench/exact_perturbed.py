@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exact_perturbed.py FOLDER COUNT SEED SOLUTION.csv...: problems of the same kind as published ones. Every SOLUTION (a problem with the column
 `offset`, as `ouro alloc --output` writes it) is changed COUNT times, in ways that keep a placement within its capacity: buffers that fill a
 rectangle together become one, others are cut in two, through time or through memory; some are dropped, become shorter or smaller; others

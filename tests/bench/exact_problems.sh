@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # exact_problems.sh [OPTION...] [KIND...]: what `exact` solves of problems made by a generator (kinds, sizes and seeds
 # are the same on every machine; tests/support/problems.h says what the kinds are), one line for each and a sum for each
 # kind. `quick` is the best of the planners that take no time, beside the capacity (or the live sum, where nobody knows

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """exact_varied.py FOLDER COUNT SEED PROBLEM...: published problems NAME.CAPACITY.csv in other words, COUNT times each, so that a placement
 within the capacity still exists: rows in another order, time running backwards, one or five of a hundred buffers dropped, sizes up to a
 fortieth smaller, a tenth of the lives shorter. Written to FOLDER/NAME-VARIATION-K.CAPACITY.csv. Run by exact_problems.sh."""

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """kernel_models.py FOLDER: models of one recurrence, quantised convolution or integer product each, with random weights, for
 compare.sh: what the choice between kernels, and the figures of docs/OPERATORS.md, rest on. Needs python3-onnx."""
 import sys

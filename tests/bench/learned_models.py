@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """learned_models.py FOLDER: models of attention, products with 4-bit weights, tree ensembles, normalisations and activations on the
 shapes of transformers, for compare.sh:
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # loops.sh [-t THREADS] [-r ROUNDS]: the example models with loops, ouro beside ONNX Runtime in one run, and what
 # each loop copies according to its report. See compare.sh.
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* measure.c: see measure.h. */
 #include "tests/bench/measure.h"
 

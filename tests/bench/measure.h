@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* measure.h: how long a kernel takes for one application. */
 #ifndef BENCH_MEASURE_H
 #define BENCH_MEASURE_H

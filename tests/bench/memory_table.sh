@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # memory_table.sh [MODEL.onnx...]: what each model's plan takes, as a table in Markdown: the arena, its lower bound,
 # no reuse at all, the peak in the file's order, and the seconds of the compile. Without arguments: the example
 # models, and ../shared/models where it is there.

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """operator_models.py FOLDER: models of one operator each (and some of a few), on shapes that networks have, for compare.sh:
 
     operator_models.py models && compare.sh -r 3 models/*.onnx | sort -k 4 -g

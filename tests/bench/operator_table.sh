@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # operator_table.sh [OURO]: the table of docs/OPERATOR_TABLE.md, made from `ouro ops`: by what runs them, each with the opset
 # version whose meaning it has.
 set -euo pipefail

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # planner_scale.sh [LARGEST]: seconds and height / bound of the quick planners against the number of buffers, from
 # 1,000 to LARGEST (1,000,000), on two kinds of problems: live ranges of even lengths, about 200 live at a time,
 # and lengths with a long tail; and up to 100,000 on kinds that no network gives: 2,000, 5,000 and 10,000 live at a time,

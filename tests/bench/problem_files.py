@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """problem_files.py: allocation problems as files NAME.CAPACITY.csv, for the scripts here that make new ones of them."""
 import csv
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of random_operators.py of the domain com.microsoft ("com.microsoft:Name")."""
 import numpy as np
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of random_operators.py of the domain ai.onnx.ml ("ai.onnx.ml:Name@version")."""
 import numpy as np
 from onnx import helper

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """random_operators.py generate FOLDER COUNT SEED [OPERATOR]: models of one operator each, with random shapes, types, attributes and
 inputs, as ONNX test folders without outputs; each with case.json and raw inputs for random_operators.js.
 random_operators.py collect FOLDER: the outputs that ONNX Runtime wrote become output_I.pb; cases that it refused are moved

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # random_operators.sh [-n CASES] [-s SEED] [-o OPERATOR] [-k FOLDER] [-b OURO]: random models of one operator each, run by ouro and
 # by ONNX Runtime, with a table per operator: cases, how many agree, how many both refuse, how many only ONNX Runtime refuses, how
 # many differ (refused by ouro alone among them). Differences that random_operators.txt explains are counted apart; each other one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Rows of random_operators.py beyond the usual ones: rarer operators, the forms that operators had in older opsets ("Name@opset"),
 and changes that are made to some of the cases: other types, nothing along an axis, extremes of integers, attributes out of range."""
 import numpy as np

@@ -1,4 +1,5 @@
 #!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
 """scale.py [OPTION...]: seconds and memory of `ouro compile` against the size of a model, to see that no pass grows faster than
 n log n in nodes, carried values, branches or nesting. The models are written here, without any package.
 

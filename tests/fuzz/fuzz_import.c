@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_import.c: import under a fuzzer. With clang, build it with -fsanitize=fuzzer,address; here it is a
  * program that replays files, whole and cut off at every length:  fuzz_import FILE...  */
 #include "compiler/onnx/import.h"

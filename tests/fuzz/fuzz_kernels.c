@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_kernels.c: kernels under a fuzzer. The first bytes choose an operator and one of its applications (types, shapes,
  * attributes); the others are what its inputs hold when the kernel runs, after everything has been planned for others.
  * With clang, build it with -DOURO_LIBFUZZER -fsanitize=fuzzer,address; here it is a program that replays files:

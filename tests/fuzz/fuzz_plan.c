@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_plan.c: damaged plans are refused, or run without harm. With clang, build it with -fsanitize=fuzzer,address; here it
  * is a program that damages plan files at random:  fuzz_plan ROUNDS PLAN...  Build it with sanitizers. */
 #include "runtime/plan/plan.h"

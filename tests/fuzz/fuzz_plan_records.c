@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_plan_records.c: plans whose records are changed, one field after another, and whose checksum is mended: they are
  * refused, or run without harm. This reaches what is after the checks of bounds more often than fuzz_plan.c does. With
  * clang, build it with -DOURO_LIBFUZZER -fsanitize=fuzzer,address; PLANS in the environment names plan files, separated

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* install_example.c PLAN: what a user of the installed runtime library writes: loads a plan, runs it on zeros
  * in buffers of its own, and checks that the outputs are written there. */
 #include <ouro/ouro.h>

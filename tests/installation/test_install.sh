@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_install.sh BUILD FOLDER PLAN: installs into FOLDER/prefix and builds the example of ouro.h against it: with find_package
 # (static and shared) and with pkg-config; all must run the plan.
 set -euo pipefail

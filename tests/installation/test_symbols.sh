@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # test_symbols.sh BUILD: what the installed libraries show to programs is what tests/installation/cases/symbols.txt lists: the
 # functions of the public headers, and nothing else. `test_symbols.sh BUILD bless` writes the list anew.
 set -euo pipefail

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_base.c: reports, arenas, checked sizes, hashes, maps. */
 #include "tests/support/support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ir.c: modules: making, changing and asking; the textual form; failing memory. The verifier has its own
  * program, test_ir_verify.c. */
 #include "tests/support/support.h"

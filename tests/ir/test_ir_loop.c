@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ir_loop.c: what a Loop node says of itself: its parts, how often it runs, what grows. */
 #include "ir/loop.h"
 #include "tests/support/support.h"

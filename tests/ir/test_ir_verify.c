@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ir_verify.c: the verifier names each broken rule. Every case breaks one thing of a module that holds,
  * by hand or in its text, and looks for the message. */
 #include "tests/support/support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_passes.c: single passes, before and after, as textual IR: x.ir becomes x.after.ir. `test_passes --bless` rewrites the
  * latter; a case that must stay as it is has the same text in both. */
 #include "passes/graph/graph.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_pipeline.c: the contract of the pipeline: each row is needed, and stands where it has to; the header tells the truth. */
 #include "passes/passes.h"
 #include "tests/support/support.h"

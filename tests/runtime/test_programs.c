@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_programs.c: random programs of nested loops, scans and branches give the same bits however they are
  * run: planned by each allocator, with memory of its own for every tensor, unrolled into a straight line, and with
  * extents that are open until the run.

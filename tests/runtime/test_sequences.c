@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sequences.c: sequences, optionals and strings: made, changed, carried through loops and branches, given and taken by
  * the caller, refused where they do not fit. Every run is also checked against memory of its own for every tensor. */
 #include "tests/support/support.h"

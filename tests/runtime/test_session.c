@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_session.c: plans run: straight lines, views, branches, loops, unknown extents, buffers, failures.
  * Every run is also checked against memory of its own for every tensor. */
 #include "tests/support/support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_shapes.c: extents that are open until a run: tensors get planned places for the shapes that are bound, anew where
  * these change; what comes out is the same as with memory of its own for every tensor. */
 #include "runtime/executor.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_stop.c: runs that are ended early: from another thread, by a deadline; and sessions used by two threads at once. */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_allocations.c: see support_allocations.h. A program's definition of malloc takes the place of the C
  * library's for all shared libraries too; the C library keeps its own under another name. */
 #include "tests/support/allocations.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_application.c: see support_application.h. */
 #include "tests/support/application.h"
 #include "runtime/kernels/portable/product.h"

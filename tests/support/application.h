@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_application.h: one application of an operator, made, run and freed by a test.
  *
  *     application app;

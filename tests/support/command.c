@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_command.c: see support_command.h. */
 #include "tests/support/command.h"
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutate.c: see mutate.h. */
 #include "tests/support/mutate.h"
 #include "runtime/session.h"

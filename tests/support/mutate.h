@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* mutate.h: plans changed record by record, and tried: for tests and fuzz targets. */
 #ifndef OURO_TEST_SUPPORT_MUTATE_H
 #define OURO_TEST_SUPPORT_MUTATE_H

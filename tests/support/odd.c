@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* odd.c: see odd.h. */
 #include "tests/support/odd.h"
 #include "ir/operators/small.h"

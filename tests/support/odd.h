@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* odd.h: applications that make little sense, for tests that nothing may break: types, shapes, attributes and data are drawn at
  * random, for some operators near what makes sense. Each tensor has memory of its own, to the byte, so that a build with
  * sanitizers sees every access outside of it.

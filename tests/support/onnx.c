@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_onnx.c: see support_onnx.h. */
 #include "tests/support/onnx.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_onnx.h: small ONNX models made in memory, for tests.
  *
  *     onnx *o = onnx_new(17);

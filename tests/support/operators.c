@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_operators.c: see support_operators.h. */
 #include "tests/support/operators.h"
 #include "ir/operators/small.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_plan.c: see support_plan.h. */
 #include "tests/support/plan.h"
 #include "compiler/report/loop.h"

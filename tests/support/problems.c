@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_problems.c: see support_problems.h. */
 #include "tests/support/problems.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_problems.h: allocation problems made from a kind, a number of buffers and a seed.
  *
  * Most kinds are cut from a full rectangle of PROBLEMS_CAPACITY bytes, so that a placement within that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_program.c: see support_program.h.
  *
  * Deleting for shrinking never moves anything: a statement is marked, and its values are replaced by inputs of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_program.h: random programs with nested loops, scans and branches, and what they come to.
  *
  * A program is made from a seed, prints itself as textual IR, and can be unrolled: interpreted on small

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support_program_parts.h: what a random program is made of, for the files that make it and carry it out; see
  * support_program.h. */
 #ifndef SUPPORT_PROGRAM_PARTS_H

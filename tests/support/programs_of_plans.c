@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* programs_of_plans.c: see programs_of_plans.h. */
 #include "tests/support/programs_of_plans.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* programs_of_plans.h: small modules whose plans have records of all kinds: for tests that change plans. */
 #ifndef OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 #define OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H

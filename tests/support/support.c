@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support.c: see support.h. */
 #include "tests/support/support.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* support.h: what several test programs share: files, golden texts, modules as text, failing allocators. */
 #ifndef OURO_TEST_SUPPORT_H
 #define OURO_TEST_SUPPORT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dim.h: a symbolic dimension that the caller of an import fixes. */
 #ifndef OURO_IMPORT_DIM_H
 #define OURO_IMPORT_DIM_H

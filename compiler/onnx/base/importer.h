@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* importer.h: what the files of the importer share. Nobody else includes it, so that nobody else sees protobuf.
  *
  *   wire.c    files and bytes: reading, checking the wire format before protobuf-c sees it, unpacking

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* names.c: what names mean: domains, opsets, functions, values; how messages call nodes. */
 #include "compiler/onnx/base/importer.h"
 

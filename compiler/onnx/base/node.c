@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* node.c: what converters are written with: reading a node's attributes, making constants and nodes.
  */
 #include "compiler/onnx/base/importer.h"

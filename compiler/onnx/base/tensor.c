@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor.c: tensors of model and data files: every encoding of ONNX, external data, sparse ones.
  *
  * Large weights are not copied: a tensor whose bytes lie in the message as kernels want them takes those

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* type.c: types of values as files describe them; symbolic dimensions. */
 #include "compiler/onnx/base/importer.h"
 

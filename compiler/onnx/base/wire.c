@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* wire.c: files and bytes of the importer: blocks of memory, reading, the check of the wire format
  * that comes before protobuf-c, unpacking.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: Attention, CausalConvWithState, FlexAttention. Caches are concatenated beside attention, as other graphs do it by hand, so
  * that a cache that a loop carries grows where it lies. */
 #include "compiler/onnx/convert/convert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compose.c: operators that are said in terms of others, as their definitions do: they need no
  * kernel, and what they are made of is fused, folded and made in place like everything else.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* control.c: If, Loop and Scan: the nodes that own graphs. A Scan becomes a Loop that scans
  * inputs; see ir.h for its form. */
 #include "compiler/onnx/convert/convert.h"

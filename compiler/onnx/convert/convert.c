@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convert.c: the table of conversions: how an operator of any version becomes its canonical form,
  * which is the one of its row in ir/operators/ops.def.
  *

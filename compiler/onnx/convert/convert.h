@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convert.h: from any version of an operator to its canonical form: one row per (operator, versions), one family of
  * operators a file. */
 #ifndef OURO_IMPORT_CONVERT_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elementwise.c: older forms of elementwise operators. */
 #include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/expression.h"

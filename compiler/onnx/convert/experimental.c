@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* experimental.c: what converters wrote before opset 10: operators that ONNX had for trial and took back, and forms that only they
  * had. */
 #include "compiler/onnx/convert/convert.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expression.c: implements `expression.h`. */
 #include "compiler/onnx/convert/expression.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* generate.c: Constant, in all its forms, random numbers, and Dropout, which mostly does nothing when
  * a model runs. */
 #include "compiler/onnx/convert/convert.h"

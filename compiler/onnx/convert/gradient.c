@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gradient.c: Gradient (ai.onnx.preview.training): the part of the graph between the tensors that it
  * names is differentiated in reverse, operator by operator, into nodes that stand after it. What the file's operators
  * are made of is differentiated, so that few rules serve many of them.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* microsoft.c: the table of the domain com.microsoft, and its float operators that are made of others. */
 #include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/microsoft.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* microsoft.h: the converters of the domain com.microsoft, whose table is in microsoft.c. What an operator means is told by ONNX
  * Runtime's page ContribOperators.md. */
 #ifndef OURO_IMPORT_MICROSOFT_H

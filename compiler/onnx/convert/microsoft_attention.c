@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* microsoft_attention.c: the attention family of com.microsoft as the operator Attention: what it projects, rotates, caches and
  * masks stands beside it. Queries stay [batch, rows, heads * size], and so do keys and values where no cache is given or wanted;
  * those of caches are [batch, heads, rows, size]. */

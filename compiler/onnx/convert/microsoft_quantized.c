@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* microsoft_quantized.c: operators of com.microsoft on 8-bit integers. Most are a float operator between a DequantizeLinear of
  * each input and a QuantizeLinear of the result, which is what their page defines them as. */
 #include "compiler/onnx/convert/microsoft.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ml.c: the table of the domain ai.onnx.ml, its preprocessing and its linear models. */
 #include "compiler/onnx/convert/ml.h"
 #include "compiler/onnx/convert/convert.h"

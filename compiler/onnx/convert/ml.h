@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ml.h: the converters of the domain ai.onnx.ml, whose table is in ml.c, and what they share. */
 #ifndef OURO_IMPORT_ML_H
 #define OURO_IMPORT_ML_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ml_scores.c: what the classifiers and regressors of ai.onnx.ml share: labels, scores and what is done to them at the end. */
 #include "compiler/onnx/convert/ml.h"
 

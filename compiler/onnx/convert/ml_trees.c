@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ml_trees.c: TreeEnsembleRegressor and TreeEnsembleClassifier of versions 1 and 3, and TreeEnsemble of version 5. */
 #include "compiler/onnx/convert/ml.h"
 #include "compiler/onnx/convert/trees.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ml_vectors.c: SVMRegressor and SVMClassifier: products of the rows with support vectors, and weighted sums of these. */
 #include "compiler/onnx/convert/ml.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* movement.c: older forms of operators that move data: attributes that became inputs. */
 #include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/expression.h"

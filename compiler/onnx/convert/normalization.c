@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* normalization.c: GroupNormalization and RMSNormalization. */
 #include "compiler/onnx/convert/convert.h"
 #include "compiler/onnx/convert/expression.h"

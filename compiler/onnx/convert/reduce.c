@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c: older forms of operators that work along axes, and of BatchNormalization. */
 #include "compiler/onnx/convert/convert.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sequence.c: SequenceMap, which is a Loop over the elements of sequences. */
 #include "compiler/onnx/convert/convert.h"
 

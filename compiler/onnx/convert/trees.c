@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trees.c: implements `trees.h`.
  *
  * Every mode becomes "x <= split goes left" or, where it must be, "x = split goes left":

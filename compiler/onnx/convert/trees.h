@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* trees.h: decision trees of a file laid out for the kernel that walks them (ir/operators/tree_ensemble.h). */
 #ifndef OURO_IMPORT_TREES_H
 #define OURO_IMPORT_TREES_H

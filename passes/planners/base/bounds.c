@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bounds.c: what no height can be below. */
 #include "passes/planners/base/problem.h"
 

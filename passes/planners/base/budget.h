@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* budget.h: how long a search may go on: until a time, or for an amount of work, so that the answer depends on nothing
  * but the problem. */
 #ifndef OURO_PLANNERS_BUDGET_H

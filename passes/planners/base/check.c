@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check.c: the independent checker of solutions. */
 #include "passes/planners/base/problem.h"
 #include "passes/planners/base/sorting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planner_modes.c: see planner_modes.h. */
 #include "passes/planners/base/modes.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planner_modes.h: what planner_options ask for beside a planner: nothing used again, persistent buffers apart.
  *
  * Both are the arena planner's of TensorFlow Lite, which keeps all tensors for those who want to look at them after a

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* planner.h: static memory allocation as a problem in and a solution out.
  *
  * A planner is a function: it sees sizes, alignments and live ranges, and gives offsets. It knows no graph,

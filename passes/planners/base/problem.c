@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem.c: is a problem well-formed, and what does it say step by step? */
 #include "passes/planners/base/problem.h"
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* problem.h: what the files of this folder share: is a problem well-formed, and who is live when? */
 #ifndef OURO_PLANNERS_PROBLEM_H
 #define OURO_PLANNERS_PROBLEM_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* run.c: what every planner is given, and what becomes of its answer. */
 #include "passes/planners/base/modes.h"
 #include "passes/planners/base/problem.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sorting.c: see sorting.h. */
 #include "passes/planners/base/sorting.h"
 #include <string.h>

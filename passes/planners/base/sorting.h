@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sorting.h: what planners share: sorting buffers, the question whether two interfere, and chance. */
 #ifndef OURO_PLANNERS_SORTING_H
 #define OURO_PLANNERS_SORTING_H

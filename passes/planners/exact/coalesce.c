@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coalesce.c: see coalesce.h. */
 #include "passes/planners/exact/coalesce.h"
 #include "passes/planners/base/sorting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* coalesce.h: solutions in which a buffer takes the very place of another one that ends where it begins.
  *
  * Where memory is full, sizes that end at a step are often those that begin there: an elementwise operator, a copy into

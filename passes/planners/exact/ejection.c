@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ejection.c: see ejection.h. */
 #include "passes/planners/exact/ejection.h"
 #include "passes/planners/exact/neighbours.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ejection.h: a solution becomes lower by ejection chains.
  *
  * Nothing may lie above a target that is a little below the present height. Buffers that do are taken out. Then one buffer

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* improve.c: see improve.h.
  *
  * Ways of searching take turns. Whoever has done the least work is next; with several threads, as many of them work side by

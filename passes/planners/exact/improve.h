@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* improve.h: makes a solution lower and its bound higher, until they meet or the time is over. */
 #ifndef OURO_PLANNERS_IMPROVE_H
 #define OURO_PLANNERS_IMPROVE_H

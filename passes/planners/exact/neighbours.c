@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* neighbours.c: see neighbours.h. */
 #include "passes/planners/exact/neighbours.h"
 #include "passes/planners/base/sorting.h"

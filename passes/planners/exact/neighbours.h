@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* neighbours.h: who interferes with a buffer, and where these lie, in time and memory that the number of buffers does not
  * multiply.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* orders.c: see orders.h. */
 #include "passes/planners/exact/orders.h"
 #include "passes/planners/base/sorting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* orders.h: greedy planning in many orders, to begin a search with. */
 #ifndef OURO_PLANNERS_ORDERS_H
 #define OURO_PLANNERS_ORDERS_H

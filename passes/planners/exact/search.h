@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* search.h: sound and complete search for a solution within a capacity.
  *
  * Partial solutions are skylines (skyline.h), built from the bottom up. Branching: in a valley (a run of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skyline.c: see skyline.h. */
 #include "passes/planners/exact/skyline.h"
 #include "passes/planners/base/sorting.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* skyline.h: partial solutions of an allocation problem, built from the bottom up, with inference and undo.
  *
  * Time is cut into sections, one for each maximal set of buffers that are live together: what is live at other

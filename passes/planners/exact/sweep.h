@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sweep.h: solutions built section by section, from the tightest outward, and mended where they do not go on.
  *
  * A search over the whole problem (search.h) takes back what was decided last, wherever that is: what went wrong early,

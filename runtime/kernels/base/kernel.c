@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.c: an application is prepared for its kernel; memory as tensors want it. */
 #include "runtime/kernels/base/kernel.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernel.h: what executes one application of an operator.
  *
  * The compiler asks kernels which one accepts an application, in which layouts it likes its tensors, how much

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* threads.c: teams of OpenMP threads, and loops cut into one part a thread. Without OpenMP there is one thread. */
 #include "runtime/kernels/base/kernel.h"
 #ifdef _OPENMP

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_normalization.c: BatchNormalization on oneDNN, where it has not been fused into a Conv. */
 #include "runtime/kernels/onednn/simple.h"
 

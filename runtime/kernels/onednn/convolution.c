@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convolution.c: Conv on oneDNN: bias, the activation as a post-operation, the residual as a sum into dst; and
  * ConvTranspose, with bias.
  *

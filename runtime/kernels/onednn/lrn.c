@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lrn.c: LRN across channels on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
 

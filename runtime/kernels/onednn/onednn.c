@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.c: the table of kernels that run on oneDNN, and what the library is. */
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/onednn/primitive.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.h: the kernels that run on oneDNN; without it (OURO_ONEDNN=OFF) there are none. */
 #ifndef OURO_ONEDNN_H
 #define OURO_ONEDNN_H

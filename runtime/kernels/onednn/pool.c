@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: MaxPool without indices, AveragePool and the global pools on oneDNN. */
 #include "runtime/kernels/onednn/simple.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* primitive.c: see primitive.h. */
 #include "runtime/kernels/onednn/primitive.h"
 #include "runtime/argument_pool/argument_pool.h"

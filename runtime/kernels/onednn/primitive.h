@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* primitive.h: one oneDNN primitive as our kernels use it: no allocation when it runs, memory that is handed
  * over by pointer at each run, the plan's scratch, the session's number of threads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: MatMul and Gemm on oneDNN's matmul primitive.
  *
  * A constant right matrix (without a stack of its own) is packed at compile time, transposed and scaled by

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent.c: RNN and LSTM on oneDNN's primitives: the activations of their definition (for RNN also Relu and Sigmoid),
  * all directions, initial states, peepholes; no clip, no coupled gates, whole sequences, layout 0.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reorder.c: changes of layout on oneDNN, in float. */
 #include "runtime/kernels/onednn/simple.h"
 #include <string.h>

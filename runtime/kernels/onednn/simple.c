@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simple.c: see simple.h. */
 #include "runtime/kernels/onednn/simple.h"
 

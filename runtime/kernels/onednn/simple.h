@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* simple.h: kernels whose primitive has one source and one destination in the same layout, and perhaps
  * vectors beside: pools, normalisations, reorders.
  */

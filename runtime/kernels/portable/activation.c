@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* activation.c: activations that are fused into other operators; see activation.h. */
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* activation.h: the function that a Conv, MatMul or Gemm applies to its result (the internal attributes
  * ouro.activation, ouro.alpha, ouro.beta).
  */

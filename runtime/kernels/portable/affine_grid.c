@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* affine_grid.c: AffineGrid: where an affine map takes the points of a regular grid. */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* arg_reduce.c: where along an axis the largest or smallest element is. A NaN counts as more extreme than any
  * number. Of equal elements the first is taken, or the last with select_last_index. */
 #include "runtime/kernels/portable/kernels.h"

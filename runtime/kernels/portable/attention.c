@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.c: attention, and the operator Attention; see attention.h. */
 #include "runtime/kernels/portable/attention.h"
 #include "runtime/kernels/portable/product.h"

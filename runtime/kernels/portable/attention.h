@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention.h: scaled dot product attention: the engine of every operator that computes softmax(Q K' + mask) V.
  *
  * The scores of all queries are never held. Queries are taken in chunks, keys and values in blocks; each query keeps the largest

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* attention_steps.h: the arithmetic of attention in one type; attention.c includes it once for float and once for double, with REAL,
  * OWN_TYPE (of REAL), NAME(function), EXP, EXP_FALLING (of numbers up to 0), TANH and TILES (products by rt_tiles_run) defined. */
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* batch_normalization.c: BatchNormalization in portable C:
  * y = (x - mean) / sqrt(variance + epsilon) * scale + B, per channel. In inference it is mostly fused into a Conv
  * before. In training, mean and variance are those of the batch, summed in double, and outputs 1 and 2 are inputs 3

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* bits.c: operators that look at bits: BitShift, IsNaN, IsInf; and Det. */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cast.c: conversion between element types.
  *
  * What ONNX leaves open is defined here: a real that does not fit an integer gives the nearest end of its

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* col2im.c: Col2Im: columns of blocks added up to the image that they were cut from. Each pixel gathers what lies on it, so that
  * threads never write to the same one, and sums are taken in one order. */
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* compress.c: entries along an axis, or of all elements in a row, where a condition is true. Where they lie is
  * kept in the scratch from the measuring to the run.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* concat.c: Concat and Split: tensors side by side along an axis, and taken apart again. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>

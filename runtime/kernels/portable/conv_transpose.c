@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* conv_transpose.c: transposed convolution: each input point adds the kernel, weighted, to the output around it. A matrix
  * product sums over the channels, for each kernel position of some filters; these are then added to the output where they
  * belong, in the order of kernel positions, whatever the number of threads. Computed in float (double for double). */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* convolution.c: Conv in portable C: 1 to 3 spatial dimensions, groups, strides, dilations, padding, any
  * float.
  *

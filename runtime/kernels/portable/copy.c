@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* copy.c: the same bytes elsewhere: what is left of Reshape, Squeeze, Identity and Copy where no view will
  * do. */
 #include "runtime/kernels/portable/kernels.h"

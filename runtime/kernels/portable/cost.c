@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_kernels.c on one core with AVX2. */
 #include "runtime/kernels/portable/cost.h"
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* cost.h: how long would a kernel take? A prediction from shapes alone, for choices between kernels at compile time.
  *
  * The numbers are of one kind of machine, so that plans do not depend on the machine that makes them. Choices depend on

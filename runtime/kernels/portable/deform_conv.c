@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* deform_conv.c: DeformConv: a convolution whose window has an offset of its own at every element, by linear interpolation.
  *
  * The points that the windows of some pixels of the result see are written as the right matrix of a product, in panels, which is then

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* dropout.c: Dropout in training: elements are dropped with probability `ratio`, the others scaled by
  * 1 / (1 - ratio). Where training_mode is false or the ratio 0, everything stays.
  *

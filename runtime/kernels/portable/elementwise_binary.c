@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elementwise_binary.c: operators on pairs of elements, with broadcasting.
  *
  * What ONNX leaves open is defined so that nothing traps: integers wrap around; x / 0 and x mod 0 are 0, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* elementwise_unary.c: operators that map each element of one tensor by itself.
  *
  * Integers wrap around (Abs and Neg of the smallest number give it back). Relu and Clip pass a NaN on. Erf of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* expand.c: Expand and Tile: a tensor repeated along its axes. Both are a strided copy in which repeated
  * dimensions have stride 0; the shape of the result says how often. */
 #include "runtime/kernels/portable/kernels.h"

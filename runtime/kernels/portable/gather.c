@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gather.c: entries along an axis, chosen by indices that may be negative. An index that is out of range is
  * reported before anything is written. */
 #include "runtime/kernels/portable/kernels.h"

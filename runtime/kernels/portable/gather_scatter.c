@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gather_scatter.c: elements and slices taken from, or put to, places that indices name one by one:
  * GatherElements, GatherND, ScatterElements, ScatterND. Negative indices count from the end; one that is out of
  * range is reported before anything is written. What is put to one place several times is put in order, or added

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* gemm.c: Gemm in portable C: Y = activation(alpha * A' B' + beta * C). */
 #include "runtime/kernels/portable/product.h"
 

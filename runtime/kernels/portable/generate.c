@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* generate.c: Shape, Size, ConstantOfShape and Range: values made from shapes and scalars. */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* image.c: ImageDecoder: the bytes of an image file become its pixels. BMP and PNM are read here, other formats by libraries
  * (image_libraries.c). */
 #include "runtime/kernels/portable/image.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* image.h: formats of image files, for ImageDecoder. What a build lacks is named when it is met. */
 #ifndef OURO_IMAGE_H
 #define OURO_IMAGE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* image_libraries.c: image formats that libraries read: libjpeg-turbo, libpng, libwebp, libtiff, OpenJPEG. Each is an option of the
  * build; what is absent stays in the table by name. */
 #include "runtime/kernels/portable/image.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* integer_convolution.c: ConvInteger and QLinearConv in portable C: any number of spatial dimensions, groups,
  * strides, dilations, padding; zero points and scales of the weights for all filters or for each.
  *

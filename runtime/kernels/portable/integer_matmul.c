@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* integer_matmul.c: MatMulInteger and QLinearMatMul in portable C: numpy's matmul of 8-bit integers.
  *
  * Scales and zero points are one number, or one for each row of A (and Y) and each column of B: as a vector, the

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* integer_product.c: blocks of products of 8-bit integers; see integer_product.h. */
 #include "runtime/kernels/portable/integer_product.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* integer_product.h: products of matrices of 8-bit integers, summed in 32 bits: the engine of MatMulInteger,
  * QLinearMatMul, ConvInteger and QLinearConv.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* kernels.h: what the portable kernels share. One operator family a file.
  *
  * Two rules hold for all of them. Results do not depend on the number of threads, nor on the instruction set

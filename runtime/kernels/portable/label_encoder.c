@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* label_encoder.c: keys to values, by a hash table over the constant keys that is made when a session is. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>

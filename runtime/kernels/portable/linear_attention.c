@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* linear_attention.c: LinearAttention: a recurrence over a matrix a head, of keys by values, which each position changes and each
  * query reads. The matrix is kept in float, and rounded when it is given out. */
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* lrn.c: LRN (local response normalisation across channels) in portable C:
  * y = x / (bias + alpha / size * s) ^ beta, s the sum of the squares of the `size` channels around.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matmul.c: MatMul with numpy's semantics, in portable C. Input 2, which only our own passes set, is a bias
  * that broadcasts to the result; they also set ouro.left and ouro.right, by which an operand is read with its axes in
  * another order. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* matmul_bits.c: MatMulNBits: a product with weights of 4 or 8 bits that are quantised in blocks along the depth.
  *
  * A few rows are bound by reading the weights: each byte is unpacked in registers and used at once. For weights of 4 bits, whose

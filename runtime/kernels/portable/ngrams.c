@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* ngrams.c: TfIdfVectorizer on integers or strings: how often each n-gram of a pool occurs in a row, items of an n-gram standing
  * up to max_skip_count apart, all at the same distance. Single items are counted once, whatever the skips. */
 #include "runtime/kernels/portable/kernels.h"

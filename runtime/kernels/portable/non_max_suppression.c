@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* non_max_suppression.c: of boxes that overlap, those with the best scores, class by class. They are selected when
  * they are measured; the scratch keeps them for the run. Of equal scores the one with the lower index comes first;
  * a score that is no number comes last.

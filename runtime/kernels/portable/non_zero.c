@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* non_zero.c: where the elements lie that are not zero. Elements are counted in blocks, so that each block knows
  * where in the result its positions begin: the counts are kept in the scratch from the measuring to the run.
  */

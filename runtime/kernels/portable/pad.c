@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pad.c: a tensor with a margin: of a constant, of its own elements reflected, its edges repeated, or
  * itself repeated. Negative pads cut first, on all sides, and what is left is then padded. */
 #include "runtime/kernels/portable/kernels.h"

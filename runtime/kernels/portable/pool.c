@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pool.c: MaxPool (with indices), AveragePool and the global pools in portable C.
  *
  * The average counts, with count_include_pad, the window elements that lie in the input or its padding; never

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* position.c: what an element becomes depends on where it stands: OneHot, EyeLike, Trilu, ReverseSequence, CumSum,
  * DepthToSpace and SpaceToDepth. */
 #include "runtime/kernels/portable/kernels.h"

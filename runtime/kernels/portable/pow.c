@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pow.c: powers of mixed types.
  *
  * Integers to integers are exact and wrap around. Everything else is computed in double, and rounded to the

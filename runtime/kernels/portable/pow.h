@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* pow.h: powers of mixed types, for elementwise_binary.c. */
 #ifndef OURO_POW_H
 #define OURO_POW_H

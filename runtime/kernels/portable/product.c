@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product.c: stacks of matrix products in every numeric type; see product.h. */
 #include "runtime/kernels/portable/product_blocks.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product.h: matrix products: the engine of MatMul, Gemm and (its tiles) Conv.
  *
  * In float, the right matrix is copied, a block at a time, into panels of RT_PANEL columns, which tiles of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
  *
  * Blocks of 16-bit matrices become floats as they are packed, and go through the tiles of float: a product takes as long as in

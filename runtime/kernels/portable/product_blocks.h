@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* product_blocks.h: matrix products in float16, bfloat16 and float64, a block at a time. */
 #ifndef OURO_PRODUCT_BLOCKS_H
 #define OURO_PRODUCT_BLOCKS_H

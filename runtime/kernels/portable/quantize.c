@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* quantize.c: QuantizeLinear and DequantizeLinear in portable C:
  *
  *     q = saturate(round(x / scale) + zero point), rounded to nearest, ties to even

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.c: RandomNormal, RandomUniform, their Like forms, Bernoulli and Multinomial; see random.h for the numbers.
  */
 #include "runtime/kernels/portable/random.h"

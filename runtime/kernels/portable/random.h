@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* random.h: random numbers by their position: number i of a stream is a function of the stream and of i, so that
  * results depend neither on the number of threads nor on the order in which they are made.
  *

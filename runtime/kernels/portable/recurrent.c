@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double;
  * 16-bit floats are computed on in float. */
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent_steps.h: the arithmetic of RNN, GRU and LSTM for one element type; recurrent.c includes it once
  * for float and once for double, with REAL, DTYPE and NAME(function) defined, TANH, SIGMOID, EXP, LOG and ABS of that
  * type, and TILED where rt_tiles can be used.

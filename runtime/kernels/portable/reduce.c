@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c: sums, means, products and extrema over axes.
  *
  * Sums of float and half precision are taken in float over short stretches, and those in double; products of

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* regex.c: RegexFullMatch, on PCRE2 (OURO_PCRE2). What a pattern means is what RE2 says: `.` is no end of line, `$` is the end of
  * the text alone, classes such as \d are those of ASCII, letters are those of UTF-8. PCRE2 walks alternatives one after the other; a
  * pattern that would take it too long on a text is an error, not a wait. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* reorder.c: changes of layout in portable C, between any two of row-major, nc8, nc16 and nhwc. Padding channels
  * are written as zeros.
  */

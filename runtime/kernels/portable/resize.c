@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* resize.c: Resize: nearest, linear and cubic interpolation along any axes.
  *
  * Each axis has a table: for every output position the source positions that take part and their weights: up to four, or,

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rms_normalization.c: RMSNormalization: rows divided by the root of the mean of their squares, times a scale. 16-bit floats are
  * computed in float. Sums are taken in 16 lanes, which are added in order, whatever the machine. */
 #include "runtime/kernels/portable/kernels.h"

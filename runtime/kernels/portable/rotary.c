@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* rotary.c: RotaryEmbedding: pairs of elements of each head turned by an angle that follows from the position. */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"

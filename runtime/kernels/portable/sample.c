@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* sample.c: images read at given points or regions: GridSample, RoiAlign, MaxRoiPool; and MaxUnpool, which puts
  * maxima back where they came from. */
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* signal.c: Einsum, DFT, STFT, MelWeightMatrix: written for correctness, computed in double. */
 #include "ir/operators/einsum.h"
 #include "runtime/kernels/portable/kernels.h"

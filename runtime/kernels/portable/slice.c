@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* slice.c: a part of a tensor, by start, end and step along some axes. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>

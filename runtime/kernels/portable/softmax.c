@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* softmax.c: Softmax and LogSoftmax along an axis.
  *
  * The largest element is taken away first, so that no exponential overflows. A row is summed in 16 lanes that

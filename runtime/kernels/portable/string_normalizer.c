@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* string_normalizer.c: StringNormalizer: stop words are left out, the rest is put in upper or lower case. Texts are
  * UTF-8; case is that of Unicode whatever the locale of the machine, so that every run gives the same. */
 #include "runtime/kernels/portable/kernels.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tensor_scatter.c: TensorScatter: slices of an update are put into a cache, from a place that each batch names. */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"

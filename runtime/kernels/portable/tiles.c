@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tiles.c: the innermost loops of matrix products in float, for the instruction set that the machine has; see
  * product.h. All variants add in the same order. Those that contract nothing give the same bits; those whose multiplications
  * and additions are rounded once, for callers that ask for it, need an instruction for that.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* top_k.c: the k largest or smallest along an axis, in order; of equal elements the one with the lower index comes
  * first. NaN is larger than every number. A heap of k (value, index) pairs is kept in the scratch.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* training.c: Momentum, Adagrad and Adam in portable C: one step of training for any number of tensors.
  *
  * For each tensor X with gradient G and states V and H, with G' = norm_coefficient * X + G:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* transpose.c: permutation of the axes. */
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"

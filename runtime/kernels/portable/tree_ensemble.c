@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* tree_ensemble.c: decision trees (ir/operators/tree_ensemble.h has their form).
  *
  * One walk down a tree is a chain of loads that wait for each other. So LANES walks go on side by side: of as many rows down one

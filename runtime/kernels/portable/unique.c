@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* unique.c: each of several equal elements, or slices along an axis, once. They are sorted when they are measured;
  * the scratch keeps, for the run, which is the first of its equals and where that one comes in the result.
  *

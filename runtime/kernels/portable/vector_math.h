@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* vector_math.h: exp (also of negative numbers alone), exp - 1, log, log of 1 and some, tanh, the logistic function and erf in float, written so that a compiler
  * vectorises a loop over them: no branches, no tables, no calls.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* where.c: choice between two tensors, element by element. */
 #include "runtime/kernels/portable/kernels.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* winograd.c: Conv of 3x3 windows at stride 1 by Winograd's minimal filtering F(4x4, 3x3), in float.
  *
  * The output is cut into tiles of 4x4, each of which sees 6x6 elements of the input. Both are transformed, and a tile's

@@ -1,4 +1,5 @@
 #!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
 # run_models.sh OURO OURO_MODELS FOLDER [small]: real models through the command, as a user would.
 #   - the example models of models/: compiled, verified, run with --check
 #   - ONNX's own cases (libonnx-testdata: node, simple, pytorch), planned by every allocator, and with every tensor in

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_command.c: the built command as users and scripts see it: exit statuses, messages, files, determinism.
  */
 #include "compiler/onnx/import.h"

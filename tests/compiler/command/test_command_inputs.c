@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_command_inputs.c: inputs on the command line: shapes, numbers written out, what is made up; outputs that are expected. */
 #include "models/builder.h"
 #include "runtime/ouro.h"

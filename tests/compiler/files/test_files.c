@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_files.c: files are written whole or not at all: by several threads at once, by runs that are killed, through links. */
 #include "compiler/files/files.h"
 #include "tests/support/support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_npy.c: .npy files: every type there and back, the forms that numpy writes, and hostile ones. */
 #include "compiler/files/npy.h"
 #include <setjmp.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_tensor_compare.c: what counts as equal, and what is said of what does not. */
 #include "compiler/files/tensor_compare.h"
 #include <math.h>

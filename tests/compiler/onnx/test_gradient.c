@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_gradient.c: what Gradient gives, against differences of the function itself at points that lie close together. */
 #include "compiler/ouro_compiler.h"
 #include "tests/support/onnx.h"

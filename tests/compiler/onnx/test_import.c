@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_import.c: models and data files that are as they should be: encodings of tensors, external data,
  * functions, names, symbolic dimensions, order of nodes. Forms of operators are in test_import_convert.c,
  * files that are not as they should be in test_import_invalid.c. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_import_convert.c: what import makes of each operator whose form has changed over the opsets: text in
  * (a line of the table below), text out (cases/convert.ir). */
 #include "compiler/onnx/import.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_import_invalid.c: models that are wrong, from careless to hostile: each gives one clear line (golden)
  * and BASE_INVALID; random damage and failing allocations never crash or leak. */
 #include "compiler/onnx/import.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_scan_batched.c: Scan of opset 8: a batch of sequences, each with its own length, against plain loops. */
 #include "compiler/ouro_compiler.h"
 #include "tests/support/onnx.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_emit.c: the escapes of XML, DOT and JSON, and pictures of solved problems. */
 #include "compiler/compiler.h"
 #include "compiler/report/emit.h"

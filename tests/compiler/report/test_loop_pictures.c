@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loop_pictures.c: what pictures, reports and `ouro inspect` tell about loops. */
 #include "compiler/compiler.h"
 #include "compiler/report/loop.h"

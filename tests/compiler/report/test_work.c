@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_work.c: how much arithmetic nodes do, and how many bytes they move. */
 #include "compiler/report/work.h"
 #include "tests/support/plan.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_infer_values.c: what shape inference knows while dimensions are symbols: values of small integer
  * tensors are followed through the operators that compute shapes, and what is wrong is said so that a user
  * can act on it. */

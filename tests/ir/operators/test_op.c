@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_op.c: the operator table and the questions that shape functions ask. */
 #include "tests/support/support.h"
 

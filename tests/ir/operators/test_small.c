@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_small.c: numbers of 8, 4 and 2 bits: every code there and back, and the nearest code of a number found by trying all. */
 #include "ir/operators/small.h"
 #include <math.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_bands.c: random networks give the same bits band by band as whole: convolutions, pools, residuals, concatenations and
  * what is element by element, of any window, stride, dilation and padding, at any height.
  *

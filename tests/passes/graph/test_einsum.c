@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_einsum.c: random equations give the same as products of matrices, which they are lowered to, and from the kernel
  * that adds up one product after another. Small integers, so that every order of summation is exact. */
 #include "tests/support/support.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_lower_recurrent.c: RNN, GRU and LSTM as loops against the kernel, which test_operators_recurrent.c compares with
  * their equations: all attributes, random shapes; the seed is printed. And what the loops are: nothing is copied. */
 #include "compiler/report/loop.h"

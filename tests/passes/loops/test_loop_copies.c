@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loop_copies.c: the smallest loops that could be thought to copy something, and what they may copy at most: nothing, but
  * for what the comment of a case says. Each runs 0 to 7 times, also beside unshared memory, and beside an interpreter that is
  * written here by hand for each (`expect`).

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loop_growth.c: carried values that grow: where they are appended to, and what they are, for every number of
  * iterations, certain or not, along the outermost and an inner axis, and within another loop.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_loops.c: the cases that decide whether loops are allocated right: values, addresses (prologue, period,
  * number of buffers) and copies, for every number of iterations up to two periods and one.
  *

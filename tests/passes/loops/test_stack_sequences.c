@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_stack_sequences.c: sequences that a loop appends to become stacks where that is the same, along every axis, and only there.
  */
 #include "compiler/compiler.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_choose_kernels.c: faster kernels are chosen within the limits of the arena and of the constants, and not where the
  * arithmetic is to be exact; in loops too. Portable kernels, so that the choices are the same on every machine.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory.c: the memory passes on random programs, judged by the plan's verifier, which shares no code
  * with them; and the search for orders against all orders of small problems. */
 #include "compiler/compiler.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_memory_verify.c: the verifier of memory plans finds nothing between the passes, and each thing that is broken. */
 #include "passes/loops/loops.h"
 #include "passes/memory/memory.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_address_rows.c: rows of ranges and walks along them, against a map with one entry an address. */
 #include "passes/planners/address_rows.h"
 #include "tests/support/support.h"

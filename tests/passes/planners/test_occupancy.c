@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_occupancy.c: free ranges and interferences from the tree, against plain loops over all buffers. */
 #include "passes/planners/occupancy.h"
 #include "passes/planners/planners.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_overwrites.c: buffers that are written over parts of others: every planner, the checker, CSV. */
 #include "passes/planners/planners.h"
 #include "tests/support/support.h"

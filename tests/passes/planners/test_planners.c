@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_planners.c: every planner on random problems, against the checker, the bound and all placements of
  * small problems; problems and solutions as CSV. */
 #include "passes/planners/base/budget.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_allocators.c: run-time allocators: the rules of each, memory that runs out, and several threads at once, which is
  * also run under ThreadSanitizer (threads_allocators). */
 #include "runtime/allocators/allocator.h"

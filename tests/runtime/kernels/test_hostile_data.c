@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_hostile_data.c: every operator, with every kernel that it has, on data that nobody means: NaN, infinities, huge and tiny
  * numbers, the ends of integer types. Each run gives a result or a message; none reads or writes outside of its tensors (which
  * a build with sanitizers sees), converts what no integer holds, or takes long.

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_kernel_table.c: the table of kernels: names, backends, and that every operator that runs has one. */
 #include "runtime/kernels/table.h"
 

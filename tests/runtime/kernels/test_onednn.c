@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_onednn.c: the kernels on oneDNN against the portable ones: random shapes, the layouts that they prefer
  * and row-major ones, packed weights, fused forms, residuals in place; and that running them allocates nothing.
  */

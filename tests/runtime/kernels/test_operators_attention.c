@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_attention.c: attention against a plain reference that holds all scores: chunks and blocks that are full, begun and
  * nearly empty, heads that share keys, masks of every kind, limits of what a query sees, scores given out, every type. */
 #include "tests/support/application.h"

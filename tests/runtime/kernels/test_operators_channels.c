@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_channels.c: an operand with one element a channel beside images in blocks: the bits of the row-major kernel, in
  * every layout, and what is refused. */
 #include "tests/support/application.h"

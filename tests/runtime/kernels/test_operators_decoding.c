@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_decoding.c: operators on strings and on the bytes of images: StringConcat, StringSplit, RegexFullMatch, ImageDecoder, as
  * far as the build has their libraries; damaged images give a message, never more. */
 #include "runtime/kernels/table.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_elementwise.c: operators that work element by element, against references written from their
  * definition, one element at a time, in every type that they take. */
 #include "tests/support/operators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_heavy.c: shape functions and portable kernels of convolution, pooling, normalisation over
  * channels and reordering, against plain references that share nothing with them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_indexed.c: operators that move elements where indices or positions say, that read images at other
  * points, whose size depends on data, or that are given by an equation, in the corners that ONNX's own cases do not
  * reach: negative indices, several puts to one place, ties, NaN, nothing at all, and what is refused. */

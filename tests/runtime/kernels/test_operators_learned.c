@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_learned.c: what the operators of ai.onnx.ml are made of: random trees against a walk node by node, constants
  * that must be refused, keys of every kind. */
 #include "ir/operators/tree_ensemble.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_movement.c: reductions, movement and generation of elements, against references written from
  * their definition, one element at a time. */
 #include "tests/support/operators.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_odd.c: applications that make little sense: inputs of types and shapes drawn at random, attributes
  * too. Each is refused with a message, or gives a result; none reads or writes outside of its tensors (buffers have
  * exactly the size of their data, so that a build with sanitizers sees it), and none hangs.

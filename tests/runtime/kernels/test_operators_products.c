@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_products.c: shape functions and portable kernels of matrix products, against plain references
  * that share nothing with them.
  */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_quantize.c: quantisation, and products and convolutions of 8-bit integers, against references
  * written from their definition, one element at a time.
  */

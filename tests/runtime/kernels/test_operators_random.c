@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_random.c: operators that draw random numbers: what their numbers have in common, that they can be had
  * again, and what else each of them promises. Every expectation holds for these seeds for good, as nothing here depends
  * on the machine; bounds are five standard deviations wide.

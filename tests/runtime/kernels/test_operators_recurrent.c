@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_recurrent.c: RNN, GRU and LSTM against the equations of their descriptions, written down
  * once more, plainly: one number at a time, in double. Random shapes and attributes; the seed is printed. */
 #include "runtime/kernels/portable/kernels.h"

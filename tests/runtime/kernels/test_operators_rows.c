@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize in
  * float against the same in double, which goes element by element; CumSum against plain loops. */
 #include "tests/support/application.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_select.c: operators whose results have sizes that depend on data: against their definitions, one
  * element at a time, in every type; and what is around them: loops, branches, folding, memory, what is refused. */
 #include "tests/support/support.h"

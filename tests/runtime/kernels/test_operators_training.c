@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_training.c: Momentum, Adagrad and Adam against their equations, one element at a time, in double. */
 #include "tests/support/operators.h"
 #include <inttypes.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_transformers.c: what stands around attention, against plain references: RotaryEmbedding, RMSNormalization, TensorScatter,
  * LinearAttention; in place, in every type, and what is refused. */
 #include "ir/operators/small.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_through_row_major.c: operators on tensors in blocks through row-major copies: the same bits as the row-major kernel gives, in
  * every layout, with zeros in what pads a block; and what is refused. */
 #include "tests/support/allocations.h"

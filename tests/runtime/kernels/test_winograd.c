@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_winograd.c: the convolution by Winograd's transform beside the direct one: random shapes in every layout, fused forms,
  * residuals in place, blocks of tiles; its bits depend neither on threads nor on blocks; what it refuses.
  */

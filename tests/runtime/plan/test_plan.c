@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan.c: plans: written and read back, the same bytes each time, refused when damaged, malformed or
  * wrong.
  *

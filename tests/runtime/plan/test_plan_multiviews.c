@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan_multiviews.c: plans of loops that are wrong on purpose: tables of views with another period, without
  * an entry, with entries moved or exchanged, other strides, other loops; tensors put over bytes that a later
  * iteration still reads. The verifier refuses each of them, or it computes the same for every number of

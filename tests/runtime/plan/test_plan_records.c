@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan_records.c: plans changed record by record, with a checksum that is right: whatever comes of it is refused, or
  * runs without harm. A part of what tests/fuzz/fuzz_plan_records.c does without end, from a seed that is always the same.
  * OURO_FUZZ_RUNS=N and OURO_FUZZ_SEED=N in the environment run more, and others. */

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan_rules.c: each rule of docs/VERIFIER.md refuses some plan. Rules stand there with what they say in quotation
  * marks. Good plans of several kinds are changed field by field, in ways that a seed gives, and sealed again; each rule's
  * words must be among what the refusals say. */

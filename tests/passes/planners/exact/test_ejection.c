@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_ejection.c: solutions that ejection chains make lower (passes/planners/exact/ejection.h), and the search around
  * them (passes/planners/exact/improve.h) with several threads.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_sweep.c: solutions grown section by section (passes/planners/sweep.h), also with buffers made one
  * (passes/planners/coalesce.h).
  *
