@@ -19,7 +19,7 @@ while read -r target folder _; do
 done <"$build/structure.txt" | sort >"$work/objects"
 while read -r file object; do
     [ -f "$file.c" ] || continue # of a source that was moved away since
-    nm -g "$object" | awk -v file="$file" '$NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign)$/ {next}
+    nm -g "$object" | awk -v file="$file" '$NF ~ /^(malloc|calloc|realloc|free|aligned_alloc|posix_memalign|memalign)$/ {next}
         $(NF-1) == "U" {print "U", $NF, file; next} {print "D", $NF, file}'
 done <"$work/objects" >"$work/symbols"
 awk '$1 == "D" {defined[$2] = $3; next} {wanted[++n] = $2; by[n] = $3}

@@ -12,7 +12,7 @@ bool command_compare(const ouro_value *actual, const import_value *expected, ten
     }
     if (expected->kind == OP_KIND_TENSOR) {
         const op_tensor tensor = command_value_tensor(actual);
-        tensor_errors_add(&tensor, &expected->tensor, errors);
+        file_tensor_errors_add(&tensor, &expected->tensor, errors);
         return file_tensor_compare(&tensor, &expected->tensor, tolerance, reason, capacity);
     }
     if (actual->count != expected->count) {

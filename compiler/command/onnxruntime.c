@@ -68,7 +68,7 @@ static void *open_library(base_report *report) {
     return library;
 }
 
-base_status onnxruntime_load(onnxruntime **made, base_report *report) {
+base_status command_onnxruntime_load(onnxruntime **made, base_report *report) {
     onnxruntime *runtime = calloc(1, sizeof *runtime);
     *made = NULL;
     if (!runtime) return base_fail_memory(report);
@@ -79,7 +79,7 @@ base_status onnxruntime_load(onnxruntime **made, base_report *report) {
     if (symbol) runtime->api = get_base()->get_api(1);
     if (!runtime->api) {
         if (runtime->library) base_fail(report, BASE_USAGE, "the library named as ONNX Runtime is none");
-        onnxruntime_free(runtime);
+        command_onnxruntime_free(runtime);
         return BASE_USAGE;
     }
     enum { ERRORS_ONLY = 3, ARENA_ALLOCATOR = 1, DEFAULT_MEMORY = 0 };
@@ -100,14 +100,14 @@ base_status onnxruntime_load(onnxruntime **made, base_report *report) {
                             void **)(ARENA_ALLOCATOR, DEFAULT_MEMORY, &runtime->memory),
                        "its memory", report);
     if (status != BASE_OK) {
-        onnxruntime_free(runtime);
+        command_onnxruntime_free(runtime);
         return status;
     }
     *made = runtime;
     return BASE_OK;
 }
 
-void onnxruntime_free(onnxruntime *runtime) {
+void command_onnxruntime_free(onnxruntime *runtime) {
     if (!runtime) return;
     if (runtime->memory) CALL(runtime, ROW_RELEASE_MEMORY_INFO, void, void *)(runtime->memory);
     if (runtime->options) CALL(runtime, ROW_RELEASE_SESSION_OPTIONS, void, void *)(runtime->options);
@@ -183,9 +183,10 @@ static base_status read_output(const onnxruntime *runtime, void *value, import_v
     return BASE_OK;
 }
 
-base_status onnxruntime_run(onnxruntime *runtime, const char *model, const char *const *names,
-                            const import_value *inputs, size_t input_count, import_value *outputs,
-                            size_t output_count, base_arena *arena, double *seconds, base_report *report) {
+base_status command_onnxruntime_run(onnxruntime *runtime, const char *model, const char *const *names,
+                                    const import_value *inputs, size_t input_count, import_value *outputs,
+                                    size_t output_count, base_arena *arena, double *seconds,
+                                    base_report *report) {
     void *session = NULL;
     void **values = BASE_ARRAY(arena, void *, input_count + output_count + 1);
     if (!values) return base_fail_memory(report);

@@ -191,8 +191,8 @@ static base_status ask_onnxruntime(const test_run *run, const ouro_plan *handle,
         names[i] = ouro_plan_input(handle, i, &info) == OURO_OK ? info.name : "";
     for (size_t i = 0; i < expected_count; i++)
         names[input_count + i] = ouro_plan_output(handle, i, &info) == OURO_OK ? info.name : "";
-    base_status status = onnxruntime_run(run->runtime, run->model, names, inputs, input_count, expected,
-                                         expected_count, run->arena, &seconds, report);
+    base_status status = command_onnxruntime_run(run->runtime, run->model, names, inputs, input_count,
+                                                 expected, expected_count, run->arena, &seconds, report);
     run->numbers->onnxruntime_seconds += seconds;
     return status;
 }
@@ -464,7 +464,7 @@ static int test_all(const test_options *options, const command_list *folders, ba
     emit_buffer cases = {.json_depth = 1};
     tally.json = cases;
     emit_json_open(&tally.json, "cases", '[');
-    if (options->compare_ort && onnxruntime_load(&tally.runtime, &report) != BASE_OK)
+    if (options->compare_ort && command_onnxruntime_load(&tally.runtime, &report) != BASE_OK)
         return command_fail_report(&report);
     command_progress_begin(&tally.progress, "testing");
     for (size_t i = 0; i < folders->count && status == 0; i++) {
@@ -498,7 +498,7 @@ static int test_all(const test_options *options, const command_list *folders, ba
     }
     emit_free(&json);
     emit_free(&tally.json);
-    onnxruntime_free(tally.runtime);
+    command_onnxruntime_free(tally.runtime);
     printf("%zu passed, %zu failed, %zu skipped\n", tally.counts[TEST_PASSED], tally.counts[TEST_FAILED],
            tally.counts[TEST_SKIPPED]);
     return status ? status : tally.counts[TEST_FAILED] ? BASE_INVALID : 0;

@@ -203,7 +203,7 @@ bool file_tensor_compare(const op_tensor *actual, const op_tensor *expected, ten
     return false;
 }
 
-void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors) {
+void file_tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors) {
     int64_t elements;
     const op_type *type = &expected->type;
     if (!is_real(type->dtype) || actual->type.dtype != type->dtype ||

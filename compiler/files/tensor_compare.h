@@ -23,7 +23,7 @@ typedef struct tensor_errors {
 
 /* Adds the errors of floating-point and complex tensors of one shape; of others nothing. Numbers that are no numbers, or
  * infinite in both, are passed over; those that are so in one are infinitely far. */
-void tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors);
+void file_tensor_errors_add(const op_tensor *actual, const op_tensor *expected, tensor_errors *errors);
 
 /* Element `index` of a numeric tensor as a double (complex: part index % 2 of element index / 2). */
 double file_tensor_number(const op_tensor *tensor, size_t index);
