@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* states.c: which outputs of a model become which of its inputs in the next run: the pairs of --state, by name.
  *
  * A name may hold stars, each of which stands for any text. `past.*=present.*` pairs past.0.key with present.0.key, past.1.key

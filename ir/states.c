@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* states.c: the loop around the model; see loop.h. */
 #include "ir/loop.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* states.c: what a session keeps from run to run. A run is an iteration of the loop around the model (plan.h): after it the
  * multi-views of that loop are counted on, and each state is found where the run has made it.
  *

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* steps.c: `ouro run --steps N`: runs one after another. States go on from run to run; inputs that are stacked have another slice
  * in each; what is fed comes from the outputs of the step before. */
 #include "compiler/command/command.h"
@@ -64,7 +65,8 @@ static int64_t find_largest(const op_tensor *from, int64_t first, int64_t count)
         return best;
     }
     for (int64_t i = 1; i < count; i++)
-        if (tensor_number(from, (size_t)(first + i)) > tensor_number(from, (size_t)(first + best))) best = i;
+        if (file_tensor_number(from, (size_t)(first + i)) > file_tensor_number(from, (size_t)(first + best)))
+            best = i;
     return best;
 }
 

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state.c: implements state.h. */
 #include "compiler/report/state.h"
 #include "compiler/report/loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state.h: what reports, pictures and `ouro inspect` tell about the states of a plan: what it keeps from run to run. */
 #ifndef OURO_EMIT_STATE_H
 #define OURO_EMIT_STATE_H

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_states.c: a state is what its input and its output say: one type.
  *
  * Where the output has an extent that the input leaves open, the input has it, too: a symbolic dimension of this name is that

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c: implements commit.h. */
 #include "passes/loops/commit.h"
 #include <string.h>

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commit.h: until when a run can fail. A run is an iteration of the loop around the model (ir/loop.h), and one that fails leaves
  * the states as they were: nothing is written over them before the last step that can fail. */
 #ifndef OURO_LOOP_COMMIT_H

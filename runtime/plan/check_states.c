@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_states.c: runs in the verifier: iterations of the loop around the model, whose carried values are the states; see
  * runtime/plan/check.c and docs/LOOPS.md.
  *

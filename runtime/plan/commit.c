@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c: until when a run can fail, and from when on it changes states. */
 #include "runtime/plan/plan.h"
 #include <string.h>

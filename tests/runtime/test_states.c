@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_states.c: what is kept from run to run, beside a caller who copies outputs to inputs himself: fixed cases, random programs,
  * runs that fail, reset, set, save and load, and plans that are broken on purpose.
  */
