@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.c: `ouro inspect`: what a plan is, from the plan alone; a model is compiled first. */
 #include "compiler/command/command.h"
+#include "compiler/command/inspect.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
 #include "compiler/report/state.h"
+#include "compiler/report/peak.h"
 #include "compiler/files/tensor_compare.h"
 #include "runtime/session.h"
 #include <inttypes.h>
@@ -216,6 +218,7 @@ static int print_plan(const plan *of, base_arena *arena) {
     print_bytes("constants", header->constants_bytes);
     printf("allocator: %s%s\n", of->texts + header->allocator, header->optimal ? " (proved optimal)" : "");
     printf("machine: %s, %u thread%s\n", header->machine, header->threads, header->threads == 1 ? "" : "s");
+    if (!emit_peak_print(stdout, of, arena)) return command_fail_memory();
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);
     if (!counts) return command_fail_memory();
@@ -365,6 +368,7 @@ static int emit_plan(const plan *of, base_arena *arena) {
     emit_json_text(&json, "machine", header->machine);
     emit_json_integer(&json, "threads", header->threads);
     emit_json_integer(&json, "plan_bytes", header->file_bytes);
+    const bool ranked = emit_peak_emit(&json, of, arena);
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);
     emit_json_open(&json, "operators", '{');
@@ -377,7 +381,7 @@ static int emit_plan(const plan *of, base_arena *arena) {
     }
     emit_json_close(&json, ']');
     emit_json_close(&json, '}');
-    bool failed = json.failed || !counts || !measured;
+    bool failed = json.failed || !counts || !measured || !ranked;
     if (!failed) fwrite(json.data, 1, json.length, stdout);
     emit_free(&json);
     return failed ? command_fail_memory() : 0;
@@ -385,8 +389,45 @@ static int emit_plan(const plan *of, base_arena *arena) {
 
 /* ---- the command --------------------------------------------------------------------------------------- */
 
-static int inspect_plan(const inspect_options *options, const plan *of, base_arena *arena) {
-    return options->json ? emit_plan(of, arena) : print_plan(of, arena);
+/* A plan that is looked at: a file of any machine, or what a model is compiled to. */
+typedef struct inspected {
+    const plan *of;
+    plan opened;
+    file_bytes file;
+    command_model model;
+} inspected;
+
+static int open_inspected(const command *self, const inspect_options *options, const char *path,
+                          inspected *made) {
+    bool is_plan = false;
+    *made = (inspected){0};
+    int status = command_is_plan(path, &is_plan);
+    if (!status && is_plan && (options->shapes.count || options->dims.count))
+        return command_fail_usage(self, "%s is a plan: %s is for models (.onnx)", path,
+                                  options->shapes.count ? "--shape" : "--dim");
+    if (!status && is_plan) {
+        base_report report = {0};
+        if (file_read(path, &made->file, &report) != BASE_OK ||
+            plan_open(made->file.data, made->file.size, path, NULL, NULL, NULL, &made->opened, &report) !=
+                BASE_OK)
+            return command_fail_report(&report);
+        made->of = &made->opened;
+    } else if (!status) {
+        command_progress progress;
+        command_model_request request = {
+            .self = self, .path = path, .dims = options->dims, .shapes = options->shapes};
+        command_progress_begin(&progress, "loading");
+        status = command_model_open(&request, &made->model, &progress);
+        command_progress_end(&progress);
+        made->of = made->model.plan;
+    }
+    return status;
+}
+
+static void close_inspected(inspected *made) {
+    if (made->opened.base) plan_close(&made->opened);
+    if (made->file.data) file_release(&made->file);
+    if (made->model.path) command_model_close(&made->model);
 }
 
 static int inspect_main(const command *self, int count, char **arguments) {
@@ -394,51 +435,35 @@ static int inspect_main(const command *self, int count, char **arguments) {
     base_arena_init(&arena, NULL);
     inspect_options options = {0};
     command_list operands;
+    inspected plans[2] = {0};
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
-    bool is_plan = false;
-    if (!status) status = command_is_plan(operands.items[0], &is_plan);
-    if (!status && is_plan && options.shapes.count)
-        status = command_fail_usage(self, "%s is a plan: --shape is for models (.onnx)", operands.items[0]);
-    if (!status && is_plan && !options.dims.count) {
-        /* The plan of any machine can be looked at. */
-        base_report report = {0};
-        file_bytes file;
-        plan opened;
-        if (file_read(operands.items[0], &file, &report) != BASE_OK) {
-            status = command_fail_report(&report);
-        } else {
-            if (plan_open(file.data, file.size, operands.items[0], NULL, NULL, NULL, &opened, &report) ==
-                BASE_OK) {
-                status = inspect_plan(&options, &opened, &arena);
-                plan_close(&opened);
-            } else {
-                status = command_fail_report(&report);
-            }
-            file_release(&file);
-        }
+    for (size_t i = 0; !status && i < operands.count; i++)
+        status = open_inspected(self, &options, operands.items[i], &plans[i]);
+    if (!status && operands.count == 2 && !options.json) {
+        status = command_inspect_compare(plans[0].of, plans[1].of, operands.items, &arena);
     } else if (!status) {
-        command_model model;
-        command_progress progress;
-        command_progress_begin(&progress, "loading");
-        command_model_request request = {
-            .self = self, .path = operands.items[0], .dims = options.dims, .shapes = options.shapes};
-        status = command_model_open(&request, &model, &progress);
-        command_progress_end(&progress);
-        if (!status) status = inspect_plan(&options, model.plan, &arena);
-        command_model_close(&model);
+        if (options.json && operands.count == 2) printf("[");
+        for (size_t i = 0; i < operands.count && !status; i++) {
+            if (i) printf(",");
+            status = options.json ? emit_plan(plans[i].of, &arena) : print_plan(plans[i].of, &arena);
+        }
+        if (options.json && operands.count == 2) printf("]\n");
     }
+    for (size_t i = 0; i < operands.count && i < 2; i++) close_inspected(&plans[i]);
     base_arena_free(&arena);
     return status;
 }
 
 const command command_inspect = {
     .name = "inspect",
-    .usage = "inspect PLAN|MODEL.onnx [options]",
+    .usage = "inspect PLAN|MODEL.onnx [PLAN|MODEL.onnx] [options]",
     .summary = "print what a plan holds: inputs, outputs, memory, operators, loops",
-    .details = "A model is compiled first. Plans of other machines can be inspected too.",
+    .details = "A model is compiled first. Plans of other machines can be inspected too. Of two plans the "
+               "differences "
+               "are printed.",
     .options = inspect_table,
     .operand_minimum = 1,
-    .operand_maximum = 1,
+    .operand_maximum = 2,
     .operand = "a plan or a model",
     .run = inspect_main,
 };

@@ -4,6 +4,7 @@
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
 #include "compiler/report/state.h"
+#include "compiler/report/peak.h"
 #include <string.h>
 
 static const char *text_of(const plan *of, uint32_t text) {
@@ -197,6 +198,10 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     base_status status = emit_kernels(&json, of, report);
     emit_choices(&json, memory);
     emit_states(&json, of);
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    if (status == BASE_OK && !emit_peak_emit(&json, of, &arena)) status = base_fail_memory(report);
+    base_arena_free(&arena);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

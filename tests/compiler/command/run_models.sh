@@ -82,7 +82,9 @@ memory() {
 "$models" "$work" || exit 1
 for model in "$work"/*.onnx; do
     name=$(basename "$model" .onnx)
-    check "$name: compile" "$ouro" compile "$model" -o "$work/$name.plan" -q
+    check "$name: compile" "$ouro" compile "$model" -o "$work/$name.plan" --report "$work/$name.report.json" -q
+    check "$name: what is found at the peak is the lower bound" \
+        test "$(field "$work/$name.report.json" bytes)" = "$(field "$work/$name.report.json" lower_bound_bytes)"
     check "$name: verify" "$ouro" verify "$work/$name.plan"
     check "$name: run" "$ouro" run "$work/$name.plan" --random 7 --check
 done
