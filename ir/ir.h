@@ -143,6 +143,9 @@ enum { IR_MAX_DEPTH = 100 };
  * --- */
 
 ir_module *ir_module_new(const base_allocator *allocator, const char *name);
+/* A module like `module`, with numbers of its own, to try something on (ir/clone.c). Data of constants, attributes and what is
+ * known of values stay with `module`, which must live longer. NULL when memory runs out. */
+ir_module *ir_module_clone(const ir_module *module);
 void ir_module_free(ir_module *module); /* releases constants and the arena; NULL is allowed */
 
 /* The first graph made becomes main. `owner` may be set later through ir_node_add_graph. */

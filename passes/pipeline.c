@@ -115,6 +115,32 @@ static base_status dump(const pass_context *context, const pass_row *pass) {
     return BASE_OK;
 }
 
+/* pass_context.measure: runs the passes after make-bands, up to the one that knows the lower bound of the arena. */
+static base_status measure(const pass_context *context, ir_module *module, size_t *bytes) {
+    pass_options options = *context->options;
+    base_arena scratch, memory_arena;
+    size_t first = 0;
+    options.exact_arithmetic = true; /* no kernel that wants more memory */
+    options.dump_after = NULL;
+    base_arena_init(&scratch, context->scratch->allocator);
+    base_arena_init(&memory_arena, context->scratch->allocator);
+    pass_context inner = {.module = module,
+                          .options = &options,
+                          .scratch = &scratch,
+                          .memory_arena = &memory_arena,
+                          .report = context->report};
+    base_status status = BASE_OK;
+    while (rows[first].run != pass_make_bands) first++;
+    for (size_t i = first + 1; i < PASS_COUNT && rows[i].run != pass_allocate && status == BASE_OK; i++) {
+        status = rows[i].run(&inner);
+        base_arena_free(&scratch);
+    }
+    if (status == BASE_OK) *bytes = inner.memory->least_arena_bytes;
+    base_arena_free(&scratch);
+    base_arena_free(&memory_arena);
+    return status;
+}
+
 base_status pass_pipeline_run(ir_module *module, const pass_options *options, base_arena *memory_arena,
                               pass_memory **memory, base_report *report) {
     base_arena scratch;
@@ -123,7 +149,8 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
                             .options = options,
                             .scratch = &scratch,
                             .memory_arena = memory_arena,
-                            .report = report};
+                            .report = report,
+                            .measure = measure};
     base_status status = check_dump(options, report);
     if (status == BASE_OK) status = pass_pipeline_check(rows, PASS_COUNT, report);
     for (size_t i = 0; i < PASS_COUNT && status == BASE_OK; i++) {
@@ -138,6 +165,7 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
         if (status == BASE_OK) status = dump(&context, pass);
     }
     base_arena_free(&scratch);
+    if (context.memory) context.memory->bands = context.bands;
     *memory = context.memory;
     return status;
 }

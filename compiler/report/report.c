@@ -164,6 +164,31 @@ static void emit_states(emit_buffer *json, const plan *of) {
     emit_json_close(json, ']');
 }
 
+/* What is computed band by band, because the arena may take less than the graph as it is written would. */
+static void emit_bands(emit_buffer *json, const pass_bands *bands) {
+    if (!bands) return;
+    emit_json_open(json, "bands", '{');
+    emit_json_integer(json, "lower_bound_bytes_without", bands->whole_bytes);
+    emit_json_real(json, "predicted_seconds_without", bands->whole_seconds);
+    double more = 0;
+    for (size_t i = 0; i < bands->count; i++) more += bands->list[i].more_seconds;
+    emit_json_real(json, "predicted_seconds", bands->whole_seconds + more);
+    emit_json_open(json, "regions", '[');
+    for (size_t i = 0; i < bands->count; i++) {
+        const pass_banded *region = &bands->list[i];
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "first", region->first);
+        emit_json_text(json, "last", region->last);
+        emit_json_integer(json, "nodes", region->nodes);
+        emit_json_integer(json, "rows", (uint64_t)region->rows);
+        emit_json_integer(json, "state_bytes", region->state_bytes);
+        emit_json_real(json, "predicted_more_seconds", region->more_seconds);
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
+    emit_json_close(json, '}');
+}
+
 base_status emit_report(const compile_result *result, const char *path, base_report *report) {
     const pass_memory *memory = result->memory;
     const plan *of = &result->plan;
@@ -202,6 +227,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     base_arena_init(&arena, NULL);
     if (status == BASE_OK && !emit_peak_emit(&json, of, &arena)) status = base_fail_memory(report);
     base_arena_free(&arena);
+    emit_bands(&json, memory->bands);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

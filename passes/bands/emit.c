@@ -486,9 +486,10 @@ static void emit_wholes(emitter *e) {
                 .bytes = op_dtype_bytes(original->type.dtype),
                 .data = (void *)(uintptr_t)&zero};
             op_attributes attributes = {0};
-            set(e, &attributes,
-                &(op_attribute){
-                    .name = "value", .kind = OP_ATTRIBUTE_TENSOR, .count = 1, .as.tensor = &value});
+            if (original->type.dtype != OP_FLOAT)
+                set(e, &attributes,
+                    &(op_attribute){
+                        .name = "value", .kind = OP_ATTRIBUTE_TENSOR, .count = 1, .as.tensor = &value});
             tensor->whole = make(e, OP_CONSTANT_OF_SHAPE, "the place of bands", attributes, 1, &shape,
                                  original, &original->type);
         }

@@ -12,6 +12,7 @@
  */
 #include "passes/bands/bands.h"
 #include "passes/bands/emit.h"
+#include "passes/bands/search.h"
 
 /* The longest region that begins with `first`, and has at most so many nodes; *last is NULL where there is none of two. */
 static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena *arena, ir_node **last) {
@@ -53,11 +54,138 @@ static base_status band_all(pass_context *context, base_arena *arena) {
     return BASE_OK;
 }
 
+/* ---- within a limit -------------------------------------------------------------------------------------- */
+
+/* The regions of `choices` in this module become bands. */
+static base_status carry_out(ir_module *module, const band_choices *choices, base_arena *arena,
+                             base_report *report) {
+    ir_node **ends = BASE_ARRAY(arena, ir_node *, 2 * choices->count);
+    base_status status = ends ? BASE_OK : base_fail_memory(report);
+    size_t n = 0, at = 0;
+    for (ir_node *node = module->main->first; node && status == BASE_OK; node = node->next, n++) {
+        if (at < choices->count && choices->list[at].first == n) ends[2 * at] = node;
+        if (at < choices->count && choices->list[at].last == n) ends[2 * at++ + 1] = node;
+    }
+    for (size_t i = 0; i < at && status == BASE_OK; i++) {
+        band_region *region;
+        bool fits;
+        base_arena own;
+        base_arena_init(&own, arena->allocator);
+        if (!band_region_new(ends[2 * i], ends[2 * i + 1], choices->list[i].rows, &own, &region, &fits))
+            status = base_fail_memory(report);
+        else if (fits) status = band_emit(region, &own, report);
+        base_arena_free(&own);
+    }
+    return status;
+}
+
+/* The arena that the choices come to. */
+static base_status measure(pass_context *context, const band_choices *choices, size_t *bytes) {
+    base_arena arena;
+    ir_module *module = ir_module_clone(context->module);
+    if (!module) return base_fail_memory(context->report);
+    base_arena_init(&arena, context->scratch->allocator);
+    base_status status = carry_out(module, choices, &arena, context->report);
+    if (status == BASE_OK) status = context->measure(context, module, bytes);
+    base_arena_free(&arena);
+    ir_module_free(module);
+    return status;
+}
+
+/* The best choices so far. */
+typedef struct trials {
+    band_choices best;
+    size_t bytes; /* what they come to */
+} trials;
+
+static base_status attempt(pass_context *context, const band_search *search, double estimate, trials *t,
+                           size_t *bytes) {
+    band_choices choices;
+    if (!band_search_within(search, estimate, context->scratch, &choices))
+        return base_fail_memory(context->report);
+    base_status status = measure(context, &choices, bytes);
+    if (status == BASE_OK && *bytes < t->bytes) *t = (trials){choices, *bytes};
+    return status;
+}
+
+/* Estimates are near, not right: some above the least one are tried, too. */
+static base_status find_least(pass_context *context, const band_search *search, trials *t) {
+    static const double above[] = {1, 1.06, 1.15, 1.3};
+    base_status status = BASE_OK;
+    size_t bytes;
+    for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
+        status = attempt(context, search, band_search_least(search) * above[i], t, &bytes);
+    return status;
+}
+
+/* The cheapest that the arena takes: the estimate is lowered by as much as it was wrong. */
+static base_status find_within(pass_context *context, const band_search *search, size_t limit, trials *t) {
+    enum { TURNS = 6 };
+    double estimate = (double)limit;
+    base_status status = BASE_OK;
+    for (int turn = 0; turn < TURNS && t->bytes > limit && status == BASE_OK; turn++) {
+        size_t bytes = 0;
+        status = attempt(context, search, estimate, t, &bytes);
+        if (estimate <= band_search_least(search)) break;
+        const double wrong = bytes > limit ? (double)limit / (double)bytes : 1;
+        estimate *= wrong < 0.95 ? wrong : 0.95;
+    }
+    return status == BASE_OK && t->bytes > limit ? find_least(context, search, t) : status;
+}
+
+static const char *name_of(const ir_node *node) {
+    return *node->name || !node->outputs[0] ? node->name : node->outputs[0]->name;
+}
+
+/* What is done, for reports. */
+static base_status note(pass_context *context, const band_search *search, const band_choices *choices,
+                        size_t whole) {
+    pass_bands *bands = BASE_NEW(context->memory_arena, pass_bands);
+    pass_banded *list = BASE_ARRAY(context->memory_arena, pass_banded, choices->count);
+    if (!bands || !list) return base_fail_memory(context->report);
+    size_t n = 0, at = 0;
+    for (const ir_node *node = context->module->main->first; node; node = node->next, n++) {
+        if (at == choices->count) break;
+        const band_choice *choice = &choices->list[at];
+        if (choice->first == n)
+            list[at] = (pass_banded){.first = name_of(node),
+                                     .nodes = choice->last - choice->first + 1,
+                                     .rows = choice->rows,
+                                     .state_bytes = (size_t)choice->state_bytes,
+                                     .more_seconds = choice->more_seconds};
+        if (choice->last == n) list[at++].last = name_of(node);
+    }
+    *bands = (pass_bands){.list = list,
+                          .count = choices->count,
+                          .whole_bytes = whole,
+                          .whole_seconds = band_search_seconds(search)};
+    context->bands = bands;
+    return BASE_OK;
+}
+
+static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
+    trials t = {.best = {0}};
+    base_status status = measure(context, &t.best, &t.bytes);
+    const size_t whole = t.bytes;
+    if (status != BASE_OK || whole <= limit) return status;
+    band_search *search =
+        band_search_new(context->module, context->options->environment.threads, context->scratch);
+    if (!search) return base_fail_memory(context->report);
+    status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
+    if (status == BASE_OK) status = note(context, search, &t.best, whole);
+    return status == BASE_OK ? carry_out(context->module, &t.best, arena, context->report) : status;
+}
+
 base_status pass_make_bands(pass_context *context) {
-    if (context->options->band_rows <= 0) return BASE_OK;
+    const pass_options *options = context->options;
+    if (options->band_rows <= 0 && !options->arena_limit) return BASE_OK;
     base_arena arena;
     base_arena_init(&arena, context->scratch->allocator);
-    base_status status = band_all(context, &arena);
+    base_status status =
+        options->band_rows > 0
+            ? band_all(context, &arena)
+            : band_within(context, options->arena_limit == PASS_ARENA_LEAST ? 0 : options->arena_limit,
+                          &arena);
     base_arena_free(&arena);
     return status;
 }

@@ -25,9 +25,10 @@ typedef struct pass_options {
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
     bool
         exact_arithmetic; /* only kernels whose products and sums are those of the operator as it is written */
-    int64_t band_rows;    /* for tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none */
-    size_t band_nodes;    /* with them: at most so many nodes in a region; 0: any number */
-    int max_unroll;       /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
+    int64_t
+        band_rows; /* for tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none */
+    size_t band_nodes; /* with them: at most so many nodes in a region; 0: any number */
+    int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */
@@ -40,15 +41,20 @@ static inline uint32_t pass_unroll_limit(const pass_options *options) {
 
 /* ---- the context of a pass ----------------------------------------------------------------------------- */
 
+typedef struct pass_context pass_context;
+
 /* Everything that a pass sees. `scratch` is reset after each pass. */
-typedef struct pass_context {
+struct pass_context {
     ir_module *module;
     const pass_options *options;
     base_arena *scratch;
     base_arena *memory_arena; /* of the memory plan */
     pass_memory *memory;      /* NULL before join-aliases */
     base_report *report;
-} pass_context;
+    const pass_bands *bands; /* what make-bands has done; NULL: nothing */
+    /* The least arena that the passes after this one would come to on `module`, a copy of this one's, which they change. */
+    base_status (*measure)(const pass_context *context, ir_module *module, size_t *bytes);
+};
 
 typedef base_status pass_function(pass_context *context);
 

@@ -98,6 +98,23 @@ typedef struct pass_choice {
     size_t constant_bytes;          /* that its weights take more */
 } pass_choice;
 
+/* Nodes that are computed band by band (make-bands). */
+typedef struct pass_banded {
+    const char *first, *last; /* the names of its first and last node, or what they make */
+    size_t nodes;
+    int64_t rows;        /* of the last node's result, in each band */
+    size_t state_bytes;  /* rows that the loop carries, as estimated */
+    double more_seconds; /* predicted, more than node by node */
+} pass_banded;
+
+/* What make-bands has done. */
+typedef struct pass_bands {
+    pass_banded *list;
+    size_t count;
+    size_t whole_bytes;   /* lower bound of the arena of the graph as it is written; 0: nobody asked */
+    double whole_seconds; /* predicted, without bands */
+} pass_bands;
+
 /* The memory plan of a module. Lives in `arena`. */
 typedef struct pass_memory {
     base_arena *arena;
@@ -124,6 +141,7 @@ typedef struct pass_memory {
     size_t least_arena_bytes; /* lower bound of the arena before kernels were chosen that want more */
     pass_choice *choices;
     size_t choice_count;
+    const pass_bands *bands; /* NULL: none */
     size_t lower_bound_bytes;
     size_t sum_bytes;             /* of all arena storages: no reuse at all */
     size_t file_order_peak_bytes; /* the lower bound that the file's order would have had */

@@ -537,6 +537,25 @@ static void release_is_called_once_also_on_failure(void **state) {
     assert_int_equal(counting.live, 0);
 }
 
+/* A clone prints as what it is a clone of, and changes alone. */
+static void clones_are_equal(void **state) {
+    (void)state;
+    static const char *const cases[] = {"ir/cases/control.ir", "ir/cases/round_trip.ir"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char *text = support_read_golden(cases[i], NULL);
+        ir_module *module = support_module(text, false), *clone = ir_module_clone(module);
+        assert_non_null(clone);
+        char *first = support_print(module, true), *second = support_print(clone, true);
+        assert_string_equal(first, second);
+        assert_int_equal(ir_verify(clone, "clone", NULL), ir_verify(module, "clone", NULL));
+        ir_module_free(clone);
+        ir_module_free(module);
+        free(first);
+        free(second);
+        free(text);
+    }
+}
+
 /* Many values of one name, uses of one value, nested captures: nothing that grows with the square. */
 static void large_modules_are_made_in_linear_time(void **state) {
     (void)state;
@@ -586,6 +605,7 @@ int main(int count, char **arguments) {
         cmocka_unit_test(equal_computations_give_equal_symbols),
         cmocka_unit_test(release_is_called_once_also_on_failure),
         cmocka_unit_test(large_modules_are_made_in_linear_time),
+        cmocka_unit_test(clones_are_equal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

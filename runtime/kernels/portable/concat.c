@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* concat.c: Concat and Split: tensors side by side along an axis, and taken apart again. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spatial_view.h"
 #include <string.h>
 
 /* One tensor holds all parts: `outer` rows of `row` bytes, in which each part has its own stretch. */
@@ -72,7 +73,10 @@ static bool accepts_blocks(const op_call *call) {
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call) || (call->code == OP_CONCAT && accepts_blocks(call));
+    if (rt_accepts_row_major(call)) return true;
+    return call->code == OP_CONCAT &&
+           (accepts_blocks(call) ||
+            rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", 0)));
 }
 
 static base_status prepare_parts(const op_call *call, const op_tensor *whole, const op_tensor *parts,
@@ -106,6 +110,8 @@ static base_status prepare_parts(const op_call *call, const op_tensor *whole, co
 static base_status prepare_concat(const op_call *call, const rt_environment *environment, base_arena *arena,
                                   rt_prepared *prepared, base_report *report) {
     (void)environment;
+    if (op_attribute_integer(&call->attributes, "axis", 0) > 1) call = rt_spatial_view(call, arena);
+    if (!call) return base_fail_memory(report);
     prepared->run = run_concat;
     return prepare_parts(call, &call->outputs[0], call->inputs, call->input_count, arena, prepared, report);
 }

@@ -2,6 +2,7 @@
 /* gather.c: entries along an axis, chosen by indices that may be negative. An index that is out of range is
  * reported before anything is written. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spatial_view.h"
 #include <string.h>
 
 typedef struct gather_state {
@@ -74,14 +75,18 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     op_dtype dtype = call->inputs[1].type.dtype;
-    return (dtype == OP_INT32 || dtype == OP_INT64) && rt_accepts_row_major(call);
+    return (dtype == OP_INT32 || dtype == OP_INT64) &&
+           (rt_accepts_row_major(call) ||
+            (call->inputs[1].type.shape.rank == 1 &&
+             rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", 0))));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     gather_state *state = BASE_NEW(arena, gather_state);
-    if (!state) return base_fail_memory(report);
+    call = rt_spatial_view(call, arena);
+    if (!state || !call) return base_fail_memory(report);
     const op_type *from = &call->inputs[0].type;
     int32_t axis = 0;
     op_axis(op_attribute_integer(&call->attributes, "axis", 0), from->shape.rank, &axis);

@@ -82,6 +82,14 @@ static bool accepts_plain(const op_call *call, const rt_environment *environment
     return rt_accepts_row_major(call);
 }
 
+/* Zeros lie in any way. */
+static bool accepts_fill(const op_call *call, const rt_environment *environment) {
+    const op_type *result = &call->outputs[0].type;
+    if (accepts_plain(call, environment)) return true;
+    return !op_attribute_find(&call->attributes, "value") && op_dtype_bytes(result->dtype) &&
+           result->layout != OP_LAYOUT_PACKED && call->inputs[0].type.layout == OP_LAYOUT_ROW_MAJOR;
+}
+
 static base_status prepare_fill(const op_call *call, const rt_environment *environment, base_arena *arena,
                                 rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -91,7 +99,7 @@ static base_status prepare_fill(const op_call *call, const rt_environment *envir
     const op_dtype dtype = call->outputs[0].type.dtype;
     const unsigned bits = op_dtype_bits(dtype);
     state->size = op_dtype_bytes(dtype);
-    op_shape_elements(&call->outputs[0].type.shape, &state->count);
+    state->count = rt_stored_elements(&call->outputs[0].type);
     /* Zero where nothing else is said, in every type. */
     if (value && value->kind == OP_ATTRIBUTE_TENSOR)
         memcpy(state->value, value->as.tensor->data, state->size ? state->size : 1);
@@ -109,7 +117,7 @@ static base_status prepare_fill(const op_call *call, const rt_environment *envir
 }
 
 const rt_kernel rt_kernel_constant_of_shape = {
-    .name = "portable.constant_of_shape", .accepts = accepts_plain, .prepare = prepare_fill};
+    .name = "portable.constant_of_shape", .accepts = accepts_fill, .prepare = prepare_fill};
 
 /* ---- Range --------------------------------------------------------------------------------------------- */
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* slice.c: a part of a tensor, by start, end and step along some axes. */
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spatial_view.h"
 #include <string.h>
 
 typedef struct slice_plan {
@@ -95,16 +96,27 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* Constant bounds, of spatial axes only. */
+static bool accepts_spatial(const op_call *call) {
+    for (uint32_t i = 1; i < call->input_count; i++)
+        if (op_input_present(call, i) && !call->inputs[i].data) return false;
+    const int64_t count = op_input_present(call, 3) ? call->inputs[3].type.shape.dims[0] : 0;
+    for (int64_t i = 0; i < count; i++)
+        if (!rt_accepts_spatial(call, element(&call->inputs[3], i))) return false;
+    return count > 0;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call);
+    return rt_accepts_row_major(call) || accepts_spatial(call);
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     slice_state *state = BASE_NEW(arena, slice_state);
-    if (!state) return base_fail_memory(report);
+    call = rt_spatial_view(call, arena);
+    if (!state || !call) return base_fail_memory(report);
     state->size = op_dtype_bytes(call->inputs[0].type.dtype);
     state->known = true;
     for (uint32_t i = 1; i < call->input_count; i++) {

@@ -2,6 +2,7 @@
 /* tensor_scatter.c: TensorScatter: slices of an update are put into a cache, from a place that each batch names. */
 #include "ir/operators/small.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spatial_view.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -68,14 +69,16 @@ static base_status run_packed(const rt_prepared *prepared, const op_tensor *inpu
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
-    return rt_accepts_row_major(call);
+    return rt_accepts_row_major(call) ||
+           rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", -2));
 }
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
     scatter_state *s = BASE_NEW(arena, scatter_state);
-    if (!s) return base_fail_memory(report);
+    call = rt_spatial_view(call, arena);
+    if (!s || !call) return base_fail_memory(report);
     const op_type *type = &call->inputs[0].type;
     int32_t axis = 1;
     op_axis(op_attribute_integer(&call->attributes, "axis", -2), type->shape.rank, &axis);

@@ -115,7 +115,7 @@ static void limits_are_kept(void **unused) {
     compile(&exact, &(pass_options){.exact_arithmetic = true});
     compile(&least, &(pass_options){.arena_limit = PASS_ARENA_LEAST, .constant_limit = 64u << 20});
     assert_int_equal(least.status, BASE_OK);
-    assert_int_equal(least.memory->arena_bytes, exact.memory->arena_bytes);
+    assert_true(least.memory->arena_bytes <= exact.memory->arena_bytes);
     /* Weights of their own four times as large are too much; nothing is chosen that does not fit. */
     const size_t constants = constants_of(exact.module);
     compile(&few, &(pass_options){.arena_limit = 64u << 20, .constant_limit = constants + constants / 2});

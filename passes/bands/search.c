@@ -1,0 +1,530 @@
+/* search.c: see search.h. */
+#include "passes/bands/search.h"
+#include "passes/bands/row_maps.h"
+#include <float.h>
+#include <stdint.h>
+
+/* What is looked at: enough for some hundred nodes, and never more than some seconds. */
+static const double MOST_WORK = 6e7;
+enum { MOST_NODES = 600, OUTSIDE = -1 };
+static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+enum { HEIGHTS = sizeof heights / sizeof *heights };
+
+/* Rates of one core, as in runtime/kernels/portable/cost.c: only ratios matter. */
+static const double PRODUCTS = 50e9, BYTES = 10e9, STEP = 0.4e-6;
+
+/* What a node reads by rows. */
+typedef struct reading {
+    int32_t maker;    /* the step that makes it; OUTSIDE: a parameter or a constant */
+    double row_bytes; /* of what is read */
+    int64_t rows;
+    int32_t input; /* which input of the node */
+} reading;
+
+typedef struct step {
+    const ir_node *node;
+    bool supported, is_result;
+    band_window window;
+    int64_t rows;
+    uint32_t reading_count;
+    reading *readings;
+    int32_t all_from;    /* the last step that makes what is read as a whole; OUTSIDE */
+    double row_bytes;    /* of all outputs */
+    double bytes;        /* of all outputs, in the arena */
+    int32_t last_reader; /* the last step that reads an output */
+    int32_t *readers;    /* all of them that read by rows, in order */
+    int32_t reader_count;
+    double seconds, overhead; /* time, and by what part of it a band of one row is slower */
+    bool in_place;            /* it can write over what it reads */
+    bool joins;               /* Concat, Split, and what only names bytes anew: no memory of its own */
+    double live;              /* around it: made before, read at this step or later */
+    double alone;             /* live while it runs alone */
+    /* of the region that is being looked at */
+    int64_t advance, end, low, first;
+    double window_bytes, kept_bytes;
+    int32_t last_inside;
+    bool exported;
+} step;
+
+typedef struct edge {
+    band_choice choice;
+    int32_t next; /* of those that begin at the same step */
+} edge;
+
+struct band_search {
+    base_arena *arena;
+    step *steps;
+    size_t count;
+    edge *edges;
+    size_t edge_count, edge_capacity;
+    int32_t *begins; /* by step: its first edge; -1 */
+    double whole, least, seconds;
+    int threads;
+    double work;
+};
+
+/* ---- the steps ------------------------------------------------------------------------------------------ */
+
+static double bytes_of(const ir_value *value) {
+    size_t bytes;
+    return op_type_bytes(&value->type, &bytes) ? (double)bytes : 0;
+}
+
+static double row_bytes_of(const ir_value *value) {
+    const int64_t rows = value->type.shape.rank > BAND_AXIS ? value->type.shape.dims[BAND_AXIS] : 1;
+    return rows > 0 ? bytes_of(value) / (double)rows : 0;
+}
+
+/* Which step of the main graph the use belongs to. */
+static int32_t step_of_use(const ir_use *use, const ir_graph *main, const int32_t *numbers) {
+    if (!use->node) {
+        if (use->graph == main) return INT32_MAX;
+        return use->graph->owner ? numbers[use->graph->owner->id.index] : INT32_MAX;
+    }
+    const ir_node *node = use->node;
+    while (node && node->graph != main) node = node->graph->owner;
+    return node ? numbers[node->id.index] : INT32_MAX;
+}
+
+static void estimate_time(step *own, int threads) {
+    const ir_node *node = own->node;
+    double moved = own->bytes;
+    for (uint32_t i = 0; i < node->input_count; i++)
+        if (ir_input(node, i) && !ir_input(node, i)->constant) moved += bytes_of(ir_input(node, i));
+    own->seconds = moved / BYTES;
+    own->overhead = 0.5;
+    if (node->code != OP_CONV) return;
+    const op_shape *weights = &ir_input(node, 1)->type.shape, *y = &node->outputs[0]->type.shape;
+    double products = (double)y->dims[0];
+    for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
+    for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
+    own->seconds += products / PRODUCTS / threads;
+    own->overhead = weights->dims[1] == 1 ? 1.4 : 0.12;
+}
+
+static bool read_step(band_search *s, size_t n, const ir_node *node, const int32_t *numbers,
+                      base_arena *arena) {
+    step *own = &s->steps[n];
+    const ir_graph *main = node->graph;
+    *own = (step){.node = node, .all_from = OUTSIDE, .last_reader = (int32_t)n};
+    own->supported = band_node_supported(node, arena);
+    const op_view view = op_schema_of(node->code)->view;
+    own->in_place = op_schema_of(node->code)->in_place != 0;
+    own->joins =
+        view == OP_VIEW_SAME || view == OP_VIEW_CONCAT || view == OP_VIEW_SPLIT || view == OP_VIEW_SLICE;
+    for (uint32_t o = 0; o < node->output_count; o++) {
+        const ir_value *output = node->outputs[o];
+        if (!output) continue;
+        bool is_result = false;
+        int32_t last = (int32_t)n;
+        for (const ir_use *use = output->uses; use; use = use->next) {
+            const int32_t reader = step_of_use(use, main, numbers);
+            is_result = is_result || reader == INT32_MAX;
+            if (reader != INT32_MAX && reader > last) last = reader;
+        }
+        own->is_result = own->is_result || is_result;
+        if (last > own->last_reader) own->last_reader = last;
+        if (!is_result) own->bytes += bytes_of(output);
+        if (own->supported) own->row_bytes += row_bytes_of(output);
+    }
+    if (!own->supported) return true;
+    own->rows = band_node_rows(node);
+    own->readings = BASE_ARRAY(s->arena, reading, node->input_count);
+    if (!own->readings || !band_node_window(node, arena, &own->window)) return false;
+    for (uint32_t i = 0; i < node->input_count; i++) {
+        const ir_value *input = ir_input(node, i);
+        const band_reading how = band_node_reading(node, i);
+        if (how == BAND_READS_NOTHING) continue;
+        const int32_t maker = input->kind == IR_RESULT_OF_NODE && input->graph == main
+                                  ? numbers[input->node->id.index]
+                                  : OUTSIDE;
+        if (how == BAND_READS_ALL) {
+            if (maker > own->all_from) own->all_from = maker;
+            continue;
+        }
+        own->readings[own->reading_count++] =
+            (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i};
+    }
+    estimate_time(own, s->threads);
+    return true;
+}
+
+static bool find_readers(band_search *s) {
+    for (size_t n = 0; n < s->count; n++)
+        for (uint32_t i = 0; i < s->steps[n].reading_count; i++)
+            if (s->steps[n].readings[i].maker != OUTSIDE)
+                s->steps[s->steps[n].readings[i].maker].reader_count++;
+    for (size_t n = 0; n < s->count; n++) {
+        s->steps[n].readers = BASE_ARRAY(s->arena, int32_t, (size_t)s->steps[n].reader_count);
+        if (!s->steps[n].readers) return false;
+        s->steps[n].reader_count = 0;
+    }
+    for (size_t n = 0; n < s->count; n++)
+        for (uint32_t i = 0; i < s->steps[n].reading_count; i++) {
+            const int32_t maker = s->steps[n].readings[i].maker;
+            if (maker != OUTSIDE) s->steps[maker].readers[s->steps[maker].reader_count++] = (int32_t)n;
+        }
+    return true;
+}
+
+/* What the step writes over of what it reads, when all of it is there at once. */
+static double written_over(const band_search *s, size_t n) {
+    const step *own = &s->steps[n];
+    if (own->joins) return own->bytes;
+    if (!own->in_place) return 0;
+    const unsigned mask = op_schema_of(own->node->code)->in_place;
+    for (uint32_t i = 0; i < own->node->input_count; i++) {
+        const ir_value *input = ir_input(own->node, i);
+        if (!(mask & OP_IN_PLACE(i)) || !input || input->kind != IR_RESULT_OF_NODE) continue;
+        for (size_t m = n; m-- > 0;) {
+            if (s->steps[m].node != input->node) continue;
+            if (s->steps[m].last_reader == (int32_t)n && bytes_of(input) >= own->bytes) return own->bytes;
+            break;
+        }
+    }
+    return 0;
+}
+
+static void find_live(band_search *s) {
+    double live = 0;
+    for (size_t n = 0; n < s->count; n++) {
+        step *own = &s->steps[n];
+        own->live = live;
+        own->alone = live + own->bytes - written_over(s, n);
+        if (own->alone > s->whole) s->whole = own->alone;
+        s->seconds += own->seconds;
+        live += own->bytes;
+        for (size_t m = 0; m <= n; m++)
+            if (s->steps[m].last_reader == (int32_t)n) live -= s->steps[m].bytes;
+    }
+}
+
+/* ---- a region -------------------------------------------------------------------------------------------- */
+
+static bool set_advance(step *of, int64_t advance) {
+    if (!of->advance) of->advance = advance;
+    return of->advance == advance;
+}
+
+/* How far each step goes in a band: from the last one to what it reads, then to those that read the same. */
+static bool find_advances(band_search *s, size_t first, size_t last, int64_t height) {
+    for (size_t n = first; n <= last; n++) s->steps[n].advance = 0;
+    s->steps[last].advance = height;
+    for (int turn = 0; turn < 3; turn++) {
+        size_t unknown = 0;
+        for (size_t n = last + 1; n-- > first;) {
+            step *own = &s->steps[n];
+            for (uint32_t i = 0; i < own->reading_count; i++) {
+                const reading *r = &own->readings[i];
+                if (r->maker < (int32_t)first) continue;
+                const int64_t stride = r->input == 0 ? own->window.stride : 1;
+                step *maker = &s->steps[r->maker];
+                if (own->advance) {
+                    if (!set_advance(maker, own->advance * stride)) return false;
+                } else if (maker->advance) {
+                    if (maker->advance % stride) return false;
+                    own->advance = maker->advance / stride;
+                }
+            }
+            unknown += own->advance == 0;
+        }
+        if (!unknown) return true;
+    }
+    return false;
+}
+
+static band_rows seen(const step *own, const reading *r, band_rows made) {
+    return r->input == 0 ? band_window_rows(&own->window, made) : made;
+}
+
+/* Rows of each step in a band in the middle, where nothing is cut off: as region.c counts them. */
+static void find_rows(band_search *s, size_t first, size_t last) {
+    for (size_t n = first; n <= last; n++) {
+        step *own = &s->steps[n];
+        own->last_inside = -1;
+        for (int32_t i = own->reader_count; i-- > 0 && own->last_inside < 0;)
+            if (own->readers[i] <= (int32_t)last) own->last_inside = own->readers[i];
+        own->exported = own->is_result || own->last_reader > (int32_t)last || n == last;
+        own->end = own->last_inside < 0 ? 0 : INT64_MIN;
+    }
+    for (size_t n = last + 1; n-- > first;) {
+        const step *own = &s->steps[n];
+        for (uint32_t i = 0; i < own->reading_count; i++) {
+            const reading *r = &own->readings[i];
+            if (r->maker < (int32_t)first) continue;
+            const int64_t end = seen(own, r, (band_rows){own->end - 1, own->end}).end;
+            if (end > s->steps[r->maker].end) s->steps[r->maker].end = end;
+        }
+    }
+    for (size_t n = first; n <= last; n++)
+        s->steps[n].low = s->steps[n].exported ? s->steps[n].end - s->steps[n].advance : INT64_MAX;
+    for (size_t n = last + 1; n-- > first;) {
+        step *own = &s->steps[n];
+        const int64_t before = own->end - own->advance;
+        own->first = own->low > before ? own->low : before;
+        for (uint32_t i = 0; i < own->reading_count; i++) {
+            const reading *r = &own->readings[i];
+            if (r->maker < (int32_t)first) continue;
+            const int64_t low = seen(own, r, (band_rows){own->first, own->first + 1}).first;
+            if (low < s->steps[r->maker].low) s->steps[r->maker].low = low;
+        }
+    }
+}
+
+static double rows_bytes(const step *of, int64_t rows) {
+    return (double)(rows < of->rows ? rows : of->rows) * of->row_bytes;
+}
+
+/* The peak of an iteration, and what it copies. */
+typedef struct iteration {
+    double live, peak, copied, state;
+} iteration;
+
+static void reach(iteration *it, double bytes) {
+    if (bytes > it->peak) it->peak = bytes;
+}
+
+static double made_bytes(const step *own) {
+    return rows_bytes(own, own->end - own->first);
+}
+
+/* Rows of `t` for a reader: side by side in a window, or a part of what is there; returns what only this reader needs. */
+static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it) {
+    const int64_t kept = t->end - t->advance;
+    if (rows.first < kept && rows.end > t->first && kept > t->low) {
+        if (t->window_bytes > 0) return 0;
+        t->window_bytes = rows_bytes(t, t->end - t->low);
+        reach(it, it->live + t->window_bytes);
+        it->live += t->window_bytes - made_bytes(t) - t->kept_bytes;
+        it->copied += 2 * t->window_bytes;
+        return 0;
+    }
+    const bool whole = rows.first == t->first && rows.end == t->end;
+    const double part = whole ? 0 : (double)(rows.end - rows.first) * row_bytes;
+    it->copied += 2 * part;
+    return part;
+}
+
+/* Nobody reads the rows in this iteration any more: those for the next one stay. */
+static void leave(step *t, iteration *it) {
+    if (t->window_bytes > 0) {
+        reach(it, it->live + t->kept_bytes);
+        it->live += t->kept_bytes - t->window_bytes;
+        it->copied += 2 * t->kept_bytes;
+    } else {
+        if (t->kept_bytes > 0) {
+            reach(it, it->live + t->kept_bytes);
+            it->copied += 2 * t->kept_bytes;
+        }
+        it->live -= made_bytes(t);
+    }
+    t->window_bytes = 0;
+}
+
+static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
+    step *own = &s->steps[n];
+    const unsigned mask = op_schema_of(own->node->code)->in_place;
+    const band_rows made = {own->first, own->end};
+    double parts = 0, over = 0;
+    const double bytes = made_bytes(own);
+    for (uint32_t i = 0; i < own->reading_count; i++) {
+        const reading *r = &own->readings[i];
+        const band_rows rows = seen(own, r, made);
+        double part;
+        if (r->maker < (int32_t)first) {
+            const int64_t count = rows.end - rows.first;
+            part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
+            it->copied += 2 * part;
+        } else {
+            part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
+        }
+        parts += part;
+        const bool dies =
+            part > 0 || (s->steps[r->maker].last_inside == (int32_t)n && !s->steps[r->maker].exported &&
+                         s->steps[r->maker].window_bytes == 0 && s->steps[r->maker].kept_bytes == 0);
+        const double there = part > 0 ? part : made_bytes(&s->steps[r->maker < 0 ? (int32_t)n : r->maker]);
+        if ((mask & OP_IN_PLACE(r->input)) && dies && there >= bytes) over = bytes;
+        if (own->joins && dies) over += there < bytes - over ? there : bytes - over;
+    }
+    reach(it, it->live + parts + bytes - over);
+    it->live += bytes;
+    for (uint32_t i = 0; i < own->reading_count; i++) {
+        const reading *r = &own->readings[i];
+        bool again = false;
+        for (uint32_t k = 0; k < i; k++) again = again || own->readings[k].maker == r->maker;
+        if (r->maker >= (int32_t)first && !again && s->steps[r->maker].last_inside == (int32_t)n)
+            leave(&s->steps[r->maker], it);
+    }
+    if (own->exported) it->copied += 2 * bytes;
+    if (own->last_inside < 0) it->live -= bytes;
+}
+
+static bool simulate(band_search *s, size_t first, size_t last, int64_t height, double most,
+                     band_choice *made) {
+    if (!find_advances(s, first, last, height)) return false;
+    find_rows(s, first, last);
+    iteration it = {.live = s->steps[first].live};
+    for (size_t n = first; n <= last; n++) {
+        step *own = &s->steps[n];
+        own->window_bytes = 0;
+        const int64_t kept = own->end - own->advance - own->low;
+        own->kept_bytes = kept > 0 ? rows_bytes(own, kept) : 0;
+        it.state += own->kept_bytes;
+        if (own->exported) it.live += own->bytes;
+    }
+    it.live += it.state;
+    it.peak = it.live;
+    if (it.live > most) return true; /* no use; and longer ones have no less */
+    double more = 0;
+    const double bands = (double)((s->steps[last].rows + height - 1) / height);
+    for (size_t n = first; n <= last; n++) {
+        step *own = &s->steps[n];
+        run_step(s, n, first, &it);
+        const double rows = (double)(own->end - own->first);
+        more += own->seconds * own->overhead / (rows > 0 ? rows : 1);
+    }
+    more += bands * (it.copied / BYTES + (double)(last - first + 4) * 2 * STEP);
+    *made = (band_choice){first, last, height, it.peak, it.state, more};
+    return true;
+}
+
+/* ---- all regions ----------------------------------------------------------------------------------------- */
+
+static bool add_edge(band_search *s, const band_choice *choice) {
+    edge *edges = base_arena_grow(s->arena, s->edges, &s->edge_capacity, s->edge_count + 1, sizeof *edges);
+    if (!edges || s->edge_count >= INT32_MAX) return false;
+    s->edges = edges;
+    edges[s->edge_count] = (edge){*choice, s->begins[choice->first]};
+    s->begins[choice->first] = (int32_t)s->edge_count++;
+    return true;
+}
+
+/* Regions of at least this many nodes are a whole number of them; longer ones are tried at every so many ends. */
+static bool try_regions(band_search *s, size_t first) {
+    double state[HEIGHTS] = {0};
+    bool hopeless[HEIGHTS] = {false};
+    for (size_t last = first; last < s->count && last - first < MOST_NODES; last++) {
+        const step *own = &s->steps[last];
+        if (!own->supported || own->all_from >= (int32_t)first) break;
+        if (last == first) continue;
+        for (int h = 0; h < HEIGHTS && heights[h] * 2 <= own->rows; h++) {
+            band_choice choice = {0};
+            if (hopeless[h]) continue;
+            s->work += (double)(last - first);
+            if (!simulate(s, first, last, heights[h], s->whole, &choice)) continue;
+            if (!choice.rows) {
+                state[h] += 1; /* what goes out later may be less, but not for long */
+                hopeless[h] = state[h] > 60;
+                continue;
+            }
+            if (choice.bytes < s->whole && !add_edge(s, &choice)) return false;
+        }
+        if (s->work > MOST_WORK) break;
+    }
+    return true;
+}
+
+/* By step: the least peak on the way there. */
+static bool find_least(band_search *s) {
+    double *peaks = BASE_ARRAY(s->arena, double, s->count + 1);
+    if (!peaks) return false;
+    for (size_t n = 1; n <= s->count; n++) peaks[n] = DBL_MAX;
+    for (size_t n = 0; n < s->count; n++) {
+        const double alone = s->steps[n].alone > peaks[n] ? s->steps[n].alone : peaks[n];
+        if (alone < peaks[n + 1]) peaks[n + 1] = alone;
+        for (int32_t e = s->begins[n]; e >= 0; e = s->edges[e].next) {
+            const band_choice *choice = &s->edges[e].choice;
+            const double peak = choice->bytes > peaks[n] ? choice->bytes : peaks[n];
+            if (peak < peaks[choice->last + 1]) peaks[choice->last + 1] = peak;
+        }
+    }
+    s->least = peaks[s->count];
+    return true;
+}
+
+band_search *band_search_new(const ir_module *module, int threads, base_arena *arena) {
+    band_search *s = BASE_NEW(arena, band_search);
+    int32_t *numbers = BASE_ARRAY(arena, int32_t, module->node_count);
+    if (!s || !numbers) return NULL;
+    *s = (band_search){.arena = arena, .threads = threads > 0 ? threads : 1};
+    for (const ir_node *node = module->main->first; node; node = node->next)
+        numbers[node->id.index] = (int32_t)s->count++;
+    s->steps = BASE_ARRAY(arena, step, s->count + 1);
+    s->begins = BASE_ARRAY(arena, int32_t, s->count + 1);
+    if (!s->steps || !s->begins) return NULL;
+    base_arena scratch;
+    base_arena_init(&scratch, arena->allocator);
+    bool fine = true;
+    for (const ir_node *node = module->main->first; node && fine; node = node->next) {
+        const size_t n = (size_t)numbers[node->id.index];
+        s->begins[n] = -1;
+        fine = read_step(s, n, node, numbers, &scratch);
+        base_arena_free(&scratch);
+    }
+    if (!fine || !find_readers(s)) return NULL;
+    find_live(s);
+    for (size_t n = 0; n < s->count && fine && s->work <= MOST_WORK; n++)
+        fine = !s->steps[n].supported || try_regions(s, n);
+    return fine && find_least(s) ? s : NULL;
+}
+
+double band_search_whole(const band_search *search) {
+    return search->whole;
+}
+
+double band_search_least(const band_search *search) {
+    return search->least;
+}
+
+double band_search_seconds(const band_search *search) {
+    return search->seconds;
+}
+
+/* ---- the least time within a limit ------------------------------------------------------------------------ */
+
+typedef struct arrival {
+    double seconds;
+    int32_t edge; /* the region that ends here; -1: a step alone */
+    bool reached;
+} arrival;
+
+static void arrive(arrival *at, double seconds, int32_t by) {
+    if (at->reached && at->seconds <= seconds) return;
+    *at = (arrival){seconds, by, true};
+}
+
+bool band_search_within(const band_search *s, double bytes, base_arena *arena, band_choices *choices) {
+    const double limit = bytes > s->least ? bytes : s->least;
+    arrival *arrivals = BASE_ARRAY(arena, arrival, s->count + 1);
+    *choices = (band_choices){.list = BASE_ARRAY(arena, band_choice, s->count + 1)};
+    if (!arrivals || !choices->list) return false;
+    arrivals[0].reached = true;
+    for (size_t n = 0; n < s->count; n++) {
+        const arrival *here = &arrivals[n];
+        if (!here->reached) continue;
+        if (s->steps[n].alone <= limit) arrive(&arrivals[n + 1], here->seconds, -1);
+        for (int32_t e = s->begins[n]; e >= 0; e = s->edges[e].next) {
+            const band_choice *choice = &s->edges[e].choice;
+            if (choice->bytes <= limit)
+                arrive(&arrivals[choice->last + 1], here->seconds + choice->more_seconds, e);
+        }
+    }
+    choices->more_seconds = arrivals[s->count].seconds;
+    for (size_t n = s->count; n > 0;) {
+        const int32_t e = arrivals[n].edge;
+        const double peak = e < 0 ? s->steps[n - 1].alone : s->edges[e].choice.bytes;
+        if (peak > choices->bytes) choices->bytes = peak;
+        if (e < 0) {
+            n--;
+            continue;
+        }
+        choices->list[choices->count++] = s->edges[e].choice;
+        n = s->edges[e].choice.first;
+    }
+    for (size_t i = 0; i < choices->count / 2; i++) {
+        const band_choice other = choices->list[i];
+        choices->list[i] = choices->list[choices->count - 1 - i];
+        choices->list[choices->count - 1 - i] = other;
+    }
+    return true;
+}

@@ -1,0 +1,41 @@
+/* search.h: which regions are worth it, and how high their bands are to be?
+ *
+ * The nodes of the main graph in their order are steps; some steps one after another can become one: a region at some height.
+ * What a step has live at most is estimated from shapes alone, and so is the time that bands take more. The least peak, and
+ * the least time within a limit of the peak, are then paths from the first node to the last.
+ */
+#ifndef OURO_BANDS_SEARCH_H
+#define OURO_BANDS_SEARCH_H
+
+#include "ir/ir.h"
+
+/* Nodes [first, last] of the main graph, counted from 0, in bands of so many rows of the last one. */
+typedef struct band_choice {
+    size_t first, last;
+    int64_t rows;
+    double bytes;        /* the estimated peak while the region runs, with all that is live around it */
+    double state_bytes;  /* of that, the rows that its loop carries */
+    double more_seconds; /* the estimated time that it takes more than its nodes one by one */
+} band_choice;
+
+/* Some regions, none of which overlap. */
+typedef struct band_choices {
+    band_choice *list;
+    size_t count;
+    double bytes;        /* the estimated peak of the whole graph */
+    double more_seconds; /* than without bands */
+} band_choices;
+
+typedef struct band_search band_search;
+
+/* Looks at the regions of the main graph. Lives in `arena`. NULL when memory runs out. */
+band_search *band_search_new(const ir_module *module, int threads, base_arena *arena);
+/* The estimated peak without bands, the least one with them, and the time of the graph without bands. */
+double band_search_whole(const band_search *search);
+double band_search_least(const band_search *search);
+double band_search_seconds(const band_search *search);
+/* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least
+ * peak. False when memory runs out. */
+bool band_search_within(const band_search *search, double bytes, base_arena *arena, band_choices *choices);
+
+#endif
