@@ -55,11 +55,11 @@ typedef struct ouro_compile_options {
     double seconds;        /* for allocators that search; 0: their default */
     int threads;           /* that the plan will run with; 0: 1 */
     int max_unroll;        /* 0: 16 */
-    size_t
-        arena_limit; /* bytes that the arena may take; OURO_ARENA_LEAST; 0: 5/4 of the least, where that saves time */
-    bool
-        exact_arithmetic; /* no kernel that multiplies less by adding more (Winograd), whose last digits differ */
-    bool portable;        /* portable kernels only: the plan runs on any machine of its byte order */
+    /* Bytes that the arena may take; OURO_ARENA_LEAST; 0: 5/4 of the least, where that saves time. */
+    size_t arena_limit;
+    /* No kernel that multiplies less by adding more (Winograd), whose last digits differ. */
+    bool exact_arithmetic;
+    bool portable;               /* portable kernels only: the plan runs on any machine of its byte order */
     const char *dot_path;        /* .dot, .svg or .png; NULL: none */
     const char *memory_map_path; /* .svg or .html; NULL: none */
     const char *report_path;     /* JSON; NULL: none */

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ir.h: the intermediate representation: a module of graphs in SSA form.
+/* ir.h: the intermediate representation: a module of graphs in SSA form. docs/IR.md shows it as text.
  *
- * Glossary
- *   value      defined once: by a node, as a parameter of a graph, or as a constant of the module
- *   node       one application of an operator; its place in its graph's list is its place in the schedule
- *   graph      parameters, nodes, results; the main graph, or owned by a node (bodies of loops, branches of
- * If) capture    a use, inside a graph, of a value defined in an enclosing graph: allowed, and not listed
- * anywhere; see ir_node_captures use        one input slot of a node, or one result slot of a graph origin
- * where a node comes from in the model: graph path and ONNX node name, for messages
+ * Words:
+ *   value    defined once: by a node, as a parameter of a graph, or as a constant of the module
+ *   node     one application of an operator. Its place in its graph's list is its place in the schedule.
+ *   graph    parameters, nodes, results. It is the main graph, or a node owns it: a loop its body, an If its branches.
+ *   capture  a use, inside a graph, of a value from an enclosing graph. It is allowed, and listed nowhere: ir_node_captures.
+ *   use      one input of a node, or one result of a graph
+ *   origin   where a node comes from in the model, for messages: graph path and ONNX node name
  *
- * Control nodes
- *   If         input 0: the condition (bool, one element). graphs[0]: then, graphs[1]: else; neither has
- *              parameters; result i of either becomes output i.
- *   Loop       inputs: trip count (int64 scalar, may be absent), condition (bool scalar, may be absent), then
- * N initial values of the carried parameters, then S tensors that are scanned. graphs[0] is the body:
- *              parameters iteration (int64 scalar), condition (bool scalar), N carried, S slices; results:
- *              condition, N replacements (carried parameter i <= result 1 + i), K scan output slices.
- * Outputs: N carried values at exit, K stacked slices. S and K are the attributes ouro.scan_inputs and
- *              ouro.scan_outputs (absent: 0, and K = outputs - N). The condition is tested before each
- *              iteration: the loop runs while trips are left and the condition holds. Absent: true.
- *              ONNX's Scan and the recurrent operators are lowered to this node.
+ * If. Input 0 is the condition (bool, one element). graphs[0] is the branch taken when it holds, graphs[1] the other one. Neither
+ * has parameters. Result i of the branch that runs becomes output i.
+ *
+ * Loop. N values are carried, S tensors scanned, K stacked. S and K are the attributes ouro.scan_inputs and ouro.scan_outputs
+ * (absent: 0, and the number of outputs - N).
+ *
+ *   inputs           trip count (int64 scalar, may be absent), condition (bool scalar, may be absent: true),
+ *                    N initial values, S tensors to scan
+ *   outputs          N carried values after the last iteration, K stacked tensors
+ *   body parameters  number of the iteration (int64 scalar), condition (bool scalar), N carried values, S slices
+ *   body results     condition, N replacements (parameter 2 + i <= result 1 + i), K slices to stack
+ *
+ * Before each iteration the condition is tested: the loop runs while trips are left and the condition holds. ONNX's Scan and the
+ * recurrent operators become this node.
  *
  * Ownership: everything lives in the module's arena, except the data of large constants (ir_constant).
  * Threads: a module belongs to one thread at a time.
@@ -92,7 +95,7 @@ struct ir_node {
     ir_graph **graphs;
     ir_graph *graph; /* where it stands */
     ir_node *previous, *next;
-    const char *kernel;   /* the name of the kernel that will run it; NULL until passes/select.c */
+    const char *kernel;   /* the name of the kernel that will run it; NULL until select-kernels */
     size_t scratch_bytes; /* what that kernel needs beside its tensors */
     const char *reason;   /* why a pass made it, for reports; NULL: it stands for something in the model */
 };

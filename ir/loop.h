@@ -34,8 +34,8 @@ typedef struct ir_loop_slices {
     ir_value *whole; /* NULL: a stack that nobody wants */
     ir_value *slice; /* the body's parameter, or its result */
     int32_t axis;    /* from 0; -1 where the number of axes is not known, or has no such axis */
-    bool
-        together; /* the bytes of a slice lie together, the next slice's after them: every extent before the axis is 1 */
+    /* The bytes of a slice lie together, the next slice's after them: every extent before the axis is 1. */
+    bool together;
     bool backwards;
 } ir_loop_slices;
 

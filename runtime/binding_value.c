@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binding_value.c: sequences and optionals of the caller: as inputs a tree of values becomes lists (list.c) whose
+/* binding_value.c: sequences and optionals of the caller: as inputs a tree of values becomes lists (sequence.c) whose
  * tensors lie where the caller has them; as outputs lists become a tree. */
 #include "runtime/executor.h"
 #include <inttypes.h>

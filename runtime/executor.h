@@ -39,8 +39,8 @@ typedef struct rt_buffer rt_buffer;
 struct rt_buffer {
     size_t references;
     bool planned; /* the plan has its bytes: never freed, and gone after the loop */
-    bool
-        reserved; /* and they are the reservation of a loop's output, which nothing else may share after the loop */
+    /* And they are the reservation of a loop's output, which nothing else may share after the loop. */
+    bool reserved;
     bool is_sequence;      /* its bytes are rt_elements, whose buffers it refers to */
     size_t capacity, used; /* bytes; what lies after `used` may be appended to the value that ends there */
     void *data;

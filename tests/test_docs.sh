@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_docs.sh: the files and folders that the pages below name are there, and so are the pages that all pages link to.
+# test_docs.sh: the files and folders that the pages below name are there, and so are the pages that all pages link to. Files that
+# comments name are there, too.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 status=0
@@ -16,4 +17,14 @@ for page in README.md CONTRIBUTING.md CHANGELOG.md docs/*.md; do
         [ -e "$(dirname "$page")/$link" ] || { echo "$page links to $link, which is not there"; status=1; }
     done
 done
+# As a path, or as the end of one. What is included is the compiler's business.
+awk 'NR == FNR {for (path = $0; ; ) {there[path] = 1; if (!sub("^[^/]*/", "", path)) break} next}
+     !($2 in there) {print $1, "names", $2 ", which is not there"; missing = 1}
+     END {exit missing}' \
+    <(find ir passes compiler runtime models tests docs cmake README.md CHANGELOG.md CONTRIBUTING.md -type f) \
+    <(grep -rnE '^ \*|/\*|^#' ir passes compiler runtime models tests \
+        --include=*.c --include=*.h --include=*.def --include=*.sh --include=CMakeLists.txt |
+        grep -vE ':[0-9]+:#(include|define)' |
+        grep -oE '^[^:]*:[0-9]+:|(^|[ (`])[a-z_0-9/]*[a-z_0-9]{2,}\.(c|h|def|md)\b' |
+        awk '/:$/ {at = $0; next} {gsub("[ (`]", ""); print at, $0}' | grep -vE 'pb-c|xxhash|ContribOperators' | sort -u) || status=1
 exit $status

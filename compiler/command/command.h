@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* command.h: what the commands of `ouro` share: the table of commands, options, messages, progress.
  *
- * One command a file: command_NAME.c defines `command_NAME`. A command parses its arguments with
+ * One command a file: NAME.c defines `command_NAME`. A command parses its arguments with
  * command_parse, writes results to stdout and diagnostics to stderr, and returns its exit status (the numbers
  * of base_status).
  */
@@ -128,8 +128,8 @@ typedef struct command_model {
     const plan *plan; /* that the handle stands for */
     base_arena arena; /* of the inputs */
     size_t input_count, state_count;
-    import_value *inputs; /* by index; after them what is given for the states */
-    bool *stacked;        /* by index: the file holds one input after another, along a first axis */
+    import_value *inputs;     /* by index; after them what is given for the states */
+    bool *stacked;            /* by index: the file holds one input after another, along a first axis */
     const ouro_shape *shapes; /* of --shape, where it is a plan */
     size_t shape_count;
     bool *made_up;        /* by index: nobody gave the input */

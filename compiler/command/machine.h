@@ -6,9 +6,9 @@
 #include "ir/base/base.h"
 
 typedef struct machine_peak {
-    double
-        operations; /* a second: float32 additions and multiplications of the library's own matrix product */
-    double bytes;   /* a second: read from memory and written to it while a large block is copied */
+    /* A second: float32 additions and multiplications of the library's own matrix product. */
+    double operations;
+    double bytes; /* a second: read from memory and written to it while a large block is copied */
 } machine_peak;
 
 /* On so many threads; takes about a tenth of a second and 128 MiB. */

@@ -15,9 +15,9 @@
 /* What one node took. */
 typedef struct profile_node {
     uint32_t node;
-    double
-        seconds; /* in one run, all its executions together: the median of the runs observed. Of a loop or a
-                          branch without what its graphs take */
+    /* In one run, all its executions together: the median of the runs observed. Of a loop or a branch without what
+     * its graphs take. */
+    double seconds;
     double executions; /* in one run */
     work done;         /* in one execution */
 } profile_node;

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by
- * libgvc.
+/* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by libgvc.
  *
- *   node        operator, name, key attributes, kernel; one line for each constant; one for each output:
- * where its bytes lie. Coloured by family. A dashed outline without colour: a view, nothing runs. edge type
- * and shape of the tensor sub-graph   a box with its parameters above and its results below. What is carried
- * around a loop goes back by a dashed edge, labelled "parameter <= replacement"; a tensor whose address
- * changes with the iterations shows its table: v3 (view 3 of the plan), the entries of the first iterations,
- * then those that repeat, and how many these are. The branches of an If stand side by side.
+ *   node       operator, name, key attributes, kernel; a line for each constant; a line for each output: where its bytes lie.
+ *              Coloured by family. A dashed outline without colour: an alias, nothing runs.
+ *   edge       type and shape of the tensor
+ *   sub-graph  a box with its parameters above and its results below
+ *
+ * What is carried around a loop goes back by a dashed edge, labelled "parameter <= replacement". A tensor whose address changes
+ * with the iterations shows its table: v3 (multi-view 3 of the plan), the entries of the first iterations, then those that
+ * repeat, and how many these are. The branches of an If stand side by side.
  *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see

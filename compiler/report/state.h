@@ -11,9 +11,9 @@ typedef struct emit_state {
     uint64_t period;   /* after how many runs its addresses repeat */
     uint64_t prologue; /* how many runs come before that */
     uint64_t copied;   /* bytes that a run copies for its sake */
-    uint64_t
-        caller_copied; /* bytes that a caller would copy in each run who hands the output back as the input */
-    const char *how;   /* it is carried, in words */
+    /* Bytes that a caller would copy in each run who hands the output back as the input. */
+    uint64_t caller_copied;
+    const char *how; /* it is carried, in words */
 } emit_state;
 
 /* Measures state `index`. */

@@ -220,7 +220,7 @@ bool op_shape_broadcast(const op_call *call, const op_shape *a, const op_shape *
 /* ---- the operator table (op.c, ops.def) ---------------------------------------------------------------- */
 
 /* How an operator's result can lie in the bytes of its inputs, so that nothing is executed. Whether a
- * particular application does is decided by passes/alias.c (contiguity, layout). */
+ * particular application does is decided by passes/memory/join_aliases.c (contiguity, layout). */
 typedef enum op_view {
     OP_VIEW_NONE = 0,
     OP_VIEW_SAME,      /* output 0 has the bytes of input 0: Reshape, Squeeze, Identity, ... */

@@ -23,10 +23,10 @@ typedef struct pass_options {
     double seconds;        /* for searching planners */
     size_t arena_limit;    /* bytes; 0: 5/4 of the least; PASS_ARENA_LEAST: the least (choose_kernels.c) */
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
-    bool
-        exact_arithmetic; /* only kernels whose products and sums are those of the operator as it is written */
-    int64_t
-        band_rows; /* for tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none */
+    /* Only kernels whose products and sums are those of the operator as it is written. */
+    bool exact_arithmetic;
+    /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
+    int64_t band_rows;
     size_t band_nodes; /* with them: at most so many nodes in a region; 0: any number */
     int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     pass_recurrent recurrent;

@@ -35,8 +35,8 @@ typedef struct pass_storage {
         *carried_by;    /* carried values of this loop are made in it, in turn with others; NULL otherwise */
     bool carried_again; /* and those of another loop */
     bool swapped;       /* of a parameter that will lie in a buffer that takes part in swaps */
-    uint32_t
-        swap_view; /* the bytes of a buffer that takes part in swaps, as they are at first: its multi-view; 0 */
+    /* The bytes of a buffer that takes part in swaps, as they are at first: its multi-view; 0. */
+    uint32_t swap_view;
     /* How large it is: exact at first, rounded up to RT_ALIGNMENT by analyse-liveness. A storage in the arena for a value
      * without a known size has the bytes that reserve-growth reserves for what grows. */
     size_t bytes;
@@ -47,8 +47,8 @@ typedef struct pass_storage {
     pass_storage_id part_of;
     size_t part_offset;
     ir_value_id values, last_value; /* first and last of the values in it, linked by pass_memory.siblings */
-    int64_t
-        last_made; /* the last step of `graph` that makes one of them; -1: none, or not known yet (analyse-loops) */
+    /* The last step of `graph` that makes one of them; -1: none, or not known yet (analyse-loops). */
+    int64_t last_made;
     const ir_node *left_by; /* the loop that is analysed, if it leaves a value here */
 } pass_storage;
 
@@ -73,8 +73,8 @@ typedef struct pass_multiview {
     uint32_t group;
     pass_storage_id buffer; /* of a group: the storage that this multi-view is for */
     pass_location *entries; /* prologue + repeat of them */
-    uint32_t
-        next_in_graph; /* the next one whose loop is a node of the same graph; 0: none (pass_memory.views_in) */
+    /* The next one whose loop is a node of the same graph; 0: none (pass_memory.views_in). */
+    uint32_t next_in_graph;
 } pass_multiview;
 
 /* Per node: how it runs. */
@@ -132,8 +132,8 @@ typedef struct pass_memory {
     size_t *region_bound;       /* by graph id: lower bound of that region */
     pass_multiview *multiviews; /* [0] is unused */
     size_t multiview_count, multiview_capacity;
-    uint32_t
-        *views_in; /* by graph id: the first multi-view of which the loop is a node of this graph; 0: none */
+    /* By graph id: the first multi-view of which the loop is a node of this graph; 0: none. */
+    uint32_t *views_in;
     uint32_t group_count; /* groups of swapped buffers are numbered from 1 */
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;

@@ -18,7 +18,7 @@
  * Dynamic dimensions of images (how many there are, how high and wide) are no obstacle: kernels are asked about some
  * (example_extents.c), and convolutions pack their weights for these, for one image where their number is open. Nor are open
  * extents of the rows of products with constant weights: these are packed for blocks of rows. What a run brings may be
- * something else than the kernels were asked about: runtime/kernels/portable/through_row_major.c.
+ * something else than the kernels were asked about: runtime/kernels/through_row_major.c.
  *
  * Interface values stay row-major: parameters, results of all graphs, inputs of control nodes.
  *
@@ -95,7 +95,8 @@ static bool relaid_call(layouter *l, const ir_node *node, const rt_preference *w
 /* An extent of which nothing is known may change with every iteration of a loop, and a kernel is prepared anew for it. */
 static bool may_change(const ir_node *node, const op_shape *shape) {
     const ir_node *owner = node->graph->owner;
-    while (owner && (owner->code != OP_LOOP || owner == owner->graph->module->run)) owner = owner->graph->owner;
+    while (owner && (owner->code != OP_LOOP || owner == owner->graph->module->run))
+        owner = owner->graph->owner;
     for (int32_t i = 0; owner && i < shape->rank; i++)
         if (shape->dims[i] == OP_DIM_UNKNOWN) return true;
     return false;

@@ -80,9 +80,8 @@ typedef struct loop_info {
     const int64_t *numbers; /* of memory->order */
     ir_loop loop;
     int64_t steps; /* of the body */
-    int64_t
-        half; /* half steps of an iteration. Step s writes and reads in half step 2 * s; what must outlive it lives in
-                      2 * s + 1 */
+    /* Half steps of an iteration. Step s writes and reads in half step 2 * s; what must outlive it lives on in the next one. */
+    int64_t half;
     loop_carried *carried; /* loop.carried of them */
     loop_member *members;
     uint32_t member_count;

@@ -21,7 +21,8 @@
 bool loop_find_periods(loop_info *info);
 
 /* The value is what a loop carried, and that loop leaves it in one of several buffers, or in one that is not its own: it is best
- * read where it is. An estimate where inner loops are not analysed yet. False when memory runs out. */
+ * read where it is. Found as that loop's own analysis finds it: loops inside of it have been analysed by now, because graphs go
+ * innermost first. False when memory runs out. */
 bool loop_leaves_anywhere(loop_info *info, const ir_value *value, bool *anywhere);
 
 /* Both branches of an If make what lies in storage `made` when they have read storage `over`, or element by element over it:

@@ -110,16 +110,16 @@ static bool dies_here(const chooser *c, const ir_value *input, const ir_node *no
     return true;
 }
 
-/* What a loop leaves is read where it is (analyse-loops): in any of several places, unless the number of
- * iterations is known and the last one makes it. To write over it would be to copy it first. */
-static bool lies_anywhere(const ir_value *value) {
+/* What a loop leaves is not written over, unless the number of iterations is known and the last one makes it in the body. So it
+ * can be read wherever it is when the loop ends: analyse-loops copies it to one place where somebody writes over it. */
+static bool is_left_by_loop(const ir_value *value) {
     ir_loop loop;
     if (!value->node || !ir_loop_read(value->node, &loop)) return false;
     if (value->index >= loop.carried || !ir_loop_is_static(&loop, value->index)) return false;
     const ir_value *replacement = ir_loop_carry(&loop, value->index).replacement;
     if (ir_loop_trips(&loop) <= 0 || replacement->graph != loop.body || !replacement->node) return true;
     /* An inner loop made it, and left it in one of several buffers. */
-    if (replacement->node->code == OP_LOOP && lies_anywhere(replacement)) return true;
+    if (replacement->node->code == OP_LOOP && is_left_by_loop(replacement)) return true;
     /* A branch that hands its state on may do so by exchange. */
     for (uint32_t g = 0; g < replacement->node->graph_count && replacement->node->code == OP_IF; g++) {
         const ir_value *result = replacement->node->graphs[g]->results[replacement->index]->value;
@@ -181,7 +181,7 @@ static void forget_left(const chooser *c, const ir_graph *graph) {
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
-    if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || lies_anywhere(input))
+    if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || is_left_by_loop(input))
         return false;
     pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
     const pass_storage *place = pass_memory_storage(c->memory, from.storage);
@@ -222,9 +222,9 @@ static void overwrite(const chooser *c, const ir_node *node, const ir_value *inp
     else join(c, to.storage, from.storage, to.offset);
 }
 
-/* The node may write its output over the very parameter that the output replaces: then the loop is better
- * served by that (analyse-loops decides) than by any other input. */
-static bool replaces_own_parameter(const ir_node *node) {
+/* The node may write its output over the very parameter that the output replaces. That is decided over all iterations, by
+ * analyse-loops, and not here: the loop is better served by it than by writing over any other input. */
+static bool is_left_to_loop(const ir_node *node) {
     const ir_value *output = node->outputs[0];
     for (const ir_use *use = output ? output->uses : NULL; use; use = use->next) {
         for (uint32_t i = 0; !use->node && use->graph == node->graph && i < node->input_count; i++) {
@@ -239,7 +239,7 @@ static bool replaces_own_parameter(const ir_node *node) {
 
 static void choose(const chooser *c, const ir_node *node) {
     if (c->memory->executions[node->id.index] != PASS_RUN || node->output_count == 0) return;
-    if (replaces_own_parameter(node)) return;
+    if (is_left_to_loop(node)) return;
     for (uint32_t i = node->input_count; i-- > 0;) {
         if (!pass_may_write_over(node, i)) continue;
         if (!may_overwrite(c, node, ir_input(node, i), node->outputs[0])) continue;

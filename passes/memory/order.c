@@ -450,8 +450,8 @@ static int64_t growth(const arrangement *a, uint32_t step) {
 /* The steps of a range that wait for others, and who waits for whom. */
 typedef struct waiting_list {
     uint32_t *waiting; /* by step: how many of the range must still run before it */
-    uint32_t *after_starts,
-        *after; /* by step: those that wait for it: after[after_starts[i] .. after_starts[i + 1]) */
+    /* By step: those that wait for it: after[after_starts[i] .. after_starts[i + 1]). */
+    uint32_t *after_starts, *after;
 } waiting_list;
 
 static bool list_waiting(const order_problem *p, const uint32_t *steps, uint32_t count, waiting_list *list,

@@ -13,7 +13,7 @@
  * of a chunk is the largest end of those that it lies after, aligned.
  *
  * A read dependence (an output that is its input, unchanged) is one buffer here before a planner sees it
- * (passes/memory/analyse_views.c). A write dependence is one of the problem's overwrites: the new chunk takes its sub-range of
+ * (passes/memory/join_aliases.c). A write dependence is one of the problem's overwrites: the new chunk takes its sub-range of
  * the old one's block, and what lies before and after is free, at the same time as nothing else is given back but
  * after all else is allocated. Chains of overwrites move with their root: a pair that concerns one of them bounds the
  * address of the root. One overwrite is followed for each target, the first; others are allocated as usual, and so

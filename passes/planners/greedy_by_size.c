@@ -9,7 +9,7 @@
  *     sizes 4 (steps 0-2), 3 (1-3), 2 (2-4):   4 at 0; 3 at 4; 2 meets only the 3 at [4, 7): at 0
  *
  * The source's second arena, for tensors that outlive a run, and its mode that preserves all tensors are modes of
- * every planner here: planner_modes.h.
+ * every planner here: base/modes.h.
  *
  * What is taken while a buffer is live is asked of occupancy.h: gaps are looked through, not buffers.
  */

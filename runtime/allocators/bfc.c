@@ -18,8 +18,8 @@ enum { UNIT = 256, UNIT_BITS = 8, NONE = -1, FIRST_REGION = 64 << 10 };
 typedef struct chunk {
     char *data;
     size_t requested;
-    int32_t previous,
-        next;          /* neighbours within the region; of a handle that is not used: the next of these */
+    /* Neighbours within the region; of a handle that is not used: the next of these. */
+    int32_t previous, next;
     uint64_t freed_at; /* 0: it is safe */
     bool used;
 } chunk;

@@ -40,8 +40,8 @@ typedef struct span {
 /* An output of a loop that may lie in several places, depending on the number of iterations: what it is in
  * each. What later loops begin with it, or is a part of it, has phases as well. */
 typedef struct phase {
-    uint64_t entry,
-        of; /* of the multi-view's table; the phase of what lies there, from 1, if that has phases, too */
+    uint64_t entry; /* of the multi-view's table */
+    uint64_t of;    /* which phase of what lies there, from 1; 0: that has none */
     plan_address where;
     span at;
     bool through; /* the place is in a swap buffer, and found through its multi-view */

@@ -20,8 +20,8 @@ typedef struct structure_checker {
     base_arena arena;
     char file[BASE_REPORT_CONTEXT];
     uint32_t *depth; /* of graphs: main has 0 */
-    uint64_t
-        *defined; /* by tensor id: 0: nothing defines it; 1: a parameter; else the number of its node + 2 */
+    /* By tensor id: 0: nothing defines it; 1: a parameter; else the number of its node + 2. */
+    uint64_t *defined;
 } structure_checker;
 
 /* The plan is malformed, for this reason. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_exact.c: `exact` on made problems (support_problems.h), one line for each.
+/* bench_exact.c: `exact` on made problems (problems.h), one line for each.
  *
  *     bench_exact [-s SECONDS] [-c COUNTS] [-n SEEDS] [-f FIRST] [KIND...]
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_allocations.c: see support_allocations.h. A program's definition of malloc takes the place of the C
+/* allocations.c: see allocations.h. A program's definition of malloc takes the place of the C
  * library's for all shared libraries too; the C library keeps its own under another name. */
 #include "tests/support/allocations.h"
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_allocations.h: counts the heap allocations of the whole process, oneDNN's and OpenMP's included. */
+/* allocations.h: counts the heap allocations of the whole process, oneDNN's and OpenMP's included. */
 #ifndef SUPPORT_ALLOCATIONS_H
 #define SUPPORT_ALLOCATIONS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_application.c: see support_application.h. */
+/* application.c: see application.h. */
 #include "tests/support/application.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>

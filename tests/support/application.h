@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_application.h: one application of an operator, made, run and freed by a test.
+/* application.h: one application of an operator, made, run and freed by a test.
  *
  *     application app;
  *     application_init(&app, OP_CONV);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_command.c: see support_command.h. */
+/* command.c: see command.h. */
 #include "tests/support/command.h"
 #include <ctype.h>
 #include <fcntl.h>

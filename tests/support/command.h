@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_command.h: running the built command, and looking at what it wrote. */
+/* command.h: running the built command, and looking at what it wrote. */
 #ifndef TESTS_SUPPORT_COMMAND_H
 #define TESTS_SUPPORT_COMMAND_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_onnx.c: see support_onnx.h. */
+/* onnx.c: see onnx.h. */
 #include "tests/support/onnx.h"
 
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_onnx.h: small ONNX models made in memory, for tests.
+/* onnx.h: small ONNX models made in memory, for tests.
  *
  *     onnx *o = onnx_new(17);
  *     onnx_input(o, o->graph, "x", 1, "N,3");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_operators.c: see support_operators.h. */
+/* operators.c: see operators.h. */
 #include "tests/support/operators.h"
 #include "ir/operators/small.h"
 #include <setjmp.h>

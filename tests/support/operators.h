@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_operators.h: one application of an operator at a time, for tests: random tensors, and a run that
+/* operators.h: one application of an operator at a time, for tests: random tensors, and a run that
  * checks along the way what must hold for every operator. */
 #ifndef OURO_SUPPORT_OPERATORS_H
 #define OURO_SUPPORT_OPERATORS_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_plan.c: see support_plan.h. */
+/* plan.c: see plan.h. */
 #include "tests/support/plan.h"
 #include "compiler/report/loop.h"
 #include "tests/support/support.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_plan.h: plans made from modules as text. */
+/* plan.h: plans made from modules as text. */
 #ifndef OURO_TEST_SUPPORT_PLAN_H
 #define OURO_TEST_SUPPORT_PLAN_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_problems.c: see support_problems.h. */
+/* problems.c: see problems.h. */
 #include "tests/support/problems.h"
 #include <string.h>
 

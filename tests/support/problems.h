@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_problems.h: allocation problems made from a kind, a number of buffers and a seed.
+/* problems.h: allocation problems made from a kind, a number of buffers and a seed.
  *
  * Most kinds are cut from a full rectangle of PROBLEMS_CAPACITY bytes, so that a placement within that
  * capacity exists however hard it is to find; the others are drawn at random, and nobody knows the best

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_program.c: see support_program.h.
+/* program.c: see program.h.
  *
  * Deleting for shrinking never moves anything: a statement is marked, and its values are replaced by inputs of
  * the same kind. So every edit can be taken back.

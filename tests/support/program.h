@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_program.h: random programs with nested loops, scans and branches, and what they come to.
+/* program.h: random programs with nested loops, scans and branches, and what they come to.
  *
  * A program is made from a seed, prints itself as textual IR, and can be unrolled: interpreted on small
  * integers, which every kernel computes exactly, while each operation that is carried out is written down as a
@@ -25,8 +25,8 @@ typedef struct program program;
 typedef struct program_answer {
     int count;
     int elements[PROGRAM_RESULTS];
-    bool
-        stacked_nothing; /* a loop without an iteration has stacked rows: how wide they would be, nobody says */
+    /* A loop without an iteration has stacked rows: how wide they would be, nobody says. */
+    bool stacked_nothing;
     float values[PROGRAM_RESULTS][PROGRAM_ELEMENTS];
 } program_answer;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_program_parts.h: what a random program is made of, for the files that make it and carry it out; see
- * support_program.h. */
+/* program_parts.h: what a random program is made of, for the files that make it and carry it out; see
+ * program.h. */
 #ifndef SUPPORT_PROGRAM_PARTS_H
 #define SUPPORT_PROGRAM_PARTS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* support_program_run.c: random programs carried out, and written down as the straight line that was gone; see
- * support_program.h. */
+/* program_run.c: random programs carried out, and written down as the straight line that was gone; see
+ * program.h. */
 #include "tests/support/program_parts.h"
 #include "tests/support/support.h"
 #include <setjmp.h>

@@ -52,7 +52,7 @@ void *import_block_new(import_blocks *blocks, size_t bytes);
 void import_block_detach(import_blocks *blocks, void *data);
 void import_block_release(void *data);
 
-/* ---- files (compiler/onnx/wire.c); messages begin with the context that the caller has set -------------------- */
+/* ---- files (wire.c); messages begin with the context that the caller has set -------------------- */
 
 /* Reads a whole file into a block. Regular files of less than 2 GB only: protobuf knows no larger ones. */
 base_status import_file_read(const char *path, import_blocks *blocks, uint8_t **data, size_t *size,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planner_csv.c: allocation problems and solutions as CSV.
+/* csv.c: allocation problems and solutions as CSV.
  *
  * The public benchmarks' form: a header line that names the columns, then one buffer a line.
  *

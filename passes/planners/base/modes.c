@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planner_modes.c: see planner_modes.h. */
+/* modes.c: see modes.h. */
 #include "passes/planners/base/modes.h"
 
 static void whole_run(const planner_problem *problem, int64_t *first, int64_t *last) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* planner_modes.h: what planner_options ask for beside a planner: nothing used again, persistent buffers apart.
+/* modes.h: what planner_options ask for beside a planner: nothing used again, persistent buffers apart.
  *
  * Both are the arena planner's of TensorFlow Lite, which keeps all tensors for those who want to look at them after a
  * run, and has two arenas, one of which outlives the runs. Here they are changes of the problem, so that every planner

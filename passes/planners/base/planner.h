@@ -53,11 +53,11 @@ typedef struct planner_problem {
 
 typedef struct planner_options {
     double seconds; /* how long a planner that searches may take; 0: `work` ends the search */
-    uint64_t
-        work; /* how much it may do: the same answer on every machine; 0: what is usual for the planner */
-    unsigned
-        threads; /* how many searches run side by side, which may change the answer; 0: one. More than one asks for an
-                       * allocator of the arena that is safe for several threads */
+    /* How much it may do: the same answer on every machine; 0: what is usual for the planner. */
+    uint64_t work;
+    /* How many searches run side by side, which may change the answer; 0: one. More than one asks for an *
+     * allocator of the arena that is safe for several threads. */
+    unsigned threads;
     /* Nothing is used again: every buffer keeps its bytes to the end, for those who want to look at them. */
     bool preserve_all;
     /* Buffers that are live from the first step to the last (state, inputs, outputs) get an arena of their own, below

@@ -73,9 +73,9 @@ typedef struct improver {
     search tree;
     sweep *sections;    /* for the height that is asked for: it goes on where it was */
     coalescing *joined; /* the same, over buffers made one */
-    size_t goal,
-        target;    /* the lowest height that is not known to be impossible; the one to ask for. In units */
-    uint64_t work; /* for the goal */
+    /* In units: the lowest height that is not known to be impossible, and the one to ask for. */
+    size_t goal, target;
+    uint64_t work;                                  /* for the goal */
     enum { BY_TREE, BY_JOINED, BY_SECTIONS } phase; /* who is asked for the target */
     uint64_t rest;                                  /* of the work of the sweeps */
     bool out_of_memory;

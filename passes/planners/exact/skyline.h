@@ -91,8 +91,8 @@ typedef struct skyline {
     uint64_t *sets;          /* by section: the sum of the keys of those to come whose life begins there */
     int32_t *lifts, *levels; /* what inference needs: by section, by entry of a section */
     bool out_of_memory;
-    bool
-        too_large; /* exact_skyline_init refused: there are more entries, or larger sums, than these numbers hold */
+    /* Exact_skyline_init refused: there are more entries, or larger sums, than these numbers hold. */
+    bool too_large;
 } skyline;
 
 /* Prepares an empty skyline for a problem whose live ranges decide interference (problem->starts is NULL).

@@ -61,8 +61,8 @@ typedef struct rt_cost {
     double seconds;       /* predicted (portable/cost.h) */
     size_t scratch_bytes; /* not known: 0 */
     size_t packed_bytes;  /* of its constant weights, where this kernel packs them; else 0 */
-    int64_t
-        blocks; /* in how many parts it does its work one after the other, where that is a choice: "ouro.blocks" */
+    /* In how many parts it does its work one after the other, where that is a choice: "ouro.blocks". */
+    int64_t blocks;
 } rt_cost;
 
 /* What a kernel is written with: its name begins so ("portable.", "onednn."). */

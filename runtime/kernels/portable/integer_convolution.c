@@ -156,8 +156,8 @@ static void copy_member(void *context, int member, int members) {
 /* A block of columns of one group. */
 typedef struct line_context {
     const integer_convolution *shape;
-    const uint8_t
-        *x; /* the group's first channel: of the image, of its copy from the block's first position on */
+    /* The group's first channel: of the image, of its copy from the block's first position on. */
+    const uint8_t *x;
     const uint8_t *end;
     uint8_t zero;
     int64_t at[OP_WINDOW_RANK]; /* the first output position */

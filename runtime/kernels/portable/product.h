@@ -34,8 +34,8 @@ typedef struct rt_tiles {
     float *c;
     int64_t c_row;
     bool add; /* to what C holds; otherwise C is overwritten */
-    bool
-        fused; /* each multiplication and addition may be rounded once: faster; results depend on the machine */
+    /* Each multiplication and addition may be rounded once: faster; results depend on the machine. */
+    bool fused;
 } rt_tiles;
 void rt_tiles_run(const rt_tiles *tiles);
 

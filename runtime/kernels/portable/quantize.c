@@ -140,8 +140,8 @@ typedef struct general_state {
     op_dtype precision; /* of the division */
     bool quantize, saturate, single;
     int64_t outer, extent, inner; /* around the axis */
-    int64_t block,
-        blocks; /* positions along the axis that share a scale, and how many such; 0: one a position, for all rows */
+    /* Positions along the axis that share a scale, and how many such; 0: one a position, for all rows. */
+    int64_t block, blocks;
 } general_state;
 
 typedef struct general_job {

@@ -43,8 +43,8 @@ typedef struct resize_state {
     rounding rounding;
     bool exclude_outside, sized, nearest, linear, stretched;
     aspect aspect;
-    int32_t named,
-        entries[OP_MAX_RANK]; /* which entry of scales, sizes and regions an axis has; -1: none, it stays */
+    /* Which entry of scales, sizes and regions an axis has; -1: none, it stays. */
+    int32_t named, entries[OP_MAX_RANK];
     double cubic, extrapolation;
 } resize_state;
 

@@ -237,6 +237,33 @@ static ir_module *random_module(uint64_t seed) {
     return module;
 }
 
+/* ---- passes alone --------------------------------------------------------------------------------------- */
+
+/* What a pass is called with, on portable kernels and one thread. */
+typedef struct setting {
+    base_arena arena, scratch;
+    base_report report;
+    pass_options options;
+    pass_context context;
+} setting;
+
+static pass_context *set_up(setting *s, ir_module *module) {
+    *s = (setting){.options = {.allocator = "nnc", .environment = {.threads = 1, .portable_only = true}}};
+    base_arena_init(&s->arena, NULL);
+    base_arena_init(&s->scratch, NULL);
+    s->context = (pass_context){.module = module,
+                                .options = &s->options,
+                                .scratch = &s->scratch,
+                                .memory_arena = &s->arena,
+                                .report = &s->report};
+    return &s->context;
+}
+
+static void tear_down(setting *s) {
+    base_arena_free(&s->scratch);
+    base_arena_free(&s->arena);
+}
+
 /* ---- the plans of random programs ---------------------------------------------------------------------- */
 
 static void release(void *bytes) {
@@ -323,36 +350,27 @@ static void plans_are_a_function_of_the_order(void **unused) {
     size_t reordered = 0;
     for (uint64_t seed = 1; seed <= 200; seed++) {
         ir_module *module = random_module(seed);
-        base_arena arena, scratch;
-        base_report report = {0};
-        base_arena_init(&arena, NULL);
-        base_arena_init(&scratch, NULL);
-        pass_options options = {.allocator = "nnc", .environment = {.threads = 1, .portable_only = true}};
-        pass_context context = {.module = module,
-                                .options = &options,
-                                .scratch = &scratch,
-                                .memory_arena = &arena,
-                                .report = &report};
+        setting s;
+        pass_context *context = set_up(&s, module);
         static pass_function *const prepare[] = {pass_infer_shapes, pass_prepare_results, pass_join_aliases};
         static pass_function *const decide[] = {pass_choose_in_place, pass_analyse_loops,
                                                 pass_analyse_liveness};
         for (size_t i = 0; i < 3; i++)
-            if (prepare[i](&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
+            if (prepare[i](context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, s.report.text);
         pass_order order;
-        assert_true(pass_order_read(module, &arena, &order));
-        char *before = plan_text(context.memory, module), *first = planned(&context, &order);
-        expect_same(seed, before, plan_text(context.memory, module));
-        if (pass_schedule(&context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, report.text);
-        char *chosen = planned(&context, &context.memory->order);
+        assert_true(pass_order_read(module, &s.arena, &order));
+        char *before = plan_text(context->memory, module), *first = planned(context, &order);
+        expect_same(seed, before, plan_text(context->memory, module));
+        if (pass_schedule(context) != BASE_OK) fail_msg("seed %" PRIu64 ": %s", seed, s.report.text);
+        char *chosen = planned(context, &context->memory->order);
         reordered += strcmp(chosen, first) != 0;
         free(first);
         for (size_t i = 0; i < 3; i++)
-            if (decide[i](&context) != BASE_OK ||
-                pass_memory_verify(context.memory, module, "a decision", &report) != BASE_OK)
-                fail_msg("seed %" PRIu64 ": %s", seed, report.text);
-        expect_same(seed, chosen, plan_text(context.memory, module));
-        base_arena_free(&scratch);
-        base_arena_free(&arena);
+            if (decide[i](context) != BASE_OK ||
+                pass_memory_verify(context->memory, module, "a decision", &s.report) != BASE_OK)
+                fail_msg("seed %" PRIu64 ": %s", seed, s.report.text);
+        expect_same(seed, chosen, plan_text(context->memory, module));
+        tear_down(&s);
         ir_module_free(module);
     }
     assert_true(reordered > 0);
@@ -499,34 +517,25 @@ static void wide_graphs_are_ordered_in_time(void **unused) {
  * the text or are not needed. */
 static void expect_memory_plan(const char *golden, const char *text) {
     ir_module *module = support_module(text, true);
-    base_arena arena, scratch;
-    base_report report = {0};
-    base_arena_init(&arena, NULL);
-    base_arena_init(&scratch, NULL);
-    pass_options options = {.allocator = "nnc", .environment = {.threads = 1, .portable_only = true}};
-    pass_context context = {.module = module,
-                            .options = &options,
-                            .scratch = &scratch,
-                            .memory_arena = &arena,
-                            .report = &report};
+    setting s;
+    pass_context *context = set_up(&s, module);
     static pass_function *const passes[] = {pass_prepare_results, pass_join_aliases,  pass_schedule,
                                             pass_choose_in_place, pass_analyse_loops, pass_analyse_liveness,
                                             pass_allocate};
     for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
-        if (passes[i](&context) != BASE_OK) fail_msg("%s", report.text);
+        if (passes[i](context) != BASE_OK) fail_msg("%s", s.report.text);
     }
     char *printed = support_print(module, false), *dump = NULL;
     size_t length = 0;
     FILE *file = open_memstream(&dump, &length);
     assert_non_null(file);
     fputs(printed, file);
-    pass_memory_print(context.memory, module, file);
+    pass_memory_print(context->memory, module, file);
     assert_int_equal(fclose(file), 0);
     support_expect_golden(golden, dump);
     free(dump);
     free(printed);
-    base_arena_free(&scratch);
-    base_arena_free(&arena);
+    tear_down(&s);
     ir_module_free(module);
 }
 

@@ -101,7 +101,7 @@ static planner_problem random_problem(uint64_t seed, size_t count, unsigned extr
     return problem;
 }
 
-/* ---- an oracle that shares nothing with planner.c ------------------------------------------------------ */
+/* ---- an oracle that shares nothing with planners/base/check.c ------------------------------------------------------ */
 
 static bool meet(const planner_problem *problem, size_t a, size_t b) {
     if (!problem->starts) {

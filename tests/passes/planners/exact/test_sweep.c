@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sweep.c: solutions grown section by section (passes/planners/sweep.h), also with buffers made one
- * (passes/planners/coalesce.h).
+/* test_sweep.c: solutions grown section by section (passes/planners/exact/sweep.h), also with buffers made one
+ * (passes/planners/exact/coalesce.h).
  *
  * What the sweep says is a solution is checked by the checker of all planners, on every kind of problem: below the
  * capacity, with pinned buffers where they are, aligned. It finds what is there to be found, goes on where it stopped, gives
