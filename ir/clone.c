@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* clone.c: a second module to try something on. */
 #include "ir/ir.h"
 #include <string.h>

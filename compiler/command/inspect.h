@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inspect.h: what `ouro inspect` tells of two plans. */
 #ifndef OURO_COMMAND_INSPECT_H
 #define OURO_COMMAND_INSPECT_H

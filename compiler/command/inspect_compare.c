@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* inspect_compare.c: `ouro inspect A B`: where two plans differ; see inspect.h. */
 #include "compiler/command/inspect.h"
 #include "compiler/command/command.h"

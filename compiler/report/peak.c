@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peak.c: see peak.h. The live range of each tensor is found in the plan: from the step that makes it to the last that reads it, or
  * something within a sub-graph of which reads it. Tensors that are views of others form a group with one live range. */
 #include "compiler/report/peak.h"

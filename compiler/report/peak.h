@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peak.h: what makes the peak of a plan: the tensors that are live in the step whose live bytes are the most. */
 #ifndef OURO_REPORT_PEAK_H
 #define OURO_REPORT_PEAK_H

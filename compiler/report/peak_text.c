@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* peak_text.c: what makes the peak of a plan, as text and as JSON; see peak.h. */
 #include "compiler/report/peak.h"
 #include "compiler/report/loop.h"

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* search.h: which regions are worth it, and how high their bands are to be?
  *
  * The nodes of the main graph in their order are steps; some steps one after another can become one: a region at some height.

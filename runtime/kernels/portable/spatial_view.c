@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spatial_view.c: see spatial_view.h. */
 #include "runtime/kernels/portable/spatial_view.h"
 #include <string.h>

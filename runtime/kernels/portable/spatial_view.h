@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* spatial_view.h: operators that move whole rows, on tensors whose channels lie in blocks or innermost.
  *
  * Such a tensor has its spatial axes where row-major ones have them, if a block of channels is one more axis at the end:

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_peak.c: what makes the peak of a plan: the items, their order, and that together they are the lower bound. */
 #include "compiler/report/peak.h"
 #include "tests/support/plan.h"
