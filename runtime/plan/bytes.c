@@ -102,6 +102,17 @@ size_t plan_bytes_differ(const plan_bytes *bytes, size_t first, size_t last, pla
     return first >= last ? last : differ_node(bytes, 1, 0, leaf_count(bytes), first, last, tag, found);
 }
 
+plan_bytes_tag plan_bytes_at(const plan_bytes *bytes, size_t interval) {
+    size_t node = 1, low = 0, high = leaf_count(bytes);
+    while (bytes->tags[node].identity == MIXED) {
+        const size_t middle = low + (high - low) / 2;
+        node = 2 * node + (interval >= middle);
+        if (interval >= middle) low = middle;
+        else high = middle;
+    }
+    return bytes->tags[node];
+}
+
 size_t plan_bytes_mark(plan_bytes *bytes) {
     bytes->marks++;
     return bytes->journal_count;

@@ -43,6 +43,9 @@ bool plan_bytes_write(plan_bytes *bytes, size_t first, size_t last, plan_bytes_t
 size_t plan_bytes_differ(const plan_bytes *bytes, size_t first, size_t last, plan_bytes_tag tag,
                          plan_bytes_tag *found);
 
+/* The tag of one interval. */
+plan_bytes_tag plan_bytes_at(const plan_bytes *bytes, size_t interval);
+
 /* Marks nest: each must be taken back, the latest first. */
 size_t plan_bytes_mark(plan_bytes *bytes);
 void plan_bytes_take_back(plan_bytes *bytes, size_t mark);

@@ -10,7 +10,8 @@
  * outputs. A loop is replayed for several iterations, its exit after each of them, the entry included; then
  * again all that it wrote is garbage except its outputs. Addresses that depend on the iteration repeat: after
  * two full periods of all of them the state differs from an earlier one in names of identities only, so that
- * what holds until then holds for any number. Where tensors lie now follows from the counters of the loops.
+ * what holds until then holds for any number. For the same reason a loop within a loop is replayed once for each state that
+ * it finds (check_summary.c). Where tensors lie now follows from the counters of the loops.
  */
 #include "runtime/plan/replay.h"
 #include <inttypes.h>
@@ -134,6 +135,14 @@ static bool replay_concat(replay *r, const plan_node *node) {
     return replay_verify(r, whole);
 }
 
+/* A part of what may lie in several places is found as that is: by the same multi-view. */
+static bool lies_with(const replay *r, uint32_t whole, uint64_t offset, uint32_t part) {
+    if (!r->phases[whole].count || !r->of->tensors[part].bytes) return true;
+    plan_address from = replay_source(r, whole), at = replay_source(r, part);
+    from.offset += offset;
+    return replay_is_same_address(&from, &at);
+}
+
 static bool replay_alias(replay *r, const plan_node *node) {
     if (op_schema_of(plan_node_code(r->of, node))->view == OP_VIEW_CONCAT) return replay_concat(r, node);
     int64_t cursor = 0;
@@ -144,6 +153,7 @@ static bool replay_alias(replay *r, const plan_node *node) {
             !plan_alias_part(r->of, node, (uint32_t)i, &cursor, &whole, &part, &offset)) {
             return fail_alias(r);
         }
+        if (!lies_with(r, whole, offset, part)) return fail_alias(r);
         if (!replay_define_part(r, whole, offset, part) || !replay_verify(r, part)) return false;
     }
     return true;
@@ -184,19 +194,27 @@ static bool replay_plan(replay *r) {
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
     if (!r->phases || !r->contents || !r->defined || !r->epochs) return replay_fail_memory(r);
     if (!replay_find_dynamic(r) || !replay_map_outputs(r) || !replay_find_swap_buffers(r) ||
-        !replay_map_spans(r))
+        !replay_find_periods(r) || !replay_map_spans(r) || !replay_find_scopes(r))
         return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     return replay_runs(r);
 }
 
-base_status plan_check(const plan *checked, base_report *report) {
+static base_status check(const plan *checked, bool fully, base_report *report) {
     base_report own = {0};
-    replay r = {.of = checked, .report = report ? report : &own, .graph = replay_graph};
+    replay r = {.of = checked, .report = report ? report : &own, .graph = replay_graph, .fully = fully};
     memcpy(r.file, r.report->context, sizeof r.file);
     base_arena_init(&r.arena, NULL);
     bool valid = replay_plan(&r);
     base_arena_free(&r.arena);
     memcpy(r.report->context, r.file, sizeof r.file);
     return valid ? BASE_OK : r.report->status;
+}
+
+base_status plan_check(const plan *checked, base_report *report) {
+    return check(checked, false, report);
+}
+
+base_status plan_check_fully(const plan *checked, base_report *report) {
+    return check(checked, true, report);
 }

@@ -92,7 +92,7 @@ static bool fail_difference(replay *r, uint32_t id, size_t at, plan_bytes_tag fo
                        owner == id ? " of another time or place" : "");
 }
 
-static bool is_defined(const replay *r, uint32_t id) {
+bool replay_is_defined(const replay *r, uint32_t id) {
     return r->defined[id] && r->defined[id] == r->epochs[r->of->tensors[id].graph];
 }
 
@@ -132,6 +132,7 @@ static bool verify_place(replay *r, uint32_t id) {
         }
         size_t at = plan_bytes_differ(&r->bytes, first, last, expected, &found);
         if (at < last) return fail_difference(r, id, at, found);
+        if (!replay_note_read(r, first, last, expected)) return false;
         position = end;
         first = last;
     }
@@ -157,7 +158,7 @@ bool replay_verify(replay *r, uint32_t id) {
     const phase_list *phases = &r->phases[id];
     if (!replay_spend(r, 1)) return false;
     if (is_constant(r, id)) return true;
-    if (!is_defined(r, id))
+    if (!replay_is_defined(r, id))
         return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, id));
     if (replay_is_dynamic(r, id) || !r->of->tensors[id].bytes) return true;
     if (!phases->count) return verify_place(r, id);
@@ -170,14 +171,18 @@ bool replay_verify(replay *r, uint32_t id) {
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag) {
-    if (first >= last) return true;
+bool replay_note_written(replay *r, size_t first, size_t last) {
     written_span *written =
         base_arena_grow(&r->arena, r->written, &r->written_capacity, r->written_count + 1, sizeof *written);
     if (!written) return replay_fail_memory(r);
     r->written = written;
     written[r->written_count++] = (written_span){first, last};
-    if (!replay_spend(r, 1)) return false;
+    return replay_spend(r, 1);
+}
+
+bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag) {
+    if (first >= last) return true;
+    if (!replay_note_written(r, first, last)) return false;
     return plan_bytes_write(&r->bytes, first, last, tag) || replay_fail_memory(r);
 }
 
@@ -311,7 +316,7 @@ static bool check_phases(replay *r, uint32_t id, size_t since, size_t until) {
 /* Nothing was written where this output lies: it is what was there before, and was seen to be so at every end. */
 static bool is_untouched(const replay *r, uint32_t id, size_t since, size_t until) {
     const plan_address *at = &r->where[id];
-    if (replay_is_dynamic(r, id) || !r->of->tensors[id].bytes || !is_defined(r, id)) return false;
+    if (replay_is_dynamic(r, id) || !r->of->tensors[id].bytes || !replay_is_defined(r, id)) return false;
     if (at->space == MEMORY_INPUT || at->space == MEMORY_CONSTANT) return true;
     return replay_in_map(at) && !replay_was_written(r, since, until, &r->spans[id]);
 }
@@ -367,7 +372,7 @@ bool replay_content_of_tensor(replay *r, uint32_t id, content *is) {
         *is = replay_content_of(constants_identity(), r->where[id].offset, r->of->tensors[id].bytes);
         return true;
     }
-    if (!is_defined(r, id))
+    if (!replay_is_defined(r, id))
         return replay_fail(r, "tensor \"%s\" is read before it is made", replay_name_of(r, id));
     *is = r->contents[id];
     return true;

@@ -296,7 +296,8 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
 
 /* How many iterations show all there is to see; fewer where what is scanned or stacked has fewer slices. */
 static uint64_t replayed_iterations(const replay *r, const plan_node *node, const plan_loop_form *form) {
-    uint64_t count = plan_loop_horizon(r->of, (uint32_t)(node - r->of->nodes), MOST_ITERATIONS);
+    uint64_t count = r->periods[node - r->of->nodes].horizon;
+    if (!count) count = MOST_ITERATIONS;
     if (count < REPLAYED_ITERATIONS) count = REPLAYED_ITERATIONS;
     for (uint32_t i = 0; i < form->scan_inputs + form->scan_outputs; i++) {
         bool output = i >= form->scan_inputs;
@@ -352,20 +353,7 @@ static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form
     return true;
 }
 
-/* The least common multiple of the periods of the loop's multi-views. */
-static uint64_t common_period(const replay *r, const plan_node *node, uint64_t *prologue) {
-    uint32_t loop = (uint32_t)(node - r->of->nodes);
-    uint64_t horizon = plan_loop_horizon(r->of, loop, UINT32_MAX);
-    *prologue = 0;
-    for (uint64_t v = 0; v < r->of->header->multiviews.count; v++) {
-        const plan_multiview *multiview = &r->of->multiviews[v];
-        if (multiview->loop == loop && multiview->prologue_count > *prologue)
-            *prologue = multiview->prologue_count;
-    }
-    return horizon > *prologue + 1 ? (horizon - *prologue - 1) / 2 : 1;
-}
-
-bool replay_loop(replay *r, const plan_node *node) {
+bool replay_loop_fully(replay *r, const plan_node *node) {
     plan_loop_form form;
     size_t since = r->written_count;
     if (!plan_loop_form_read(r->of, node, &form)) return replay_fail(r, "its body does not fit");
@@ -394,11 +382,17 @@ bool replay_loop(replay *r, const plan_node *node) {
     if (!make_ends(r, node, &form, &ends)) return false;
     r->ends = ends;
     /* It is left after any iteration, or, where it is certain when, after that one. */
-    uint64_t prologue, period = common_period(r, node, &prologue), last = count;
+    const loop_periods *periods = &r->periods[node - r->of->nodes];
+    uint64_t last = count;
     bool certain = replay_is_certain(r, &form, &trips);
     if (certain && trips <= count) count = last = trips;
-    else if (certain && count >= prologue) last = count + (trips - count) % period;
-    else certain = false; /* not all of the prologue is seen: left anywhere */
+    else if (!periods->horizon && count == MOST_ITERATIONS)
+        return replay_fail(r,
+                           "its tables of addresses come round together only after more than %d iterations",
+                           MOST_ITERATIONS);
+    else if (certain && periods->horizon && periods->multiple && count >= periods->prologue)
+        last = count + (trips - count) % periods->multiple;
+    else certain = false; /* left anywhere; or slices end before tables do, and so does the loop */
     if ((!certain || last == 0) && !replay_exit(r, node, &form)) return false;
     for (uint64_t k = 0; k < last; k++) {
         uint64_t t = certain && k >= count ? trips - last + k : k;

@@ -4,6 +4,7 @@
  */
 #include "runtime/plan/replay.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 bool replay_in_map(const plan_address *address) {
@@ -58,9 +59,7 @@ uint64_t replay_map_address(const replay *r, const plan_address *address) {
                                             : address->offset;
 }
 
-/* The address as it is now: multi-views followed with the counters of their loops. *most: where the last of them is a swap
- * buffer, the bytes of that from there on; UINT64_MAX otherwise. */
-static plan_address follow(const replay *r, plan_address address, uint64_t *reservation) {
+plan_address replay_follow(const replay *r, plan_address address, uint64_t *reservation) {
     *reservation = UINT64_MAX;
     while (address.space == MEMORY_MULTIVIEW) {
         uint64_t offset = address.offset;
@@ -72,10 +71,7 @@ static plan_address follow(const replay *r, plan_address address, uint64_t *rese
     return address;
 }
 
-plan_address replay_source(const replay *r, uint32_t id) {
-    plan_address address;
-    if (plan_tensor_reservation(r->of, id, &address)) return address;
-    address = r->of->tensors[id].address;
+plan_address replay_follow_running(const replay *r, plan_address address) {
     while (address.space == MEMORY_MULTIVIEW && r->running[r->of->multiviews[address.index].loop]) {
         uint64_t offset = address.offset;
         address =
@@ -83,6 +79,12 @@ plan_address replay_source(const replay *r, uint32_t id) {
         address.offset += offset;
     }
     return address;
+}
+
+plan_address replay_source(const replay *r, uint32_t id) {
+    plan_address address;
+    if (plan_tensor_reservation(r->of, id, &address)) return address;
+    return replay_follow_running(r, r->of->tensors[id].address);
 }
 
 bool replay_in_space(const replay *r, const plan_address *address, uint64_t bytes) {
@@ -153,21 +155,153 @@ bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *tr
     return count != INT64_MAX;
 }
 
-/* All addresses that a tensor can have in the iterations that are replayed. */
-static bool add_multiview_bounds(replay *r, bound_list *list, plan_address address, uint64_t bytes) {
-    if (address.space != MEMORY_MULTIVIEW) return add_bounds(r, list, &address, bytes);
-    const plan_multiview *multiview = &r->of->multiviews[address.index];
-    /* What is in a swap buffer may come to lie in any of its group. */
-    for (uint64_t v = 0; multiview->group && v < r->of->header->multiviews.count; v++) {
-        const plan_multiview *other = &r->of->multiviews[v];
-        plan_address there = r->of->addresses[other->first];
-        if (!replay_spend(r, 1)) return false;
-        if (other->loop != multiview->loop || other->group != multiview->group) continue;
-        there.offset += address.offset;
-        if (!add_bounds(r, list, &there, bytes)) return false;
+/* ---- when multi-views repeat --------------------------------------------------------------------------- */
+
+static int compare_numbers(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* Sorts the list and leaves each item once; the number of them. */
+static size_t sort_unique(void *items, size_t count, size_t size,
+                          int (*compare)(const void *, const void *)) {
+    char *list = items;
+    size_t kept = 0;
+    if (count) qsort(list, count, size, compare);
+    for (size_t i = 0; i < count; i++) {
+        if (kept && compare(list + (kept - 1) * size, list + i * size) == 0) continue;
+        memmove(list + kept++ * size, list + i * size, size);
     }
+    return kept;
+}
+
+/* All periods come round together after their least common multiple. Where that is too long: what a step reads was written at
+ * an address of one table, and may be written over at an address of another, so that all pairs of tables are to be seen in
+ * all positions to each other, and then once more for as long as a table keeps a value. */
+static bool find_period(replay *r, loop_periods *of) {
+    uint32_t *periods = BASE_ARRAY(&r->arena, uint32_t, of->multiview_count);
+    uint64_t pairs = 1, longest = 1;
+    if (!periods) return replay_fail_memory(r);
+    of->multiple = 1;
+    for (size_t i = 0; i < of->multiview_count; i++) {
+        const plan_multiview *multiview = &r->of->multiviews[of->multiviews[i]];
+        periods[i] = multiview->period;
+        if (multiview->period > longest) longest = multiview->period;
+        if (multiview->prologue_count > of->prologue) of->prologue = multiview->prologue_count;
+    }
+    const size_t count = sort_unique(periods, of->multiview_count, sizeof *periods, compare_numbers);
+    for (size_t i = 0; i < count; i++) {
+        if (of->multiple) of->multiple = of->multiple / base_gcd(of->multiple, periods[i]) * periods[i];
+        if (of->multiple > UINT32_MAX) of->multiple = 0;
+        for (size_t k = 0; k < i && pairs <= MOST_ITERATIONS; k++) {
+            const uint64_t pair = periods[i] / base_gcd(periods[i], periods[k]) * periods[k];
+            if (pair > pairs) pairs = pair;
+            if (!replay_spend(r, 1)) return false;
+        }
+    }
+    if (pairs < longest) pairs = longest;
+    of->horizon = of->prologue + 2 * of->multiple + 1;
+    if (!of->multiple || of->horizon > MOST_ITERATIONS) of->horizon = of->prologue + 2 * pairs + longest + 1;
+    if (of->horizon > MOST_ITERATIONS) of->horizon = 0;
+    return replay_spend(r, of->multiview_count);
+}
+
+/* Entries lie in multi-views of the loop around the model, of loops with smaller numbers, or in swap buffers of the same loop: in
+ * this order they are known before they are needed. */
+static size_t rank_of(const plan *of, const plan_multiview *multiview) {
+    return multiview->loop == plan_run_loop(of) ? 0 : 2 * ((size_t)multiview->loop + 1) + !multiview->group;
+}
+
+bool replay_find_periods(replay *r) {
+    const plan *of = r->of;
+    const size_t count = (size_t)of->header->multiviews.count, loops = (size_t)of->header->nodes.count + 1;
+    size_t *ends = BASE_ARRAY(&r->arena, size_t, 2 * loops + 1);
+    uint32_t *order = BASE_ARRAY(&r->arena, uint32_t, count);
+    r->periods = BASE_ARRAY(&r->arena, loop_periods, loops);
+    r->order = order;
+    if (!ends || !order || !r->periods) return replay_fail_memory(r);
+    for (size_t v = 0; v < count; v++) ends[rank_of(of, &of->multiviews[v]) + 1]++;
+    for (size_t k = 0; k < 2 * loops; k++) ends[k + 1] += ends[k];
+    for (size_t v = 0; v < count; v++) order[ends[rank_of(of, &of->multiviews[v])]++] = (uint32_t)v;
+    for (size_t i = 0; i < loops; i++) { /* those of one loop follow each other, and so do the loops */
+        const size_t rank = i + 1 == loops ? 0 : 2 * (i + 1), first = rank ? ends[rank - 1] : 0;
+        r->periods[i].multiviews = order + first;
+        r->periods[i].multiview_count = ends[rank + 1] - first;
+        if (!find_period(r, &r->periods[i])) return false;
+    }
+    return true;
+}
+
+/* ---- what multi-views lead to -------------------------------------------------------------------------- */
+
+/* What a multi-view can lead to, in the iterations that are replayed: addresses in the map, and the loops on whose counters
+ * it depends, both ascending, once each. */
+typedef struct lead {
+    plan_address *addresses;
+    uint32_t *loops;
+    size_t address_count, address_capacity, loop_count, loop_capacity;
+} lead;
+
+static int compare_addresses(const void *a, const void *b) {
+    const plan_address *x = a, *y = b;
+    if (x->space != y->space) return x->space < y->space ? -1 : 1;
+    if (x->index != y->index) return x->index < y->index ? -1 : 1;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
+}
+
+static bool lead_to_address(replay *r, lead *to, plan_address address) {
+    if (!replay_in_map(&address)) return true;
+    plan_address *items = base_arena_grow(&r->arena, to->addresses, &to->address_capacity,
+                                          to->address_count + 1, sizeof *items);
+    if (!items) return replay_fail_memory(r);
+    to->addresses = items;
+    items[to->address_count++] = address;
+    return replay_spend(r, 1);
+}
+
+static bool lead_to_loop(replay *r, lead *to, uint32_t loop) {
+    uint32_t *items =
+        base_arena_grow(&r->arena, to->loops, &to->loop_capacity, to->loop_count + 1, sizeof *items);
+    if (!items) return replay_fail_memory(r);
+    to->loops = items;
+    items[to->loop_count++] = loop;
+    return replay_spend(r, 1);
+}
+
+/* The entry, or what it leads to. */
+static bool lead_to_entry(replay *r, lead *to, const lead *leads, plan_address entry) {
+    if (entry.space != MEMORY_MULTIVIEW) return lead_to_address(r, to, entry);
+    const lead *from = &leads[entry.index];
+    for (size_t i = 0; i < from->address_count; i++) {
+        plan_address address = from->addresses[i];
+        address.offset += entry.offset;
+        if (!lead_to_address(r, to, address)) return false;
+    }
+    for (size_t i = 0; i < from->loop_count; i++)
+        if (!lead_to_loop(r, to, from->loops[i])) return false;
+    return true;
+}
+
+/* What is in a swap buffer may come to lie in any of its group. */
+static bool lead_to_group(replay *r, lead *to, const plan_multiview *multiview) {
+    for (size_t i = 0; i < r->buffer_count; i++) {
+        const plan_multiview *other = replay_multiview_of(r, &r->buffers[i]);
+        if (!replay_spend(r, 1)) return false;
+        if (other->loop == multiview->loop && other->group == multiview->group &&
+            !lead_to_address(r, to, r->of->addresses[other->first]))
+            return false;
+    }
+    return true;
+}
+
+/* Those before it in the order are known: entries lie in multi-views of loops with smaller numbers, or in swap buffers of
+ * the same loop. */
+static bool find_lead(replay *r, lead *leads, uint32_t v) {
+    const plan_multiview *multiview = &r->of->multiviews[v];
+    lead *to = &leads[v];
     uint64_t count = (uint64_t)multiview->prologue_count + multiview->period;
-    if (multiview->stride) count = plan_loop_horizon(r->of, multiview->loop, MOST_ITERATIONS) + 1;
+    const uint64_t horizon = r->periods[multiview->loop].horizon;
+    if (multiview->stride) count = (horizon ? horizon : MOST_ITERATIONS) + 1;
     if (count < REPLAYED_ITERATIONS + 1 && multiview->stride) count = REPLAYED_ITERATIONS + 1;
     /* Of a loop that certainly ends far away the last iterations are seen, too. */
     plan_loop_form form;
@@ -176,19 +310,59 @@ static bool add_multiview_bounds(replay *r, bound_list *list, plan_address addre
         replay_is_certain(r, &form, &trips) && trips >= count) {
         later = trips - count > count ? trips - count : count;
     }
+    if (!lead_to_loop(r, to, multiview->loop) || (multiview->group && !lead_to_group(r, to, multiview)))
+        return false;
     for (uint64_t t = 0; t < count || (later != UINT64_MAX && later <= trips); t++) {
-        plan_address entry = plan_multiview_entry(r->of, address.index, t < count ? t : later++);
-        entry.offset += address.offset;
-        if (!replay_spend(r, 1) || !add_multiview_bounds(r, list, entry, bytes)) return false;
+        const plan_address entry = plan_multiview_entry(r->of, v, t < count ? t : later++);
+        if (!replay_spend(r, 1) || !lead_to_entry(r, to, leads, entry)) return false;
+    }
+    to->address_count =
+        sort_unique(to->addresses, to->address_count, sizeof *to->addresses, compare_addresses);
+    to->loop_count = sort_unique(to->loops, to->loop_count, sizeof *to->loops, compare_numbers);
+    return true;
+}
+
+static bool find_leads(replay *r, lead **found) {
+    const size_t count = (size_t)r->of->header->multiviews.count;
+    lead *leads = BASE_ARRAY(&r->arena, lead, count);
+    if (!leads) return replay_fail_memory(r);
+    for (size_t i = 0; i < count; i++)
+        if (!find_lead(r, leads, r->order[i])) return false;
+    *found = leads;
+    return true;
+}
+
+/* All addresses that a tensor can have. */
+static bool add_tensor_bounds(replay *r, bound_list *list, const lead *leads, plan_address address,
+                              uint64_t bytes) {
+    if (address.space != MEMORY_MULTIVIEW) return add_bounds(r, list, &address, bytes);
+    const lead *to = &leads[address.index];
+    for (size_t i = 0; i < to->address_count; i++) {
+        plan_address there = to->addresses[i];
+        there.offset += address.offset;
+        if (!replay_spend(r, 1) || !add_bounds(r, list, &there, bytes)) return false;
     }
     return true;
 }
 
-static void place_span(replay *r, uint32_t id) {
+/* The tensor is placed anew when the counter of any of these loops changes. */
+static bool add_dependent(replay *r, const lead *to, uint32_t id) {
+    for (size_t i = 0; i < to->loop_count; i++) {
+        dependent_list *list = &r->dependents[to->loops[i]];
+        uint32_t *items =
+            base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 1, sizeof *items);
+        if (!items) return replay_fail_memory(r);
+        list->items = items;
+        items[list->count++] = id;
+    }
+    return replay_spend(r, to->loop_count);
+}
+
+void replay_place(replay *r, uint32_t id) {
     const plan_tensor *tensor = &r->of->tensors[id];
     uint64_t reservation = UINT64_MAX;
     if (!plan_tensor_reservation(r->of, id, &r->where[id]))
-        r->where[id] = follow(r, tensor->address, &reservation);
+        r->where[id] = replay_follow(r, tensor->address, &reservation);
     r->through[id] = reservation != UINT64_MAX;
     r->spans[id] = (span){0, 0, 0};
     if (!replay_in_map(&r->where[id]) || !tensor->bytes) return;
@@ -203,9 +377,10 @@ static void place_span(replay *r, uint32_t id) {
 
 /* The loop is in iteration t, or has run t times. */
 bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t) {
+    const dependent_list *dependents = &r->dependents[loop - r->of->nodes];
     r->counters[loop - r->of->nodes] = t;
-    for (size_t i = 0; i < r->multiview_count; i++) place_span(r, r->multiviews[i]);
-    return replay_spend(r, r->multiview_count);
+    for (size_t i = 0; i < dependents->count; i++) replay_place(r, dependents->items[i]);
+    return replay_spend(r, 1 + dependents->count);
 }
 
 bool replay_map_spans(replay *r) {
@@ -213,26 +388,29 @@ bool replay_map_spans(replay *r) {
     size_t tensors = (size_t)of->header->tensors.count, nodes = (size_t)of->header->nodes.count;
     r->spans = BASE_ARRAY(&r->arena, span, tensors);
     r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
-    r->multiviews = BASE_ARRAY(&r->arena, uint32_t, tensors);
+    r->dependents = BASE_ARRAY(&r->arena, dependent_list, nodes + 1);
     r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes + 1);
     r->running = BASE_ARRAY(&r->arena, bool, nodes + 1);
     r->swapping = BASE_ARRAY(&r->arena, bool, nodes + 1);
     r->through = BASE_ARRAY(&r->arena, bool, tensors);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
     bound_list list = {0};
-    if (!r->spans || !r->where || !r->multiviews || !r->counters || !r->running || !r->swapping ||
+    if (!r->spans || !r->where || !r->dependents || !r->counters || !r->running || !r->swapping ||
         !r->through || !r->scratches)
         return replay_fail_memory(r);
     for (size_t i = 0; i < r->buffer_count; i++) {
         const plan_multiview *multiview = &of->multiviews[r->buffers[i].multiview];
         if (!add_bounds(r, &list, &of->addresses[multiview->first], multiview->bytes)) return false;
     }
+    lead *leads = NULL;
+    if (!find_leads(r, &leads)) return false;
     for (size_t i = 0; i < tensors; i++) {
-        if (of->tensors[i].address.space == MEMORY_MULTIVIEW)
-            r->multiviews[r->multiview_count++] = (uint32_t)i;
         plan_address address;
         if (!plan_tensor_reservation(of, (uint32_t)i, &address)) address = of->tensors[i].address;
-        if (!add_multiview_bounds(r, &list, address, of->tensors[i].bytes)) return false;
+        if (!add_tensor_bounds(r, &list, leads, address, of->tensors[i].bytes)) return false;
+        if (of->tensors[i].address.space == MEMORY_MULTIVIEW &&
+            !add_dependent(r, &leads[of->tensors[i].address.index], (uint32_t)i))
+            return false;
     }
     for (size_t i = 0; i < nodes; i++) {
         const plan_node *node = &of->nodes[i];
@@ -250,7 +428,7 @@ bool replay_map_spans(replay *r) {
     }
     if (!plan_bytes_init(&r->bytes, &r->arena, list.items, list.count)) return replay_fail_memory(r);
     map_swap_buffers(r);
-    for (size_t i = 0; i < tensors; i++) place_span(r, (uint32_t)i);
+    for (size_t i = 0; i < tensors; i++) replay_place(r, (uint32_t)i);
     for (size_t i = 0; i < nodes; i++) {
         if (!of->nodes[i].scratch_bytes) continue;
         r->scratches[i].first = plan_bytes_bound(&r->bytes, r->scratches[i].address);

@@ -57,10 +57,13 @@ static bool hand_on(replay *r, content *held, uint64_t t) {
 
 bool replay_runs(replay *r) {
     const plan *of = r->of;
-    const uint64_t states = of->header->states.count,
-                   runs = states ? plan_loop_horizon(of, plan_run_loop(of), MOST_ITERATIONS) + 1 : 1;
+    const uint64_t states = of->header->states.count, horizon = r->periods[plan_run_loop(of)].horizon,
+                   runs = states ? horizon + 1 : 1;
     content *held = BASE_ARRAY(&r->arena, content, (size_t)states);
     if (!held) return replay_fail_memory(r);
+    if (states && !horizon)
+        return replay_fail(r, "the addresses of its states come round together only after more than %d runs",
+                           MOST_ITERATIONS);
     r->running[plan_run_loop(of)] = states != 0;
     for (uint64_t t = 0; t < runs; t++) {
         if (!begin_run(r)) return false;

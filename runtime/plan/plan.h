@@ -339,11 +339,15 @@ bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int6
  * find the right bytes where they claim them. Scratch is written with garbage. Branches are replayed from the
  * same state and joined. A loop is replayed for the longest prologue, two least common multiples of its
  * periods, and one iteration more, with every address as its counter says, and left after each iteration after
- * which it can end; after it, an output that is a multi-view must be intact in every place that its table names.
- * Values of the run-time allocator only must
- * be made before they are read. Takes O(steps * log tensors); refuses what would take too long (loops nested
- * very deep). Shares no code with the planners and does not read their live ranges. Names the first offending
+ * which it can end (docs/VERIFIER.md says what is done where that is too long); after it, an output that is a
+ * multi-view must be intact in every place that its table names. Values of the run-time allocator only must be made
+ * before they are read. Loops within loops are replayed once for each state that they find (check_summary.c). Takes
+ * O(steps * log tensors) for each such state; refuses what would take too long. Shares no code with the planners and
+ * does not read their live ranges. Names the first offending
  * step, tensors and bytes. The plan has passed plan_check_structure. */
 base_status plan_check(const plan *checked, base_report *report);
+/* The same without summaries: every loop is replayed wherever it runs, in time that grows exponentially with nesting. What
+ * plan_check says is compared with this (tests). */
+base_status plan_check_fully(const plan *checked, base_report *report);
 
 #endif

@@ -54,6 +54,26 @@ const char *replay_place_text(const replay *r, uint64_t address, uint64_t bytes,
 bool replay_spend(replay *r, uint64_t work) {
     const plan_header *header = r->of->header;
     r->work += work;
-    return r->work <= MOST_WORK + 32 * (header->tensor_ids.count + header->nodes.count) ||
-           replay_fail(r, "its loops are nested too deep, or it is too large, to be verified");
+    return r->work <= MOST_WORK + WORK_OF_RECORD * (header->tensor_ids.count + header->nodes.count) ||
+           replay_fail(
+               r,
+               "it is too large to be verified, or its loops are nested too deep: that takes more than "
+               "%d steps and %d for each operand",
+               MOST_WORK, WORK_OF_RECORD);
+}
+
+/* ---- what is read ---------------------------------------------------------------------------------------- */
+
+bool replay_add_tagged(replay *r, tagged_list *list, size_t first, size_t last, plan_bytes_tag tag) {
+    tagged_span *items =
+        base_arena_grow(&r->arena, list->items, &list->capacity, list->count + 1, sizeof *items);
+    if (!items) return replay_fail_memory(r);
+    list->items = items;
+    items[list->count++] = (tagged_span){first, last, tag};
+    return replay_spend(r, 1);
+}
+
+bool replay_note_read(replay *r, size_t first, size_t last, plan_bytes_tag tag) {
+    return !r->frame || first >= last || tag.identity > r->frame->identity ||
+           replay_add_tagged(r, &r->frame->needs, first, last, tag);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* replay.h: what the files of the verifier share; see runtime/plan/check.c.
  *
- * - replay.c: messages, and how much work there is
+ * - replay.c: messages, how much work there is, what is read
  * - check_spans.c: where tensors lie: the map of bytes, addresses followed through multi-views
  * - check_contents.c: what bytes hold: reading, writing, handing values over
  * - check_swap.c: buffers that swap addresses when a loop is left
  * - check_control.c: branches and loops
+ * - check_summary.c: loops within loops, each replayed once for each state that it finds
  * - check.c: steps that run and that make aliases; all of a plan
  *
  * Functions that return bool return false after a report.
@@ -16,9 +17,9 @@
 #include "runtime/plan/plan.h"
 #include "runtime/plan/bytes.h"
 
-/* Replaying stops being worth its time somewhere: nests of loops multiply. So much beyond what the plan's
- * size allows. */
-enum { MOST_WORK = 8000000, REPLAYED_ITERATIONS = 3, MOST_ITERATIONS = 4096 };
+/* Replaying stops being worth its time somewhere: states of loops in loops can multiply. So much beyond what the plan's
+ * size allows, and so much for each tensor id and node. */
+enum { MOST_WORK = 8000000, WORK_OF_RECORD = 2048, REPLAYED_ITERATIONS = 3, MOST_ITERATIONS = 4096 };
 
 /* `length` bytes of an identity, from its byte `offset` on. */
 typedef struct piece {
@@ -65,6 +66,47 @@ typedef struct written_span {
     size_t first, last;
 } written_span;
 
+/* Bytes of the map that have to hold, or that hold, this tag. */
+typedef struct tagged_span {
+    size_t first, last;
+    plan_bytes_tag tag;
+} tagged_span;
+
+typedef struct tagged_list {
+    tagged_span *items;
+    size_t count, capacity;
+} tagged_list;
+
+/* What a loop within a loop uses from around it. (check_summary.c) */
+typedef struct replay_scope replay_scope;
+
+/* What is read while a loop within a loop is replayed, of what was there before. */
+typedef struct replay_frame {
+    struct replay_frame *outer;
+    uint64_t identity; /* the last one given before */
+    tagged_list needs;
+} replay_frame;
+
+/* When the addresses of a loop's multi-views repeat. */
+typedef struct loop_periods {
+    const uint32_t *multiviews; /* its own, swap buffers first */
+    size_t multiview_count;
+    uint64_t prologue; /* the longest */
+    uint64_t multiple; /* the least common multiple of the periods; 0: beyond 2^32 */
+    uint64_t horizon;  /* iterations that show all there is to see; 0: more than MOST_ITERATIONS */
+} loop_periods;
+
+/* What an identity is called at some time. */
+typedef struct replay_name {
+    uint64_t time, name;
+} replay_name;
+
+/* Tensors whose address depends on the counter of a loop. */
+typedef struct dependent_list {
+    uint32_t *items;
+    size_t count, capacity;
+} dependent_list;
+
 typedef struct replay {
     const plan *of;
     base_report *report;
@@ -79,16 +121,17 @@ typedef struct replay {
         through; /* by tensor id: where it lies now is in a swap buffer, and was found through its multi-view */
     swap_buffer *buffers;
     size_t buffer_count;
-    uint32_t *multiviews; /* tensors whose address is a multi-view */
-    size_t multiview_count;
-    span *spans;        /* by tensor id: of tensors in the arena and in outputs; where they lie now */
-    span *scratches;    /* by node */
-    uint64_t *outputs;  /* by output: the address of its buffer */
-    uint64_t states;    /* the address of the memory that is kept from run to run */
-    content *contents;  /* by tensor id */
-    phase_list *phases; /* by tensor id */
-    uint64_t *defined;  /* by tensor id: the epoch of its graph in which it was defined */
-    uint64_t *epochs;   /* by graph: the current one */
+    dependent_list *dependents; /* by node */
+    loop_periods *periods;      /* by node */
+    const uint32_t *order;      /* all multi-views, by the numbers of their loops, swap buffers first */
+    span *spans;                /* by tensor id: of tensors in the arena and in outputs; where they lie now */
+    span *scratches;            /* by node */
+    uint64_t *outputs;          /* by output: the address of its buffer */
+    uint64_t states;            /* the address of the memory that is kept from run to run */
+    content *contents;          /* by tensor id */
+    phase_list *phases;         /* by tensor id */
+    uint64_t *defined;          /* by tensor id: the epoch of its graph in which it was defined */
+    uint64_t *epochs;           /* by graph: the current one */
     uint64_t epoch;
     phase_list
         *ends; /* of the loop that is replayed: by carried value, where its output is after k iterations */
@@ -97,6 +140,16 @@ typedef struct replay {
     size_t owner_count, owner_capacity;
     written_span *written;
     size_t written_count, written_capacity;
+    replay_scope **scopes; /* by node: of loops within loops */
+    replay_frame *frame;   /* of the innermost loop within a loop; NULL: none is replayed */
+    replay_name *names;    /* by identity, from the first that is written on */
+    size_t name_capacity;
+    uint64_t name_time;
+    uint64_t *key; /* the state that a loop finds, made last */
+    size_t key_count, key_capacity;
+    uint64_t *used; /* the identities in it, in the order in which they appear */
+    size_t used_count, used_capacity;
+    bool fully; /* without summaries */
     uint64_t work;
     char file[BASE_REPORT_CONTEXT];
     const plan_node *node; /* being replayed, for messages */
@@ -113,6 +166,9 @@ static inline uint64_t input_identity(uint64_t index) {
     return 2 + index;
 }
 
+bool replay_add_tagged(replay *r, tagged_list *list, size_t first, size_t last, plan_bytes_tag tag);
+/* These bytes were found to hold this tag. */
+bool replay_note_read(replay *r, size_t first, size_t last, plan_bytes_tag tag);
 /* The plan is wrong, for this reason. */
 __attribute__((format(printf, 2, 3))) bool replay_fail(replay *r, const char *format, ...);
 bool replay_fail_memory(replay *r);
@@ -126,6 +182,8 @@ static inline const plan_multiview *replay_multiview_of(const replay *r, const s
 }
 /* The places of outputs in the map, after the arena. */
 bool replay_map_outputs(replay *r);
+/* When the multi-views of each loop repeat. */
+bool replay_find_periods(replay *r);
 /* The map of bytes, with bounds for all places that tensors can have, and where they lie at first. */
 bool replay_map_spans(replay *r);
 /* Where an address in the map is in it. */
@@ -143,6 +201,13 @@ bool replay_spend(replay *r, uint64_t work);
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
  * absent; what it scans may be shorter. */
 bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips);
+/* The address as it is now: multi-views followed with the counters of their loops. *reservation: where the last of them is a
+ * swap buffer, the bytes of that from there on; UINT64_MAX otherwise. */
+plan_address replay_follow(const replay *r, plan_address address, uint64_t *reservation);
+/* The same, but a multi-view of a loop that has ended stays one. */
+plan_address replay_follow_running(const replay *r, plan_address address);
+/* Where the tensor lies is found anew. */
+void replay_place(replay *r, uint32_t id);
 /* The loop is in iteration t, or has run t times. */
 bool replay_set_counter(replay *r, const plan_node *loop, uint64_t t);
 /* `length` bytes of one identity. */
@@ -161,6 +226,10 @@ void replay_enter_phase(replay *r, uint32_t id, const phase *of);
 bool replay_verify_phase(replay *r, uint32_t id, const phase *of);
 /* A new identity, of what is written for tensor `owner`; PLAN_ABSENT: for no single one. */
 bool replay_new_identity(replay *r, uint32_t owner, uint64_t *identity);
+/* These bytes of the map are written: the log of what is written has them. */
+bool replay_note_written(replay *r, size_t first, size_t last);
+/* The tensor has been made in this run of its graph. */
+bool replay_is_defined(const replay *r, uint32_t id);
 /* These bytes of the map get this tag. */
 bool replay_write_span(replay *r, size_t first, size_t last, plan_bytes_tag tag);
 /* The tensor is made: an identity of its own where it lies. */
@@ -204,8 +273,12 @@ bool replay_content_of_tensor(replay *r, uint32_t id, content *is);
 bool replay_runs(replay *r);
 /* Before and after a node of the main graph that can fail: the states are as they were when the run began. */
 bool replay_check_commit(replay *r, uint32_t node);
-/* Branches, each from the same state; a loop. (runtime/plan/check_control.c) */
+/* Branches, each from the same state; a loop, every iteration that matters. (runtime/plan/check_control.c) */
 bool replay_if(replay *r, const plan_node *node);
+bool replay_loop_fully(replay *r, const plan_node *node);
+/* What loops within loops have to do with what is around them. After replay_map_spans. (runtime/plan/check_summary.c) */
+bool replay_find_scopes(replay *r);
+/* A loop: a summary where it has been replayed in such a state before. */
 bool replay_loop(replay *r, const plan_node *node);
 
 #endif

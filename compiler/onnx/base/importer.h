@@ -18,7 +18,7 @@
 
 /* Limits that no honest model meets, so that hostile ones end in a message. */
 enum {
-    IMPORT_MESSAGE_DEPTH = 200,     /* messages within messages: about 64 graphs */
+    IMPORT_MESSAGE_DEPTH = 400,     /* messages within messages: about 130 graphs */
     IMPORT_MESSAGE_COUNT = 1 << 22, /* messages in a file */
     IMPORT_NESTING = IR_MAX_DEPTH,  /* graphs and function calls within each other */
     IMPORT_WEIGHT = 1 << 22,        /* nodes after functions are inlined; long names count more */
