@@ -305,14 +305,13 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
                   bits = op_attribute_integer(&call->attributes, "bits", 4),
                   block = op_attribute_integer(&call->attributes, "block_size", 32);
     const int64_t most = INT64_C(1) << 40;
-    if ((bits != 4 && bits != 8) || block < 16 || block > most || (block & (block - 1)) != 0)
+    if ((bits != 2 && bits != 4 && bits != 8) || block < 16 || block > most || (block & (block - 1)) != 0)
         return base_fail_unsupported(report,
                                      "bits %" PRId64 " in blocks of %" PRId64
-                                     " are not supported; 4 and 8 in blocks of 16, 32, 64, ... are",
+                                     " are not supported; 2, 4 and 8 in blocks of 16, 32, 64, ... are",
                                      bits, block);
     if (depth < 0 || columns < 0 || depth > most || columns > most)
         return base_fail(report, BASE_INVALID, "K is %" PRId64 " and N %" PRId64, depth, columns);
-    if (op_input_present(call, 4)) return base_fail_unsupported(report, "input 4 (g_idx) is not supported");
     const int64_t blocks = (depth + block - 1) / block;
     base_status status = op_check_input(call, 0, reals, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_UINT8), report);
@@ -321,6 +320,8 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
         status = op_check_input(call, 3, reals | OP_SET(OP_UINT8), report);
     const bool packed = op_input_present(call, 3) && call->inputs[3].type.dtype == OP_UINT8;
     if (status == BASE_OK && op_input_present(call, 3) && !packed) status = op_check_same(call, 3, 0, report);
+    if (status == BASE_OK && op_input_present(call, 4))
+        status = op_check_input(call, 4, OP_SET(OP_INT32), report);
     if (status == BASE_OK && op_input_present(call, 5)) status = op_check_same(call, 5, 0, report);
     int64_t weights, scales, zeros;
     if (!base_int64_multiply(columns, blocks * (block * bits / 8), &weights) ||
@@ -330,6 +331,14 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
     if (status == BASE_OK) status = op_check_elements(call, 1, weights, report);
     if (status == BASE_OK) status = op_check_elements(call, 2, scales, report);
     if (status == BASE_OK) status = op_check_elements(call, 3, packed ? zeros : scales, report);
+    if (status == BASE_OK) {
+        int64_t
+            groups; /* one for each row of the weights; some writers also give those that fill up the last block */
+        const bool filled = op_input_present(call, 4) &&
+                            op_shape_elements(&call->inputs[4].type.shape, &groups) &&
+                            groups == blocks * block;
+        status = op_check_elements(call, 4, filled ? blocks * block : depth, report);
+    }
     if (status == BASE_OK) status = op_check_elements(call, 5, columns, report);
     if (status != BASE_OK) return status;
     op_shape shape = call->inputs[0].type.shape;

@@ -249,12 +249,14 @@ def unique(d):
 
 
 def weight_bits(d):
-    bits, block = d.pick([4, 4, 8]), d.pick([16, 32, 64])
-    k, n, rows = d.number(1, 150), d.number(1, 40), d.pick([1, 1, 2, 3, 5, 17])
+    bits, block = d.pick([2, 4, 4, 8]), d.pick([16, 32, 64])
+    k, n, rows = d.pick([d.number(1, 150), block * d.number(1, 4)]), d.number(1, 60), d.pick([1, 1, 2, 3, 5, 17, 70])
     blocks = (k + block - 1) // block
     inputs = [d.tensor(F, d.pick([[rows, k], [1, rows, k]]), special=0), byte(d, np.uint8, [n, blocks, block * bits // 8]), d.n.uniform(0.01, 0.1, [n * blocks]).astype(F)]
     if d.maybe():
         inputs.append(byte(d, np.uint8, [n * ((blocks * bits + 7) // 8)]) if d.maybe(0.7) else d.n.uniform(0, 15, [n * blocks]).astype(F))
+    if bits == 4 and k % block == 0 and d.maybe(0.6): # groups of the file's own: elsewhere ONNX Runtime reads others
+        inputs = (inputs + [None])[:4] + [d.n.randint(0, blocks, k).astype(np.int32)]
     return inputs, {"K": k, "N": n, "bits": bits, "block_size": block}
 
 

@@ -1,102 +1,150 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_bits.c: MatMulNBits: a product with weights of 4 or 8 bits that are quantised in blocks along the depth.
+/* matmul_bits.c: MatMulNBits: a product with weights of 2, 4 or 8 bits that are quantised in blocks along the depth.
  *
- * A few rows are bound by reading the weights: each byte is unpacked in registers and used at once. For weights of 4 bits, whose
- * bytes hold neighbours, the row is first split into its even and its odd elements, so that both halves of a byte meet theirs
- * side by side. More rows are worth unpacking a block of weights into a panel, which the tiles of the float product then walk.
+ * Weights are unpacked from groups of eight words of 32 bits: the lowest bits of all words, then the next ones, and so on. Each is
+ * a vector without bytes having to be spread. The elements of x that they meet are brought into the same order first ("split"):
+ * with 4 bits element 8 w + j of 64 goes to place 8 j + w.
+ *
+ * A few rows are bound by reading the weights: each word is unpacked in registers and used at once, and the zero points come in
+ * beside, times the sums of x over blocks. More rows are worth unpacking some columns into memory, as the left matrix of the tiles
+ * of the float product; the rows of x are their panels. With groups of the file's own (g_idx), a column is unpacked element by
+ * element.
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include <inttypes.h>
 #include <string.h>
 
-enum { LANES = 16, FEW_ROWS = 4, PANEL_DEPTH = 256 };
+enum {
+    LANES = 8,
+    GROUP = LANES * 4, /* bytes */
+    FEW_ROWS = 8,
+    MANY_ROWS = 64, /* of x, as panels at a time */
+    COLUMNS = 48,   /* unpacked at a time: whole tiles of 6 or 12 rows */
+    DEPTH = 128,    /* of those: whole groups */
+    ZEROS = 512     /* blocks whose zero points are unpacked at a time: whole groups, too */
+};
 
 typedef struct bits_state {
     op_dtype dtype;
-    int64_t rows, columns, depth;
-    int64_t blocks, block; /* of a column; elements of one */
-    int bits;
-    bool zeros_real, zeros_packed, bias;
-    size_t row_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes; /* of scratch, one after another */
+    int64_t rows, columns, depth, padded; /* to whole groups */
+    int64_t blocks, block, block_bytes;   /* of a column; elements and bytes of one */
+    int bits, shift;                      /* block_bytes is 1 << shift */
+    bool zeros_real, zeros_packed, bias, grouped;
+    /* Of scratch, one after another. */
+    size_t split_bytes, sum_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes;
 } bits_state;
 
 typedef struct bits_context {
     const bits_state *state;
     const float *x, *scales, *bias, *real_zeros;
     const uint8_t *weights, *zeros;
+    const int32_t *groups;
     float *y;
-    float *
-        split; /* rows of x, even elements of each block before its odd ones; the last block filled with zeros */
+    float *split;       /* rows of x, filled up with zeros; or some of them, as panels */
+    float *sums;        /* of each block of each row */
+    int64_t row, count; /* the rows of which there are panels */
 } bits_context;
 
 static float zero_of(const bits_context *c, int64_t column, int64_t block) {
     const bits_state *s = c->state;
     if (s->zeros_real) return c->real_zeros[column * s->blocks + block];
-    if (!s->zeros_packed) return s->bits == 4 ? 8.0f : 128.0f;
-    if (s->bits == 8) return (float)c->zeros[column * s->blocks + block];
-    const uint8_t pair = c->zeros[column * ((s->blocks + 1) / 2) + block / 2];
-    return (float)(block & 1 ? pair >> 4 : pair & 15);
+    if (!s->zeros_packed) return (float)(1 << (s->bits - 1));
+    const int64_t each = 8 / s->bits, bytes = (s->blocks + each - 1) / each;
+    const int byte = c->zeros[column * bytes + block / each];
+    return (float)(byte >> (int)(block % each) * s->bits & ((1 << s->bits) - 1));
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------ */
+
+typedef float reals __attribute__((vector_size(LANES * sizeof(float)), may_alias, aligned(4)));
+typedef uint32_t words __attribute__((vector_size(LANES * sizeof(uint32_t))));
+typedef int32_t integers __attribute__((vector_size(LANES * sizeof(int32_t))));
+
+/* Where element k of a column goes. */
+static int64_t split_place(int64_t k, int bits) {
+    const int64_t each = 32 / bits, within = k % (each * LANES);
+    return k - within + within % each * LANES + within / each;
+}
+
+/* Group of a column of `bytes` bytes that begins at byte `from`; what lies after the column is 0. */
+static inline __attribute__((always_inline)) void load_group(const uint8_t *column, int64_t from,
+                                                             int64_t bytes, words *group) {
+    if (from + GROUP <= bytes) {
+        memcpy(group, column + from, GROUP);
+    } else {
+        *group = (words){0};
+        memcpy(group, column + from, (size_t)(bytes - from));
+    }
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int l = 0; l < LANES; l++) (*group)[l] = __builtin_bswap32((*group)[l]);
+#endif
+}
+
+/* One number a block, for the blocks (of 1 << shift bytes) that the words of the group at byte `from` belong to. */
+static inline __attribute__((always_inline)) void spread(const float *of_blocks, int64_t from, int64_t bytes,
+                                                         int shift, reals *to) {
+    const float *first = of_blocks + (from >> shift);
+    const int64_t block_bytes = INT64_C(1) << shift;
+    if (block_bytes >= GROUP) {
+        *to = first[0] - (reals){0};
+    } else if (block_bytes == GROUP / 2 && from + GROUP <= bytes) {
+        const float second = first[1];
+        *to = (reals){first[0], first[0], first[0], first[0], second, second, second, second};
+    } else {
+        float few[LANES];
+        for (int64_t l = 0; l < LANES; l++) few[l] = from + 4 * l < bytes ? first[4 * l >> shift] : 0;
+        memcpy(to, few, sizeof few);
+    }
 }
 
 /* ---- few rows ---------------------------------------------------------------------------------------------- */
 
-static float sum_of_lanes(const float *lanes) {
-    float sum[LANES];
-    memcpy(sum, lanes, sizeof sum);
-    for (int half = LANES / 2; half; half /= 2)
-        for (int l = 0; l < half; l++) sum[l] += sum[l + half];
-    return sum[0];
-}
-
-/* Adds one block of 4-bit weights: lanes += scale (x (w - zero)). `half` bytes, a multiple of 8. */
-#define BLOCK_OF_4(lanes, x, w, half, scale, zero)                                                           \
-    do {                                                                                                     \
-        const float *even_ = (x), *odd_ = (x) + (half);                                                      \
-        const int wide_ = (half) % LANES ? LANES / 2 : LANES;                                                \
-        for (int64_t j_ = 0; j_ < (half); j_ += wide_) {                                                     \
-            if (wide_ == LANES) {                                                                            \
-                RT_VECTOR for (int l_ = 0; l_ < LANES; l_++) {                                               \
-                    const int byte_ = (w)[j_ + l_];                                                          \
-                    (lanes)[l_] += (scale) * (even_[j_ + l_] * ((float)(byte_ & 15) - (zero)) +              \
-                                              odd_[j_ + l_] * ((float)(byte_ >> 4) - (zero)));               \
-                }                                                                                            \
-            } else {                                                                                         \
-                RT_VECTOR for (int l_ = 0; l_ < LANES / 2; l_++) {                                           \
-                    const int byte_ = (w)[j_ + l_];                                                          \
-                    (lanes)[l_] += (scale) * (even_[j_ + l_] * ((float)(byte_ & 15) - (zero)) +              \
-                                              odd_[j_ + l_] * ((float)(byte_ >> 4) - (zero)));               \
-                }                                                                                            \
-            }                                                                                                \
-        }                                                                                                    \
-    } while (0)
-
-RT_CLONES static float dot_4(const float *x, const uint8_t *weights, const float *scales, const float *zeros,
-                             int64_t blocks, int64_t block) {
-    float lanes[LANES] = {0};
-    const int64_t half = block / 2;
-    for (int64_t b = 0; b < blocks; b++)
-        BLOCK_OF_4(lanes, x + b * block, weights + b * half, half, scales[b], zeros[b]);
-    return sum_of_lanes(lanes);
-}
-
-RT_CLONES static float dot_8(const float *x, const uint8_t *weights, const float *scales, const float *zeros,
-                             int64_t blocks, int64_t block) {
-    float lanes[LANES] = {0};
-    for (int64_t b = 0; b < blocks; b++) {
-        const float scale = scales[b], zero = zeros[b];
-        for (int64_t j = 0; j < block; j += LANES) RT_VECTOR for (int l = 0; l < LANES; l++) {
-                lanes[l] += scale * (x[b * block + j + l] * ((float)weights[b * block + j + l] - zero));
-            }
+/* The sum over the blocks of scale * (x w - zero * sum of x), for so many blocks of one column. */
+static inline __attribute__((always_inline)) float dot(const float *x, const float *sums,
+                                                       const uint8_t *weights, const float *scales,
+                                                       const float *zeros, int64_t blocks, int shift,
+                                                       int bits) {
+    const int64_t bytes = blocks << shift;
+    reals total = {0}, beside = {0};
+    for (int64_t from = 0; from < bytes; from += GROUP) {
+        reals own = {0}, other = {0}, scale;
+        words group;
+        load_group(weights, from, bytes, &group);
+        spread(scales, from, bytes, shift, &scale);
+        for (int j = 0; j < 32 / bits; j += 2, x += 2 * LANES) {
+            const integers low = (integers)(group >> (j * bits) & (uint32_t)((1 << bits) - 1)),
+                           high = (integers)(group >> (j * bits + bits) & (uint32_t)((1 << bits) - 1));
+            own += *(const reals *)x * __builtin_convertvector(low, reals);
+            other += *(const reals *)(x + LANES) * __builtin_convertvector(high, reals);
+        }
+        total += scale * (own + other);
     }
-    return sum_of_lanes(lanes);
+    int64_t b = 0;
+    for (; b + LANES <= blocks; b += LANES)
+        beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
+    for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
+    total -= beside;
+    return ((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7]));
 }
 
-enum { ZEROS = 512 }; /* blocks whose zero points are unpacked at a time */
+#define DOT(bits)                                                                                            \
+    RT_CLONES_FUSED static float dot_##bits(const float *x, const float *sums, const uint8_t *weights,       \
+                                            const float *scales, const float *zeros, int64_t blocks,         \
+                                            int shift) {                                                     \
+        return dot(x, sums, weights, scales, zeros, blocks, shift, bits);                                    \
+    }
+DOT(2)
+DOT(4)
+DOT(8)
+
+typedef float dot_function(const float *x, const float *sums, const uint8_t *weights, const float *scales,
+                           const float *zeros, int64_t blocks, int shift);
 
 static void columns_of_few(void *user, int64_t begin, int64_t end) {
     const bits_context *c = user;
     const bits_state *s = c->state;
-    const int64_t bytes = s->block * s->bits / 8, padded = s->blocks * s->block;
+    dot_function *const function = s->bits == 2 ? dot_2 : s->bits == 4 ? dot_4 : dot_8;
     float zeros[ZEROS];
     for (int64_t column = begin; column < end; column++) {
         const float bias = s->bias ? c->bias[column] : 0;
@@ -105,115 +153,184 @@ static void columns_of_few(void *user, int64_t begin, int64_t end) {
             const int64_t count = s->blocks - from < ZEROS ? s->blocks - from : ZEROS;
             if (s->zeros_packed || s->zeros_real || column == begin)
                 for (int64_t b = 0; b < count; b++) zeros[b] = zero_of(c, column, from + b);
-            const uint8_t *weights = c->weights + (column * s->blocks + from) * bytes;
-            const float *scales = c->scales + column * s->blocks + from;
             for (int64_t row = 0; row < s->rows; row++) {
-                const float *x = c->split + row * padded + from * s->block;
-                c->y[row * s->columns + column] += s->bits == 4
-                                                       ? dot_4(x, weights, scales, zeros, count, s->block)
-                                                       : dot_8(x, weights, scales, zeros, count, s->block);
+                c->y[row * s->columns + column] +=
+                    function(c->split + row * s->padded + from * s->block, c->sums + row * s->blocks + from,
+                             c->weights + (column * s->blocks + from) * s->block_bytes,
+                             c->scales + column * s->blocks + from, zeros, count, s->shift);
             }
         }
     }
 }
 
-/* Even elements of each block, then its odd ones; with 8 bits, as they are. */
 static void split_rows(const bits_context *c) {
     const bits_state *s = c->state;
-    const int64_t padded = s->blocks * s->block;
+    memset(c->split, 0, (size_t)(s->rows * s->padded) * sizeof *c->split);
     for (int64_t row = 0; row < s->rows; row++) {
-        float *to = c->split + row * padded;
         const float *from = c->x + row * s->depth;
-        for (int64_t i = 0; i < padded; i++) {
-            const int64_t within = i % s->block;
-            const int64_t at = s->bits == 4 ? i - within + within / 2 + (within & 1 ? s->block / 2 : 0) : i;
-            to[at] = i < s->depth ? from[i] : 0;
+        float *to = c->split + row * s->padded, *sums = c->sums + row * s->blocks;
+        for (int64_t b = 0; b < s->blocks; b++) {
+            const int64_t end = (b + 1) * s->block < s->depth ? (b + 1) * s->block : s->depth;
+            sums[b] = 0;
+            for (int64_t k = b * s->block; k < end; k++) {
+                to[split_place(k, s->bits)] = from[k];
+                sums[b] += from[k];
+            }
         }
     }
 }
 
 /* ---- many rows --------------------------------------------------------------------------------------------- */
 
-/* Weights of RT_PANEL columns from `depth` on, as floats. */
-static void fill_panel(const bits_context *c, int64_t column, int64_t depth, int64_t count, float *panel) {
+/* Rows [row, row + count) as panels, split: DEPTH after DEPTH, in each panels[p][k][RT_PANEL]. */
+static void pack_rows(const bits_context *c) {
     const bits_state *s = c->state;
-    const int64_t bytes = s->block * s->bits / 8;
-    for (int p = 0; p < RT_PANEL; p++) {
-        if (column + p >= s->columns) {
-            for (int64_t k = 0; k < count; k++) panel[k * RT_PANEL + p] = 0;
-            continue;
-        }
-        for (int64_t k = 0; k < count;) {
-            const int64_t block = (depth + k) / s->block, within = (depth + k) % s->block;
-            const int64_t left = s->block - within, part = left < count - k ? left : count - k;
-            const uint8_t *w = c->weights + ((column + p) * s->blocks + block) * bytes;
-            const float scale = c->scales[(column + p) * s->blocks + block],
-                        zero = zero_of(c, column + p, block);
-            for (int64_t i = within; i < within + part; i++, k++) {
-                const int value = s->bits == 8 ? w[i] : i & 1 ? w[i / 2] >> 4 : w[i / 2] & 15;
-                panel[k * RT_PANEL + p] = scale * ((float)value - zero);
+    const int64_t panels = (c->count + RT_PANEL - 1) / RT_PANEL;
+    for (int64_t k = 0; k < s->padded; k++) {
+        const int64_t place = split_place(k, s->bits), first = place / DEPTH * DEPTH,
+                      deep = s->padded - first < DEPTH ? s->padded - first : DEPTH;
+        float *to = c->split + first * panels * RT_PANEL + (place - first) * RT_PANEL;
+        for (int64_t p = 0; p < panels; p++, to += deep * RT_PANEL) {
+            for (int64_t r = 0; r < RT_PANEL; r++) {
+                const int64_t row = p * RT_PANEL + r;
+                to[r] = row < c->count && k < s->depth ? c->x[(c->row + row) * s->depth + k] : 0;
             }
         }
     }
 }
 
+/* Groups [from, to) of bytes of a column. */
+RT_CLONES_FUSED static void unpack_groups(const uint8_t *column, const float *scales, const float *zeros,
+                                          int64_t from, int64_t to, int64_t bytes, int shift, int bits,
+                                          float *left) {
+    const uint32_t mask = (uint32_t)((1 << bits) - 1);
+    for (; from < to; from += GROUP) {
+        words group;
+        reals scale, zero;
+        load_group(column, from, bytes, &group);
+        spread(scales, from, bytes, shift, &scale);
+        spread(zeros, from, bytes, shift, &zero);
+        for (int down = 0; down < 32; down += bits, left += LANES)
+            *(reals *)left =
+                scale * (__builtin_convertvector((integers)(group >> down & mask), reals) - zero);
+    }
+}
+
+/* The same with groups of the file's own. */
+static void unpack_elements(const bits_context *c, int64_t column, int64_t from, int64_t count, float *left) {
+    const bits_state *s = c->state;
+    const uint8_t *weights = c->weights + column * s->blocks * s->block_bytes;
+    const int each = 8 / s->bits;
+    for (int64_t k = from; k < from + count; k++) {
+        float *to = left + split_place(k, s->bits) - from;
+        *to = 0;
+        if (k >= s->depth) continue;
+        const int code = weights[k / each] >> (int)(k % each) * s->bits & ((1 << s->bits) - 1);
+        *to = c->scales[column * s->blocks + c->groups[k]] * ((float)code - zero_of(c, column, c->groups[k]));
+    }
+}
+
+/* Elements [from, from + count) of a column, split: whole groups. */
+static void unpack_column(const bits_context *c, int64_t column, int64_t from, int64_t count, float *left) {
+    const bits_state *s = c->state;
+    const int64_t first = from * s->bits / 8, after = (from + count) * s->bits / 8,
+                  bytes = s->blocks * s->block_bytes, low = first / s->block_bytes,
+                  high = (after + s->block_bytes - 1) / s->block_bytes;
+    float zeros[DEPTH / 4]; /* of at most so many blocks; they are counted from the first */
+    if (s->grouped) {
+        unpack_elements(c, column, from, count, left);
+        return;
+    }
+    for (int64_t b = low; b < high && b < s->blocks; b++) zeros[b - low] = zero_of(c, column, b);
+    const int64_t skipped = low * s->block_bytes;
+    unpack_groups(c->weights + column * bytes + skipped, c->scales + column * s->blocks + low, zeros,
+                  first - skipped, after - skipped, bytes - skipped, s->shift, s->bits, left);
+}
+
+/* Groups of columns, times the rows of which there are panels. */
 static void columns_of_many(void *user, int64_t begin, int64_t end) {
     const bits_context *c = user;
     const bits_state *s = c->state;
-    _Alignas(RT_ALIGNMENT) float panel[RT_PANEL * PANEL_DEPTH];
+    _Alignas(RT_ALIGNMENT) float left[COLUMNS * DEPTH], turned[COLUMNS * MANY_ROWS];
+    const int64_t wide = (c->count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     for (int64_t group = begin; group < end; group++) {
-        const int64_t column = group * RT_PANEL;
-        const int64_t columns = s->columns - column < RT_PANEL ? s->columns - column : RT_PANEL;
-        for (int64_t depth = 0; depth < s->depth; depth += PANEL_DEPTH) {
-            const int64_t count = s->depth - depth < PANEL_DEPTH ? s->depth - depth : PANEL_DEPTH;
-            fill_panel(c, column, depth, count, panel);
-            const rt_tiles tiles = {.rows = s->rows,
-                                    .columns = columns,
-                                    .depth = count,
-                                    .a = c->x + depth,
-                                    .a_row = s->depth,
-                                    .a_depth = 1,
-                                    .panels = panel,
-                                    .c = c->y + column,
-                                    .c_row = s->columns,
-                                    .add = depth > 0};
-            rt_tiles_run(&tiles);
+        const int64_t column = group * COLUMNS;
+        const int64_t columns = s->columns - column < COLUMNS ? s->columns - column : COLUMNS;
+        for (int64_t from = 0; from < s->padded; from += DEPTH) {
+            const int64_t deep = s->padded - from < DEPTH ? s->padded - from : DEPTH;
+            for (int64_t i = 0; i < columns; i++) unpack_column(c, column + i, from, deep, left + i * deep);
+            rt_tiles_run(&(rt_tiles){.rows = columns,
+                                     .columns = wide,
+                                     .depth = deep,
+                                     .a = left,
+                                     .a_row = deep,
+                                     .a_depth = 1,
+                                     .panels = c->split + from * wide,
+                                     .c = turned,
+                                     .c_row = wide,
+                                     .add = from > 0,
+                                     .fused = true});
         }
-        for (int64_t row = 0; s->bias && row < s->rows; row++)
-            for (int64_t i = column; i < column + columns; i++) c->y[row * s->columns + i] += c->bias[i];
+        for (int64_t r = 0; r < c->count; r++) {
+            float *y = c->y + (c->row + r) * s->columns + column;
+            for (int64_t i = 0; i < columns; i++)
+                y[i] = turned[i * wide + r] + (s->bias ? c->bias[column + i] : 0);
+        }
     }
 }
 
 /* ---- both ---------------------------------------------------------------------------------------------------- */
 
+/* `bytes` of scratch. */
+static float *taken(char **scratch, size_t bytes) {
+    float *at = (float *)(void *)*scratch;
+    *scratch += bytes;
+    return at;
+}
+
 static const float *widened(const bits_state *s, char **scratch, size_t bytes, const void *from) {
     if (s->dtype == OP_FLOAT || !from) return from;
-    float *to = (float *)(void *)*scratch;
-    *scratch += bytes;
+    float *to = taken(scratch, bytes);
     rt_half_load(s->dtype, to, from, (int64_t)(bytes / sizeof *to));
     return to;
 }
 
+static base_status check_groups(const bits_context *c, base_report *report) {
+    const bits_state *s = c->state;
+    for (int64_t k = 0; k < s->depth; k++) {
+        if (c->groups[k] >= 0 && c->groups[k] < s->blocks) continue;
+        return base_fail(report, BASE_INVALID,
+                         "input 4 (g_idx) has %" PRId32 " at %" PRId64 ", expected 0 to %" PRId64,
+                         c->groups[k], k, s->blocks - 1);
+    }
+    return BASE_OK;
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
-    (void)report;
     const bits_state *s = prepared->state;
     char *at = scratch;
     bits_context c = {.state = s, .weights = inputs[1].data, .y = outputs[0].data};
-    c.split = (float *)(void *)at;
-    at += s->row_bytes;
+    c.split = taken(&at, s->split_bytes);
+    c.sums = taken(&at, s->sum_bytes);
     c.x = widened(s, &at, s->x_bytes, inputs[0].data);
     c.scales = widened(s, &at, s->scale_bytes, inputs[2].data);
     if (s->zeros_real) c.real_zeros = widened(s, &at, s->scale_bytes, inputs[3].data);
     if (s->zeros_packed) c.zeros = inputs[3].data;
     if (s->bias) c.bias = widened(s, &at, s->bias_bytes, inputs[5].data);
-    if (s->dtype != OP_FLOAT) c.y = (float *)(void *)at;
-    if (s->rows <= FEW_ROWS) {
+    if (s->dtype != OP_FLOAT) c.y = taken(&at, s->y_bytes);
+    if (s->grouped) c.groups = inputs[4].data;
+    if (s->grouped && check_groups(&c, report) != BASE_OK) return BASE_INVALID;
+    if (s->sum_bytes) {
         split_rows(&c);
         rt_parallel(prepared->threads, s->columns, s->rows * s->depth, columns_of_few, &c);
     } else {
-        rt_parallel(prepared->threads, (s->columns + RT_PANEL - 1) / RT_PANEL, s->rows * s->depth * RT_PANEL,
-                    columns_of_many, &c);
+        for (; c.row < s->rows; c.row += MANY_ROWS) {
+            c.count = s->rows - c.row < MANY_ROWS ? s->rows - c.row : MANY_ROWS;
+            pack_rows(&c);
+            rt_parallel(prepared->threads, (s->columns + COLUMNS - 1) / COLUMNS, c.count * s->depth * COLUMNS,
+                        columns_of_many, &c);
+        }
     }
     if (s->dtype != OP_FLOAT) rt_half_store(s->dtype, outputs[0].data, c.y, s->rows * s->columns);
     return BASE_OK;
@@ -244,16 +361,23 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->depth = op_attribute_integer(&call->attributes, "K", 0);
     s->columns = op_attribute_integer(&call->attributes, "N", 0);
     s->blocks = (s->depth + s->block - 1) / s->block;
+    s->block_bytes = s->block * s->bits / 8;
+    while (INT64_C(1) << s->shift < s->block_bytes) s->shift++;
+    s->padded = (s->blocks * s->block_bytes + GROUP - 1) / GROUP * (GROUP * 8 / s->bits);
     op_shape_elements(&x->shape, &elements);
     s->rows = s->depth ? elements / s->depth : 0;
     s->zeros_packed = op_input_present(call, 3) && call->inputs[3].type.dtype == OP_UINT8;
     s->zeros_real = op_input_present(call, 3) && !s->zeros_packed;
+    s->grouped = op_input_present(call, 4);
     s->bias = op_input_present(call, 5);
     prepared->state = s;
     prepared->run = s->rows && s->columns && s->depth ? run : rt_run_nothing;
     if (prepared->run != run) return BASE_OK;
     size_t *total = &prepared->scratch_bytes, unused;
-    bool fits = s->rows > FEW_ROWS || add_floats(s->rows, s->blocks * s->block, &s->row_bytes, total);
+    const bool few = s->rows <= FEW_ROWS && !s->grouped;
+    const int64_t together = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS;
+    bool fits = add_floats(few ? s->rows : together, s->padded, &s->split_bytes, total) &&
+                (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
                add_floats(s->columns, s->blocks, &s->scale_bytes, total) &&

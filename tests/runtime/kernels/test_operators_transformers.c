@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_transformers.c: what stands around attention, against plain references: RotaryEmbedding, RMSNormalization, TensorScatter,
- * LinearAttention; in place, in every type, and what is refused. */
+ * LinearAttention, MatMulNBits; in place, in every type, and what is refused. */
 #include "ir/operators/small.h"
 #include "tests/support/application.h"
 #include <math.h>
@@ -247,9 +247,118 @@ static void test_linear(void **state) {
     }
 }
 
+/* ---- MatMulNBits --------------------------------------------------------------------------------------- */
+
+enum { ZEROS_NONE, ZEROS_PACKED, ZEROS_REAL };
+
+static int code_of(const uint8_t *bytes, int64_t index, int bits) {
+    const int64_t each = 8 / bits;
+    return bytes[index / each] >> (int)(index % each) * bits & ((1 << bits) - 1);
+}
+
+static void fill_bytes(uint8_t *bytes, int64_t count, uint64_t *seed) {
+    for (int64_t i = 0; i < count; i++) bytes[i] = (uint8_t)random_next(seed);
+}
+
+static void check_bits(int bits, int64_t block, int64_t rows, int zeros, bool grouped, uint64_t seed) {
+    const int64_t first = (int64_t)seed, k = random_range(&seed, 1, 300), n = random_range(&seed, 1, 70),
+                  blocks = (k + block - 1) / block, packed = (blocks * bits + 7) / 8;
+    const op_dtype dtype = first % 5 == 4 ? OP_FLOAT16 : OP_FLOAT;
+    application app;
+    application_init(&app, OP_MATMUL_BITS);
+    application_random(&app, dtype, 2, DIMS(rows, k), &seed);
+    uint8_t *weights = application_input(&app, OP_UINT8, 3, DIMS(n, blocks, block * bits / 8)),
+            *points = NULL;
+    fill_bytes(weights, n * blocks * block * bits / 8, &seed);
+    application_random(&app, dtype, 1, DIMS(n * blocks), &seed);
+    if (zeros == ZEROS_PACKED) {
+        points = application_input(&app, OP_UINT8, 1, DIMS(n * packed));
+        fill_bytes(points, n * packed, &seed);
+    } else if (zeros == ZEROS_REAL) {
+        application_random(&app, dtype, 1, DIMS(n * blocks), &seed);
+    } else {
+        application_absent(&app);
+    }
+    int32_t *groups = grouped ? application_input(&app, OP_INT32, 1, DIMS(k)) : NULL;
+    if (!grouped) application_absent(&app);
+    for (int64_t i = 0; grouped && i < k; i++) groups[i] = (int32_t)random_range(&seed, 0, blocks - 1);
+    application_random(&app, dtype, 1, DIMS(n), &seed);
+    application_integer(&app, "K", k);
+    application_integer(&app, "N", n);
+    application_integer(&app, "bits", bits);
+    application_integer(&app, "block_size", block);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    application_run(&app, "portable.matmul_bits", 1 + (int)(seed % 2));
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < n; c++) {
+            double sum = application_element(&app.inputs[5], c);
+            for (int64_t i = 0; i < k; i++) {
+                const int64_t b = grouped ? groups[i] : i / block;
+                const double zero = zeros == ZEROS_PACKED ? code_of(points + c * packed, b, bits)
+                                    : zeros == ZEROS_REAL
+                                        ? application_element(&app.inputs[3], c * blocks + b)
+                                        : 1 << (bits - 1);
+                sum += application_element(&app.inputs[0], r * k + i) *
+                       application_element(&app.inputs[2], c * blocks + b) *
+                       (code_of(weights + c * blocks * block * bits / 8, i, bits) - zero);
+            }
+            application_check_near(application_element(&app.outputs[0], r * n + c), sum,
+                                   bits * tolerance_of(dtype), (uint64_t)first, r * n + c);
+        }
+    }
+    application_free(&app);
+}
+
+static void test_bits(void **state) {
+    (void)state;
+    static const int64_t rows[] = {1, 3, 8, 9, 20, 70};
+    uint64_t seed = 1;
+    for (int bits = 2; bits <= 8; bits *= 2)
+        for (int64_t block = 16; block <= 256; block *= 2)
+            for (size_t r = 0; r < sizeof rows / sizeof *rows; r++, seed++)
+                check_bits(bits, block, rows[r], (int)(seed % 3), seed % 7 == 0, seed);
+}
+
+static void test_bits_refused(void **state) {
+    (void)state;
+    application app;
+    for (int wrong = 0; wrong < 2; wrong++) {
+        application_init(&app, OP_MATMUL_BITS);
+        application_input(&app, OP_FLOAT, 2, DIMS(1, 32));
+        application_input(&app, OP_UINT8, 3, DIMS(4, 2, 8));
+        application_input(&app, OP_FLOAT, 1, DIMS(8));
+        application_absent(&app);
+        int32_t *groups = application_input(&app, OP_INT32, 1, DIMS(wrong ? 31 : 32));
+        groups[7] = 2;
+        application_integer(&app, "K", 32);
+        application_integer(&app, "N", 4);
+        application_integer(&app, "block_size", 16);
+        if (wrong) {
+            application_expect_failure(&app, "input 4 has 31 elements, expected 32");
+            continue;
+        }
+        assert_int_equal(application_infer(&app), BASE_OK);
+        op_tensor y = app.outputs[0];
+        rt_prepared prepared = {0};
+        const rt_environment environment = {.threads = 1};
+        assert_int_equal(rt_kernel_prepare(rt_kernel_find("portable.matmul_bits"), &app.call, &environment,
+                                           &app.arena, &prepared, &app.report),
+                         BASE_OK);
+        y.bytes = 16;
+        y.data = application_memory(&app, y.bytes);
+        void *scratch = application_memory(&app, prepared.scratch_bytes);
+        assert_int_equal(prepared.run(&prepared, app.inputs, &y, scratch, &app.report), BASE_INVALID);
+        assert_non_null(strstr(app.report.text, "input 4 (g_idx) has 2 at 7, expected 0 to 1"));
+        rt_kernel_release(&prepared);
+        application_free(&app);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rotary), cmocka_unit_test(test_rotary_refused),
-                                       cmocka_unit_test(test_rms), cmocka_unit_test(test_scatter),
-                                       cmocka_unit_test(test_linear)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rotary),      cmocka_unit_test(test_rotary_refused),
+        cmocka_unit_test(test_rms),         cmocka_unit_test(test_scatter),
+        cmocka_unit_test(test_linear),      cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_bits_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
