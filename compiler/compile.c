@@ -183,6 +183,8 @@ base_status compile_import(const ouro_compile_options *options, compile_result *
     result->import_seconds = now_seconds() - start;
     if (status == BASE_OK) status = fix_shapes(result, options, report);
     if (status == BASE_OK)
+        status = compile_bound_dims(result->module, options->bounds, options->bound_count, report);
+    if (status == BASE_OK)
         status = compile_carry_states(result->module, options->states, options->state_count, &result->arena,
                                       report);
     return status;

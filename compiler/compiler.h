@@ -24,6 +24,9 @@ base_status compile_write_plan(const ir_module *module, const pass_memory *memor
 base_status compile_carry_states(ir_module *module, const ouro_state_pair *states, size_t count,
                                  base_arena *arena, base_report *report);
 
+/* The dimensions are at most this. BASE_USAGE where the model has no such dimension. */
+base_status compile_bound_dims(ir_module *module, const ouro_dim *bounds, size_t count, base_report *report);
+
 /* ---- one compile (compile.c) --------------------------------------------------------------------------- */
 
 /* Checks the options, imports, runs the pipeline, writes the plan in memory and verifies it: the next two

@@ -49,6 +49,8 @@ typedef struct ouro_compile_options {
     size_t dim_count;
     const ouro_shape *shapes; /* of inputs */
     size_t shape_count;
+    const ouro_dim *bounds; /* the most that symbolic dimensions may be */
+    size_t bound_count;
     const ouro_state_pair *states; /* that are kept from run to run */
     size_t state_count;
     const char *allocator; /* as in --allocator; NULL: "auto" */

@@ -422,6 +422,13 @@ static bool write_module(module_writer *w) {
         const char *name = i < module->symbol_count ? module->symbols[i].name : NULL;
         if (!symbol || !write_name(w, name, symbol)) return false;
     }
+    bool bounded = false;
+    for (size_t i = 1; i < module->symbol_count; i++) bounded |= module->symbols[i].bound != 0;
+    for (size_t i = 0; bounded && i < module->symbol_count; i++) {
+        int64_t *bound = plan_write_records(&w->out, PLAN_BOUNDS, 1);
+        if (!bound) return false;
+        *bound = i ? module->symbols[i].bound : 0;
+    }
     const ir_graph *main_graph = module->main;
     const uint32_t states = ir_module_states(module);
     for (uint32_t i = 0; i < states; i++) {
@@ -429,7 +436,14 @@ static bool write_module(module_writer *w) {
                        result = id_of(w, main_graph->results[i]->value);
         plan_state *state = plan_write_records(&w->out, PLAN_STATES, 1);
         if (!state) return false;
-        *state = (plan_state){.parameter = parameter, .result = result};
+        const ir_state *how = &module->states[i];
+        *state = (plan_state){.parameter = parameter,
+                              .result = result,
+                              .axis = how->axis < 0 ? PLAN_ABSENT : (uint32_t)how->axis,
+                              .turned = how->turned,
+                              .bound = (uint64_t)how->bound,
+                              .offset = w->memory->reserved[i].offset,
+                              .bytes = w->memory->reserved[i].bytes};
         if (!write_name(w, main_graph->parameters[i]->name, &state->input) ||
             !write_name(w, ir_graph_result_name(main_graph, i), &state->output))
             return false;

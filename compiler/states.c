@@ -101,6 +101,24 @@ static base_status add_pairs(pairing *p, const ouro_state_pair *given) {
                      count ? " (the star stands for any text)" : "");
 }
 
+base_status compile_bound_dims(ir_module *module, const ouro_dim *bounds, size_t count, base_report *report) {
+    for (size_t i = 0; i < count; i++) {
+        size_t symbol = 1;
+        while (symbol < module->symbol_count &&
+               (!module->symbols[symbol].name || strcmp(module->symbols[symbol].name, bounds[i].name) != 0))
+            symbol++;
+        if (symbol == module->symbol_count)
+            return base_fail(report, BASE_USAGE, "%s: there is no symbolic dimension '%s' to bound",
+                             module->name, bounds[i].name);
+        if (bounds[i].extent < 1)
+            return base_fail(report, BASE_USAGE,
+                             "%s: the bound of dimension '%s' is %lld, expected at least 1", module->name,
+                             bounds[i].name, (long long)bounds[i].extent);
+        module->symbols[symbol].bound = bounds[i].extent;
+    }
+    return BASE_OK;
+}
+
 base_status compile_carry_states(ir_module *module, const ouro_state_pair *states, size_t count,
                                  base_arena *arena, base_report *report) {
     pairing p = {.module = module, .report = report};

@@ -118,7 +118,15 @@ typedef struct ir_symbol {
     const char *name; /* "batch", or NULL for a computed one */
     char operation;   /* of a computed one: see op_call.dim_compute */
     int64_t a, b;
+    int64_t bound; /* the most that it may be; 0: anything */
 } ir_symbol;
+
+/* What is kept from run to run (ir/loop.h). */
+typedef struct ir_state {
+    int32_t axis;  /* along which it grows, of the model's tensor; -1: it does not */
+    bool turned;   /* it is carried with that axis first: main's parameter and result have it so */
+    int64_t bound; /* the most positions along the axis; 0: any number */
+} ir_state;
 
 struct ir_module {
     base_arena arena;
@@ -127,6 +135,7 @@ struct ir_module {
     ir_graph *main;
     /* The loop around the model, where it has states (ir/loop.h); NULL: it has none. */
     ir_node *run;
+    ir_state *states; /* by index */
     ir_value **values; /* by id.index; [0] is NULL; removed ones are NULL */
     ir_node **nodes;
     ir_graph **graphs;

@@ -654,7 +654,7 @@ static bool parse_graph(parser *p, ir_node *owner) {
 
 /* ---- modules ------------------------------------------------------------------------------------ */
 
-/* symbol N, or symbol s2 = N + 1 */
+/* symbol N, or symbol N most 64, or symbol s2 = N + 1 */
 static bool parse_symbol(parser *p) {
     const ir_token *token = &p->lexer.token;
     bool bare = token->kind == IR_TOKEN_WORD;
@@ -666,7 +666,14 @@ static bool parse_symbol(parser *p) {
                  : base_map_get(&p->module->symbol_names, name) != NULL) {
         return ir_lex_fail(&p->lexer, place, "symbol %s is declared twice", name);
     }
-    if (!computed) return ir_symbol_named(p->module, name) != OP_DIM_UNKNOWN || FAIL_MEMORY(p);
+    if (!computed) {
+        int64_t bound = 0;
+        const int64_t named = ir_symbol_named(p->module, name);
+        if (named == OP_DIM_UNKNOWN) return FAIL_MEMORY(p);
+        if (accept_word(p, "most") && !expect_integer(p, 1, &bound)) return false;
+        p->module->symbols[-named].bound = bound;
+        return true;
+    }
 
     int64_t a, b, *dim = BASE_NEW(p->scratch, int64_t);
     if (!dim) return FAIL_MEMORY(p);

@@ -65,8 +65,10 @@ static bool make_loop(ir_module *module, uint32_t count, base_arena *scratch) {
     if (!run || !ir_node_add_graph(run, module->main)) return false;
     for (uint32_t i = 0; i < count; i++)
         if (!ir_node_add_absent_output(run)) return false;
+    module->states = BASE_ARRAY(&module->arena, ir_state, count);
+    for (uint32_t i = 0; module->states && i < count; i++) module->states[i].axis = -1;
     module->run = run;
-    return true;
+    return module->states != NULL;
 }
 
 bool ir_module_carry(ir_module *module, const ir_state_pair *pairs, uint32_t count) {

@@ -198,6 +198,29 @@ static base_status check_symbols(const ouro_session *session, base_report *repor
     return BASE_OK;
 }
 
+/* No dimension is more than the plan was made for. */
+static base_status check_bounds(const ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    for (uint64_t i = 0; of->header->bounds.count && i < of->header->inputs.count; i++) {
+        const rt_binding *binding = &session->bound.inputs[i];
+        const op_shape *given = &session->run.tensors[binding->tensor].type.shape;
+        op_type declared;
+        plan_tensor_type(of, binding->tensor, &declared);
+        if (!binding->dynamic || declared.kind != OP_KIND_TENSOR) continue;
+        for (int32_t d = 0; d < declared.shape.rank; d++) {
+            const int64_t dim = declared.shape.dims[d],
+                          bound = dim < 0 && dim != OP_DIM_UNKNOWN ? of->bounds[-dim] : 0;
+            if (!bound || given->dims[d] <= bound) continue;
+            return base_fail(report, BASE_INVALID,
+                             "input '%s': dimension '%s' is %" PRId64
+                             ", the plan was made for at most %" PRId64 " (--max)",
+                             of->texts + of->inputs[i].name, of->texts + of->symbols[-dim], given->dims[d],
+                             bound);
+        }
+    }
+    return BASE_OK;
+}
+
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
     for (uint64_t i = 0; i < session->of->header->inputs.count && symbol != OP_DIM_UNKNOWN; i++) {
         op_type declared;
@@ -224,7 +247,7 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
         binding->result = (op_tensor){0};
     }
     base_status status = check_symbols(session, report);
-    if (status == BASE_OK) rt_shapes_before_run(session);
+    if (status == BASE_OK) status = check_bounds(session, report);
     return status;
 }
 

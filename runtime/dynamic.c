@@ -184,6 +184,11 @@ static base_status append(ouro_session *session, const rt_step *step, bool *done
     if (session->code.unshared || !appended_bytes(call, &appended)) return BASE_OK;
     char *begin = call->inputs[0].data, *end = begin ? begin + call->inputs[0].bytes : NULL;
     bool ends = buffer && end == (char *)buffer->data + buffer->used;
+    if (ends && buffer->bounded && appended > buffer->capacity - buffer->used)
+        return base_fail(
+            &session->run.report, BASE_INVALID,
+            "a state would grow beyond the %zu bytes that it may have: more positions than --max allows",
+            buffer->capacity);
     if (!ends || appended > buffer->capacity - buffer->used) {
         rt_buffer *larger =
             rt_pool_take(&session->memory.pool, capacity_to_grow(session, node, bytes, appended));
@@ -373,6 +378,9 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
             detail->grows = plan_loop_grows(session->of, &form, i, &concat) && concat == step->node;
         }
     }
+    if (node->graph == 0 && detail->call.code == OP_CONCAT)
+        detail->grows = rt_states_grows(session, session->of->tensor_ids[node->inputs],
+                                        session->of->tensor_ids[node->outputs]);
     if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)

@@ -11,6 +11,7 @@
  * - values.c: memory of what only the run knows
  * - dynamic.c: nodes on it
  * - states.c: what is kept from run to run
+ * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
  * - sequence.c: sequences and optionals, and nodes on them
  * - shadow.c: shadow execution
@@ -41,6 +42,7 @@ struct rt_buffer {
     bool planned; /* the plan has its bytes: never freed, and gone after the loop */
     /* And they are the reservation of a loop's output, which nothing else may share after the loop. */
     bool reserved;
+    bool bounded;          /* a state grows here, and no further: `capacity` is its bound */
     bool is_sequence;      /* its bytes are rt_elements, whose buffers it refers to */
     size_t capacity, used; /* bytes; what lies after `used` may be appended to the value that ends there */
     void *data;
@@ -278,12 +280,32 @@ typedef struct rt_memory {
     rt_planned *planned; /* by tensor id, for the shapes of this run; NULL: no input has dynamic dimensions */
 } rt_memory;
 
+/* A state whose size only a run knows: it grows, or has dynamic dimensions. What it is now, as it is carried. */
+typedef struct rt_kept {
+    bool dynamic;      /* else it has an address in the plan, and all of this is nothing */
+    bool present;      /* it has extents; otherwise it gets those of the inputs, and zeros, in the next run */
+    int32_t axis;      /* along which it grows, as it is carried; -1: it does not */
+    op_type type;      /* with its extents now */
+    size_t bytes;      /* of it */
+    rt_buffer *buffer; /* that holds it; one reference is this one's */
+    rt_buffer own;     /* the capacity of one that grows up to a bound: data NULL before the first run */
+    void *taken;       /* its memory, where the plan has none for it */
+} rt_kept;
+
+/* What a reset puts into a state, as it is carried. */
+typedef struct rt_initial {
+    unsigned char *data; /* NULL: zeros, or nothing for one that grows */
+    op_type type;
+    size_t bytes;
+} rt_initial;
+
 /* What is kept from run to run. */
 typedef struct rt_states {
     unsigned char *memory, *own; /* of the plan's states; `own` where the session has taken it */
     rt_step_loop loop;           /* the loop around the model: its multi-views only */
     int64_t t;                   /* the number of the next run, since the states were reset */
-    unsigned char **initial;     /* by state: what a reset puts there; NULL: zeros */
+    rt_kept *kept;               /* by state */
+    rt_initial *initial;         /* by state */
 } rt_states;
 
 /* What the caller binds between runs. */
@@ -350,6 +372,7 @@ struct ouro_session {
     rt_bound bound;
     rt_run run;
     double run_seconds;     /* that a run may take; 0: any number */
+    const char *allocator;  /* the run-time allocator, by name */
     rt_observer *observers; /* the newest first */
     rt_trace trace;
     atomic_bool stop; /* set by other threads: the run ends before its next step */
@@ -382,11 +405,24 @@ bool rt_operand_make(ouro_session *session, uint32_t id, op_tensor *operand);
 base_status rt_states_make(ouro_session *session, base_report *report);
 /* All tensors have addresses now: the states begin as a reset leaves them. */
 void rt_states_begin(ouro_session *session);
-/* A run is over and was right: what it made of the states is what the next one finds. */
-void rt_states_advance(ouro_session *session);
+/* A run begins: states of dynamic dimensions get their extents and values. BASE_INVALID where they do not fit those of the
+ * inputs. */
+base_status rt_states_before_run(ouro_session *session, base_report *report);
+/* A run was right: what it made of the states is what the next one finds. Its values are still there. Where that cannot be, nothing
+ * is changed. */
+base_status rt_states_advance(ouro_session *session, base_report *report);
+/* The tensor is a state that grows along this axis, the result of the Concat that a run appends with. */
+bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t result);
 /* The states of one session as those of another one of the same plan, which may have unshared tensors. */
 void rt_states_copy(const ouro_session *from, ouro_session *to);
 void rt_states_free(ouro_session *session);
+/* For the caller's calls (state_calls.c): all states as a reset leaves them; the places that they have before the first run; a
+ * value, as it is carried, for one of them, while they are at these places; what one is now. */
+base_status rt_states_reset(ouro_session *session, base_report *report);
+void rt_states_to_start(ouro_session *session);
+base_status rt_states_put(ouro_session *session, size_t index, const op_type *type, const void *data,
+                          base_report *report);
+op_tensor rt_states_look(const ouro_session *session, size_t index);
 
 /* binding.c */
 /* What the address of a caller's data must be a multiple of. */

@@ -125,11 +125,13 @@ static ouro_status describe(const plan *of, const plan_interface *items, uint64_
 void rt_state_describe(const plan *of, size_t index, ouro_state_info *info) {
     const plan_state *state = &of->states[index];
     op_type type;
-    plan_tensor_type(of, state->parameter, &type);
+    plan_state_type(of, (uint32_t)index, &type);
     *info = (ouro_state_info){.input = of->texts + state->input,
                               .output = of->texts + state->output,
                               .dtype = (ouro_dtype)type.dtype,
                               .rank = type.shape.rank,
+                              .axis = state->axis == PLAN_ABSENT ? -1 : (int)state->axis,
+                              .bound = (int64_t)state->bound,
                               .bytes = (size_t)of->tensors[state->parameter].bytes};
     for (int32_t d = 0; d < type.shape.rank; d++)
         info->dims[d] = type.shape.dims[d] < 0 ? -1 : type.shape.dims[d];

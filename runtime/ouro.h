@@ -150,8 +150,12 @@ typedef struct ouro_state_info {
     const char *input, *output; /* live as long as the plan */
     ouro_dtype dtype;
     int rank;
-    int64_t dims[OURO_MAX_RANK];
-    size_t bytes;
+    int64_t dims[OURO_MAX_RANK]; /* as the model has them; -1: not known before a run */
+    int64_t
+        strides[OURO_MAX_RANK]; /* of a session's: bytes from one position along each dimension to the next */
+    int axis;                   /* along which each run appends to it; -1: it has one size */
+    int64_t bound;              /* the most positions along that axis; 0: any number */
+    size_t bytes;               /* 0: not known before a run */
 } ouro_state_info;
 
 /* Prints "error: MESSAGE" to stderr and returns the status, so that main can return it. */
@@ -237,21 +241,28 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory);
  * place or in turn with other memory, and nothing is copied. A run that fails or is cancelled leaves all states as they
  * were. Like all calls on a session these are for one thread at a time. */
 
-/* The states become what they are in a new session: zeros, or what ouro_session_state_initial has given. */
+/* The states become what they are in a new session: zeros, nothing for those that grow; or what ouro_session_state_initial
+ * has given. */
 ouro_status ouro_session_state_reset(ouro_session *session, ouro_error *error);
-/* What resets make of state `index` from now on: `bytes` bytes, exactly those of the state, which are copied; NULL: zeros.
- * It does not change the state itself. */
+/* What resets make of state `index` from now on: `bytes` bytes, row-major, exactly those of its type, which are copied; NULL:
+ * zeros. `dims` gives the extents where the plan leaves them open; NULL: those of the plan. It does not change the state itself. */
 ouro_status ouro_session_state_initial(ouro_session *session, size_t index, const void *data, size_t bytes,
-                                       ouro_error *error);
-/* State `index` becomes these bytes, exactly as many as it has, which are copied; the others keep their values. What was read by
+                                       const int64_t *dims, ouro_error *error);
+/* State `index` becomes these bytes, which are copied; the others keep their values. What was read by
  * ouro_session_state_get may be elsewhere afterwards. OURO_MACHINE: no memory; then nothing is changed. */
 ouro_status ouro_session_state_set(ouro_session *session, size_t index, const void *data, size_t bytes,
-                                   ouro_error *error);
-/* What state `index` is: its type, and where it lies now, row-major, without a copy. *data is the session's, to be read only,
- * until the next call that runs the session or changes its states. */
+                                   const int64_t *dims, ouro_error *error);
+/* What state `index` is: its type, and where it lies now, without a copy, as the strides say. *data is the session's, to be read
+ * only, until the next call that runs the session or changes its states; NULL where the state is empty. */
 ouro_status ouro_session_state_get(const ouro_session *session, size_t index, ouro_state_info *info,
                                    const void **data, ouro_error *error);
-/* How many bytes ouro_session_state_save writes. */
+/* How many positions the states that grow have, the longest of them; 0 where none grows. */
+int64_t ouro_session_state_length(const ouro_session *session);
+/* The states that grow keep their first `length` positions: what later runs appended is forgotten. The others keep their values.
+ * Takes no time that depends on their sizes where positions lie one after the other, as the compiler lays them out for products.
+ * OURO_USAGE: a length that is negative, or more than ouro_session_state_length. */
+ouro_status ouro_session_state_truncate(ouro_session *session, int64_t length, ouro_error *error);
+/* How many bytes ouro_session_state_save writes now. */
 size_t ouro_session_state_saved_bytes(const ouro_session *session);
 /* All states as bytes, which any session of this plan, in any process, continues from; `bytes` is the capacity of
  * `data`. */
@@ -259,6 +270,9 @@ ouro_status ouro_session_state_save(const ouro_session *session, void *data, siz
 /* The states become what they were when these bytes were saved. OURO_INVALID: they are not those of a session of this plan;
  * then nothing is changed. */
 ouro_status ouro_session_state_load(ouro_session *session, const void *data, size_t bytes, ouro_error *error);
+/* A session of the same plan with the same options and states, which goes its own way from there (a beam of a search). They share the
+ * plan and its constants; what runs change is each one's own. Nothing is bound yet. Free with ouro_session_free. */
+ouro_status ouro_session_clone(const ouro_session *session, ouro_session **clone, ouro_error *error);
 
 #ifdef __cplusplus
 }

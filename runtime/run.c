@@ -25,7 +25,10 @@ base_status rt_run_begin(ouro_session *session, base_report *report) {
     run->deadline = session->run_seconds > 0 ? rt_now_seconds() + session->run_seconds : 0;
     base_arena_free(&run->texts);
     memset(run->executions, 0, (size_t)session->of->header->graphs.count * sizeof *run->executions);
-    return rt_binding_before_run(session, report);
+    base_status status = rt_binding_before_run(session, report);
+    if (status == BASE_OK && session->code.has_dynamic) status = rt_states_before_run(session, report);
+    if (status == BASE_OK) rt_shapes_before_run(session);
+    return status;
 }
 
 void rt_run_end(ouro_session *session) {
@@ -38,8 +41,8 @@ base_status rt_run_once(ouro_session *session) {
     base_status status = rt_run_begin(session, report);
     if (status == BASE_OK) status = rt_execute(session, 0);
     if (status == BASE_OK) status = rt_binding_after_run(session, report);
+    if (status == BASE_OK) status = rt_states_advance(session, report);
     rt_run_end(session);
-    if (status == BASE_OK) rt_states_advance(session);
     session->run.ran = status == BASE_OK;
     return status;
 }

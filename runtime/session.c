@@ -295,6 +295,7 @@ static base_status make_pool(ouro_session *session, const ouro_session_options *
     if (!rt_allocator_exists(name))
         return base_fail(report, BASE_USAGE, "there is no run-time allocator '%s', expected bfc or pool",
                          name);
+    session->allocator = base_arena_text(&session->code.tables, name, strlen(name));
     session->memory.pool.allocator = rt_allocator_new(name, NULL);
     return session->memory.pool.allocator ? BASE_OK : base_fail_memory(report);
 }
@@ -368,10 +369,10 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->bound.inputs && i < header->inputs.count; i++)
         base_arena_free(&session->bound.inputs[i].lists);
+    rt_states_free(session);
     rt_pool_flush(&session->memory.pool);
     rt_allocator_free(session->memory.pool.allocator);
     rt_shapes_free(session);
-    rt_states_free(session);
     free(session->memory.own_arena);
     free(session->memory.own_scratch);
     free(session->memory.own_outputs);

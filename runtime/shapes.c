@@ -78,6 +78,16 @@ static void begin_survey(survey *s) {
         /* Dynamic inputs are as they are bound; all else is as the plan has it until it is inferred. */
         if (of->tensors[id].address.space != MEMORY_INPUT) plan_tensor_type(of, id, &k->value.type);
     }
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        const rt_kept *kept = &s->session->states.kept[i];
+        knowledge *parameter = &s->tensors[of->states[i].parameter];
+        if (!kept->dynamic) continue;
+        /* As large as it may come to be, so that one plan serves all runs. */
+        parameter->value.type = kept->type;
+        if (kept->axis >= 0 && of->states[i].bound)
+            parameter->value.type.shape.dims[kept->axis] = (int64_t)of->states[i].bound;
+        s->tensors[of->states[i].result].excluded = true; /* it outlives the run */
+    }
     for (uint64_t n = 0; n < of->header->nodes.count; n++) {
         const plan_node *node = &of->nodes[n];
         if (!(op_schema_of(plan_node_code(of, node))->flags & OP_FLAG_GRAPHS) &&
@@ -216,6 +226,14 @@ static size_t copy_extents(const ouro_session *session, int64_t *to) {
         if (!binding->dynamic || type->kind != OP_KIND_TENSOR) continue;
         for (int32_t d = 0; d < type->shape.rank; d++) {
             if (to) to[count] = type->shape.dims[d];
+            count++;
+        }
+    }
+    for (uint64_t i = 0; i < session->of->header->states.count; i++) {
+        const rt_kept *kept = &session->states.kept[i];
+        for (int32_t d = 0; kept->dynamic && d < kept->type.shape.rank; d++) {
+            if (d == kept->axis && session->of->states[i].bound) continue;
+            if (to) to[count] = kept->type.shape.dims[d];
             count++;
         }
     }

@@ -2,8 +2,12 @@
 /* states.c: what a session keeps from run to run. A run is an iteration of the loop around the model (plan.h): after it the
  * multi-views of that loop are counted on, and each state is found where the run has made it.
  *
+ * A state whose size only a run knows is a value of the run-time allocator that outlives the run. One that grows has capacity after
+ * it, in which the run appends (dynamic.c): where its bound is known, as much as it can ever take, in the memory of the states.
+ *
  * Where every tensor has memory of its own (shadow.c), what a run makes of a state is copied to where the next one looks. */
 #include "runtime/executor.h"
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,19 +17,36 @@ static size_t state_count(const ouro_session *session) {
     return (size_t)session->of->header->states.count;
 }
 
+static void describe_kept(const plan *of, uint32_t index, rt_kept *kept) {
+    const plan_state *state = &of->states[index];
+    kept->dynamic = rt_is_dynamic(of, state->parameter);
+    kept->axis = state->axis == PLAN_ABSENT ? -1 : state->turned ? 0 : (int32_t)state->axis;
+    plan_tensor_type(of, state->parameter, &kept->type);
+}
+
 base_status rt_states_make(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     rt_states *states = &session->states;
-    const size_t bytes = (size_t)of->header->state_bytes;
-    if (!state_count(session)) return BASE_OK;
+    const size_t bytes = (size_t)of->header->state_bytes, count = state_count(session);
+    if (!count) return BASE_OK;
     states->memory = states->own = rt_allocate_aligned(bytes);
     if (!states->memory)
         return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the states need %zu bytes", bytes);
     memset(states->memory, 0, bytes);
-    states->initial = BASE_ARRAY(&session->code.tables, unsigned char *, state_count(session));
-    if (!states->initial || !rt_multiviews_make(session, plan_run_loop(of), &states->loop))
+    states->kept = BASE_ARRAY(&session->code.tables, rt_kept, count);
+    states->initial = BASE_ARRAY(&session->code.tables, rt_initial, count);
+    if (!states->kept || !states->initial || !rt_multiviews_make(session, plan_run_loop(of), &states->loop))
         return base_fail_memory(report);
+    for (uint32_t i = 0; i < count; i++) describe_kept(of, i, &states->kept[i]);
     return BASE_OK;
+}
+
+bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t result) {
+    const plan *of = session->of;
+    for (size_t i = 0; i < state_count(session); i++)
+        if (of->states[i].parameter == parameter && of->states[i].result == result)
+            return session->states.kept[i].axis >= 0;
+    return false;
 }
 
 static op_tensor *state_tensor(const ouro_session *session, size_t index) {
@@ -38,32 +59,140 @@ static void count(ouro_session *session, int64_t t) {
     rt_multiviews_count(session, &session->states.loop, t);
 }
 
-/* Before the first run no two states share bytes. */
-static void reset(ouro_session *session) {
-    count(session, 0);
-    for (size_t i = 0; i < state_count(session); i++) {
-        const op_tensor *state = state_tensor(session, i);
-        if (session->states.initial[i]) memcpy(state->data, session->states.initial[i], state->bytes);
-        else memset(state->data, 0, state->bytes);
-    }
+/* ---- values of sizes that only runs know --------------------------------------------------------------- */
+
+static void release_kept(ouro_session *session, rt_kept *kept) {
+    rt_buffer_release(&session->memory.pool, kept->buffer);
+    kept->buffer = NULL;
 }
 
-void rt_states_begin(ouro_session *session) {
-    if (!state_count(session)) return;
-    rt_multiviews_enter(session, &session->states.loop);
-    reset(session);
+/* Memory for all that the state can become; where no bound is known, for what it is. NULL when memory runs out. */
+static rt_buffer *take_capacity(ouro_session *session, size_t index, const op_type *type, size_t bytes) {
+    const plan_state *state = &session->of->states[index];
+    rt_kept *kept = &session->states.kept[index];
+    op_type most = *type;
+    size_t capacity;
+    if (kept->axis < 0 || !state->bound || session->code.unshared)
+        return rt_pool_take(&session->memory.pool, bytes);
+    most.shape.dims[kept->axis] = (int64_t)state->bound;
+    if (!op_type_bytes(&most, &capacity)) return NULL;
+    if (state->bytes >= capacity && capacity) {
+        kept->own.data = session->states.memory + state->offset;
+    } else if (!kept->taken || kept->own.capacity != capacity) {
+        void *taken = rt_allocate_aligned(capacity);
+        if (!taken) return NULL;
+        free(kept->taken);
+        kept->own.data = kept->taken = taken;
+    }
+    kept->own = (rt_buffer){
+        .references = 1, .planned = true, .bounded = true, .capacity = capacity, .data = kept->own.data};
+    return &kept->own;
 }
+
+/* The state becomes a value of this type: `data`, as it is carried; NULL: zeros. It may be in the state's own memory. */
+static base_status put_kept(ouro_session *session, size_t index, const op_type *type, const void *data,
+                            base_report *report) {
+    rt_kept *kept = &session->states.kept[index];
+    const plan_state *state = &session->of->states[index];
+    size_t bytes;
+    if (!op_type_bytes(type, &bytes)) return base_fail(report, BASE_INVALID, "a state is too large");
+    if (kept->axis >= 0 && state->bound && type->shape.dims[kept->axis] > (int64_t)state->bound)
+        return base_fail(report, BASE_INVALID,
+                         "state '%s' has %" PRId64 " positions, the plan was made for at most %" PRIu64
+                         " (--max)",
+                         session->of->texts + state->input, type->shape.dims[kept->axis], state->bound);
+    rt_buffer *buffer = take_capacity(session, index, type, bytes);
+    if (!buffer) return base_fail_memory(report);
+    if (bytes && data) memmove(buffer->data, data, bytes);
+    else if (bytes) memset(buffer->data, 0, bytes);
+    if (buffer != kept->buffer) release_kept(session, kept);
+    kept->buffer = buffer;
+    kept->type = *type;
+    kept->bytes = buffer->used = bytes;
+    kept->present = true;
+    return BASE_OK;
+}
+
+/* The extents that a state has before its first run: those of the inputs' symbols, and nothing along the axis along which it grows. */
+static base_status find_extents(const ouro_session *session, size_t index, op_type *type,
+                                base_report *report) {
+    const plan *of = session->of;
+    const rt_kept *kept = &session->states.kept[index];
+    plan_tensor_type(of, of->states[index].parameter, type);
+    for (int32_t d = 0; d < type->shape.rank; d++) {
+        int64_t *dim = &type->shape.dims[d];
+        if (*dim >= 0 && d != kept->axis) continue;
+        if (*dim == OP_DIM_UNKNOWN && d != kept->axis)
+            return base_fail(
+                report, BASE_USAGE,
+                "state '%s' has a dimension that nobody knows: it must be given before the first run",
+                of->texts + of->states[index].input);
+        *dim = d == kept->axis ? 0 : rt_symbol_extent(session, *dim);
+    }
+    return BASE_OK;
+}
+
+/* Where the inputs of this run have the same symbols, they have the same extents. */
+static base_status check_extents(const ouro_session *session, size_t index, base_report *report) {
+    const plan *of = session->of;
+    const rt_kept *kept = &session->states.kept[index];
+    op_type declared;
+    plan_tensor_type(of, of->states[index].parameter, &declared);
+    for (int32_t d = 0; d < declared.shape.rank; d++) {
+        if (declared.shape.dims[d] >= 0 || declared.shape.dims[d] == OP_DIM_UNKNOWN || d == kept->axis)
+            continue;
+        for (uint64_t i = 0; i < of->header->inputs.count; i++) {
+            op_type input;
+            plan_tensor_type(of, of->inputs[i].tensor, &input);
+            const op_shape *given = &session->run.tensors[of->inputs[i].tensor].type.shape;
+            for (int32_t e = 0; input.kind == OP_KIND_TENSOR && e < input.shape.rank; e++) {
+                if (input.shape.dims[e] != declared.shape.dims[d] ||
+                    given->dims[e] == kept->type.shape.dims[d])
+                    continue;
+                return base_fail(report, BASE_INVALID,
+                                 "dimension '%s' is %" PRId64 " in input '%s', and %" PRId64
+                                 " in state '%s': reset the states before it changes",
+                                 of->texts + of->symbols[-declared.shape.dims[d]], given->dims[e],
+                                 of->texts + of->inputs[i].name, kept->type.shape.dims[d],
+                                 of->texts + of->states[index].input);
+            }
+        }
+    }
+    return BASE_OK;
+}
+
+base_status rt_states_before_run(ouro_session *session, base_report *report) {
+    for (size_t i = 0; i < state_count(session); i++) {
+        rt_kept *kept = &session->states.kept[i];
+        const uint32_t id = session->of->states[i].parameter;
+        base_status status = BASE_OK;
+        if (!kept->dynamic) continue;
+        if (kept->present) {
+            status = check_extents(session, i, report);
+        } else {
+            op_type type;
+            status = find_extents(session, i, &type, report);
+            if (status == BASE_OK) status = put_kept(session, i, &type, NULL, report);
+        }
+        if (status != BASE_OK) return status;
+        kept->buffer->used = kept->bytes; /* what a run that failed has appended is gone */
+        rt_value_set(session, id, &kept->type, kept->buffer->data, kept->bytes, kept->buffer);
+    }
+    return BASE_OK;
+}
+
+/* ---- after a run --------------------------------------------------------------------------------------- */
 
 /* In memory of their own one state may be handed to another: all are read before any is written. */
 static void hand_on_unshared(ouro_session *session) {
     const plan *of = session->of;
     unsigned char *between = session->states.memory; /* nobody else uses it there; parameters fit */
-    size_t used = 0;
     for (int pass = 0; pass < 2; pass++) {
-        used = 0;
+        size_t used = 0;
         for (size_t i = 0; i < state_count(session); i++) {
             const op_tensor *state = state_tensor(session, i);
             const op_tensor *made = &session->run.tensors[of->states[i].result];
+            if (session->states.kept[i].dynamic) continue;
             if (pass == 0) memcpy(between + used, made->data, state->bytes);
             else memcpy(state->data, between + used, state->bytes);
             used += state->bytes;
@@ -71,168 +200,135 @@ static void hand_on_unshared(ouro_session *session) {
     }
 }
 
-void rt_states_advance(ouro_session *session) {
-    if (!state_count(session)) return;
+/* The value can be the state's: of the type that the model says of its input. */
+static base_status check_result(const ouro_session *session, size_t index, base_report *report) {
+    const plan *of = session->of;
+    const rt_kept *kept = &session->states.kept[index];
+    const op_type *made = &session->run.tensors[of->states[index].result].type;
+    const uint64_t bound = of->states[index].bound;
+    op_type declared;
+    char texts[2][256];
+    plan_tensor_type(of, of->states[index].parameter, &declared);
+    bool fits = made->kind == OP_KIND_TENSOR && made->shape.rank == declared.shape.rank;
+    for (int32_t d = 0; fits && d < declared.shape.rank; d++)
+        fits = declared.shape.dims[d] < 0 || declared.shape.dims[d] == made->shape.dims[d];
+    if (!fits)
+        return base_fail(
+            report, BASE_INVALID, "output '%s' is %s: it cannot be carried into input '%s', which is %s",
+            of->texts + of->states[index].output, plan_type_print(of, made, texts[0], sizeof texts[0]),
+            of->texts + of->states[index].input, plan_type_print(of, &declared, texts[1], sizeof texts[1]));
+    if (kept->axis < 0 || !bound || made->shape.dims[kept->axis] <= (int64_t)bound) return BASE_OK;
+    return base_fail(report, BASE_INVALID,
+                     "state '%s' would have %" PRId64 " positions, the plan was made for at most %" PRIu64
+                     " (--max)",
+                     of->texts + of->states[index].input, made->shape.dims[kept->axis], bound);
+}
+
+/* The result's buffer can go on as the state's. */
+static bool can_hold(const rt_kept *kept, const rt_buffer *buffer, const op_tensor *made) {
+    return buffer && (buffer == &kept->own || !buffer->planned) && made->data == buffer->data &&
+           (!kept->own.data || buffer == &kept->own);
+}
+
+base_status rt_states_advance(ouro_session *session, base_report *report) {
+    const plan *of = session->of;
+    if (!state_count(session)) return BASE_OK;
+    for (size_t i = 0; i < state_count(session); i++) {
+        base_status status = session->states.kept[i].dynamic ? check_result(session, i, report) : BASE_OK;
+        if (status != BASE_OK) return status;
+    }
     if (session->code.unshared) hand_on_unshared(session);
+    for (size_t i = 0; i < state_count(session); i++) {
+        rt_kept *kept = &session->states.kept[i];
+        const uint32_t id = of->states[i].result;
+        const op_tensor *made = &session->run.tensors[id];
+        rt_buffer *buffer = session->run.buffers[id];
+        if (!kept->dynamic || id == of->states[i].parameter) continue;
+        if (can_hold(kept, buffer, made)) {
+            rt_buffer_retain(buffer);
+            release_kept(session, kept);
+            kept->buffer = buffer;
+            kept->type = made->type;
+            kept->bytes = made->bytes;
+        } else {
+            const op_type type = made->type;
+            base_status status = put_kept(session, i, &type, made->data, report);
+            if (status != BASE_OK) return status;
+        }
+    }
     count(session, session->states.t + 1);
+    return BASE_OK;
 }
 
 void rt_states_copy(const ouro_session *from, ouro_session *to) {
-    for (size_t i = 0; i < state_count(from); i++)
-        memcpy(state_tensor(to, i)->data, state_tensor(from, i)->data, state_tensor(from, i)->bytes);
+    for (size_t i = 0; i < state_count(from); i++) {
+        const rt_kept *kept = &from->states.kept[i];
+        if (!kept->dynamic)
+            memcpy(state_tensor(to, i)->data, state_tensor(from, i)->data, state_tensor(from, i)->bytes);
+        else if (kept->present)
+            (void)put_kept(to, i, &kept->type, kept->bytes ? kept->buffer->data : NULL, NULL);
+    }
+}
+
+/* ---- resets, and the end --------------------------------------------------------------------------------- */
+
+/* Before the first run no two states share bytes. */
+base_status rt_states_reset(ouro_session *session, base_report *report) {
+    base_status status = BASE_OK;
+    count(session, 0);
+    for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++) {
+        const op_tensor *state = state_tensor(session, i);
+        const rt_initial *initial = &session->states.initial[i];
+        rt_kept *kept = &session->states.kept[i];
+        if (kept->dynamic) {
+            kept->present = false;
+            if (initial->data || initial->bytes)
+                status = put_kept(session, i, &initial->type, initial->data, report);
+        } else if (initial->data) {
+            memcpy(state->data, initial->data, state->bytes);
+        } else {
+            memset(state->data, 0, state->bytes);
+        }
+    }
+    return status;
+}
+
+void rt_states_begin(ouro_session *session) {
+    if (!state_count(session)) return;
+    rt_multiviews_enter(session, &session->states.loop);
+    (void)rt_states_reset(session, NULL); /* nothing is given that could fail */
 }
 
 void rt_states_free(ouro_session *session) {
+    for (size_t i = 0; session->states.kept && i < state_count(session); i++) {
+        release_kept(session, &session->states.kept[i]);
+        free(session->states.kept[i].taken);
+    }
     for (size_t i = 0; session->states.initial && i < state_count(session); i++)
-        free(session->states.initial[i]);
+        free(session->states.initial[i].data);
     free(session->states.own);
 }
 
-/* ---- what the caller sees ------------------------------------------------------------------------------ */
-
-static ouro_status fail_index(const ouro_session *session, size_t index, ouro_error *error) {
-    return rt_binding_fail(session, error, BASE_USAGE, "there is no state %zu: the plan has %zu", index,
-                           state_count(session));
-}
-
-static ouro_status check_bytes(const ouro_session *session, size_t index, const void *data, size_t bytes,
-                               ouro_error *error) {
-    if (index >= state_count(session)) return fail_index(session, index, error);
-    const size_t needed = state_tensor(session, index)->bytes;
-    if (data && bytes == needed) return OURO_OK;
-    return rt_binding_fail(session, error, BASE_USAGE, "state '%s' is given %zu bytes, expected %zu",
-                           session->of->texts + session->of->states[index].input, data ? bytes : 0, needed);
-}
-
-ouro_status ouro_session_state_get(const ouro_session *session, size_t index, ouro_state_info *info,
-                                   const void **data, ouro_error *error) {
-    if (index >= state_count(session)) return fail_index(session, index, error);
-    rt_state_describe(session->of, index, info);
-    *data = state_tensor(session, index)->data;
-    return OURO_OK;
-}
-
-ouro_status ouro_session_state_reset(ouro_session *session, ouro_error *error) {
-    if (!rt_session_enter(session, error)) return OURO_USAGE;
-    if (state_count(session)) reset(session);
-    rt_session_leave(session);
-    return OURO_OK;
-}
-
-static ouro_status set_initial(ouro_session *session, size_t index, const void *data, size_t bytes,
-                               ouro_error *error) {
-    if (index >= state_count(session)) return fail_index(session, index, error);
-    unsigned char *copy = NULL;
-    if (data) {
-        ouro_status status = check_bytes(session, index, data, bytes, error);
-        if (status != OURO_OK) return status;
-        copy = malloc(bytes);
-        if (!copy) return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
-        memcpy(copy, data, bytes);
-    }
-    free(session->states.initial[index]);
-    session->states.initial[index] = copy;
-    return OURO_OK;
-}
-
-ouro_status ouro_session_state_initial(ouro_session *session, size_t index, const void *data, size_t bytes,
-                                       ouro_error *error) {
-    if (!rt_session_enter(session, error)) return OURO_USAGE;
-    const ouro_status status = set_initial(session, index, data, bytes, error);
-    rt_session_leave(session);
-    return status;
-}
-
-/* ---- all states at once -------------------------------------------------------------------------------- */
-
-/* After some runs several states can be the same bytes. So they are put where they lie before the first run, where each has
- * bytes of its own. */
-static void put_all(ouro_session *session, const unsigned char *data) {
+void rt_states_to_start(ouro_session *session) {
     count(session, 0);
-    for (size_t i = 0; i < state_count(session); i++) {
-        const op_tensor *state = state_tensor(session, i);
-        memcpy(state->data, data, state->bytes);
-        data += state->bytes;
+}
+
+base_status rt_states_put(ouro_session *session, size_t index, const op_type *type, const void *data,
+                          base_report *report) {
+    if (session->states.kept[index].dynamic) return put_kept(session, index, type, data, report);
+    memmove(state_tensor(session, index)->data, data, state_tensor(session, index)->bytes);
+    return BASE_OK;
+}
+
+op_tensor rt_states_look(const ouro_session *session, size_t index) {
+    const rt_kept *kept = &session->states.kept[index];
+    if (!kept->dynamic) return *state_tensor(session, index);
+    op_tensor none = {.type = kept->type};
+    for (int32_t d = 0; d < none.type.shape.rank && !kept->present; d++)
+        if (none.type.shape.dims[d] < 0) none.type.shape.dims[d] = 0;
+    if (kept->present) {
+        none.bytes = kept->bytes;
+        none.data = kept->bytes ? kept->buffer->data : NULL;
     }
-}
-
-static void take_all(const ouro_session *session, unsigned char *data) {
-    for (size_t i = 0; i < state_count(session); i++) {
-        const op_tensor *state = state_tensor(session, i);
-        memcpy(data, state->data, state->bytes);
-        data += state->bytes;
-    }
-}
-
-static size_t all_bytes(const ouro_session *session) {
-    size_t bytes = 0;
-    for (size_t i = 0; i < state_count(session); i++) bytes += state_tensor(session, i)->bytes;
-    return bytes;
-}
-
-static ouro_status set(ouro_session *session, size_t index, const void *data, size_t bytes,
-                       ouro_error *error) {
-    ouro_status status = check_bytes(session, index, data, bytes, error);
-    if (status != OURO_OK) return status;
-    if (session->states.t) {
-        unsigned char *all = malloc(all_bytes(session));
-        if (!all) return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
-        take_all(session, all);
-        put_all(session, all);
-        free(all);
-    }
-    memmove(state_tensor(session, index)->data, data, bytes);
-    return OURO_OK;
-}
-
-ouro_status ouro_session_state_set(ouro_session *session, size_t index, const void *data, size_t bytes,
-                                   ouro_error *error) {
-    if (!rt_session_enter(session, error)) return OURO_USAGE;
-    const ouro_status status = set(session, index, data, bytes, error);
-    rt_session_leave(session);
-    return status;
-}
-
-/* ---- saving -------------------------------------------------------------------------------------------- */
-
-/* Before the values of the states, one after another. The plan's checksum tells it from all others. */
-typedef struct saved_header {
-    char magic[8];
-    uint64_t plan, bytes, states;
-} saved_header;
-
-static saved_header header_of(const ouro_session *session) {
-    saved_header header = {.plan = session->of->header->checksum,
-                           .bytes = sizeof header + all_bytes(session),
-                           .states = state_count(session)};
-    memcpy(header.magic, "OUROSTAT", sizeof header.magic);
-    return header;
-}
-
-size_t ouro_session_state_saved_bytes(const ouro_session *session) {
-    return sizeof(saved_header) + all_bytes(session);
-}
-
-ouro_status ouro_session_state_save(const ouro_session *session, void *data, size_t bytes,
-                                    ouro_error *error) {
-    const saved_header header = header_of(session);
-    if (!data || bytes < header.bytes)
-        return rt_binding_fail(session, error, BASE_USAGE, "the states are %zu bytes, they are given %zu",
-                               (size_t)header.bytes, data ? bytes : 0);
-    memcpy(data, &header, sizeof header);
-    take_all(session, (unsigned char *)data + sizeof header);
-    return OURO_OK;
-}
-
-ouro_status ouro_session_state_load(ouro_session *session, const void *data, size_t bytes,
-                                    ouro_error *error) {
-    if (!rt_session_enter(session, error)) return OURO_USAGE;
-    ouro_status status = OURO_OK;
-    const saved_header expected = header_of(session);
-    if (!data || bytes != expected.bytes || memcmp(data, &expected, sizeof expected) != 0)
-        status = rt_binding_fail(session, error, BASE_INVALID,
-                                 "these are no states that a session of this plan has saved");
-    else put_all(session, (const unsigned char *)data + sizeof expected);
-    rt_session_leave(session);
-    return status;
+    return none;
 }

@@ -90,9 +90,9 @@ void rt_value_release(ouro_session *session, uint32_t id) {
 /* The memory that is planned for the shapes of this run, if that is of this size. */
 static rt_buffer *planned_buffer(ouro_session *session, uint32_t id, size_t bytes) {
     rt_planned *planned = session->memory.planned ? &session->memory.planned[id] : NULL;
-    if (!planned || !planned->data || planned->bytes != bytes) return NULL;
+    if (!planned || !planned->data || planned->bytes < bytes) return NULL;
     planned->buffer = (rt_buffer){
-        .references = 1, .planned = true, .capacity = bytes, .used = bytes, .data = planned->data};
+        .references = 1, .planned = true, .capacity = planned->bytes, .used = bytes, .data = planned->data};
     return &planned->buffer;
 }
 
@@ -130,7 +130,8 @@ base_status rt_value_fail(ouro_session *session, uint32_t id, const op_type *act
     plan_tensor_type(session->of, id, &planned);
     return base_fail(&session->run.report, BASE_INVALID,
                      "tensor \"%s\" is %s at run time, it was planned as %s",
-                     session->of->texts + session->of->tensors[id].name, plan_type_print(session->of, actual, is, sizeof is),
+                     session->of->texts + session->of->tensors[id].name,
+                     plan_type_print(session->of, actual, is, sizeof is),
                      plan_type_print(session->of, &planned, was, sizeof was));
 }
 

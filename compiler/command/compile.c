@@ -9,7 +9,7 @@
 
 typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after;
-    command_list dims, shapes, states;
+    command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll;
     double seconds;
     bool portable, exact_arithmetic, quiet, verbose;
@@ -22,6 +22,8 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, dims)},
     {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input; '?' leaves a dimension as it is",
      offsetof(compile_arguments, shapes)},
+    {"--max", NULL, COMMAND_LIST, "NAME=N", "a symbolic dimension is at most N; may be repeated",
+     offsetof(compile_arguments, bounds)},
     {"--state", NULL, COMMAND_LIST, "IN=OUT",
      "keep output OUT as input IN of the next run; * matches any text; may be repeated",
      offsetof(compile_arguments, states)},
@@ -171,11 +173,13 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     const ouro_dim *dims;
     const ouro_shape *shapes;
     ouro_state_pair *states;
+    const ouro_dim *bounds;
     size_t limit;
     int status = check_formats(self, given);
     if (!status) status = read_limit(self, given->arena_limit, &limit);
     if (!status) status = command_dims(self, &given->dims, arena, &dims);
     if (!status) status = command_shapes(self, &given->shapes, arena, &shapes);
+    if (!status) status = command_dims(self, &given->bounds, arena, &bounds);
     if (!status) status = read_states(self, &given->states, arena, &states);
     if (status) return status;
     const char *plan_path = given->plan ? given->plan : default_plan_path(model, arena);
@@ -197,6 +201,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .dim_count = given->dims.count,
         .shapes = shapes,
         .shape_count = given->shapes.count,
+        .bounds = bounds,
+        .bound_count = given->bounds.count,
         .states = states,
         .state_count = given->states.count,
         .allocator = given->allocator,

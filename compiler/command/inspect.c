@@ -183,9 +183,12 @@ static void print_states(const plan *of) {
         const plan_multiview *view = emit_state_view(of, i);
         op_type type;
         char shape[256];
-        plan_tensor_type(of, of->states[i].parameter, &type);
-        printf("  %s <= %s: %s, %s, %s", state.input, state.output, op_type_print(&type, shape, sizeof shape),
-               emit_size_print((size_t)state.bytes, text, sizeof text), state.how);
+        plan_state_type(of, i, &type);
+        printf("  %s <= %s: %s, %s", state.input, state.output,
+               plan_type_print(of, &type, shape, sizeof shape), state.how);
+        if (state.axis >= 0) printf(" along axis %" PRId64, state.axis);
+        if (state.bound) printf(", at most %" PRIu64 " positions", state.bound);
+        if (state.bytes) printf(", %s", emit_size_print((size_t)state.bytes, text, sizeof text));
         if (view) {
             printf(", ");
             print_view(of, view, of->tensors[of->states[i].parameter].address.offset);
@@ -347,6 +350,8 @@ static int emit_plan(const plan *of, base_arena *arena) {
         emit_json_integer(&json, "bytes", state.bytes);
         emit_json_integer(&json, "period", state.period);
         emit_json_text(&json, "carried", state.how);
+        emit_json_signed(&json, "axis", state.axis);
+        emit_json_integer(&json, "bound", state.bound);
         emit_json_integer(&json, "copied_bytes_per_run", state.copied);
         emit_json_integer(&json, "caller_copy_bytes_per_run", state.caller_copied);
         emit_json_close(&json, '}');

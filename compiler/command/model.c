@@ -409,7 +409,8 @@ static int begin_states(const command_model *model, ouro_session *session) {
         const op_tensor *given = &model->inputs[model->input_count + i].tensor;
         ouro_error error;
         if (!command_is_given(&model->inputs[model->input_count + i])) continue;
-        if (ouro_session_state_initial(session, i, given->data, given->bytes, &error) != OURO_OK ||
+        if (ouro_session_state_initial(session, i, given->data, given->bytes, given->type.shape.dims,
+                                       &error) != OURO_OK ||
             ouro_session_state_reset(session, &error) != OURO_OK)
             return command_fail((int)error.status, "%s: %s", model->path, error.message);
     }

@@ -151,7 +151,9 @@ static void emit_states(emit_buffer *json, const plan *of) {
         emit_json_text(json, "input", state.input);
         emit_json_text(json, "output", state.output);
         emit_json_integer(json, "bytes", state.bytes);
-        emit_json_text(json, "bound", NULL);
+        if (state.bound) emit_json_integer(json, "bound", state.bound);
+        else emit_json_text(json, "bound", NULL);
+        emit_json_signed(json, "axis", state.axis);
         emit_json_integer(json, "unroll", state.period);
         emit_json_open(json, "repeat_lengths", '[');
         emit_json_integer(json, NULL, state.period);

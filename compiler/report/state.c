@@ -30,9 +30,20 @@ static uint64_t copied_bytes(const plan *of, const plan_state *state) {
     return bytes;
 }
 
+/* What a run appends lies after what is there: nothing before the axis has an extent but 1. */
+static bool appends(const plan *of, const plan_state *state) {
+    op_type type;
+    plan_tensor_type(of, state->parameter, &type);
+    for (uint32_t d = 0; !state->turned && d < state->axis; d++)
+        if (type.shape.dims[d] != 1) return false;
+    return true;
+}
+
 static const char *words(const plan *of, const plan_state *state, const emit_state *measured) {
     const plan_node *maker = maker_of(of, state->result);
     if (state->result == state->parameter) return "left as it is";
+    if (measured->axis >= 0) return appends(of, state) ? "appended to in place" : "appended to by copying it";
+    if (of->tensors[state->parameter].address.space == MEMORY_DYNAMIC) return "handed on in run-time memory";
     if (!maker && of->tensors[state->result].address.space == MEMORY_CONSTANT)
         return "a constant from the second run on";
     if (!maker) return "handed on from another state";
@@ -40,16 +51,30 @@ static const char *words(const plan *of, const plan_state *state, const emit_sta
     return "in place";
 }
 
+/* The bytes of a state that grows, when it has as many positions as it may have; 0: nobody knows. */
+static uint64_t bytes_at_bound(const plan *of, const plan_state *state) {
+    op_type type;
+    size_t bytes;
+    plan_tensor_type(of, state->parameter, &type);
+    if (!state->bound) return 0;
+    type.shape.dims[state->turned ? 0 : state->axis] = (int64_t)state->bound;
+    return op_type_bytes(&type, &bytes) ? bytes : 0;
+}
+
 emit_state emit_state_measure(const plan *of, uint32_t index) {
     const plan_state *state = &of->states[index];
     const plan_multiview *view = emit_state_view(of, index);
+    const bool grows = state->axis != PLAN_ABSENT;
     emit_state measured = {.input = of->texts + state->input,
                            .output = of->texts + state->output,
-                           .bytes = of->tensors[state->parameter].bytes,
+                           .bytes = grows ? bytes_at_bound(of, state) : of->tensors[state->parameter].bytes,
+                           .bound = state->bound,
+                           .axis = grows ? (int64_t)state->axis : -1,
                            .period = view ? view->period : 1,
                            .prologue = view ? view->prologue_count : 0,
-                           .copied = copied_bytes(of, state),
-                           .caller_copied = of->tensors[state->result].bytes};
+                           .copied = copied_bytes(of, state)};
+    measured.caller_copied = measured.bytes;
+    if (grows && !appends(of, state)) measured.copied += measured.bytes;
     measured.how = words(of, state, &measured);
     return measured;
 }

@@ -137,6 +137,9 @@ typedef struct pass_memory {
     uint32_t group_count; /* groups of swapped buffers are numbered from 1 */
     size_t value_count, node_count, graph_count;
     size_t arena_bytes;
+    struct pass_reservation {
+        size_t offset, bytes; /* in the memory that is kept; 0 bytes: none */
+    } * reserved;             /* by state, of those that grow: NULL before allocate */
     size_t state_bytes; /* of what is kept from run to run: the storages of the graph around the model */
     size_t least_arena_bytes; /* lower bound of the arena before kernels were chosen that want more */
     pass_choice *choices;

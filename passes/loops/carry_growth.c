@@ -119,10 +119,14 @@ static bool turn_readers(pass_context *context, const growth *g, ir_value *value
 }
 
 static bool carry(pass_context *context, const growth *g) {
-    ir_value *output = g->loop->outputs[g->index];
-    ir_value *initial =
-        turn(context, g->loop->graph, g->loop, ir_input(g->loop, 2 + g->index), g->rank, g->first);
-    if (!initial || !ir_node_set_input(g->loop, 2 + g->index, initial)) return false;
+    ir_value *output = g->loop->outputs[g->index], *initial = ir_input(g->loop, 2 + g->index);
+    if (g->loop == context->module->run) { /* the session begins with it as it is carried */
+        initial->type = turned(&initial->type, g->first);
+        context->module->states[g->index].turned = true;
+    } else {
+        initial = turn(context, g->loop->graph, g->loop, initial, g->rank, g->first);
+        if (!initial || !ir_node_set_input(g->loop, 2 + g->index, initial)) return false;
+    }
     for (uint32_t i = 1; i < g->concat->input_count; i++) {
         ir_value *part =
             turn(context, g->concat->graph, g->concat, ir_input(g->concat, i), g->rank, g->first);

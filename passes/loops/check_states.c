@@ -8,6 +8,7 @@
  * of each state have one type, of a size that is known.
  */
 #include "ir/loop.h"
+#include "ir/operators/symbol_text.h"
 #include "passes/graph/graph.h"
 #include "passes/loops/loops.h"
 
@@ -22,14 +23,14 @@ static void fix_symbol(ir_module *module, int64_t symbol, int64_t extent) {
     }
 }
 
-/* What the result knows and the parameter does not: true where there was something. */
-static bool adopt(ir_module *module, const ir_loop_carried *state) {
+/* What the result knows and the parameter does not, but for the axis along which it grows: true where there was something. */
+static bool adopt(ir_module *module, const ir_loop_carried *state, int32_t except) {
     op_shape *held = &state->parameter->type.shape;
     const op_shape *made = &state->replacement->type.shape;
     bool changed = false;
     for (int32_t d = 0; held->rank == made->rank && d < held->rank; d++) {
         const int64_t dim = held->dims[d];
-        if (dim >= 0 || made->dims[d] < 0) continue;
+        if (dim >= 0 || made->dims[d] < 0 || d == except) continue;
         if (dim == OP_DIM_UNKNOWN) held->dims[d] = made->dims[d];
         else fix_symbol(module, dim, made->dims[d]);
         changed = true;
@@ -39,46 +40,67 @@ static bool adopt(ir_module *module, const ir_loop_carried *state) {
 
 /* ---- do they fit? ---------------------------------------------------------------------------------------- */
 
-/* The extents can be the same: where both are known they are. */
-static bool may_fit(const op_shape *a, const op_shape *b) {
+/* The extents can be the same, but along one axis: where both are known they are. */
+static bool may_fit(const op_shape *a, const op_shape *b, int32_t except) {
     if (a->rank < 0 || b->rank < 0) return true;
     for (int32_t d = 0; a->rank == b->rank && d < a->rank; d++)
-        if (a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d]) return false;
+        if (d != except && a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d]) return false;
     return a->rank == b->rank;
 }
 
+static const char *symbol_name(const void *user, uint64_t number) {
+    const ir_module *module = user;
+    return number < module->symbol_count ? module->symbols[number].name : NULL;
+}
+
 static base_status check(pass_context *context, const ir_loop_carried *state, uint32_t index) {
+    const ir_state *how = &context->module->states[index];
     const op_type *held = &state->parameter->type, *made = &state->replacement->type;
     const char *input = state->parameter->name, *output = ir_graph_result_name(context->module->main, index);
     char texts[2][256];
     size_t bytes;
     base_report_context(context->report, "%s", context->module->name);
-    (void)op_type_print(held, texts[0], sizeof texts[0]);
-    (void)op_type_print(made, texts[1], sizeof texts[1]);
+    op_symbols_named(op_type_print(held, texts[0], sizeof texts[0]), sizeof texts[0], symbol_name,
+                     context->module);
+    op_symbols_named(op_type_print(made, texts[1], sizeof texts[1]), sizeof texts[1], symbol_name,
+                     context->module);
     if (held->kind != OP_KIND_TENSOR || made->kind != OP_KIND_TENSOR || held->dtype == OP_STRING)
         return base_fail(context->report, BASE_INVALID,
                          "output '%s' is %s and input '%s' is %s: a state is a tensor of numbers", output,
                          texts[1], input, texts[0]);
-    if (held->dtype != made->dtype || !may_fit(&held->shape, &made->shape))
+    if (held->dtype != made->dtype || !may_fit(&held->shape, &made->shape, how->axis) ||
+        (how->axis >= 0 && held->shape.dims[how->axis] >= 0))
         return base_fail(context->report, BASE_INVALID,
                          "output '%s' is %s: it cannot be carried into input '%s', which is %s", output,
                          texts[1], input, texts[0]);
-    if (op_type_bytes(held, &bytes) && op_type_bytes(made, &bytes)) return BASE_OK;
+    if (op_type_bytes(held, &bytes) == op_type_bytes(made, &bytes) && held->shape.rank >= 0) return BASE_OK;
     return base_fail(
         context->report, BASE_INVALID,
-        "output '%s' is %s and input '%s' is %s: the size of a state must be known (--dim NAME=N)", output,
-        texts[1], input, texts[0]);
+        "output '%s' is %s and input '%s' is %s: nobody can tell whether the state fits (--dim NAME=N, "
+        "--shape)",
+        output, texts[1], input, texts[0]);
+}
+
+/* The most positions of a state that grows. */
+static int64_t bound_of(const ir_module *module, const op_shape *shape, int32_t axis) {
+    const int64_t dim = axis >= 0 && axis < shape->rank ? shape->dims[axis] : 0;
+    return dim < 0 && dim > -(int64_t)module->symbol_count ? module->symbols[-dim].bound : 0;
 }
 
 base_status pass_check_states(pass_context *context) {
-    if (!context->module->run) return BASE_OK;
-    const ir_loop run = ir_loop_of(context->module->run);
+    ir_module *module = context->module;
+    if (!module->run) return BASE_OK;
+    const ir_loop run = ir_loop_of(module->run);
+    for (uint32_t i = 0; i < run.carried; i++) {
+        ir_loop_growth growth;
+        if (ir_loop_grows(&run, i, &growth)) module->states[i].axis = growth.axis;
+    }
     bool changed = true;
     while (changed) {
         changed = false;
         for (uint32_t i = 0; i < run.carried; i++) {
             const ir_loop_carried state = ir_loop_carry(&run, i);
-            changed |= adopt(context->module, &state);
+            changed |= adopt(module, &state, module->states[i].axis);
         }
         base_status status = changed ? pass_infer_shapes(context) : BASE_OK;
         if (status != BASE_OK) return status;
@@ -89,6 +111,7 @@ base_status pass_check_states(pass_context *context) {
         if (status != BASE_OK) return status;
         /* What the first run begins with is of that type too. */
         state.initial->type = state.parameter->type;
+        module->states[i].bound = bound_of(module, &state.parameter->type.shape, module->states[i].axis);
     }
     base_report_context(context->report, NULL);
     return BASE_OK;

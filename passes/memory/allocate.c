@@ -8,6 +8,7 @@
  *
  * Needs: live ranges, the order. Breaks: nothing. Guarantees: offsets of all storages, regions, and the sums that reports tell.
  */
+#include "ir/loop.h"
 #include "passes/memory/memory.h"
 #include "passes/planners/planners.h"
 #include <string.h>
@@ -98,6 +99,27 @@ static base_status add_buffer(pass_context *context, ir_node *node) {
     return memory->buffers[node->id.index].index ? BASE_OK : base_fail_memory(context->report);
 }
 
+/* States that grow, up to a bound, by positions of known bytes. */
+static base_status reserve_states(pass_context *context) {
+    pass_memory *memory = context->memory;
+    const uint32_t count = ir_module_states(context->module);
+    memory->reserved = BASE_ARRAY(memory->arena, struct pass_reservation, count);
+    if (!memory->reserved) return base_fail_memory(context->report);
+    for (uint32_t i = 0; i < count; i++) {
+        const ir_state *state = &context->module->states[i];
+        op_type most = context->module->main->parameters[i]->type;
+        size_t bytes;
+        if (state->axis < 0 || !state->bound) continue;
+        most.shape.dims[state->turned ? 0 : state->axis] = state->bound;
+        if (!op_type_bytes(&most, &bytes)) continue;
+        memory->reserved[i].offset = memory->state_bytes;
+        if (!base_size_align(bytes, RT_ALIGNMENT, &memory->reserved[i].bytes) ||
+            !base_size_add(memory->state_bytes, memory->reserved[i].bytes, &memory->state_bytes))
+            return base_fail(context->report, BASE_INVALID, "the states are too large for an address space");
+    }
+    return BASE_OK;
+}
+
 /* What is kept from run to run lies in memory of its own, one after another: all of it is live all the time. */
 static base_status place_states(pass_context *context) {
     pass_memory *memory = context->memory;
@@ -109,7 +131,7 @@ static base_status place_states(pass_context *context) {
         if (!base_size_add(memory->state_bytes, storage->bytes, &memory->state_bytes))
             return base_fail(context->report, BASE_INVALID, "the states are too large for an address space");
     }
-    return BASE_OK;
+    return reserve_states(context);
 }
 
 base_status pass_allocate(pass_context *context) {

@@ -418,6 +418,10 @@ bool replay_map_spans(replay *r) {
         r->scratches[i].address = node->scratch.offset;
         if (!add_bounds(r, &list, &node->scratch, node->scratch_bytes)) return false;
     }
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        const plan_address at = {MEMORY_STATE, 0, of->states[i].offset};
+        if (!add_bounds(r, &list, &at, of->states[i].bytes)) return false;
+    }
     const uint64_t ends[] = {0, r->states};
     for (size_t i = 0; i < 2 && of->header->states.count; i++) {
         uint64_t *items =

@@ -22,14 +22,44 @@ static bool begin_run(replay *r) {
                              (plan_bytes_tag){0});
 }
 
-/* The session puts something into each state: they do not overlap. */
-static bool reset_states(replay *r) {
+/* The capacity of a state that grows, in the map. */
+static span capacity_of(const replay *r, const plan_state *state) {
+    const plan_address at = {MEMORY_STATE, 0, state->offset};
+    const uint64_t address = replay_map_address(r, &at);
+    return (span){address, plan_bytes_bound(&r->bytes, address),
+                  plan_bytes_bound(&r->bytes, address + state->bytes)};
+}
+
+/* Nothing but the state itself is written where it grows: the executor appends there. */
+static bool check_capacities(replay *r, const uint64_t *identities) {
     const plan *of = r->of;
-    for (uint64_t i = 0; i < of->header->states.count; i++)
-        if (!replay_write(r, of->states[i].parameter)) return false;
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        if (!of->states[i].bytes) continue;
+        const span at = capacity_of(r, &of->states[i]);
+        plan_bytes_tag found = {0};
+        if (plan_bytes_differ(&r->bytes, at.first, at.last, (plan_bytes_tag){identities[i], at.address},
+                              &found) < at.last)
+            return replay_fail(r, "the capacity of state \"%s\" is written over",
+                               replay_name_of(r, of->states[i].parameter));
+    }
+    return true;
+}
+
+/* The session puts something into each state: they do not overlap. */
+static bool reset_states(replay *r, uint64_t *identities) {
+    const plan *of = r->of;
+    for (uint64_t i = 0; i < of->header->states.count; i++) {
+        const plan_state *state = &of->states[i];
+        if (!replay_write(r, state->parameter)) return false;
+        if (!state->bytes) continue;
+        const span at = capacity_of(r, state);
+        if (!replay_new_identity(r, state->parameter, &identities[i]) ||
+            !replay_write_span(r, at.first, at.last, (plan_bytes_tag){identities[i], at.address}))
+            return false;
+    }
     for (uint64_t i = 0; i < of->header->states.count; i++)
         if (!replay_verify(r, of->states[i].parameter)) return false;
-    return true;
+    return check_capacities(r, identities);
 }
 
 /* Run t is over: what the results are the parameters are in the next one. */
@@ -60,16 +90,18 @@ bool replay_runs(replay *r) {
     const uint64_t states = of->header->states.count, horizon = r->periods[plan_run_loop(of)].horizon,
                    runs = states ? horizon + 1 : 1;
     content *held = BASE_ARRAY(&r->arena, content, (size_t)states);
-    if (!held) return replay_fail_memory(r);
+    uint64_t *identities = BASE_ARRAY(&r->arena, uint64_t, (size_t)states);
+    if (!held || !identities) return replay_fail_memory(r);
     if (states && !horizon)
         return replay_fail(r, "the addresses of its states come round together only after more than %d runs",
                            MOST_ITERATIONS);
     r->running[plan_run_loop(of)] = states != 0;
     for (uint64_t t = 0; t < runs; t++) {
         if (!begin_run(r)) return false;
-        if (t == 0 && !reset_states(r)) return false;
+        if (t == 0 && !reset_states(r, identities)) return false;
         for (uint64_t i = 0; t && i < states; i++) replay_define(r, of->states[i].parameter, held[i]);
-        if (!r->graph(r, 0) || (states && !hand_on(r, held, t))) return false;
+        if (!r->graph(r, 0) || !check_capacities(r, identities) || (states && !hand_on(r, held, t)))
+            return false;
     }
     return true;
 }

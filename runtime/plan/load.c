@@ -91,6 +91,7 @@ static base_status place_tables(plan *of, base_report *report) {
         {&header->inputs, sizeof *of->inputs, "inputs", (const void **)&of->inputs},
         {&header->outputs, sizeof *of->outputs, "outputs", (const void **)&of->outputs},
         {&header->states, sizeof *of->states, "states", (const void **)&of->states},
+        {&header->bounds, sizeof *of->bounds, "bounds", (const void **)&of->bounds},
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         base_status status =

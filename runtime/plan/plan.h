@@ -107,6 +107,7 @@ typedef struct plan_header {
     plan_table inputs;     /* plan_interface: the model's inputs */
     plan_table outputs;    /* plan_interface */
     plan_table states;     /* plan_state */
+    plan_table bounds;     /* int64_t: by symbol, the most that it may be; 0: anything */
 } plan_header;
 
 typedef struct plan_tensor {
@@ -189,6 +190,12 @@ typedef struct plan_interface {
 typedef struct plan_state {
     uint32_t input, output;     /* texts: the model's names of the pair */
     uint32_t parameter, result; /* tensor ids */
+    uint32_t axis;   /* of the model's tensor: a run appends along it; PLAN_ABSENT: it does not grow */
+    uint32_t turned; /* 1: parameter and result have this axis first, before all others */
+    uint64_t bound;  /* the most positions along it; 0: any number */
+    /* Of one that grows, where its bytes at the bound are known: their place in the memory that is kept. 0 bytes: the session
+     * takes memory in the first run. */
+    uint64_t offset, bytes;
 } plan_state;
 
 /* The checksum of a plan file of `size` bytes (at least a header): XXH3 with 64 bits of the header with its field
@@ -214,6 +221,7 @@ typedef struct plan {
     const uint32_t *symbols;
     const plan_interface *inputs, *outputs;
     const plan_state *states;
+    const int64_t *bounds;
     const unsigned char *constants;
     void (*release)(void *owner); /* gives base back */
     void *owner;
@@ -305,6 +313,9 @@ bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
 /* How many iterations of a loop (a node) are needed to see every address that its multi-views can take, twice: the
  * longest prologue + 2 * the least common multiple of the periods + 1; at most `most`. */
 uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most);
+
+/* The type of a state as the model has it; *type may be that of its parameter. */
+void plan_state_type(const plan *of, uint32_t index, op_type *type);
 
 /* ---- states (runtime/plan/commit.c) ------------------------------------------------------------------------ */
 

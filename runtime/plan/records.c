@@ -136,3 +136,12 @@ bool plan_tensor_reservation(const plan *of, uint32_t id, plan_address *reservat
     *reservation = (plan_address){MEMORY_ARENA, 0, tensor->address.offset};
     return true;
 }
+
+void plan_state_type(const plan *of, uint32_t index, op_type *type) {
+    const plan_state *state = &of->states[index];
+    plan_tensor_type(of, state->parameter, type);
+    if (!state->turned) return;
+    const int64_t first = type->shape.dims[0];
+    memmove(type->shape.dims, type->shape.dims + 1, state->axis * sizeof first);
+    type->shape.dims[state->axis] = first;
+}

@@ -45,6 +45,8 @@ static bool check_basics(structure_checker *c) {
     for (uint64_t i = 0; i < header->symbols.count; i++) {
         if (!is_text(c, c->of->symbols[i])) return structure_fail(c, "symbol %" PRIu64 " has no name", i);
     }
+    if (header->bounds.count && header->bounds.count != header->symbols.count)
+        return structure_fail(c, "not every symbol has a bound");
     const plan_table *tables[] = {&header->inputs, &header->outputs};
     const plan_interface *items[] = {c->of->inputs, c->of->outputs};
     for (int t = 0; t < 2; t++) {
@@ -483,6 +485,27 @@ static bool check_scopes(structure_checker *c) {
     return true;
 }
 
+/* It grows along an axis that it has, in memory for as many positions as it may have. */
+static bool check_growth(structure_checker *c, const plan_state *state, const op_type *held, bool sized) {
+    const plan *of = c->of;
+    op_type most = *held;
+    size_t bytes = 0;
+    bool fits = state->turned <= 1 && state->bound <= INT64_MAX;
+    if (state->axis == PLAN_ABSENT) {
+        fits = fits && !state->turned && !state->bound && !state->bytes && !state->offset;
+    } else {
+        fits = fits && !sized && (int64_t)state->axis < held->shape.rank;
+        const uint32_t axis = state->turned ? 0 : state->axis;
+        if (fits) most.shape.dims[axis] = (int64_t)state->bound;
+        if (fits && state->bytes)
+            fits = state->bound && op_type_bytes(&most, &bytes) && bytes <= state->bytes &&
+                   state->offset % PLAN_ALIGNMENT == 0 &&
+                   within(state->offset, state->bytes, of->header->state_bytes);
+        else fits = fits && !state->offset;
+    }
+    return fits || structure_fail(c, "state \"%s\" cannot grow like that", text_of(c, state->input));
+}
+
 /* Parameter and result of one size, in memory that the session keeps. */
 static bool check_state(structure_checker *c, const plan_state *state) {
     const plan *of = c->of;
@@ -490,12 +513,16 @@ static bool check_state(structure_checker *c, const plan_state *state) {
     size_t bytes;
     plan_tensor_type(of, state->parameter, &held);
     plan_tensor_type(of, state->result, &made);
+    const bool sized = op_type_bytes(&held, &bytes);
     if (held.kind != OP_KIND_TENSOR || made.kind != OP_KIND_TENSOR || held.dtype != made.dtype ||
-        held.dtype == OP_STRING || held.layout != made.layout || !op_shape_equal(&held.shape, &made.shape) ||
-        !op_type_bytes(&held, &bytes))
+        held.dtype == OP_STRING || held.layout != OP_LAYOUT_ROW_MAJOR || made.layout != OP_LAYOUT_ROW_MAJOR ||
+        held.shape.rank < 0 || held.shape.rank != made.shape.rank || sized != op_type_bytes(&made, &bytes) ||
+        (sized && !op_shape_equal(&held.shape, &made.shape)))
         return structure_fail(c, "state \"%s\" changes its type", text_of(c, state->input));
+    if (!check_growth(c, state, &held, sized)) return false;
     const plan_address *address = &of->tensors[state->parameter].address;
     if (address->space == MEMORY_STATE) return true;
+    if (!sized && address->space == MEMORY_DYNAMIC && !of->tensors[state->parameter].bytes) return true;
     const plan_multiview *view = address->space == MEMORY_MULTIVIEW ? &of->multiviews[address->index] : NULL;
     bool kept = view && view->loop == plan_run_loop(of);
     for (uint64_t i = 0; kept && i < (uint64_t)view->prologue_count + view->period; i++) {

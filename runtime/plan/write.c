@@ -21,6 +21,7 @@ static const struct {
     [PLAN_INPUTS] = {sizeof(plan_interface), offsetof(plan_header, inputs)},
     [PLAN_OUTPUTS] = {sizeof(plan_interface), offsetof(plan_header, outputs)},
     [PLAN_STATES] = {sizeof(plan_state), offsetof(plan_header, states)},
+    [PLAN_BOUNDS] = {sizeof(int64_t), offsetof(plan_header, bounds)},
 };
 
 void plan_writer_init(plan_writer *w, base_report *report) {

@@ -33,6 +33,7 @@ typedef enum plan_part {
     PLAN_INPUTS,
     PLAN_OUTPUTS,
     PLAN_STATES,
+    PLAN_BOUNDS,
     PLAN_PARTS
 } plan_part;
 

@@ -57,4 +57,10 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      " graph main(%h: " T ", %c: " T ", %x: " T ", %at: int64[4]) states 2 { %y: " T " = Add(%h, %x)\n"
      "  %g: " T " = Gather(%x, %at) {axis = 0} %m: " T " = MatMul(%c, %g) %o: " T " = Sub(%m, %y)\n"
      "  yield %y, %m, %o } }\n"},
+    {"a cache that grows up to a bound",
+     "module \"cache\" { symbol P most 6\n"
+     " graph main(%past: float32[2,P,4], %m: " T ", %q: " T ", %x: float32[2,1,4]) states 2 {\n"
+     "  %present: float32[2,?,4] = Concat(%past, %x) {axis = 1} %n: " T " = MatMul(%m, %q)\n"
+     "  %t: float32[2,4,?] = Transpose(%present) {perm = [0, 2, 1]} %s: float32[2,1,?] = MatMul(%x, %t)\n"
+     "  yield %present, %n, %s } }\n"},
 };
