@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* clone.c: a second module to try something on. */
-#include "ir/ir.h"
+#include "ir/loop.h"
 #include <string.h>
 
 typedef struct cloner {
@@ -83,11 +83,22 @@ static ir_graph *clone_graph(const cloner *c, const ir_graph *graph) {
     return fine ? made : NULL;
 }
 
+/* The loop around the model: its states are the first parameters and results of main. */
+static bool clone_run(const cloner *c) {
+    const uint32_t count = ir_module_states(c->from);
+    if (!c->from->run) return true;
+    ir_state_pair *pairs = BASE_ARRAY(&c->to->arena, ir_state_pair, count);
+    for (uint32_t i = 0; pairs && i < count; i++) pairs[i] = (ir_state_pair){i, i};
+    return pairs && ir_module_carry(c->to, pairs, count);
+}
+
 ir_module *ir_module_clone(const ir_module *module) {
     cloner c = {.from = module, .to = ir_module_new(module->arena.allocator, module->name)};
     if (!c.to) return NULL;
     c.values = BASE_ARRAY(&c.to->arena, ir_value *, module->value_count);
-    if (c.values && clone_symbols(&c) && clone_constants(&c) && clone_graph(&c, module->main)) return c.to;
+    if (c.values && clone_symbols(&c) && clone_constants(&c) && clone_graph(&c, module->main) &&
+        clone_run(&c))
+        return c.to;
     ir_module_free(c.to);
     return NULL;
 }

@@ -35,6 +35,7 @@ typedef struct banded {
     const band_node *maker; /* NULL: it comes from outside, whole */
     piece *pieces;          /* the latest first */
     ir_value *whole;        /* so far, where somebody outside reads it */
+    size_t last;            /* in the present band: the last node that reads or makes it, from 1; 0: none */
     struct banded *next;
 } banded;
 
@@ -307,8 +308,8 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
         if (i == 0 && seen.end > rows) below = seen.end - rows;
         banded *tensor = find(e, inputs[i]);
         if (tensor)
-            inputs[i] =
-                get_rows(e, tensor, band_clip(seen, rows), own->advance * (i == 0 ? own->window.stride : 1));
+            inputs[i] = get_rows(e, tensor, band_clip(seen, rows),
+                                 i == 0 ? own->advance * own->window.stride / own->window.up : own->advance);
     }
     const bool window = node->code == OP_CONV || node->code == OP_MAX_POOL || node->code == OP_AVERAGE_POOL;
     const op_attributes attributes = window ? window_attributes(e, own, above, below) : node->attributes;
@@ -338,7 +339,54 @@ static void emit_whole(emitter *e, banded *tensor, band_rows made) {
                          &tensor->original->type);
 }
 
+/* Of the tensor only these rows stay, which later bands read: taken from all that were put side by side, so that the old ones
+ * are not needed any more. */
+static void keep(emitter *e, banded *tensor, band_rows kept) {
+    ir_value *value = NULL;
+    if (e->status == BASE_OK && tensor->maker && kept.first < kept.end) {
+        const piece *largest = NULL;
+        for (const piece *p = tensor->pieces; p; p = p->next)
+            if (p->rows.first <= kept.first && kept.end <= p->rows.end &&
+                (!largest || count_of(p->rows) > count_of(largest->rows)))
+                largest = p;
+        e->origin = tensor->maker->node;
+        if (!largest) value = get_rows(e, tensor, kept, 0);
+        else if (count_of(largest->rows) == count_of(kept)) value = largest->value;
+        else
+            value =
+                slice(e, tensor->original, largest->value, kept.first - largest->rows.first, count_of(kept));
+    }
+    tensor->pieces = NULL;
+    if (value) remember(e, tensor, value, kept);
+}
+
+/* What is kept when band b ends. In the loop, as much as at its begin, whoever reads it later. */
+static band_rows kept_after(const emitter *e, const banded *tensor, int64_t b) {
+    const band_node *maker = tensor->maker;
+    if (!maker) return (band_rows){0, 0};
+    return (band_rows){e->body ? maker->low[b] + maker->advance : maker->low[b + 1], maker->high[b]};
+}
+
+static void note_last(emitter *e, ir_value *value, size_t n) {
+    banded *tensor = value ? find(e, value) : NULL;
+    if (tensor) tensor->last = n + 1;
+}
+
+/* Which node of the band is the last one that has to do with each tensor. */
+static void find_last(emitter *e, int64_t b) {
+    for (banded *tensor = e->all; tensor; tensor = tensor->next) tensor->last = 0;
+    for (size_t n = 0; n < e->region->count && e->status == BASE_OK; n++) {
+        const band_node *own = &e->region->nodes[n];
+        if (own->made[b].first == own->made[b].end) continue;
+        for (uint32_t i = 0; i < own->node->input_count; i++)
+            if (band_node_reading(own->node, i) == BAND_READS_ROWS) note_last(e, ir_input(own->node, i), n);
+        for (uint32_t o = 0; o < own->node->output_count; o++) note_last(e, own->node->outputs[o], n);
+    }
+}
+
+/* Each tensor is cut to what is kept as soon as nobody reads more of it. */
 static void emit_band(emitter *e, int64_t b) {
+    find_last(e, b);
     for (size_t n = 0; n < e->region->count && e->status == BASE_OK; n++) {
         const band_node *own = &e->region->nodes[n];
         if (own->made[b].first == own->made[b].end) continue;
@@ -347,30 +395,15 @@ static void emit_band(emitter *e, int64_t b) {
             banded *tensor = own->node->outputs[o] ? find(e, own->node->outputs[o]) : NULL;
             if (tensor && tensor->whole) emit_whole(e, tensor, own->made[b]);
         }
+        for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next)
+            if (tensor->last == n + 1) keep(e, tensor, kept_after(e, tensor, b));
     }
-}
-
-/* Of the tensor only these rows stay, which later bands read. */
-static void keep(emitter *e, banded *tensor, band_rows kept) {
-    ir_value *value = NULL;
-    if (tensor->maker && kept.first < kept.end) {
-        e->origin = tensor->maker->node;
-        value = get_rows(e, tensor, kept, 0);
-    }
-    tensor->pieces = NULL;
-    if (value) remember(e, tensor, value, kept);
-}
-
-static band_rows kept_after(const banded *tensor, int64_t b) {
-    return tensor->maker ? (band_rows){tensor->maker->low[b + 1], tensor->maker->high[b]} : (band_rows){0, 0};
+    for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next)
+        if (!tensor->last) keep(e, tensor, kept_after(e, tensor, b));
 }
 
 static void emit_bands(emitter *e, int64_t first, int64_t end) {
-    for (int64_t b = first; b < end && e->status == BASE_OK; b++) {
-        emit_band(e, b);
-        for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next)
-            keep(e, tensor, kept_after(tensor, b));
-    }
+    for (int64_t b = first; b < end && e->status == BASE_OK; b++) emit_band(e, b);
 }
 
 /* ---- the loop ------------------------------------------------------------------------------------------ */
@@ -383,12 +416,6 @@ static ir_value *add_parameter(emitter *e, ir_graph *body, const char *name, con
 
 static void add_result(emitter *e, ir_graph *body, ir_value *value) {
     if (e->status == BASE_OK && !ir_graph_add_result(body, value)) fail_memory(e);
-}
-
-/* What is kept at the end of the loop's first band: all others keep as much. */
-static band_rows kept_in_loop(const banded *tensor, int64_t b) {
-    const band_node *maker = tensor->maker;
-    return maker ? (band_rows){maker->low[b] + maker->advance, maker->high[b]} : (band_rows){0, 0};
 }
 
 static void emit_body(emitter *e, ir_graph *body) {
@@ -410,7 +437,6 @@ static void emit_body(emitter *e, ir_graph *body) {
     emit_band(e, b);
     add_result(e, body, condition);
     for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
-        keep(e, tensor, kept_in_loop(tensor, b));
         if (tensor->pieces) add_result(e, body, tensor->pieces->value);
         if (tensor->whole) add_result(e, body, tensor->whole);
     }
@@ -456,7 +482,7 @@ static void emit_loop(emitter *e) {
     }
     /* What the last iteration kept, and nobody after it reads. */
     for (banded *tensor = e->all; tensor && e->status == BASE_OK; tensor = tensor->next) {
-        const band_rows kept = kept_after(tensor, e->region->loop_end - 1);
+        const band_rows kept = kept_after(e, tensor, e->region->loop_end - 1);
         if (kept.first >= kept.end) tensor->pieces = NULL;
     }
 }

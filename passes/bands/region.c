@@ -87,9 +87,9 @@ static bool join_rates(const band_region *region, rate *rates, size_t n, uint32_
     const band_node *read = band_region_maker(region, ir_input(own->node, input));
     if (!read) return true;
     rate *inner = &rates[read - region->nodes], *outer = &rates[n];
-    const int64_t stride = input == 0 ? own->window.stride : 1;
-    if (outer->down) return set_rate(inner, outer->up * stride, outer->down);
-    return !inner->down || set_rate(outer, inner->up, inner->down * stride);
+    const int64_t stride = input == 0 ? own->window.stride : 1, up = input == 0 ? own->window.up : 1;
+    if (outer->down) return set_rate(inner, outer->up * stride, outer->down * up);
+    return !inner->down || set_rate(outer, inner->up * up, inner->down * stride);
 }
 
 static bool find_advances(band_region *region, base_arena *arena, bool *fits) {
@@ -117,6 +117,7 @@ static bool find_advances(band_region *region, base_arena *arena, bool *fits) {
     for (size_t n = 0; n < region->count && *fits; n++) {
         *fits = rates[n].down && region->height * rates[n].up % rates[n].down == 0;
         if (*fits) region->nodes[n].advance = region->height * rates[n].up / rates[n].down;
+        if (*fits) *fits = region->nodes[n].advance % region->nodes[n].window.up == 0;
     }
     return true;
 }
@@ -129,6 +130,7 @@ static void find_ends(band_region *region, int64_t i, int64_t *ends) {
         ends[n] = region->nodes[n].sink ? region->nodes[n].advance * (i + 1) : INT64_MIN;
     for (size_t n = region->count; n-- > 0;) {
         const ir_node *node = region->nodes[n].node;
+        ends[n] = band_round_up(ends[n], region->nodes[n].window.up);
         for (uint32_t k = 0; k < node->input_count; k++) {
             if (band_node_reading(node, k) != BAND_READS_ROWS) continue;
             const band_node *read = band_region_maker(region, ir_input(node, k));
@@ -145,6 +147,7 @@ static void find_needed(band_region *region) {
     for (size_t n = region->count; n-- > 0;) {
         band_node *own = &region->nodes[n];
         if (own->exported) own->needed = own->rows;
+        own->needed = band_round_up(own->needed, own->window.up);
         for (uint32_t k = 0; k < own->node->input_count; k++) {
             if (band_node_reading(own->node, k) != BAND_READS_ROWS) continue;
             const band_node *maker = band_region_maker(region, ir_input(own->node, k));
@@ -185,6 +188,7 @@ static void find_made(band_region *region, int64_t b, const int64_t *ends) {
     for (size_t n = region->count; n-- > 0;) {
         band_node *own = &region->nodes[n];
         const int64_t before = b ? own->high[b - 1] : 0;
+        own->low[b] = band_round_down(own->low[b], own->window.up);
         const int64_t from = before > own->low[b] ? before : own->low[b];
         own->made[b] = (band_rows){from, own->high[b] > from ? own->high[b] : from};
         if (from >= own->needed) continue; /* it reads nothing any more */

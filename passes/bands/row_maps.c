@@ -38,6 +38,48 @@ static bool is_per_channel(const ir_node *node) {
     return scale->type.shape.rank == 0 || (scale->type.shape.rank == 1 && own_axis(node, 1) != BAND_AXIS);
 }
 
+/* Row o of the result is row o / n of the input, for a whole number n that is said as a scale. */
+static bool repeats_rows(const ir_node *node) {
+    const op_attributes *attributes = &node->attributes;
+    const ir_value *scales = ir_input(node, 2), *image = ir_input(node, 0);
+    const int32_t rank = image->type.shape.rank;
+    if (!op_attribute_is(attributes, "mode", "nearest", "nearest") || ir_input(node, 3) || !scales ||
+        !scales->constant || scales->type.dtype != OP_FLOAT || scales->type.shape.rank != 1 ||
+        scales->type.shape.dims[0] != rank || rank <= BAND_AXIS || op_attribute_find(attributes, "axes") ||
+        op_attribute_integer(attributes, "antialias", 0))
+        return false;
+    const float scale = ((const float *)scales->constant->tensor.data)[BAND_AXIS];
+    if (!(scale >= 1 && scale <= 64) || scale != (float)(int64_t)scale) return false;
+    const bool floors =
+        op_attribute_is(attributes, "coordinate_transformation_mode", "asymmetric", "half_pixel") &&
+        op_attribute_is(attributes, "nearest_mode", "floor", "round_prefer_floor");
+    const bool centers =
+        op_attribute_is(attributes, "coordinate_transformation_mode", "half_pixel", "half_pixel") &&
+        op_attribute_is(attributes, "nearest_mode", "round_prefer_floor", "round_prefer_floor");
+    return (floors || centers) && band_node_rows(node) == image->type.shape.dims[BAND_AXIS] * (int64_t)scale;
+}
+
+/* Constant bounds that leave all rows. */
+static bool keeps_rows(const ir_node *node) {
+    for (uint32_t i = 1; i < node->input_count; i++)
+        if (ir_input(node, i) && !ir_input(node, i)->constant) return false;
+    const ir_value *axes = ir_input(node, 3);
+    if (!axes || axes->type.shape.rank != 1) return false;
+    for (int64_t i = 0; i < axes->type.shape.dims[0]; i++) {
+        const void *data = axes->constant->tensor.data;
+        const int64_t axis =
+            axes->type.dtype == OP_INT32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
+        if (axis == BAND_AXIS || axis == BAND_AXIS - node->outputs[0]->type.shape.rank) return false;
+    }
+    return true;
+}
+
+/* Constant indices of another axis: channels in another order. */
+static bool picks_others(const ir_node *node) {
+    const ir_value *indices = ir_input(node, 1);
+    return own_axis(node, 0) != BAND_AXIS && indices->constant && indices->type.shape.rank == 1;
+}
+
 static bool code_supported(const ir_node *node) {
     if (is_elementwise(node->code) || is_window(node->code)) return true;
     switch (node->code) {
@@ -47,6 +89,14 @@ static bool code_supported(const ir_node *node) {
     case OP_REORDER:
     case OP_IDENTITY:
         return true;
+    case OP_DEPTH_TO_SPACE:
+        return node->outputs[0]->type.shape.rank == 4;
+    case OP_RESIZE:
+        return repeats_rows(node);
+    case OP_SLICE:
+        return keeps_rows(node);
+    case OP_GATHER:
+        return picks_others(node);
     case OP_CONCAT:
     case OP_SPLIT:
         return own_axis(node, 0) != BAND_AXIS;
@@ -63,8 +113,9 @@ static bool code_supported(const ir_node *node) {
 
 /* Only input 0 goes by rows, whatever shapes the others have. */
 static bool reads_first_only(op_code code) {
-    return code == OP_BATCH_NORMALIZATION || code == OP_SPLIT || code == OP_QUANTIZE_LINEAR ||
-           code == OP_DEQUANTIZE_LINEAR || op_schema_of(code)->infer == op_infer_elementwise_unary;
+    return code == OP_BATCH_NORMALIZATION || code == OP_SPLIT || code == OP_RESIZE || code == OP_SLICE ||
+           code == OP_GATHER || code == OP_QUANTIZE_LINEAR || code == OP_DEQUANTIZE_LINEAR ||
+           op_schema_of(code)->infer == op_infer_elementwise_unary;
 }
 
 band_reading band_node_reading(const ir_node *node, uint32_t index) {
@@ -87,7 +138,8 @@ static bool input_fits(const ir_node *node, uint32_t index) {
     case BAND_READS_ROWS:
         if (!has_rows(&input->type) || input->type.shape.rank != node->outputs[0]->type.shape.rank)
             return false;
-        return (is_window(node->code) && index == 0) || input->type.shape.dims[BAND_AXIS] == rows;
+        return (is_window(node->code) && index == 0) || node->code == OP_DEPTH_TO_SPACE ||
+               node->code == OP_RESIZE || input->type.shape.dims[BAND_AXIS] == rows;
     case BAND_READS_ALL:
         break;
     }
@@ -98,7 +150,10 @@ static bool input_fits(const ir_node *node, uint32_t index) {
 }
 
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window) {
-    *window = (band_window){1, 1, 0, 0};
+    *window = (band_window){1, 1, 0, 0, 1};
+    if (node->code == OP_DEPTH_TO_SPACE) window->up = op_attribute_integer(&node->attributes, "blocksize", 1);
+    if (node->code == OP_RESIZE)
+        window->up = band_node_rows(node) / ir_input(node, 0)->type.shape.dims[BAND_AXIS];
     if (!is_window(node->code)) return true;
     op_call call;
     op_window read;
@@ -108,7 +163,8 @@ bool band_node_window(const ir_node *node, base_arena *arena, band_window *windo
     *window = (band_window){.stride = read.stride[0],
                             .extent = (read.kernel[0] - 1) * read.dilation[0] + 1,
                             .before = read.before[0],
-                            .after = read.after[0]};
+                            .after = read.after[0],
+                            .up = 1};
     return true;
 }
 
@@ -140,7 +196,8 @@ bool band_node_supported(const ir_node *node, base_arena *arena) {
     if (!has_rows(&node->outputs[0]->type) || band_node_rows(node) <= 0) return false;
     if (node->code == OP_CONV && !has_many_points(node)) return false;
     const op_schema *schema = op_schema_of(node->code);
-    if (schema->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS | OP_FLAG_CHECKED)) return false;
+    if (schema->flags & (OP_FLAG_EFFECT | OP_FLAG_DYNAMIC | OP_FLAG_LISTS)) return false;
+    if ((schema->flags & OP_FLAG_CHECKED) && node->code != OP_GATHER) return false;
     for (uint32_t i = 0; i < node->output_count; i++) {
         const ir_value *output = node->outputs[i];
         if (!output) continue;

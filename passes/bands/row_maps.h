@@ -16,9 +16,10 @@ typedef struct band_rows {
 } band_rows;
 
 /* Row o of the result sees the rows [o * stride - before, o * stride - before + extent) of the input; at most `after` rows of
- * padding are asked for after the last row. Where neither looks further, stride and extent are 1. */
+ * padding are asked for after the last row. Where neither looks further, stride and extent are 1. Where one row of the input
+ * makes several of the result, it sees row o / up instead, and is made in multiples of `up` rows. */
 typedef struct band_window {
-    int64_t stride, extent, before, after;
+    int64_t stride, extent, before, after, up;
 } band_window;
 
 typedef enum band_reading {
@@ -37,8 +38,20 @@ bool band_node_window(const ir_node *node, base_arena *arena, band_window *windo
 /* The rows that the results have. */
 int64_t band_node_rows(const ir_node *node);
 
+/* The multiple of `of` at or below the number; negative ones, too. */
+static inline int64_t band_round_down(int64_t number, int64_t of) {
+    const int64_t rest = number % of;
+    return number - (rest < 0 ? rest + of : rest);
+}
+static inline int64_t band_round_up(int64_t number, int64_t of) {
+    return -band_round_down(-number, of);
+}
+
 /* What rows `of` of the result see, unclipped. */
 static inline band_rows band_window_rows(const band_window *window, band_rows of) {
+    if (window->up > 1)
+        return (band_rows){band_round_down(of.first, window->up) / window->up,
+                           band_round_up(of.end, window->up) / window->up};
     return (band_rows){of.first * window->stride - window->before,
                        (of.end - 1) * window->stride - window->before + window->extent};
 }

@@ -218,15 +218,18 @@ static bool find_advances(band_search *s, size_t first, size_t last, int64_t hei
             for (uint32_t i = 0; i < own->reading_count; i++) {
                 const reading *r = &own->readings[i];
                 if (r->maker < (int32_t)first) continue;
-                const int64_t stride = r->input == 0 ? own->window.stride : 1;
+                const int64_t stride = r->input == 0 ? own->window.stride : 1,
+                              up = r->input == 0 ? own->window.up : 1;
                 step *maker = &s->steps[r->maker];
                 if (own->advance) {
-                    if (!set_advance(maker, own->advance * stride)) return false;
+                    if (own->advance * stride % up || !set_advance(maker, own->advance * stride / up))
+                        return false;
                 } else if (maker->advance) {
-                    if (maker->advance % stride) return false;
-                    own->advance = maker->advance / stride;
+                    if (maker->advance * up % stride) return false;
+                    own->advance = maker->advance * up / stride;
                 }
             }
+            if (own->advance % own->window.up) return false;
             unknown += own->advance == 0;
         }
         if (!unknown) return true;
@@ -249,7 +252,8 @@ static void find_rows(band_search *s, size_t first, size_t last) {
         own->end = own->last_inside < 0 ? 0 : INT64_MIN;
     }
     for (size_t n = last + 1; n-- > first;) {
-        const step *own = &s->steps[n];
+        step *own = &s->steps[n];
+        own->end = band_round_up(own->end, own->window.up);
         for (uint32_t i = 0; i < own->reading_count; i++) {
             const reading *r = &own->readings[i];
             if (r->maker < (int32_t)first) continue;
@@ -262,6 +266,7 @@ static void find_rows(band_search *s, size_t first, size_t last) {
     for (size_t n = last + 1; n-- > first;) {
         step *own = &s->steps[n];
         const int64_t before = own->end - own->advance;
+        own->low = band_round_down(own->low, own->window.up);
         own->first = own->low > before ? own->low : before;
         for (uint32_t i = 0; i < own->reading_count; i++) {
             const reading *r = &own->readings[i];

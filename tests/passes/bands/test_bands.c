@@ -17,9 +17,9 @@
 #include <math.h>
 
 #ifdef __SANITIZE_ADDRESS__
-enum { NETWORKS = 40 };
+enum { NETWORKS = 24 };
 #else
-enum { NETWORKS = 300 };
+enum { NETWORKS = 160 };
 #endif
 enum { MOST_TENSORS = 24, TEXT = 1 << 20 };
 
@@ -197,7 +197,55 @@ static void add_scale(network *n) {
     append(n->nodes, "Mul(%%t%d, %%k%d)\n", from, scale);
 }
 
+/* Each row becomes several. */
+static void add_rows(network *n) {
+    const int from = pick(n);
+    const made x = n->tensors[from];
+    const int64_t times = draw(n, 2, 3);
+    if (x.height > 60) return;
+    if (draw(n, 0, 1) && x.channels % (times * times) == 0) {
+        begin_node(n, &(made){x.channels / times / times, x.height * times, x.width * times, false});
+        append(n->nodes, "DepthToSpace(%%t%d) {blocksize = %" PRId64 ", mode = \"%s\"}\n", from, times,
+               draw(n, 0, 1) ? "DCR" : "CRD");
+        return;
+    }
+    const int scales = n->constant_count++;
+    append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", scales, times);
+    begin_node(n, &(made){x.channels, x.height * times, x.width, false});
+    append(n->nodes, "Resize(%%t%d, _, %%k%d) {mode = \"nearest\"%s}\n", from, scales,
+           draw(n, 0, 1) ? ""
+                         : ", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"");
+}
+
+/* Some channels, or all in another order. */
+static void add_channels(network *n) {
+    const int from = pick(n);
+    const made x = n->tensors[from];
+    if (x.channels < 2) return;
+    if (draw(n, 0, 1)) {
+        const int indices = n->constant_count++;
+        append(n->constants, "  constant %%k%d: int64[%" PRId64 "] = {", indices, x.channels);
+        for (int64_t i = 0; i < x.channels; i++)
+            append(n->constants, "%s%" PRId64, i ? ", " : "", (i + 1) % x.channels);
+        append(n->constants, "}\n");
+        begin_node(n, &(made){x.channels, x.height, x.width, false});
+        append(n->nodes, "Gather(%%t%d, %%k%d) {axis = 1}\n", from, indices);
+        return;
+    }
+    const int first = n->constant_count, end = first + 1, axis = first + 2;
+    n->constant_count += 3;
+    append(n->constants, "  constant %%k%d: int64[1] = {1}\n  constant %%k%d: int64[1] = {%" PRId64 "}\n",
+           first, end, x.channels);
+    append(n->constants, "  constant %%k%d: int64[1] = {1}\n", axis);
+    begin_node(n, &(made){x.channels - 1, x.height, x.width, false});
+    append(n->nodes, "Slice(%%t%d, %%k%d, %%k%d, %%k%d)\n", from, first, end, axis);
+}
+
 static void add_node(network *n) {
+    if (n->block == 1 && !draw(n, 0, 6)) {
+        (draw(n, 0, 1) ? add_rows : add_channels)(n);
+        return;
+    }
     switch (draw(n, 0, 9)) {
     case 0:
     case 1:
