@@ -28,6 +28,7 @@
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
+ *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   limit-unrolling      loops/limit_unrolling.c       Copies where a carried value would be kept too long
  *   prepare-results      memory/prepare_results.c      Copies where a result has no bytes of its own
@@ -66,6 +67,7 @@
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
+    FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(UNROLLING, "no carried value is kept for more iterations than --max-unroll")                        \
     FACT(RESULTS, "results have bytes of their own")                                                         \
@@ -86,10 +88,10 @@ enum pass_fact_number {
         PASS_FACT_COUNT
 };
 enum pass_fact {
-#define FACT(name, text) PASS_##name = 1 << PASS_FACT_NUMBER_##name,
+#define FACT(name, text) PASS_##name = 1u << PASS_FACT_NUMBER_##name,
     PASS_FACTS(FACT)
 #undef FACT
-        PASS_ALL_FACTS = (1 << PASS_FACT_COUNT) - 1
+        PASS_ALL_FACTS = (1u << PASS_FACT_COUNT) - 1
 };
 
 /* One row of the table. */

@@ -286,3 +286,16 @@ base_status op_infer_where(op_call *call, base_report *report) {
     op_output_symbolic_end(call, values, count);
     return BASE_OK;
 }
+
+/* What the steps of ouro.Fused do is for its kernel to check (ir/operators/fused.h). */
+base_status op_infer_fused(op_call *call, base_report *report) {
+    const int64_t to = op_attribute_integer(&call->attributes, "to", OP_NONE);
+    if (to <= OP_NONE || to >= OP_DTYPE_COUNT || !((OP_SET_NUMBERS | OP_SET_BOOL) & OP_SET(to)))
+        return base_fail(report, BASE_INVALID,
+                         "attribute \"to\" is %" PRId64 ", expected the number of a type", to);
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const base_status status = op_check_input(call, i, OP_SET_NUMBERS | OP_SET_BOOL, report);
+        if (status != BASE_OK) return status;
+    }
+    return broadcast(call, (op_dtype)to, report);
+}

@@ -9,7 +9,7 @@
  * constant or value of another graph, and all values that share bytes with it are dead once the node has run.
  * In a loop's body no result may come to lie in the place of a carried parameter, but for its own
  * replacement: the results are handed on one after another, and the parameter's place is written when it is
- * its turn. A value that the same node also reads in a way that is not element by element (the input of a
+ * its turn. Nor is it made over a part of something larger, from which it would be copied. A value that the same node also reads in a way that is not element by element (the input of a
  * convolution as its residual) stays.
  *
  * Walks each graph in the order of the schedule and takes the first input that qualifies (a value that dies
@@ -178,6 +178,15 @@ static void forget_left(const chooser *c, const ir_graph *graph) {
 
 /* ---- one node -------------------------------------------------------------------------------------------- */
 
+/* What a body or a branch hands on should be made where it is wanted: not as a part of something larger, from which it would be
+ * copied. */
+static bool leaves_graph(const ir_value *value) {
+    for (const ir_use *use = value->uses; use && value->graph->owner; use = use->next) {
+        if (!use->node) return true;
+    }
+    return false;
+}
+
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
@@ -190,6 +199,7 @@ static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value 
     if (from.storage.index == to.storage.index) return false;
     size_t bytes;
     if (!op_type_bytes(&output->type, &bytes)) return false;
+    if (leaves_graph(output) && place->bytes > bytes) return false;
     /* One of the two must be free to move into the other. */
     bool output_free =
         target->space == MEMORY_ARENA && target->graph == node->graph && target->bytes == bytes;

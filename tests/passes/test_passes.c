@@ -38,6 +38,10 @@ static const struct pass_case {
     {"loops/cases/carry_growth_other", pass_carry_growth, 0},
     {"loops/cases/carry_growth_before", pass_carry_growth, 0},
     {"loops/cases/carry_growth_itself", pass_carry_growth, 0},
+    /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
+     * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
+    {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},
+    {"layout/cases/fuse_elementwise_memory", pass_fuse_elementwise, 0},
     {"graph/cases/eliminate_dead_code", pass_eliminate_dead_code, 0},
     {"graph/cases/hoist_invariants", pass_hoist_invariants, 0},
     /* A delay of three iterations and a rotation of three, under limits of the unroll factor. */

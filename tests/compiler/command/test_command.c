@@ -38,13 +38,13 @@ static void write_small(const char *path) {
     model_free(m);
 }
 
-/* y = (Exp(x) + Sigmoid(x)) * Tanh(x) on float[64]: more is live than fits into the output. */
+/* y = (Softmax(x) + LogSoftmax(x)) * Hardmax(x) on float[64]: more is live than fits into the output. */
 static void write_wide(const char *path) {
     model *m = model_new("wide", 17);
     const int64_t dims[] = {64};
     const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 1, dims);
-    const char *sum = binary(m->graph, "Add", unary(m->graph, "Exp", x), unary(m->graph, "Sigmoid", x));
-    const char *factors[] = {sum, unary(m->graph, "Tanh", x)};
+    const char *sum = binary(m->graph, "Add", unary(m->graph, "Softmax", x), unary(m->graph, "LogSoftmax", x));
+    const char *factors[] = {sum, unary(m->graph, "Hardmax", x)};
     node_outputs(m->graph, "Mul", "mul", 2, factors, 1, (const char *[]){"y"});
     graph_output(m->graph, "y", MODEL_FLOAT, 1, dims);
     assert_int_equal(model_write(m, path), 0);

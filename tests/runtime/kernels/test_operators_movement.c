@@ -758,7 +758,7 @@ static void test_table(void **state) {
         const op_schema *row = op_schema_of((op_code)code);
         if ((code >= OP_CONV && code < OP_RESHAPE) || (code >= OP_RESIZE && code < OP_SHAPE) ||
             (code >= OP_RANDOM_NORMAL && code < OP_RNN) || (row->flags & (OP_FLAG_GRAPHS | OP_FLAG_LISTS)) ||
-            code == OP_REORDER || row->infer == op_infer_recurrent) {
+            code == OP_REORDER || code == OP_FUSED || row->infer == op_infer_recurrent) {
             continue;
         }
         int at = 0;

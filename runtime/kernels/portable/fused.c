@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fused.c: several elementwise operators as one, ouro.Fused (ir/operators/fused.h).
+ *
+ * The result is made in blocks: every step runs on one block before the next one begins, so that what is made within stays in
+ * the first-level cache and needs no memory of the plan. A step is the kernel of its operator, prepared for a vector of the
+ * block's length: its bits are those that it makes alone.
+ *
+ *     row            elements along which each input either runs or stays: all of them, or the innermost dimensions where an
+ *                    input is broadcast over the others and they are long enough
+ *     runs           an input of which a block is read where it lies
+ *     stays          one element for the whole row
+ *     is spread      broadcast within a block: its elements are written out first, into a buffer
+ */
+#include "ir/operators/fused.h"
+#include "runtime/kernels/portable/kernels.h"
+#include <string.h>
+
+enum {
+    LONG_ROW = 128,       /* from which on a row is worth a block of its own */
+    MOST_BLOCK = 2048,    /* elements */
+    BUFFER_BYTES = 16384, /* of all buffers of a thread */
+    STEP_WORK = 4,        /* of an element, in simple operations */
+    VALUES = OP_FUSED_INPUTS + OP_FUSED_STEPS,
+    DIMENSIONS = OP_MAX_RANK + 1
+};
+_Static_assert((size_t)VALUES * 64 * 8 <= BUFFER_BYTES,
+               "each value may need a buffer of a block of 64 elements");
+
+typedef enum fused_form { FUSED_RUNS, FUSED_STAYS, FUSED_SPREAD } fused_form;
+
+typedef struct fused_input {
+    fused_form form;
+    size_t size;                 /* of an element */
+    int64_t strides[DIMENSIONS]; /* by dimension of the nest, in elements; the last one is along the row */
+    rt_loop spread;              /* operand 0: the result; operand 1: this input */
+} fused_input;
+
+/* The steps prepared for blocks of one length. */
+typedef struct fused_steps {
+    int64_t length; /* 0: there are no such blocks */
+    rt_prepared prepared[OP_FUSED_STEPS];
+} fused_steps;
+
+/* What a thread hands to the steps: tensors whose addresses change from block to block. */
+typedef struct fused_tensors {
+    op_tensor operands[OP_FUSED_STEPS][OP_FUSED_OPERANDS];
+    op_tensor made[OP_FUSED_STEPS];
+} fused_tensors;
+
+typedef struct fused_state {
+    op_fused program;
+    uint32_t rank; /* of the nest: rows, and the row as the last dimension */
+    int64_t dims[DIMENSIONS];
+    int64_t row, parts, block, blocks; /* elements of a row, its blocks, their elements; blocks of all rows */
+    size_t size;                       /* of an element of the result */
+    fused_input inputs[OP_FUSED_INPUTS];
+    int buffers[VALUES];    /* where a value's block is written; -1: it is read, or written, where it lies */
+    size_t buffer_bytes;    /* of one */
+    fused_steps steps[2];   /* of blocks, and of the last block of a row */
+    fused_tensors *tensors; /* by thread and [0, 1] as steps */
+} fused_state;
+
+typedef struct fused_run {
+    const rt_prepared *prepared;
+    const op_tensor *inputs;
+    char *to;
+    base_report *report;
+} fused_run;
+
+/* ---- broadcasting within a block ----------------------------------------------------------------------- */
+
+/* `count` elements that repeat the `period` ones at `from`, beginning with number `first`. */
+static void repeat(char *to, const char *from, int64_t period, int64_t first, int64_t count, size_t size) {
+    int64_t filled = period - first < count ? period - first : count;
+    if (period == 1) {
+        rt_fill(to, count, size, from);
+        return;
+    }
+    memcpy(to, from + (size_t)first * size, (size_t)filled * size);
+    if (filled < count) {
+        const int64_t more = first < count - filled ? first : count - filled;
+        memcpy(to + (size_t)filled * size, from, (size_t)more * size);
+        filled += more;
+    }
+    while (filled < count) { /* what is filled is a whole period */
+        const int64_t whole = filled / period * period, left = count - filled,
+                      some = whole < left ? whole : left;
+        memcpy(to + (size_t)filled * size, to + (size_t)(filled - whole) * size, (size_t)some * size);
+        filled += some;
+    }
+}
+
+/* Elements [begin, begin + count) of the result's index space, as the input has them. */
+static void spread(const fused_input *input, const char *from, char *to, int64_t begin, int64_t count) {
+    const rt_loop *loop = &input->spread;
+    int32_t last = loop->rank - 1;
+    /* The innermost dimensions repeat one element, or a row of them. */
+    int64_t period = 1, length = loop->dims[last];
+    if (loop->strides[1][last] != 0) {
+        period = length;
+        if (last > 0 && loop->strides[1][last - 1] == 0) length *= loop->dims[--last];
+    }
+    int64_t index[RT_LOOP_RANK] = {0}, rest = begin / length, within = begin % length;
+    const char *at = from;
+    for (int32_t d = last; d-- > 0;) {
+        index[d] = rest % loop->dims[d];
+        rest /= loop->dims[d];
+        at += index[d] * loop->strides[1][d] * (int64_t)input->size;
+    }
+    while (count > 0) {
+        const int64_t some = length - within < count ? length - within : count;
+        repeat(to, at, period, within % period, some, input->size);
+        to += (size_t)some * input->size;
+        count -= some;
+        within = 0;
+        for (int32_t d = last; d-- > 0;) {
+            at += loop->strides[1][d] * (int64_t)input->size;
+            if (++index[d] < loop->dims[d]) break;
+            at -= index[d] * loop->strides[1][d] * (int64_t)input->size;
+            index[d] = 0;
+        }
+    }
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+static int64_t offset_of_row(const fused_state *state, uint32_t input, int64_t row) {
+    int64_t offset = 0;
+    for (uint32_t d = state->rank - 1; d-- > 0;) {
+        offset += row % state->dims[d] * state->inputs[input].strides[d];
+        row /= state->dims[d];
+    }
+    return offset;
+}
+
+static base_status run_steps(const fused_state *state, uint32_t which, fused_tensors *tensors,
+                             void *const *addresses, base_report *report) {
+    const fused_steps *steps = &state->steps[which];
+    for (uint32_t s = 0; s < state->program.step_count; s++) {
+        const op_fused_step *step = &state->program.steps[s];
+        for (uint32_t i = 0; i < step->operand_count; i++) {
+            if (step->operands[i] >= 0) tensors->operands[s][i].data = addresses[step->operands[i]];
+        }
+        tensors->made[s].data = addresses[state->program.input_count + s];
+        const base_status status = steps->prepared[s].run(&steps->prepared[s], tensors->operands[s],
+                                                          &tensors->made[s], NULL, report);
+        if (status != BASE_OK) return status;
+    }
+    return BASE_OK;
+}
+
+static base_status run_blocks(const fused_run *run, int member, int64_t begin, int64_t end) {
+    const fused_state *state = run->prepared->state;
+    const uint32_t inputs = state->program.input_count, last = inputs + state->program.step_count - 1;
+    _Alignas(RT_ALIGNMENT) char buffers[BUFFER_BYTES];
+    void *addresses[VALUES];
+    int64_t offsets[OP_FUSED_INPUTS] = {0}, row = -1;
+    base_status status = BASE_OK;
+    for (uint32_t v = 0; v <= last; v++) {
+        if (state->buffers[v] >= 0) addresses[v] = buffers + (size_t)state->buffers[v] * state->buffer_bytes;
+    }
+    for (int64_t b = begin; b < end && status == BASE_OK; b++) {
+        const int64_t first = b % state->parts * state->block, rest = state->row - first;
+        const int64_t length = rest < state->block ? rest : state->block;
+        const bool new_row = b / state->parts != row;
+        row = b / state->parts;
+        for (uint32_t i = 0; i < inputs; i++) {
+            const fused_input *input = &state->inputs[i];
+            char *data = run->inputs[i].data;
+            if (input->form == FUSED_SPREAD) {
+                spread(input, data, addresses[i], first, length);
+                continue;
+            }
+            if (new_row && state->rank > 1) offsets[i] = offset_of_row(state, i, row);
+            const int64_t offset = offsets[i] + (input->form == FUSED_RUNS ? first : 0);
+            addresses[i] = data + offset * (int64_t)input->size;
+        }
+        char *to = run->to + (size_t)(row * state->row + first) * state->size;
+        if (state->buffers[last] < 0) addresses[last] = to;
+        const uint32_t which = length != state->steps[0].length;
+        status = run_steps(state, which, &state->tensors[2 * member + (int)which], addresses, run->report);
+        if (state->buffers[last] >= 0) memcpy(to, addresses[last], (size_t)length * state->size);
+    }
+    return status;
+}
+
+static void run_member(void *user, int member, int members) {
+    const fused_run *run = user;
+    const int64_t blocks = ((const fused_state *)run->prepared->state)->blocks;
+    /* Elementwise operators do not fail. */
+    (void)run_blocks(run, member, blocks * member / members, blocks * (member + 1) / members);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    const fused_state *state = prepared->state;
+    fused_run run = {.prepared = prepared, .inputs = inputs, .to = outputs[0].data, .report = report};
+    const int64_t work = state->row * state->blocks / state->parts * state->program.step_count * STEP_WORK;
+    if (prepared->threads <= 1 || state->blocks == 1 || work < RT_PARALLEL_WORK)
+        return run_blocks(&run, 0, 0, state->blocks);
+    rt_team_run(prepared->threads, run_member, &run);
+    return BASE_OK;
+}
+
+/* ---- what is accepted ---------------------------------------------------------------------------------- */
+
+static const rt_kernel *kernel_of(op_code code) {
+    if (code == OP_CAST) return &rt_kernel_cast;
+    if (code == OP_WHERE) return &rt_kernel_where;
+    return op_schema_of(code)->input_minimum == 2 ? &rt_kernel_elementwise_binary
+                                                  : &rt_kernel_elementwise_unary;
+}
+
+/* Reads the steps and infers what they make. */
+static bool read_program(const op_call *call, op_fused *program, op_tensor values[VALUES]) {
+    base_report report = {0};
+    memset(values, 0, VALUES * sizeof *values);
+    if (!op_fused_read(&call->attributes, call->input_count, program)) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) values[i] = call->inputs[i];
+    return op_fused_infer(program, values, &report) == BASE_OK;
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    op_fused program;
+    op_tensor values[VALUES];
+    const op_type *result = &call->outputs[0].type;
+    if (!op_shape_known(&result->shape) || !read_program(call, &program, values)) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_type *type = &call->inputs[i].type;
+        if (type->kind != OP_KIND_TENSOR || !op_shape_known(&type->shape) || op_dtype_bytes(type->dtype) == 0)
+            return false;
+    }
+    for (uint32_t s = 0; s < program.step_count; s++) {
+        op_tensor operands[OP_FUSED_OPERANDS], *made = &values[program.input_count + s];
+        op_call step;
+        op_fused_call(&program, s, values, operands, made, &step);
+        if (made->type.layout != result->layout || !op_shape_equal(&made->type.shape, &result->shape) ||
+            op_dtype_bytes(made->type.dtype) == 0 || made->type.dtype == OP_STRING ||
+            !kernel_of(step.code)->accepts(&step, environment))
+            return false;
+    }
+    return values[program.input_count + program.step_count - 1].type.dtype == result->dtype;
+}
+
+/* ---- preparing: how inputs lie beside the result ------------------------------------------------------- */
+
+/* The dimensions in which the result is stored, and an input's strides in them: 0 where it is broadcast. */
+static int32_t stored_dims(const op_type *result, int64_t dims[DIMENSIONS]) {
+    const op_shape *shape = &result->shape;
+    if (result->layout == OP_LAYOUT_ROW_MAJOR) {
+        memcpy(dims, shape->dims, (size_t)shape->rank * sizeof *dims);
+        return shape->rank;
+    }
+    const int64_t width = result->layout == OP_LAYOUT_NHWC ? shape->dims[1] : op_layout_block(result->layout);
+    dims[0] = shape->dims[0];
+    dims[1] = width ? (shape->dims[1] + width - 1) / width : 0;
+    dims[2] = 1;
+    for (int32_t d = 2; d < shape->rank; d++) dims[2] *= shape->dims[d];
+    dims[3] = width;
+    return 4;
+}
+
+static void input_strides(const op_type *result, const op_type *input, const int64_t *dims, int32_t rank,
+                          int64_t strides[DIMENSIONS]) {
+    const bool whole = op_shape_equal(&input->shape, &result->shape) && input->layout == result->layout;
+    const int32_t missing = rank - input->shape.rank;
+    int64_t elements = 1, stride = 1;
+    if (whole || result->layout == OP_LAYOUT_ROW_MAJOR) {
+        for (int32_t d = rank; d-- > 0;) {
+            const int64_t extent = whole ? dims[d] : d >= missing ? input->shape.dims[d - missing] : 1;
+            strides[d] = extent == 1 ? 0 : stride;
+            stride *= extent;
+        }
+        return;
+    }
+    /* In blocks, what is broadcast has one element, or one for each channel. */
+    for (int32_t d = 0; d < input->shape.rank; d++) elements *= input->shape.dims[d];
+    for (int32_t d = 0; d < rank; d++) strides[d] = 0;
+    if (elements == 1) return;
+    strides[1] = dims[3];
+    strides[3] = 1;
+    if (input->shape.rank == result->shape.rank && input->shape.dims[0] != 1) strides[0] = dims[1] * dims[3];
+}
+
+/* Neighbouring dimensions that the result and all inputs walk as one become one. */
+static void find_rows(fused_state *state, const op_call *call) {
+    const op_type *result = &call->outputs[0].type;
+    int64_t dims[DIMENSIONS], strides[OP_FUSED_INPUTS][DIMENSIONS];
+    const int32_t rank = stored_dims(result, dims);
+    uint32_t joined = 0;
+    for (uint32_t i = 0; i < call->input_count; i++)
+        input_strides(result, &call->inputs[i].type, dims, rank, strides[i]);
+    for (int32_t d = 0; d < rank; d++) {
+        if (dims[d] == 1) continue;
+        bool joins = joined > 0;
+        for (uint32_t i = 0; i < call->input_count && joins; i++)
+            joins = state->inputs[i].strides[joined - 1] == strides[i][d] * dims[d];
+        if (!joins) state->dims[joined++] = 1;
+        state->dims[joined - 1] *= dims[d];
+        for (uint32_t i = 0; i < call->input_count; i++) state->inputs[i].strides[joined - 1] = strides[i][d];
+    }
+    if (joined == 0) state->dims[joined++] = 1;
+    state->rank = joined;
+}
+
+static void set_spread(fused_input *input, const fused_state *state) {
+    input->form = FUSED_SPREAD;
+    input->spread = (rt_loop){.rank = (int32_t)state->rank, .operands = 2};
+    int64_t stride = 1;
+    for (uint32_t d = state->rank; d-- > 0;) {
+        input->spread.dims[d] = state->dims[d];
+        input->spread.strides[0][d] = stride;
+        input->spread.strides[1][d] = input->strides[d];
+        stride *= state->dims[d];
+    }
+    rt_loop_collapse(&input->spread);
+}
+
+/* Rows, or all as one row with some inputs spread. */
+static void choose_rows(fused_state *state, uint32_t inputs, int64_t elements) {
+    const bool rows = state->rank == 1 || state->dims[state->rank - 1] >= LONG_ROW;
+    for (uint32_t i = 0; i < inputs; i++) {
+        fused_input *input = &state->inputs[i];
+        int64_t dense = 1;
+        bool runs = true, stays = true;
+        for (uint32_t d = state->rank; d-- > 0;) {
+            runs &= state->dims[d] == 1 || input->strides[d] == dense;
+            stays &= input->strides[d] == 0;
+            dense *= state->dims[d];
+        }
+        if (rows) input->form = input->strides[state->rank - 1] ? FUSED_RUNS : FUSED_STAYS;
+        else if (runs || stays) input->form = runs && elements > 1 ? FUSED_RUNS : FUSED_STAYS;
+        else set_spread(input, state);
+    }
+    state->row = rows ? state->dims[state->rank - 1] : elements;
+    if (!rows) state->rank = 1;
+}
+
+/* ---- preparing: buffers, blocks, steps ----------------------------------------------------------------- */
+
+/* The last step may not write over what it reads there, and a result over that input would do so. */
+static bool last_needs_buffer(const fused_state *state, const op_tensor *values) {
+    const op_fused_step *step = &state->program.steps[state->program.step_count - 1];
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+        const int32_t from = step->operands[i];
+        if (from < 0 || (uint32_t)from >= state->program.input_count) continue;
+        if (!(op_schema_of(step->code)->in_place & OP_IN_PLACE(i)) &&
+            op_dtype_bytes(values[from].type.dtype) == state->size)
+            return true;
+    }
+    return false;
+}
+
+/* A buffer for each value that needs one, taken again when it is dead. Returns how many there are, *widest the bytes of an
+ * element. */
+static int assign_buffers(fused_state *state, const op_tensor *values, size_t *widest) {
+    const op_fused *program = &state->program;
+    const uint32_t inputs = program->input_count, count = inputs + program->step_count;
+    uint32_t last_read[VALUES] = {0};
+    bool taken[VALUES] = {false};
+    int most = 0;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        for (uint32_t i = 0; i < program->steps[s].operand_count; i++) {
+            if (program->steps[s].operands[i] >= 0) last_read[program->steps[s].operands[i]] = s;
+        }
+    }
+    for (uint32_t v = 0; v < count; v++) {
+        state->buffers[v] = -1;
+        const bool needs = v < inputs       ? state->inputs[v].form == FUSED_SPREAD
+                           : v + 1 == count ? last_needs_buffer(state, values)
+                                            : true;
+        if (!needs) continue;
+        int buffer = 0;
+        while (taken[buffer]) buffer++;
+        taken[buffer] = true;
+        state->buffers[v] = buffer;
+        if (buffer >= most) most = buffer + 1;
+        const size_t size = op_dtype_bytes(values[v].type.dtype);
+        if (size > *widest) *widest = size;
+        for (uint32_t u = 0; v >= inputs && u < v; u++) { /* read for the last time while v is made */
+            if (state->buffers[u] >= 0 && last_read[u] == v - inputs && taken[state->buffers[u]] &&
+                state->buffers[u] != buffer)
+                taken[state->buffers[u]] = false;
+        }
+    }
+    return most;
+}
+
+static void choose_block(fused_state *state, int buffers, size_t widest, int64_t rows) {
+    int64_t most = MOST_BLOCK;
+    if (buffers > 0) {
+        const int64_t fits = (int64_t)(BUFFER_BYTES / ((size_t)buffers * widest)) / 64 * 64;
+        if (fits < most) most = fits;
+    }
+    /* Blocks of a row that are about equal. */
+    state->parts = (state->row + most - 1) / most;
+    state->block = state->row;
+    if (state->parts > 1) {
+        state->block = ((state->row + state->parts - 1) / state->parts + 63) / 64 * 64;
+        state->parts = (state->row + state->block - 1) / state->block;
+    }
+    state->buffer_bytes = (size_t)((most < state->block ? most : state->block) + 63) / 64 * 64 * widest;
+    state->blocks = rows * state->parts;
+}
+
+/* An operand as a step sees it: a vector of this length, or a single element. */
+static op_tensor vector_of(const op_tensor *value, bool single, int64_t length) {
+    op_tensor vector = {
+        .type = {.dtype = value->type.dtype, .shape = {.rank = single ? 0 : 1, .dims = {length}}},
+        .data = single ? value->data : NULL};
+    (void)op_type_bytes(&vector.type, &vector.bytes);
+    return vector;
+}
+
+static base_status prepare_steps(fused_state *state, uint32_t which, const op_tensor *values,
+                                 const rt_environment *environment, base_arena *arena, base_report *report) {
+    rt_environment alone = *environment;
+    alone.threads = 1;
+    const op_fused *program = &state->program;
+    op_tensor vectors[VALUES];
+    base_status status = BASE_OK;
+    for (uint32_t v = 0; v < program->input_count + program->step_count; v++) {
+        const bool single = v < program->input_count && state->inputs[v].form == FUSED_STAYS;
+        vectors[v] = vector_of(&values[v], single, state->steps[which].length);
+    }
+    for (uint32_t s = 0; s < program->step_count && status == BASE_OK; s++) {
+        fused_tensors *tensors = &state->tensors[which];
+        op_call call;
+        op_fused_call(program, s, vectors, tensors->operands[s], &vectors[program->input_count + s], &call);
+        tensors->made[s] = vectors[program->input_count + s];
+        status = rt_kernel_prepare(kernel_of(call.code), &call, &alone, arena,
+                                   &state->steps[which].prepared[s], report);
+    }
+    return status;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    op_tensor values[VALUES];
+    const int threads = environment->threads > 1 ? environment->threads : 1;
+    fused_state *state = BASE_NEW(arena, fused_state);
+    if (state) state->tensors = BASE_ARRAY(arena, fused_tensors, 2 * (size_t)threads);
+    if (!state || !state->tensors) return base_fail_memory(report);
+    if (!accepts(call, environment) || !read_program(call, &state->program, values))
+        return base_fail(report, BASE_INVALID, "attribute \"steps\" does not fit the inputs");
+    const int64_t elements = rt_stored_elements(&call->outputs[0].type);
+    size_t widest = 1;
+    state->size = op_dtype_bytes(call->outputs[0].type.dtype);
+    for (uint32_t i = 0; i < call->input_count; i++)
+        state->inputs[i].size = op_dtype_bytes(call->inputs[i].type.dtype);
+    prepared->state = state;
+    prepared->run = run;
+    find_rows(state, call);
+    choose_rows(state, call->input_count, elements);
+    if (elements == 0) { /* no block */
+        state->row = state->parts = state->block = 1;
+        return BASE_OK;
+    }
+    const int buffers = assign_buffers(state, values, &widest);
+    choose_block(state, buffers, widest, elements / state->row);
+    const int64_t rest = state->row - (state->parts - 1) * state->block;
+    state->steps[0].length = state->block;
+    state->steps[1].length = rest == state->block ? 0 : rest;
+    base_status status = BASE_OK;
+    for (uint32_t which = 0; which < 2 && status == BASE_OK; which++) {
+        if (state->steps[which].length)
+            status = prepare_steps(state, which, values, environment, arena, report);
+    }
+    for (int thread = 1; thread < threads && status == BASE_OK; thread++)
+        memcpy(&state->tensors[2 * thread], state->tensors, 2 * sizeof *state->tensors);
+    return status;
+}
+
+const rt_kernel rt_kernel_fused = {.name = "portable.fused", .accepts = accepts, .prepare = prepare};
