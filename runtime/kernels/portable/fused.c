@@ -17,13 +17,14 @@
 
 enum {
     LONG_ROW = 128,       /* from which on a row is worth a block of its own */
-    MOST_BLOCK = 2048,    /* elements */
+    MOST_BLOCK = 1024,    /* elements */
     BUFFER_BYTES = 16384, /* of all buffers of a thread */
-    STEP_WORK = 4,        /* of an element, in simple operations */
+    STAGGER = 64,
+    STEP_WORK = 4, /* of an element, in simple operations */
     VALUES = OP_FUSED_INPUTS + OP_FUSED_STEPS,
     DIMENSIONS = OP_MAX_RANK + 1
 };
-_Static_assert((size_t)VALUES * 64 * 8 <= BUFFER_BYTES,
+_Static_assert((size_t)VALUES *(64 * 8 + STAGGER) <= BUFFER_BYTES,
                "each value may need a buffer of a block of 64 elements");
 
 typedef enum fused_form { FUSED_RUNS, FUSED_STAYS, FUSED_SPREAD } fused_form;
@@ -184,6 +185,24 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
     return status;
 }
 
+/* All in one block: no offsets. */
+static base_status run_one(const fused_run *run) {
+    const fused_state *state = run->prepared->state;
+    const uint32_t inputs = state->program.input_count, last = inputs + state->program.step_count - 1;
+    _Alignas(RT_ALIGNMENT) char buffers[BUFFER_BYTES];
+    void *addresses[VALUES];
+    for (uint32_t v = 0; v <= last; v++) {
+        addresses[v] = state->buffers[v] >= 0 ? buffers + (size_t)state->buffers[v] * state->buffer_bytes
+                       : v < inputs           ? run->inputs[v].data
+                                              : run->to;
+        if (v < inputs && state->buffers[v] >= 0)
+            spread(&state->inputs[v], run->inputs[v].data, addresses[v], 0, state->row);
+    }
+    const base_status status = run_steps(state, 0, state->tensors, addresses, run->report);
+    if (state->buffers[last] >= 0) memcpy(run->to, addresses[last], (size_t)state->row * state->size);
+    return status;
+}
+
 static void run_member(void *user, int member, int members) {
     const fused_run *run = user;
     const int64_t blocks = ((const fused_state *)run->prepared->state)->blocks;
@@ -196,9 +215,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     (void)scratch;
     const fused_state *state = prepared->state;
     fused_run run = {.prepared = prepared, .inputs = inputs, .to = outputs[0].data, .report = report};
+    if (state->blocks == 1) return run_one(&run);
     const int64_t work = state->row * state->blocks / state->parts * state->program.step_count * STEP_WORK;
-    if (prepared->threads <= 1 || state->blocks == 1 || work < RT_PARALLEL_WORK)
-        return run_blocks(&run, 0, 0, state->blocks);
+    if (prepared->threads <= 1 || work < RT_PARALLEL_WORK) return run_blocks(&run, 0, 0, state->blocks);
     rt_team_run(prepared->threads, run_member, &run);
     return BASE_OK;
 }
@@ -352,6 +371,23 @@ static bool last_needs_buffer(const fused_state *state, const op_tensor *values)
     return false;
 }
 
+/* The buffer of an operand that is read here for the last time and may be written over; -1: there is none. */
+static int buffer_of_operand(const fused_state *state, const op_tensor *values, uint32_t value,
+                             const uint32_t *last_read) {
+    if (value < state->program.input_count) return -1;
+    const uint32_t number = value - state->program.input_count;
+    const op_fused_step *step = &state->program.steps[number];
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+        const int32_t from = step->operands[i];
+        bool only = from >= 0 && state->buffers[from] >= 0 && last_read[from] == number &&
+                    op_dtype_bytes(values[from].type.dtype) == op_dtype_bytes(values[value].type.dtype);
+        for (uint32_t k = 0; k < step->operand_count && only; k++)
+            only = step->operands[k] != from || (op_schema_of(step->code)->in_place & OP_IN_PLACE(k));
+        if (only) return state->buffers[from];
+    }
+    return -1;
+}
+
 /* A buffer for each value that needs one, taken again when it is dead. Returns how many there are, *widest the bytes of an
  * element. */
 static int assign_buffers(fused_state *state, const op_tensor *values, size_t *widest) {
@@ -371,8 +407,11 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
                            : v + 1 == count ? last_needs_buffer(state, values)
                                             : true;
         if (!needs) continue;
-        int buffer = 0;
-        while (taken[buffer]) buffer++;
+        int buffer = buffer_of_operand(state, values, v, last_read);
+        if (buffer < 0) {
+            buffer = 0;
+            while (taken[buffer]) buffer++;
+        }
         taken[buffer] = true;
         state->buffers[v] = buffer;
         if (buffer >= most) most = buffer + 1;
@@ -390,7 +429,7 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
 static void choose_block(fused_state *state, int buffers, size_t widest, int64_t rows) {
     int64_t most = MOST_BLOCK;
     if (buffers > 0) {
-        const int64_t fits = (int64_t)(BUFFER_BYTES / ((size_t)buffers * widest)) / 64 * 64;
+        const int64_t fits = (int64_t)((BUFFER_BYTES / (size_t)buffers - STAGGER) / widest) / 64 * 64;
         if (fits < most) most = fits;
     }
     /* Blocks of a row that are about equal. */
@@ -400,7 +439,9 @@ static void choose_block(fused_state *state, int buffers, size_t widest, int64_t
         state->block = ((state->row + state->parts - 1) / state->parts + 63) / 64 * 64;
         state->parts = (state->row + state->block - 1) / state->block;
     }
-    state->buffer_bytes = (size_t)((most < state->block ? most : state->block) + 63) / 64 * 64 * widest;
+    /* Not at the same distance from a page as each other. */
+    state->buffer_bytes =
+        (size_t)((most < state->block ? most : state->block) + 63) / 64 * 64 * widest + STAGGER;
     state->blocks = rows * state->parts;
 }
 
