@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [PRESET]: installs the Debian packages that are missing and builds one preset (release, into build/).
-# demo.sh and test.sh call it; calling it again is quick.
+# demo.sh and test.sh call it; calling it again is quick. `./setup.sh cross` also installs what tests/installation/test_embedded.sh
+# needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 preset=${1:-release}
+cross=
+[ "$preset" != cross ] || { cross=1 preset=release; }
 
 packages=(gcc libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
           libdnnl-dev libxxhash-dev libgraphviz-dev libcmocka-dev libonnx-testdata libpcre2-dev libjpeg62-turbo-dev libpng-dev
           libwebp-dev libtiff-dev libopenjp2-7-dev)
+# Compilers for other machines, and what runs their programs here.
+[ -z "$cross" ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
+    musl-tools qemu-user-static)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # test.sh: installs what is missing, builds, and passes the tests: with oneDNN, with portable kernels only, and
-# under the address and undefined-behaviour sanitizers. `./test.sh quick` runs the first of these alone.
+# under the address and undefined-behaviour sanitizers. `./test.sh quick` runs the first of these alone. `./test.sh cross`
+# builds the runtime for other machines instead, and runs it: with musl, for aarch64 and for 32-bit ARM.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -11,6 +12,10 @@ run() {
     ctest --preset "$1" --no-tests=error -j "$(nproc)" "${@:2}"
 }
 
+if [ "${1:-}" = cross ]; then
+    ./setup.sh cross
+    exec tests/installation/test_embedded.sh build build/embedded
+fi
 run release
 if [ "${1:-}" != quick ]; then
     run portable

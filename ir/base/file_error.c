@@ -4,10 +4,27 @@
 #include <errno.h>
 #include <string.h>
 
+/* GNU's strerror_r returns the text, which need not be in `text`; that of POSIX a status. */
+static inline const char *text_of_gnu(const char *given, const char *text) {
+    (void)text;
+    return given;
+}
+
+static inline const char *text_of_posix(int status, const char *text) {
+    (void)status;
+    return text;
+}
+
+static const char *error_text(int number, char *text, size_t capacity) {
+    return _Generic(strerror_r(number, text, capacity), int
+                    : text_of_posix, default
+                    : text_of_gnu)(strerror_r(number, text, capacity), text);
+}
+
 base_status base_fail_file(base_report *report, const char *path, const char *what, int number) {
     const bool users = number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
                        number == EPERM || number == ENAMETOOLONG || number == ELOOP || number == ENXIO;
-    char text[128];
+    char text[128] = "unknown error";
     return base_fail(report, users ? BASE_INVALID : BASE_SYSTEM_ERROR, "%s: %s: %s", path, what,
-                     strerror_r(number, text, sizeof text));
+                     error_text(number, text, sizeof text));
 }

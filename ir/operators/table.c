@@ -2,19 +2,22 @@
 /* table.c: the operator table, made of ops.def; look-up by name; inference of one application. See op.h.
  */
 #include "ir/operators/op.h"
+#include "ir/operators/chosen.h"
 
 #include <string.h>
 
+/* clang-format off */
 static const op_schema rows[OP_CODE_COUNT] = {
     [OP_CODE_NONE] = {OP_CODE_NONE, "none", "ouro", 1, 0, 0, 0, 0, "", NULL, 0, OP_VIEW_NONE, 0,
                       OP_FAMILY_NONE},
 #define OP(code, name, domain, since, imin, imax, omin, omax, attributes, infer, in_place, view, flags,      \
            kernel, family)                                                                                   \
-    [OP_##code] = {OP_##code, name,       domain,           since,    imin, imax,  omin,                     \
-                   omax,      attributes, op_infer_##infer, in_place, view, flags, OP_FAMILY_##family},
+    [OP_##code] = {OP_##code, name, domain, since, imin, imax, omin, omax, attributes,                       \
+                   OP_CHOSEN(code, op_infer_##infer), in_place, view, flags, OP_FAMILY_##family},
 #include "ir/operators/ops.def"
 #undef OP
 };
+/* clang-format on */
 
 const op_schema *op_schema_of(op_code code) {
     return (unsigned)code < OP_CODE_COUNT ? &rows[code] : &rows[OP_CODE_NONE];
@@ -68,8 +71,10 @@ static base_status check_extents(const op_tensor *tensors, uint32_t count, const
 
 base_status op_infer(op_call *call, base_report *report) {
     const op_schema *row = op_schema_of(call->code);
-    if (!row->infer)
+    if (row->code == OP_CODE_NONE)
         return base_fail(report, BASE_INVALID, "operator number %d does not exist", (int)call->code);
+    if (!row->infer)
+        return base_fail_unsupported(report, "this build has no operator %s (OURO_OPERATORS)", row->name);
     if (call->input_count < (uint32_t)row->input_minimum ||
         (row->input_maximum >= 0 && call->input_count > (uint32_t)row->input_maximum)) {
         return fail_count(row, "inputs", call->input_count, row->input_minimum, row->input_maximum, report);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c: see table.h. */
 #include "runtime/kernels/table.h"
+#include "ir/operators/chosen.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/portable/kernels.h"
 #include <stdio.h>
@@ -13,7 +14,7 @@ static const rt_kernel *const portable_kernels[] = {
     [OP_CODE_NONE] = &rt_kernel_none,
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel, family)                                                                                   \
-    [OP_##code] = &rt_kernel_##kernel,
+    [OP_##code] = OP_CHOSEN(code, &rt_kernel_##kernel),
 #include "ir/operators/ops.def"
 #undef OP
 };
@@ -27,7 +28,7 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     const rt_kernel *portable = portable_kernels[code];
     if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
-    return index == 1 && code == OP_CONV ? &rt_kernel_winograd : NULL;
+    return index == 1 && code == OP_CONV ? OP_CHOSEN(CONV, &rt_kernel_winograd) : NULL;
 }
 
 const rt_kernel *rt_kernel_of(op_code code, const char *name) {
