@@ -120,7 +120,7 @@ static Onnx__ValueInfoProto *interface_new(model *m, const char *name, int dtype
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE__NOT_SET;
         } else if (dims[i] < 0) {
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_PARAM;
-            dim->dim_param = text(m, "N");
+            dim->dim_param = text(m, m->symbol ? m->symbol : "N");
         } else {
             dim->value_case = ONNX__TENSOR_SHAPE_PROTO__DIMENSION__VALUE_DIM_VALUE;
             dim->dim_value = dims[i];

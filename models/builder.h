@@ -34,6 +34,7 @@ struct model {
     graph *graph;
     struct block *blocks; /* everything that model_free gives back */
     unsigned names;       /* made up so far */
+    const char *symbol;   /* what the dimension -1 is called in interface values from now on; NULL: "N" */
 };
 
 model *model_new(const char *name, int opset);

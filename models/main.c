@@ -27,6 +27,7 @@ static const struct {
     {"growing_cache", model_growing_cache},
     {"attention_decoding", model_attention_decoding},
     {"greedy_decoding", model_greedy_decoding},
+    {"decoder", model_decoder},
 };
 enum { MODEL_COUNT = sizeof models / sizeof *models };
 

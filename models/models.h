@@ -30,6 +30,7 @@ model *model_beam_search(void);    /* Loop: the carried states are gathered in t
 model *model_growing_cache(void);  /* Loop: attention over keys that grow by a row in each iteration */
 model *
 model_attention_decoding(void); /* Loop: attention of four heads over caches that grow along an inner axis */
+model *model_decoder(void); /* a step of a transformer with caches: what --state is for */
 model *model_greedy_decoding(void); /* Loop: embedding, argmax, a list of tokens, until the end token */
 
 #endif

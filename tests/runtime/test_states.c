@@ -745,12 +745,51 @@ static void test_caches(void **context) {
     try_cache("", 0);
 }
 
+/* ---- several plans in one arena ------------------------------------------------------------------------- */
+
+/* Sessions of different plans that run in turns have one arena; their states are apart. */
+static void test_one_arena(void **context) {
+    (void)context;
+    enum { PLANS = 3 };
+    both all[PLANS];
+    uint64_t random = 23;
+    size_t most = 0;
+    ouro_error error;
+    for (size_t i = 0; i < PLANS; i++) {
+        open_both(&all[i], cases[2 * i + 1].text, cases[2 * i + 1].states);
+        if (ouro_plan_arena_bytes(all[i].with.plan) > most) most = ouro_plan_arena_bytes(all[i].with.plan);
+    }
+    void *arena = aligned_alloc(64, most + 64);
+    assert_non_null(arena);
+    ouro_session *own[PLANS];
+    for (size_t i = 0; i < PLANS; i++) {
+        const ouro_session_options options = {.arena = arena, .arena_bytes = most + 64};
+        own[i] = all[i].with.session;
+        assert_int_equal(ouro_session_new(all[i].with.plan, &options, &all[i].with.session, &error), OURO_OK);
+        assert_int_equal(
+            ouro_session_bind_input(all[i].with.session, 0, all[i].input, sizeof(matrix), NULL, &error),
+            OURO_OK);
+    }
+    for (int run = 0; run < 30; run++) {
+        const size_t i = support_random(&random) % PLANS;
+        draw(all[i].input, &random);
+        memset(arena, (int)(run & 0xff), most);
+        assert_true(run_both(&all[i], false));
+    }
+    for (size_t i = 0; i < PLANS; i++) {
+        ouro_session_free(all[i].with.session);
+        all[i].with.session = own[i];
+        close_both(&all[i]);
+    }
+    free(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cases),        cmocka_unit_test(test_random_programs),
         cmocka_unit_test(test_calls),        cmocka_unit_test(test_cancelled),
         cmocka_unit_test(test_broken_plans), cmocka_unit_test(test_late_failure),
-        cmocka_unit_test(test_caches),
+        cmocka_unit_test(test_caches),       cmocka_unit_test(test_one_arena),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

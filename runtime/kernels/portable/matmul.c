@@ -109,4 +109,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
-const rt_kernel rt_kernel_matmul = {.name = "portable.matmul", .accepts = accepts, .prepare = prepare};
+/* A cache that grows by a position in each run is another shape each time. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    rt_product *product = prepared->state;
+    if (!accepts(call, environment)) return false;
+    rt_matmul_read(call, product);
+    prepared->scratch_bytes = rt_product_scratch(product, environment->threads);
+    return true;
+}
+
+const rt_kernel rt_kernel_matmul = {
+    .name = "portable.matmul", .accepts = accepts, .prepare = prepare, .adapt = adapt};
