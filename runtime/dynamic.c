@@ -358,7 +358,7 @@ static base_status run_dynamic(ouro_session *session, const rt_step *step) {
 bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step) {
     rt_dynamic *detail = BASE_NEW(&session->code.tables, rt_dynamic);
     if (!detail) return false;
-    base_arena_init(&detail->arena, NULL);
+    base_arena_init(&detail->arena, &session->memory.blocks.allocator);
     detail->types =
         BASE_ARRAY(&session->code.tables, op_type, (size_t)(node->input_count + node->output_count));
     detail->call = (op_call){.code = plan_node_code(session->of, node),

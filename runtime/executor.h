@@ -10,6 +10,7 @@
  * - multiviews.c: addresses that change with the iterations, and by swaps
  * - values.c: memory of what only the run knows
  * - dynamic.c: nodes on it
+ * - blocks.c: memory of their kernels
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
@@ -269,6 +270,15 @@ typedef struct rt_code {
     uint32_t commit;             /* plan_commit: from this node on a run goes on to its end */
 } rt_code;
 
+/* Blocks for the arenas of kernels that are prepared while a session runs (blocks.c). */
+typedef struct rt_block rt_block;
+typedef struct rt_blocks {
+    base_allocator allocator; /* of such an arena */
+    rt_block *kept;           /* given back, to be taken again */
+} rt_blocks;
+void rt_blocks_init(rt_blocks *blocks);
+void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
+
 /* Where tensors lie: taken with the session, or when the shapes of a run are new. */
 typedef struct rt_memory {
     unsigned char *arena; /* of the plan */
@@ -276,6 +286,7 @@ typedef struct rt_memory {
     void **own_tensors;   /* by tensor id, where tensors are unshared */
     size_t scratch_bytes; /* that kernels need beyond what was planned */
     rt_pool pool;
+    rt_blocks blocks;
     rt_shapes *shapes;   /* NULL: no input has dynamic dimensions */
     rt_planned *planned; /* by tensor id, for the shapes of this run; NULL: no input has dynamic dimensions */
 } rt_memory;

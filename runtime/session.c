@@ -321,6 +321,7 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     ouro_session *session = calloc(1, sizeof *session);
     if (!session) return base_fail_memory(report);
     session->of = of;
+    rt_blocks_init(&session->memory.blocks);
     session->code.unshared = unshared;
     session->run_seconds = options ? options->run_seconds : 0;
     session->code.environment =
@@ -373,6 +374,7 @@ void ouro_session_free(ouro_session *session) {
     rt_pool_flush(&session->memory.pool);
     rt_allocator_free(session->memory.pool.allocator);
     rt_shapes_free(session);
+    rt_blocks_free(&session->memory.blocks);
     free(session->memory.own_arena);
     free(session->memory.own_scratch);
     free(session->memory.own_outputs);
