@@ -2,6 +2,7 @@
 /* compile.c: `ouro compile`: from a model to a plan, its pictures and its report. */
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"
+#include "compiler/report/loop.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,49 @@ static bool can_write_beside(const char *path, base_arena *arena) {
     return access(directory ? directory : ".", W_OK) == 0;
 }
 
+/* A line for each loop, the first few. */
+static void print_loops(const plan *of) {
+    enum { MOST = 10 };
+    size_t count = 0;
+    char line[1024];
+    for (uint32_t i = 0; i < of->header->nodes.count; i++) {
+        emit_loop loop;
+        if (!of->nodes[i].graph_count || strcmp(of->texts + of->nodes[i].operator_name, "Loop") != 0)
+            continue;
+        if (++count > MOST || !emit_loop_measure(of, i, &loop)) continue;
+        printf("  loop %s\n", emit_loop_line(of, &loop, line, sizeof line));
+    }
+    if (count > MOST) printf("  and %zu more loops\n", count - MOST);
+}
+
+/* What is left for the run to size, and what would plan it: dimensions that inputs leave open. */
+static void print_dynamic(const plan *of, unsigned count) {
+    char hints[512] = "";
+    size_t used = 0;
+    for (uint64_t i = 0; i < of->header->inputs.count && used < sizeof hints; i++) {
+        op_type type;
+        const char *input = of->texts + of->inputs[i].name;
+        bool unnamed = false;
+        plan_tensor_type(of, of->inputs[i].tensor, &type);
+        if (type.kind != OP_KIND_TENSOR) continue;
+        unnamed = type.shape.rank < 0;
+        for (int32_t d = 0; d < type.shape.rank && used < sizeof hints; d++) {
+            const int64_t dim = type.shape.dims[d];
+            const char *name = dim < 0 && dim != OP_DIM_UNKNOWN ? plan_symbol_name(of, (uint64_t)-dim) : NULL;
+            char option[128];
+            unnamed |= dim < 0 && !name;
+            if (!name) continue;
+            snprintf(option, sizeof option, " --dim %.80s=N", name);
+            if (!strstr(hints, option))
+                used += (size_t)snprintf(hints + used, sizeof hints - used, "%s", option);
+        }
+        if (unnamed && used < sizeof hints)
+            used += (size_t)snprintf(hints + used, sizeof hints - used, " --shape %.80s=AxB", input);
+    }
+    printf("  %u tensor%s sized at run time%s%s\n", count, count == 1 ? " is" : "s are",
+           hints[0] ? "; planned ahead where these are given:" : "", hints);
+}
+
 static void print_result(const compile_result *result, const char *model, const char *plan_path,
                          bool verbose) {
     const plan_header *header = result->plan.header;
@@ -102,11 +146,12 @@ static void print_result(const compile_result *result, const char *model, const 
     size_t views = 0;
     for (size_t i = 0; i < header->nodes.count; i++)
         views += (result->plan.nodes[i].flags & PLAN_NODE_ALIAS) != 0;
-    printf("%s: %zu operators, %zu of them views\n", model, (size_t)header->nodes.count, views);
+    printf("%s: %zu operator%s, %zu of them views\n", model, (size_t)header->nodes.count,
+           header->nodes.count == 1 ? "" : "s", views);
     printf("  arena %s (%zu bytes), lower bound %s%s, without reuse %s\n",
            emit_size_print(memory->arena_bytes, arena, sizeof arena), memory->arena_bytes,
            emit_size_print(memory->lower_bound_bytes, bound, sizeof bound),
-           memory->arena_bytes == memory->lower_bound_bytes ? " (reached)" : "",
+           memory->arena_bytes && memory->arena_bytes == memory->lower_bound_bytes ? " (reached)" : "",
            emit_size_print(memory->sum_bytes, sum, sizeof sum));
     if (memory->bands && memory->bands->count) {
         const pass_bands *bands = memory->bands;
@@ -134,9 +179,8 @@ static void print_result(const compile_result *result, const char *model, const 
     printf("  constants %s, allocator %s\n",
            emit_size_print(header->constants_bytes, constants, sizeof constants),
            result->plan.texts + header->allocator);
-    if (memory->dynamic_values) {
-        printf("  %u tensors have a size known only at run time\n", (unsigned)memory->dynamic_values);
-    }
+    print_loops(&result->plan);
+    if (memory->dynamic_values) print_dynamic(&result->plan, (unsigned)memory->dynamic_values);
     if (plan_path) printf("  plan %s (%zu bytes)\n", plan_path, result->plan.bytes);
     if (verbose) {
         printf("  machine %s, threads %u\n", header->machine, header->threads);

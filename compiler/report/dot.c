@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by libgvc.
  *
- *   node       operator, name, key attributes, kernel; a line for each constant; a line for each output: where its bytes lie.
- *              Coloured by family. A dashed outline without colour: an alias, nothing runs.
- *   edge       type and shape of the tensor
- *   sub-graph  a box with its parameters above and its results below
- *
- * What is carried around a loop goes back by a dashed edge, labelled "parameter <= replacement". A tensor whose address changes
- * with the iterations shows its table: v3 (multi-view 3 of the plan), the entries of the first iterations, then those that
- * repeat, and how many these are. The branches of an If stand side by side.
+ * A node is a box: operator, name, key attributes, kernel; a line for its constants, one for each output: where its bytes
+ * lie. It is coloured by family. A dashed outline without colour is an alias: nothing runs. An edge has the type and the shape
+ * of the tensor. A sub-graph is a box with its parameters above and its results below. What is carried around a loop goes
+ * back by a dashed edge, labelled "parameter <= replacement". A tensor whose address changes with the iterations has a line for each
+ * address: the iterations in which it lies there. The branches of an If stand side by side. A legend says all this.
  *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
@@ -103,48 +100,51 @@ static void emit_type(dot_writer *writer, const plan_tensor *tensor) {
     }
 }
 
-/* Some entries of a table, in lines: "@0, @64". */
-static void emit_entries(dot_writer *writer, uint64_t first, uint32_t count, uint64_t offset) {
-    size_t column = 0;
-    for (uint32_t k = 0; k < count && k < MOST_ENTRIES; k++) {
-        char text[64];
-        emit_place_print(&writer->of->addresses[first + k], offset, text, sizeof text);
-        if (k) emit_text(writer->out, ",");
-        if (column && column + strlen(text) > LINE_CHARACTERS) {
-            emit_text(writer->out, "<BR/>");
-            column = 0;
-        } else if (k) {
-            emit_text(writer->out, " ");
-        }
-        emit_text(writer->out, text);
-        column += strlen(text) + 2;
-    }
-    if (count > MOST_ENTRIES) emit_format(writer->out, ", and %u more", count - MOST_ENTRIES);
-}
-
-/* The table of a tensor whose address changes:
- *     v3 + 256 KiB
- *     first input 0 @0
- *     ptrs[2] = {@0, @262144}
- * or of one in an exchanged buffer:
- *     v3 + 256 KiB
- *     exchanged, first @0 */
-static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
-    const plan_multiview *view = &writer->of->multiviews[address->index];
-    emit_format(writer->out, "v%u + %s", address->index, size);
-    if (view->group) { /* by exchange it may be where another one was */
-        emit_text(writer->out, "<BR/>exchanged, first ");
-        emit_entries(writer, view->first, 1, address->offset);
+/* An address of a table. One that lies in the table of a loop around it is all places of that: "@0 or @64". */
+static void emit_entry(dot_writer *writer, const plan_address *entry, uint64_t offset, int depth) {
+    enum { MOST_PLACES = 4, MOST_NESTED = 8 };
+    char text[64];
+    if (entry->space != MEMORY_MULTIVIEW || depth == MOST_NESTED) {
+        emit_text(writer->out, emit_place_print(entry, offset, text, sizeof text));
         return;
     }
-    if (view->prologue_count) {
-        emit_text(writer->out, "<BR/>first ");
-        emit_entries(writer, view->first, view->prologue_count, address->offset);
+    const plan_multiview *view = &writer->of->multiviews[entry->index];
+    const uint32_t count = view->group ? 1 : view->prologue_count + view->period;
+    for (uint32_t k = 0; k < count && k < MOST_PLACES; k++) {
+        if (k) emit_text(writer->out, " or ");
+        emit_entry(writer, &writer->of->addresses[view->first + k], entry->offset + offset, depth + 1);
     }
-    emit_format(writer->out, "<BR/><B>ptrs[%u]</B> = {", view->period);
-    emit_entries(writer, view->first + view->prologue_count, view->period, address->offset);
-    emit_text(writer->out, "}");
-    if (view->stride) emit_format(writer->out, ", stride %" PRId64, view->stride);
+    if (count > MOST_PLACES) emit_text(writer->out, " or ...");
+}
+
+/* The table of a tensor whose address changes, by iterations of its loop; those that repeat with their phase:
+ *     256 KiB in view 3, repeats after 2
+ *     t = 0: input 1 @0
+ *     t = 1, 3, ...: output 1 @0
+ *     t = 2, 4, ...: output 0 @0
+ * or of one in a buffer that takes part in swaps:
+ *     256 KiB in view 3, swapped, first @0 */
+static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
+    const plan_multiview *view = &writer->of->multiviews[address->index];
+    emit_format(writer->out, "%s in view %u", size, address->index);
+    if (view->group) {
+        emit_text(writer->out, ", swapped, first ");
+        emit_entry(writer, &writer->of->addresses[view->first], address->offset, 0);
+        return;
+    }
+    const uint32_t prologue = view->prologue_count, period = view->period;
+    if (view->stride) emit_format(writer->out, ", moves on by %" PRId64 " bytes", view->stride);
+    else if (period > 1) emit_format(writer->out, ", <B>repeats after %u</B>", period);
+    for (uint32_t k = 0; k < prologue + period && k < MOST_ENTRIES; k++) {
+        emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
+        if (k < prologue || view->stride) emit_format(writer->out, "t = %u: ", k);
+        else if (period == 1) emit_format(writer->out, "t = %u, %u, ...: ", k, k + 1);
+        else emit_format(writer->out, "t = %u, %u, ...: ", k, k + period);
+        emit_entry(writer, &writer->of->addresses[view->first + k], address->offset, 0);
+    }
+    if (prologue + period > MOST_ENTRIES)
+        emit_format(writer->out, "<BR ALIGN=\"LEFT\"/>and %u more", prologue + period - MOST_ENTRIES);
+    emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
 }
 
 static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
@@ -598,6 +598,41 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     }
 }
 
+/* ---- the legend ---------------------------------------------------------------------------------------- */
+
+/* Colours of the families that occur; what lines mean; how tables are read, where there are any. */
+static void emit_legend(dot_writer *writer) {
+    const plan *of = writer->of;
+    bool used[OP_FAMILY_COUNT] = {false}, views = false, control = false;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++) {
+        const plan_node *node = &of->nodes[i];
+        views |= (node->flags & PLAN_NODE_ALIAS) != 0;
+        control |= node->graph_count != 0;
+        if (!(node->flags & PLAN_NODE_ALIAS))
+            used[emit_family_of(text_of(writer, node->operator_domain),
+                                text_of(writer, node->operator_name)) -
+                 emit_families] = true;
+    }
+    emit_text(writer->out, "<TR><TD><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"3\"><TR>");
+    for (size_t i = 0; i < OP_FAMILY_COUNT; i++) {
+        if (used[i])
+            emit_format(writer->out, "<TD BGCOLOR=\"%s\">%s</TD>", emit_families[i].fill,
+                        emit_families[i].name);
+    }
+    emit_format(writer->out, "<TD>%s</TD></TR></TABLE></TD></TR>",
+                views ? "dashed: a view, nothing runs" : "");
+    if (control)
+        emit_text(
+            writer->out,
+            "<TR><TD><FONT COLOR=\"#b04a2f\">x &lt;= y, dashed: in the next iteration x is what y is in "
+            "this one</FONT></TD></TR>");
+    if (of->header->multiviews.count)
+        emit_text(
+            writer->out,
+            "<TR><TD><FONT COLOR=\"#333388\">t = 1, 3, ...: the address in these iterations of the loop; "
+            "single numbers before are its first iterations</FONT></TD></TR>");
+}
+
 /* ---- the whole picture --------------------------------------------------------------------------------- */
 
 static base_status find_sources(dot_writer *writer, base_arena *arena, base_report *report) {
@@ -650,7 +685,8 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     emit_text(out, "digraph model {\n  rankdir=TB compound=true newrank=false ranksep=0.35 nodesep=0.3\n"
                    "  fontname=\"Helvetica\" fontsize=12 labelloc=t bgcolor=white\n");
     layout_effort(&writer);
-    emit_text(out, "  label=<<FONT POINT-SIZE=\"16\"><B>");
+    emit_text(out, "  label=<<TABLE BORDER=\"0\" CELLSPACING=\"2\" CELLPADDING=\"1\"><TR><TD><FONT "
+                   "POINT-SIZE=\"16\"><B>");
     emit_cut(out, text_of(&writer, header->model_name), 60);
     emit_text(out, "</B></FONT><BR/>");
     emit_format(out, "arena %s, lower bound %s, ",
@@ -659,11 +695,11 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     emit_format(out, "constants %s, allocator ",
                 emit_size_print((size_t)header->constants_bytes, size, sizeof size));
     emit_xml(out, text_of(&writer, header->allocator));
-    emit_text(out,
-              "<BR/>in a box: operator, name, attributes, <I>kernel</I>, "
-              "<FONT COLOR=\"#333388\">@offset in the arena + size, or the table of an address that changes"
-              "</FONT><BR/>dashed: a view, nothing runs; "
-              "element type float32 where none is given>\n");
+    emit_text(out, "<BR/>in a box: operator, name, attributes, <I>kernel</I>, "
+                   "<FONT COLOR=\"#333388\">@offset in the arena + size</FONT>; "
+                   "element type float32 where none is given</TD></TR>");
+    emit_legend(&writer);
+    emit_text(out, "</TABLE>>\n");
     emit_text(
         out,
         "  node [shape=box fontname=\"Helvetica\" fontsize=10 margin=\"0.10,0.05\"]\n"

@@ -144,6 +144,7 @@ static void json_string(emit_buffer *buffer, const char *text) {
 }
 
 static void json_line(emit_buffer *buffer) {
+    if (buffer->json_compact) return;
     emit_text(buffer, "\n");
     for (unsigned i = 0; i < buffer->json_depth; i++) emit_text(buffer, "  ");
 }

@@ -11,6 +11,7 @@ typedef struct emit_buffer {
     size_t length, capacity;
     bool failed;
     bool json_comma; /* a value stands before: the next one needs a comma */
+    bool json_compact; /* no line breaks */
     unsigned json_depth;
 } emit_buffer;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: see compiler/report/loop.h. */
 #include "compiler/report/loop.h"
+#include "compiler/report/emit.h"
 #include "compiler/report/report.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -309,6 +310,10 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form))
         return false;
     const plan_loop_form *form = &loop->form;
+    for (uint32_t i = 0; i < form->carried + form->scan_inputs; i++)
+        loop->copying_bytes += of->tensors[form->parameters[2 + i]].bytes;
+    for (uint32_t i = 0; i < form->scan_outputs; i++)
+        loop->copying_bytes += of->tensors[form->results[1 + form->carried + i]].bytes;
     for (uint32_t i = 0; i < form->carried; i++) {
         emit_moved moved = emit_loop_moved(of, loop, i);
         loop->entry_bytes += moved.entered + moved.left;
@@ -327,4 +332,30 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     }
     loop->buffer_bytes = of->graphs[node->first_graph].region_bytes;
     return count_places(of, loop);
+}
+
+const char *emit_loop_line(const plan *of, const emit_loop *loop, char *text, size_t capacity) {
+    enum { MOST = 12 };
+    char name[256], bytes[3][32];
+    size_t used = (size_t)snprintf(text, capacity, "%s: unroll %" PRIu64 ", repeat length%s",
+                                   emit_loop_name(of, loop->node, name, sizeof name), loop->unroll,
+                                   loop->form.carried == 1 ? "" : "s");
+    for (uint32_t i = 0; i < loop->form.carried && used < capacity; i++) {
+        const plan_multiview *view = emit_loop_view(of, loop->form.parameters[2 + i], loop->node);
+        if (i == MOST) {
+            used += (size_t)snprintf(text + used, capacity - used, ", ... (%u)", loop->form.carried);
+            break;
+        }
+        used +=
+            (size_t)snprintf(text + used, capacity - used, "%s%u", i ? ", " : " ", view ? view->period : 1);
+    }
+    if (!loop->form.carried && used < capacity)
+        used += (size_t)snprintf(text + used, capacity - used, " none");
+    if (used < capacity)
+        snprintf(text + used, capacity - used,
+                 "; copies %s an iteration instead of %s, %s when it is entered and left",
+                 emit_size_print((size_t)loop->iteration_bytes, bytes[0], sizeof bytes[0]),
+                 emit_size_print((size_t)loop->copying_bytes, bytes[1], sizeof bytes[1]),
+                 emit_size_print((size_t)loop->entry_bytes, bytes[2], sizeof bytes[2]));
+    return text;
 }

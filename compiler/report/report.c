@@ -89,6 +89,7 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t index) {
     emit_json_integer(json, "carried_places", loop.places);
     emit_json_integer(json, "copied_bytes_per_iteration", loop.iteration_bytes);
     emit_json_integer(json, "copied_bytes_per_entry", loop.entry_bytes);
+    emit_json_integer(json, "copying_bytes_per_iteration", loop.copying_bytes);
     emit_json_integer(json, "buffer_bytes", loop.buffer_bytes);
     emit_copies(json, of, &loop);
     emit_json_close(json, '}');

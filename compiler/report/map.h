@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* map.h: a picture of the memory before it is drawn: rectangles over steps and addresses. What makes it (map_module.c,
+ * map_solution.c) knows nothing of drawing; what draws it (map_svg.c, map_page.c) knows neither modules nor problems. */
+#ifndef OURO_EMIT_MAP_H
+#define OURO_EMIT_MAP_H
+
+#include "compiler/report/emit.h"
+#include "compiler/report/family.h"
+#include "compiler/report/report.h"
+
+typedef enum map_kind {
+    MAP_STORAGE, /* bytes that hold one thing */
+    MAP_FRAME,   /* bytes in which others are drawn: the buffer of sub-graphs, or places that change hands */
+    MAP_TENANT   /* a value in such a place, in one iteration */
+} map_kind;
+
+typedef struct map_rectangle {
+    map_kind kind;
+    double first, last;        /* across, in units of a step */
+    uint64_t low, bytes;       /* up */
+    const char *name;          /* short */
+    const char *title;         /* everything, in lines */
+    const emit_family *family; /* NULL: scratch */
+    const char *maker;         /* the node that makes it, "Conv stem"; NULL: none */
+    const char *reads;         /* names of what that node reads, in lines; NULL: none */
+    const char *readers;       /* names of what is made of it, in lines; NULL: none */
+} map_rectangle;
+
+/* A piece of time that has a name: a loop, or one of its iterations. */
+typedef struct map_span {
+    double first, last;
+    unsigned depth; /* of nesting, from 0 */
+    bool iteration;
+    const char *text;
+} map_span;
+
+/* Memory of the caller in which values change hands: drawn above the arena, each from `low` on. */
+typedef struct map_band {
+    uint64_t low, bytes;
+    const char *name;
+} map_band;
+
+typedef struct map_picture {
+    const char *title;
+    map_rectangle *rectangles;
+    size_t count, capacity;
+    map_span *spans;
+    size_t span_count, span_capacity;
+    map_band *bands;
+    size_t band_count, band_capacity;
+    double width;           /* in units */
+    uint64_t height, bound; /* of the arena */
+    double *curve_at;       /* left ends of pieces, ascending, curve_count of them, and the last right end */
+    uint64_t *curve;        /* live bytes of each piece */
+    size_t curve_count;
+    const char **columns; /* what runs at the units 0, 1, ...: NULL, or (size_t)width names, NULL for none */
+    bool families;        /* the legend shows families */
+} map_picture;
+
+/* A new rectangle; NULL when memory runs out. (map.c) */
+map_rectangle *emit_map_add(map_picture *picture, base_arena *arena);
+/* The uppermost address that is drawn: of the arena, or of the last band. */
+uint64_t emit_map_top(const map_picture *picture);
+
+/* What the module's memory holds, everything in `arena`. (map_module.c) */
+base_status emit_map_of_module(const compile_result *result, map_picture *picture, base_arena *arena,
+                               base_report *report);
+/* The solution of any problem; `ids` as planner_csv_read gives them. (map_solution.c) */
+base_status emit_map_of_solution(const planner_problem *problem, const char *const *ids,
+                                 const planner_solution *solution, const char *title, map_picture *picture,
+                                 base_arena *arena, base_report *report);
+/* The picture as an SVG element. (map_svg.c) */
+void emit_map_svg(emit_buffer *out, const map_picture *picture);
+/* The picture as a page that stands alone: it draws, zooms and searches by itself. (map_page.c) */
+void emit_map_page(emit_buffer *out, const map_picture *picture);
+
+#endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_map.c: pictures of memory: loops with their iterations, places that change hands, the page that stands alone. */
+#include "compiler/ouro_compiler.h"
+#include "models/models.h"
+#include "tests/support/command.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* The picture of a model, in the form that the name's ending says. */
+static char *draw(model *m, const char *name) {
+    char path[512], onnx[512];
+    snprintf(path, sizeof path, "%s/%s", TEST_BINARY_DIR, name);
+    snprintf(onnx, sizeof onnx, "%s/test_map.onnx", TEST_BINARY_DIR);
+    assert_int_equal(model_write(m, onnx), 0);
+    model_free(m);
+    ouro_error error;
+    const ouro_compile_options options = {.model_path = onnx, .memory_map_path = path};
+    if (ouro_compile(&options, &error) != OURO_OK) fail_msg("%s", error.message);
+    char *text = command_file(TEST_BINARY_DIR, name, NULL);
+    assert_non_null(text);
+    remove(path);
+    remove(onnx);
+    return text;
+}
+
+static size_t count(const char *text, const char *part) {
+    size_t found = 0;
+    for (const char *at = text; (at = strstr(at, part)); at += strlen(part)) found++;
+    return found;
+}
+
+/* (left, right) <= (right, left + right), entered from the caller's inputs, made in the caller's outputs: two iterations that
+ * begin it, a period of two, and the first of the next one; then what is left. */
+static void test_swap(void **state) {
+    (void)state;
+    char *svg = draw(model_swap(), "swap.svg");
+    const char *reason;
+    if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
+    assert_int_equal(count(svg, "swap: places repeat after 2</text>"), 1);
+    static const char *const iterations[] = {">0 entered</text>", ">1</text>",       ">2</text>",
+                                             ">3</text>",         ">4, as 2</text>", ">left</text>"};
+    for (size_t i = 0; i < sizeof iterations / sizeof *iterations; i++)
+        if (!strstr(svg, iterations[i])) fail_msg("no iteration '%s'", iterations[i]);
+    static const char *const bands[] = {">input a</text>", ">input b</text>", ">output x</text>",
+                                        ">output y</text>"};
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) assert_int_equal(count(svg, bands[i]), 1);
+    /* left is read from a, then from b, then where the sum was made two iterations ago, which is written over it. */
+    assert_non_null(strstr(svg, "<title>left\niteration 0 of &quot;swap&quot;\n262144 bytes"));
+    assert_non_null(strstr(svg, "<title>left\niteration 1 of &quot;swap&quot;\n262144 bytes"));
+    assert_int_equal(count(svg, ">left \xE2\x86\x92 sum<"), 3);
+    assert_non_null(strstr(svg, "class=\"area\""));
+    free(svg);
+}
+
+/* Loops in loops: the inner one's iterations stand within each of the outer one's. */
+static void test_nested(void **state) {
+    (void)state;
+    char *svg = draw(model_nested(), "nested.svg");
+    assert_int_equal(count(svg, "inner: places repeat after 2</text>"), 3);
+    assert_non_null(strstr(svg, "iteration 2 of &quot;inner&quot;, iteration 1 of &quot;loop&quot;"));
+    free(svg);
+}
+
+/* The data of the page are JSON, and nothing is loaded from elsewhere. */
+static void test_page(void **state) {
+    (void)state;
+    char *page = draw(model_attention_decoding(), "page.html");
+    static const char *const start = "<script id=\"data\" type=\"application/json\">";
+    char *data = strstr(page, start);
+    assert_non_null(data);
+    data += strlen(start);
+    char *end = strstr(data, "</script>");
+    assert_non_null(end);
+    assert_null(strstr(page, "http"));
+    *end = 0;
+    assert_true(command_json_check(data));
+    assert_non_null(strstr(data, "\"all_keys\""));
+    assert_null(strchr(data, '<'));
+    free(page);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_swap),
+        cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_page),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
