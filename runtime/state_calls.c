@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* state_calls.c: the caller's calls on states: reset, set, get, truncate, save, load, clone. What a state is inside of the session
  * is the business of states.c. */
 #include "runtime/executor.h"

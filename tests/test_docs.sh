@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # test_docs.sh: the files and folders that the pages below name are there, and so are the pages that all pages link to. Files that
-# comments name are there, too.
+# comments name are there, too, and every source says its licence.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 status=0
@@ -27,4 +27,8 @@ awk 'NR == FNR {for (path = $0; ; ) {there[path] = 1; if (!sub("^[^/]*/", "", pa
         grep -vE ':[0-9]+:#(include|define)' |
         grep -oE '^[^:]*:[0-9]+:|(^|[ (`])[a-z_0-9/]*[a-z_0-9]{2,}\.(c|h|def|md)\b' |
         awk '/:$/ {at = $0; next} {gsub("[ (`]", ""); print at, $0}' | grep -vE 'pb-c|xxhash|ContribOperators' | sort -u) || status=1
+# Every source says its licence on its first line, or after the line that names its interpreter.
+while read -r file; do
+    head -n 2 "$file" | grep -q 'SPDX-License-Identifier: Apache-2.0' || { echo "$file does not say its licence: SPDX-License-Identifier: Apache-2.0"; status=1; }
+done < <(find ir passes compiler runtime models tests cmake -name cases -prune -o -type f \( -name '*.[ch]' -o -name '*.def' -o -name '*.sh' -o -name '*.py' -o -name CMakeLists.txt \) -print)
 exit $status

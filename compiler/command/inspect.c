@@ -63,7 +63,7 @@ static bool is_operator(const plan *of, const plan_node *node, const char *name)
     return strcmp(of->texts + node->operator_name, name) == 0;
 }
 
-/* The bytes that a node's sub-graphs ask of the frame around it: the largest frame, as branches share memory.
+/* The bytes that a node's sub-graphs ask of the region around it: the largest one's, as branches share memory.
  */
 static uint64_t buffer_bytes(const plan *of, const plan_node *node) {
     uint64_t most = 0;
@@ -113,8 +113,7 @@ static void print_view(const plan *of, const plan_multiview *view, uint64_t offs
     enum { MOST = 8 };
     char text[64];
     if (view->group) {
-        printf("exchanged, first %s",
-               emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
+        printf("swapped, first %s", emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
         return;
     }
     for (uint32_t k = 0; k < view->prologue_count && k < MOST; k++) {

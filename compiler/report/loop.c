@@ -76,7 +76,7 @@ static uint64_t moved_bytes(const plan *of, uint32_t from, uint32_t to) {
     return same_address(&source->address, &target->address) ? 0 : target->bytes;
 }
 
-/* In every iteration but the first ones this address is in a buffer that can be exchanged with this one. */
+/* In every iteration but the first ones this address is in a buffer that can be swapped with this one. */
 static bool is_in_group(const plan *of, const plan_address *address, const plan_multiview *target) {
     if (address->space != MEMORY_MULTIVIEW) return false;
     const plan_multiview *view = &of->multiviews[address->index];
@@ -86,7 +86,7 @@ static bool is_in_group(const plan *of, const plan_address *address, const plan_
     return true;
 }
 
-/* Output `index` of the node gets its bytes by exchange, so that nothing is copied. */
+/* Output `index` of the node gets its bytes by a buffer swap, so that nothing is copied. */
 static bool is_exchanged(const plan *of, const plan_node *node, uint32_t index, uint32_t from) {
     uint32_t view = plan_swap_buffer(of, (uint32_t)(node - of->nodes), index, from);
     return view != PLAN_ABSENT && is_in_group(of, &of->tensors[from].address, &of->multiviews[view]);

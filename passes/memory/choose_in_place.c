@@ -120,7 +120,7 @@ static bool is_left_by_loop(const ir_value *value) {
     if (ir_loop_trips(&loop) <= 0 || replacement->graph != loop.body || !replacement->node) return true;
     /* An inner loop made it, and left it in one of several buffers. */
     if (replacement->node->code == OP_LOOP && is_left_by_loop(replacement)) return true;
-    /* A branch that hands its state on may do so by exchange. */
+    /* A branch that hands its state on may do so by a buffer swap. */
     for (uint32_t g = 0; g < replacement->node->graph_count && replacement->node->code == OP_IF; g++) {
         const ir_value *result = replacement->node->graphs[g]->results[replacement->index]->value;
         if (result->node && result->node->code == OP_COPY) return true;

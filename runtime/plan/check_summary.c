@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* check_summary.c: loops within loops, in the verifier; see runtime/plan/check.c and docs/VERIFIER.md.
  *
  * A loop is replayed several times, so a nest of d loops would take a number of replays that grows exponentially with d. But

@@ -1,3 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
 /* test_plan_summaries.c: the verifier replays a loop within a loop once for each state that it finds. What it says then is
  * compared with a replay that forgets nothing: on nests of loops of several kinds, and on these plans changed at random. Deep nests
  * are verified at all. */
