@@ -8,6 +8,7 @@
  * the memory plan once there is one (passes/memory/verify.c).
  *
  *   infer-shapes         graph/infer_shapes.c          types of all values
+ *   fuse-quantized       graph/fuse_quantized.c        operators between DequantizeLinear and QuantizeLinear become integer ones
  *   fold-constants       graph/fold_constants.c        what follows from constants is a constant
  *   infer-folded         graph/infer_shapes.c          shapes that follow from these
  *   fold-inferred        graph/fold_constants.c        what follows from these shapes
@@ -49,6 +50,7 @@
 /* What can be true of a module and its memory plan: name, what it means. */
 #define PASS_FACTS(FACT)                                                                                     \
     FACT(TYPES, "types of all values")                                                                       \
+    FACT(QUANTIZED, "what is quantised before and after is done on integers")                                \
     FACT(CONSTANTS, "what follows from constants is a constant")                                             \
     FACT(SHAPES, "shapes that follow from constants are known")                                              \
     FACT(FOLDED, "what follows from shapes is a constant")                                                   \
@@ -88,17 +90,17 @@ enum pass_fact_number {
         PASS_FACT_COUNT
 };
 enum pass_fact {
-#define FACT(name, text) PASS_##name = 1u << PASS_FACT_NUMBER_##name,
+#define FACT(name, text) PASS_##name = UINT64_C(1) << PASS_FACT_NUMBER_##name,
     PASS_FACTS(FACT)
 #undef FACT
-        PASS_ALL_FACTS = (1u << PASS_FACT_COUNT) - 1
+        PASS_ALL_FACTS = (UINT64_C(1) << PASS_FACT_COUNT) - 1
 };
 
 /* One row of the table. */
 typedef struct pass_row {
     const char *name; /* for --dump-after and messages */
     pass_function *run;
-    unsigned needs, breaks, makes; /* enum pass_fact; what it makes holds, whatever it breaks */
+    uint64_t needs, breaks, makes; /* enum pass_fact; what it makes holds, whatever it breaks */
 } pass_row;
 
 /* The table. */

@@ -10,14 +10,16 @@
 
 /* Lines that the formatter leaves alone: one row a pass, in the order in which they run.
  *
- * Where a need is not about what the pass reads, but about when it is worth running: fusion comes after what it should find
+ * Where a need is not about what the pass reads, but about when it is worth running: quantised operators are found before their
+ * weights are folded, fusion comes after what it should find
  * (Transposes that lowering and carry-growth put in), hoisting before fusion takes nodes into a body's heavy ones, and layouts are
  * chosen for what is left. */
 /* clang-format off */
 static const pass_row rows[] = {
 /*  name                   run                       needs                                              breaks        makes */
     {"infer-shapes",        pass_infer_shapes,        0,                                                 0,            PASS_TYPES},
-    {"fold-constants",      pass_fold_constants,      PASS_TYPES,                                        PASS_LIVE,    PASS_CONSTANTS},
+    {"fuse-quantized",      pass_fuse_quantized,      PASS_TYPES,                                        PASS_LIVE,    PASS_QUANTIZED},
+    {"fold-constants",      pass_fold_constants,      PASS_TYPES | PASS_QUANTIZED,                       PASS_LIVE,    PASS_CONSTANTS},
     {"infer-folded",        pass_infer_shapes,        PASS_CONSTANTS,                                    0,            PASS_TYPES | PASS_SHAPES},
     {"fold-inferred",       pass_fold_constants,      PASS_TYPES | PASS_SHAPES,                          PASS_LIVE,    PASS_FOLDED},
     {"check-states",        pass_check_states,        PASS_TYPES | PASS_SHAPES,                          0,            PASS_STATES},
@@ -63,7 +65,7 @@ const char *pass_pipeline_name(size_t index) {
 }
 
 /* What the first of these facts means. */
-static const char *fact_text(unsigned facts) {
+static const char *fact_text(uint64_t facts) {
     static const char *const texts[] = {
 #define FACT(name, text) text,
         PASS_FACTS(FACT)
@@ -75,7 +77,7 @@ static const char *fact_text(unsigned facts) {
 }
 
 base_status pass_pipeline_check(const pass_row *checked, size_t count, base_report *report) {
-    unsigned facts = 0;
+    uint64_t facts = 0;
     for (size_t i = 0; i < count; i++) {
         if (checked[i].needs & ~facts)
             return base_fail(report, BASE_INVALID, "pass %s needs \"%s\", which does not hold before it",

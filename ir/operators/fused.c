@@ -8,10 +8,11 @@
 
 bool op_is_fusible(op_code code) {
     const op_schema *schema = op_schema_of(code);
+    if (code == OP_QUANTIZE_LINEAR || code == OP_DEQUANTIZE_LINEAR) return true;
     return code != OP_CODE_NONE && schema->family == OP_FAMILY_ELEMENTWISE && schema->domain[0] == 0 &&
            schema->in_place && schema->output_maximum == 1 && schema->view == OP_VIEW_NONE &&
            schema->input_maximum <= OP_FUSED_OPERANDS && !(schema->flags & ~(unsigned)OP_FLAG_COMMUTATIVE) &&
-           code != OP_DEQUANTIZE_LINEAR && code != OP_BIT_SHIFT;
+           code != OP_BIT_SHIFT;
 }
 
 /* ---- attributes ---------------------------------------------------------------------------------------- */

@@ -35,7 +35,7 @@ typedef struct op_fused {
 } op_fused;
 
 /* An operator that can be a step: it works on elements one by one, wherever they lie, and may be told to write over any input
- * that its row allows. */
+ * that its row allows. QuantizeLinear and DequantizeLinear can where there is one scale. */
 bool op_is_fusible(op_code code);
 
 /* Reads the attribute. False where it says nothing valid. */

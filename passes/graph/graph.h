@@ -8,6 +8,7 @@
 base_status pass_infer_shapes(pass_context *context);        /* infer_shapes.c */
 base_status pass_fold_constants(pass_context *context);      /* fold_constants.c */
 base_status pass_drop_unread(pass_context *context);         /* drop_unread.c */
+base_status pass_fuse_quantized(pass_context *context);      /* fuse_quantized.c */
 base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
 base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
 base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_code.c */

@@ -44,6 +44,27 @@ typedef struct fuser {
 
 /* ---- what can be a step -------------------------------------------------------------------------------- */
 
+/* The step that the node would be, its operands aside. False where it cannot be written down: scales along an axis, or an
+ * attribute that no step has. */
+static bool describe(const ir_node *node, op_fused_step *step) {
+    const bool scaled = node->code == OP_QUANTIZE_LINEAR || node->code == OP_DEQUANTIZE_LINEAR;
+    *step = (op_fused_step){.code = node->code, .operand_count = node->input_count};
+    if (node->input_count > OP_FUSED_OPERANDS) return false;
+    for (uint32_t i = 1; i < node->input_count && scaled; i++) {
+        const ir_value *input = ir_input(node, i);
+        int64_t elements;
+        if (input && (!op_shape_elements(&input->type.shape, &elements) || elements != 1)) return false;
+    }
+    for (size_t i = 0; i < node->attributes.count; i++) {
+        const op_attribute *attribute = &node->attributes.items[i];
+        if (scaled && strcmp(attribute->name, "axis") == 0) continue;
+        if (step->attribute_count == OP_FUSED_ATTRIBUTES) return false;
+        step->attributes[step->attribute_count++] = *attribute;
+    }
+    char text[OP_FUSED_TEXT];
+    return op_fused_print(step, text);
+}
+
 static bool is_step(const ir_node *node) {
     if (!op_is_fusible(node->code) || node->output_count != 1 || !node->outputs[0]) return false;
     const op_type *type = &node->outputs[0]->type;
@@ -57,7 +78,8 @@ static bool is_step(const ir_node *node) {
                       op_dtype_bytes(input->type.dtype) == 0 || !op_shape_known(&input->type.shape)))
             return false;
     }
-    return type->dtype != OP_STRING && op_dtype_bytes(type->dtype) > 0;
+    op_fused_step step;
+    return type->dtype != OP_STRING && op_dtype_bytes(type->dtype) > 0 && describe(node, &step);
 }
 
 static bool is_same_form(const op_type *a, const op_type *b) {
@@ -215,14 +237,11 @@ static int32_t number_of(const tree *of, const ir_value *value) {
 static bool describe_steps(fuser *f, const tree *of, op_string *steps) {
     for (uint32_t i = 0; i < of->count; i++) {
         const ir_node *node = of->nodes[i];
-        op_fused_step step = {.code = node->code, .operand_count = node->input_count};
+        op_fused_step step;
         char *text = BASE_ARRAY(&f->arena, char, OP_FUSED_TEXT);
         if (!text) f->out_of_memory = true;
-        if (!text || node->attributes.count > OP_FUSED_ATTRIBUTES || node->input_count > OP_FUSED_OPERANDS)
-            return false;
+        if (!text || !describe(node, &step)) return false;
         for (uint32_t k = 0; k < node->input_count; k++) step.operands[k] = number_of(of, ir_input(node, k));
-        for (size_t k = 0; k < node->attributes.count; k++)
-            step.attributes[step.attribute_count++] = node->attributes.items[k];
         if (!op_fused_print(&step, text)) return false;
         steps[i] = (op_string){text, strlen(text)};
     }

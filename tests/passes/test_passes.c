@@ -27,6 +27,10 @@ static const struct pass_case {
     {"graph/cases/fuse_relu_read_twice", pass_fuse, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
+    /* A quantised Conv with its bias and Relu, a Reshape, and a product whose bias is a sum. But not a bias of another scale, a Relu
+     * whose zero is in the middle of the bytes, an input that is not quantised, or a Transpose to another scale. */
+    {"graph/cases/fuse_quantized", pass_fuse_quantized, 0},
+    {"graph/cases/fuse_quantized_not", pass_fuse_quantized, 0},
     /* Nodes on constants are computed; a slice of everything is what it slices, but not where the extents are not known. */
     {"graph/cases/fold_constants", pass_fold_constants, 0},
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},

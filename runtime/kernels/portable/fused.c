@@ -227,6 +227,8 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 static const rt_kernel *kernel_of(op_code code) {
     if (code == OP_CAST) return &rt_kernel_cast;
     if (code == OP_WHERE) return &rt_kernel_where;
+    if (code == OP_QUANTIZE_LINEAR) return &rt_kernel_quantize_linear;
+    if (code == OP_DEQUANTIZE_LINEAR) return &rt_kernel_dequantize_linear;
     return op_schema_of(code)->input_minimum == 2 ? &rt_kernel_elementwise_binary
                                                   : &rt_kernel_elementwise_unary;
 }
@@ -238,6 +240,17 @@ static bool read_program(const op_call *call, op_fused *program, op_tensor value
     if (!op_fused_read(&call->attributes, call->input_count, program)) return false;
     for (uint32_t i = 0; i < call->input_count; i++) values[i] = call->inputs[i];
     return op_fused_infer(program, values, &report) == BASE_OK;
+}
+
+/* Scales along an axis are not cut into blocks. */
+static bool has_one_scale(const op_call *call) {
+    if (call->code != OP_QUANTIZE_LINEAR && call->code != OP_DEQUANTIZE_LINEAR) return true;
+    int64_t elements;
+    for (uint32_t i = 1; i < call->input_count; i++) {
+        if (!op_input_present(call, i)) continue;
+        if (!op_shape_elements(&call->inputs[i].type.shape, &elements) || elements != 1) return false;
+    }
+    return true;
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
@@ -255,7 +268,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
         op_call step;
         op_fused_call(&program, s, values, operands, made, &step);
         if (made->type.layout != result->layout || !op_shape_equal(&made->type.shape, &result->shape) ||
-            op_dtype_bytes(made->type.dtype) == 0 || made->type.dtype == OP_STRING ||
+            op_dtype_bytes(made->type.dtype) == 0 || made->type.dtype == OP_STRING || !has_one_scale(&step) ||
             !kernel_of(step.code)->accepts(&step, environment))
             return false;
     }

@@ -8,6 +8,7 @@
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
+#include <string.h>
 
 enum { FEW_OUTPUTS = 4 }; /* of a row */
 
@@ -138,36 +139,44 @@ RT_CLONES static float reduce_run(const float *x, int64_t count, bool maximum) {
 }
 
 /* One window element of a row of outputs. The usual strides are constants, for the vectoriser. */
-#define ROW(statement)                                                                                       \
+#define ROW(type, statement)                                                                                 \
     if (stride == 1) {                                                                                       \
         RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
-            const float value = x[i];                                                                        \
+            const type value = x[i];                                                                         \
             statement                                                                                        \
         }                                                                                                    \
     } else if (stride == 2) {                                                                                \
         RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
-            const float value = x[2 * i];                                                                    \
+            const type value = x[2 * i];                                                                     \
             statement                                                                                        \
         }                                                                                                    \
     } else {                                                                                                 \
         RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
-            const float value = x[stride * i];                                                               \
+            const type value = x[stride * i];                                                                \
             statement                                                                                        \
         }                                                                                                    \
     }
 
 RT_CLONES static void maximum_row(const float *x, int64_t stride, float *y, int64_t count) {
-    ROW(y[i] = BETTER(value, y[i]) ? value : y[i];)
+    ROW(float, y[i] = BETTER(value, y[i]) ? value : y[i];)
 }
 
 RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t count) {
-    ROW(y[i] += value;)
+    ROW(float, y[i] += value;)
+}
+
+RT_CLONES static void maximum_row_int8(const int8_t *x, int64_t stride, int8_t *y, int64_t count) {
+    ROW(int8_t, y[i] = value > y[i] ? value : y[i];)
+}
+
+RT_CLONES static void maximum_row_uint8(const uint8_t *x, int64_t stride, uint8_t *y, int64_t count) {
+    ROW(uint8_t, y[i] = value > y[i] ? value : y[i];)
 }
 
 /* `first` is the index of x[0]; an index below zero: nothing has been seen. */
 RT_CLONES static void maximum_row_indices(const float *x, int64_t stride, float *y, int64_t *indices,
                                           int64_t first, int64_t count) {
-    ROW({
+    ROW(float, {
         const bool taken = (indices[i] < 0) | (value > y[i]) | (value != value);
         y[i] = taken ? value : y[i];
         indices[i] = taken ? first + stride * i : indices[i];
@@ -202,6 +211,37 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
     }
     for (int64_t i = 0; indices && i < shape->output[2]; i++)
         indices[i] = index_in_tensor(shape, map, indices[i]);
+}
+
+/* The largest bytes, likewise. */
+static void maximum_of_bytes(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    const pool *shape = job->shape;
+    const bool is_signed = shape->dtype == OP_INT8;
+    const uint8_t *x = (const uint8_t *)job->x + map * shape->input_size;
+    uint8_t *to =
+        (uint8_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    memset(to, is_signed ? 0x80 : 0, (size_t)shape->output[2]);
+    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
+            const int64_t line =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
+                const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
+                const int64_t first = line * shape->input[2] + low * shape->stride[2] +
+                                      kx * shape->dilation[2] - shape->before[2];
+                if (count <= 0) continue;
+                if (!is_signed) maximum_row_uint8(x + first, shape->stride[2], to + low, count);
+                else maximum_row_int8((const int8_t *)x + first, shape->stride[2], (int8_t *)to + low, count);
+            }
+        }
+    }
+}
+
+static void pool_map_bytes(const pool_job *job, int64_t map) {
+    for (int64_t z = 0; z < job->shape->output[0]; z++) {
+        for (int64_t y = 0; y < job->shape->output[1]; y++) maximum_of_bytes(job, map, z, y);
+    }
 }
 
 /* The same where a row has few outputs: window after window, line by line. Without indices, and close together. */
@@ -303,7 +343,9 @@ static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
     for (int64_t map = member; map < shape->maps; map += members) {
-        if (shape->dtype != OP_FLOAT) {
+        if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
+            pool_map_bytes(job, map);
+        } else if (shape->dtype != OP_FLOAT) {
             pool_map_any(job, map);
         } else if (shape->global) {
             const float all = reduce_run((const float *)job->x + map * shape->input_size, shape->input_size,
@@ -366,8 +408,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->input_size *= shape->input[i];
         shape->output_size *= shape->output[i];
     }
-    if (shape->dtype == OP_FLOAT && !shape->global && !find_parts(shape, arena))
-        return base_fail_memory(report);
+    const bool by_rows = shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

@@ -298,6 +298,55 @@ static void test_trees(void **state) {
     assert_true(tried > TREES / 2);
 }
 
+/* A sum of bytes: as many bits as the four steps one after another. */
+static void test_quantized(void **state) {
+    (void)state;
+    test_random random = {SEED};
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    static tree of;
+    memset(&of, 0, sizeof of);
+    const op_type bytes = {.dtype = OP_INT8, .shape = {.rank = 2, .dims = {3, 1001}}};
+    const op_type types[] = {bytes, {.dtype = OP_FLOAT}, {.dtype = OP_INT8}, bytes, {.dtype = OP_FLOAT}};
+    for (size_t i = 0; i < 5; i++) {
+        of.values[i].type = types[i];
+        take_memory(&of.values[i], &arena);
+        fill(&of.values[i], &random);
+    }
+    *(float *)of.values[1].data = 0.25f;
+    *(float *)of.values[4].data = 0.375f;
+    static const op_code codes[] = {OP_DEQUANTIZE_LINEAR, OP_DEQUANTIZE_LINEAR, OP_ADD, OP_QUANTIZE_LINEAR};
+    static const int32_t operands[4][3] = {{0, 1, 2}, {3, 4, 2}, {5, 6, 0}, {7, 4, 2}};
+    of.program.input_count = 5;
+    of.program.step_count = 4;
+    for (int s = 0; s < 4; s++) {
+        of.program.steps[s] = (op_fused_step){.code = codes[s], .operand_count = s == 2 ? 2 : 3};
+        memcpy(of.program.steps[s].operands, operands[s], sizeof operands[s]);
+    }
+    assert_true(describe(&of, &arena));
+    assert_true(run_steps(&of, &bytes, &arena));
+    op_tensor made = {0};
+    base_report report = {0};
+    of.attributes[1] =
+        (op_attribute){.name = "to", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = OP_INT8};
+    op_call call = {.code = OP_FUSED,
+                    .attributes = {.count = 2, .items = of.attributes},
+                    .input_count = 5,
+                    .output_count = 1,
+                    .inputs = of.values,
+                    .outputs = &made};
+    assert_int_equal(op_infer(&call, &report), BASE_OK);
+    take_memory(&made, &arena);
+    for (int over = -1; over <= 3; over += over < 0 ? 1 : 3) {
+        run_call(&call, 1, over, &arena);
+        assert_memory_equal(made.data, of.values[8].data, made.bytes);
+    }
+    /* One scale a row is not for blocks. */
+    of.values[1].type.shape = (op_shape){.rank = 1, .dims = {1001}};
+    assert_null(rt_kernel_select(&call, &(rt_environment){.threads = 1, .portable_only = true}));
+    base_arena_free(&arena);
+}
+
 /* ---- what is refused ----------------------------------------------------------------------------------- */
 
 /* The kernel takes these steps on a vector and on a matrix of such vectors, with a result of this type. */
@@ -337,7 +386,7 @@ static void test_refused(void **state) {
                                       "Fused 0",
                                       "LeakyRelu alpha=3d4ccccd 0",
                                       "Neg 00000000000000000000000",
-                                      "DequantizeLinear 0 1",
+                                      "DequantizeLinear 0 1 2",
                                       "Add 0 99999999999999999999",
                                       "Neg 0 alpha=3d4ccccd0"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
@@ -353,6 +402,7 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_quantized),
+                                       cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
