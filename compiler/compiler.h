@@ -45,4 +45,10 @@ base_status compile_fix_input(compile_result *result, uint32_t index, const op_s
 base_status compile_emit(const compile_result *result, const ouro_compile_options *options,
                          base_report *report);
 
+/* ---- several compiles (tradeoff.c) ------------------------------------------------------------------------ */
+
+/* Compiles the model at several limits of its arena, from the least that it can be to where more memory buys no time. No file is
+ * written. */
+base_status compile_tradeoff(const ouro_compile_options *options, tradeoff_curve *curve, base_report *report);
+
 #endif

@@ -13,6 +13,8 @@ typedef struct compile_arguments {
     command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll;
     double seconds;
+    const char *tradeoff_picture;
+    bool tradeoff;
     bool portable, exact_arithmetic, quiet, verbose;
 } compile_arguments;
 
@@ -33,8 +35,14 @@ static const command_option compile_table[] = {
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
      offsetof(compile_arguments, seconds)},
     {"--arena-limit", NULL, COMMAND_TEXT, "BYTES|min",
-     "what the arena may take for faster kernels (default: 5/4 of the least)",
+     "what the arena may take: bands of rows for less, faster kernels for more (default: 5/4 of the least "
+     "without bands)",
      offsetof(compile_arguments, arena_limit)},
+    {"--tradeoff", NULL, COMMAND_FLAG, NULL,
+     "print what the arena takes, and the predicted time, at several limits of it",
+     offsetof(compile_arguments, tradeoff)},
+    {"--tradeoff-picture", NULL, COMMAND_TEXT, "FILE.svg", "the same as a picture",
+     offsetof(compile_arguments, tradeoff_picture)},
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
      "no kernel that multiplies less by adding more (Winograd)",
      offsetof(compile_arguments, exact_arithmetic)},
@@ -212,6 +220,27 @@ static int read_states(const command *self, const command_list *list, base_arena
     return 0;
 }
 
+/* The curve of memory against time, before the compile that was asked for. */
+static base_status show_tradeoff(const compile_arguments *given, const ouro_compile_options *options,
+                                 base_report *report) {
+    command_progress progress;
+    tradeoff_curve curve;
+    emit_buffer text = {0};
+    if (!given->tradeoff && !given->tradeoff_picture) return BASE_OK;
+    command_progress_begin(&progress, "compiling within several limits");
+    base_status status = compile_tradeoff(options, &curve, report);
+    command_progress_end(&progress);
+    if (status == BASE_OK && given->tradeoff_picture)
+        status = emit_tradeoff_picture(&curve, given->tradeoff_picture, report);
+    if (status == BASE_OK && given->tradeoff) {
+        emit_tradeoff_table(&text, &curve);
+        if (text.failed) status = base_fail_memory(report);
+        else fputs(text.data, stdout);
+    }
+    emit_free(&text);
+    return status;
+}
+
 static int compile_and_emit(const command *self, const compile_arguments *given, const char *model,
                             base_arena *arena) {
     const ouro_dim *dims;
@@ -263,6 +292,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .dump_after = given->dump_after,
     };
     base_report report = {0};
+    if (show_tradeoff(given, &options, &report) != BASE_OK) return command_fail_report(&report);
     compile_result result;
     command_progress progress;
     /* Dumps go to stderr as well, and are progress enough. */

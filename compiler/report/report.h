@@ -5,6 +5,7 @@
 #ifndef OURO_REPORT_H
 #define OURO_REPORT_H
 
+#include "compiler/report/emit.h"
 #include "ir/ir.h"
 #include "passes/passes.h"
 #include "passes/planners/planners.h"
@@ -19,6 +20,32 @@ typedef struct compile_result {
     plan plan; /* opened and verified, in memory */
     double import_seconds, compile_seconds;
 } compile_result;
+
+/* ---- memory against time (tradeoff.c) --------------------------------------------------------------------- */
+
+/* A plan at some limit of the arena. */
+typedef struct tradeoff_point {
+    size_t arena_bytes;
+    double seconds; /* predicted */
+    size_t banded,
+        kernels; /* how many nodes are in bands, and how many have a faster kernel that wants memory */
+} tradeoff_point;
+
+enum { TRADEOFF_POINTS = 8 };
+
+/* From the least arena upwards; each point takes less time than the one before it. */
+typedef struct tradeoff_curve {
+    const char *model_path;
+    tradeoff_point points[TRADEOFF_POINTS];
+    size_t count;
+    size_t whole_bytes;   /* lower bound of the graph as it is written */
+    double whole_seconds; /* predicted, without bands and on direct kernels */
+} tradeoff_curve;
+
+/* As a table, a point a line. */
+void emit_tradeoff_table(emit_buffer *text, const tradeoff_curve *curve);
+/* As a picture, .svg. */
+base_status emit_tradeoff_picture(const tradeoff_curve *curve, const char *path, base_report *report);
 
 /* ---- files (dot.c, memory_map.c, report.c, problem.c); each is written whole or not at all -------------- */
 

@@ -38,15 +38,14 @@ static void write_small(const char *path) {
     model_free(m);
 }
 
-/* y = (Softmax(x) + LogSoftmax(x)) * Hardmax(x) on float[64]: more is live than fits into the output. */
-static void write_wide(const char *path) {
+/* y = (Softmax(x) + LogSoftmax(x)) * Hardmax(x): more is live than fits into the output. */
+static void write_wide(const char *path, int rank, const int64_t *dims) {
     model *m = model_new("wide", 17);
-    const int64_t dims[] = {64};
-    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 1, dims);
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, rank, dims);
     const char *sum = binary(m->graph, "Add", unary(m->graph, "Softmax", x), unary(m->graph, "LogSoftmax", x));
     const char *factors[] = {sum, unary(m->graph, "Hardmax", x)};
     node_outputs(m->graph, "Mul", "mul", 2, factors, 1, (const char *[]){"y"});
-    graph_output(m->graph, "y", MODEL_FLOAT, 1, dims);
+    graph_output(m->graph, "y", MODEL_FLOAT, rank, dims);
     assert_int_equal(model_write(m, path), 0);
     model_free(m);
 }
@@ -105,7 +104,8 @@ static int setup_folder(void **state) {
     if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
     write_small(FOLDER "/small.onnx");
     write_open(FOLDER "/open.onnx");
-    write_wide(FOLDER "/wide.onnx");
+    write_wide(FOLDER "/wide.onnx", 1, (const int64_t[]){64});
+    write_wide(FOLDER "/image.onnx", 4, (const int64_t[]){1, 2, 32, 8});
     write_unknown(FOLDER "/unknown.onnx");
     command_file_put(FOLDER, "garbage.onnx", "\xFF\xFF\xFFgarbage", 10);
     static float data[6] = {1, -2, 3, -4, 5, -6}, half[3] = {0.5f, -0.5f, 2};
@@ -334,6 +334,25 @@ static void test_report_and_dot(void **state) {
                                 "3"));
     free(report);
     free(dot);
+}
+
+/* The same network as an image is computed in bands where the arena may take less than one of its tensors. */
+static void test_tradeoff(void **state) {
+    (void)state;
+    const char *reason;
+    char *out =
+        expect_success(RUN("compile", "image.onnx", "-o", "t.plan", "--tradeoff", "--tradeoff-picture",
+                           "t.svg", "--arena-limit", "min", "--report", "t.json"));
+    assert_non_null(strstr(out, "the graph as it is written"));
+    assert_non_null(strstr(out, "loops over bands of rows"));
+    char *picture = command_file(FOLDER, "t.svg", NULL), *report = command_file(FOLDER, "t.json", NULL);
+    if (!command_xml_check(picture, &reason)) fail_msg("%s", reason);
+    assert_true(command_json_check(report));
+    assert_non_null(strstr(report, "\"lower_bound_bytes_without\": "));
+    free(expect_success(RUN("run", "t.plan", "--random", "1", "--check")));
+    free(picture);
+    free(report);
+    free(out);
 }
 
 static void test_no_plan_where_the_folder_cannot_be_written(void **state) {
@@ -592,6 +611,7 @@ int main(void) {
         cmocka_unit_test(test_two_compiles_are_the_same),
         cmocka_unit_test(test_problem),
         cmocka_unit_test(test_report_and_dot),
+        cmocka_unit_test(test_tradeoff),
         cmocka_unit_test(test_no_plan_where_the_folder_cannot_be_written),
         cmocka_unit_test(test_run),
         cmocka_unit_test(test_run_errors),
