@@ -256,6 +256,17 @@ static banded *find(emitter *e, ir_value *value) {
 
 /* ---- a node of a band ---------------------------------------------------------------------------------- */
 
+/* What the weights are packed for stays that of the whole. */
+static void keep_packing(emitter *e, const ir_node *node, op_attributes *attributes) {
+    const op_shape *image = &ir_input(node, 0)->type.shape;
+    if (op_attribute_find(attributes, "ouro.packed_extents")) return;
+    set(e, attributes,
+        &(op_attribute){.name = "ouro.packed_extents",
+                        .kind = OP_ATTRIBUTE_INTS,
+                        .count = (size_t)image->rank,
+                        .as.integers = image->dims});
+}
+
 /* The window of a band has the padding of this band only. What the weights are packed for, and how sums are ordered, is that
  * of the whole. */
 static op_attributes window_attributes(emitter *e, const band_node *node, int64_t above, int64_t below) {
@@ -265,7 +276,6 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
     if (e->status == BASE_OK && !ir_node_call(node->node, e->arena, &call)) fail_memory(e);
     if (e->status != BASE_OK) return attributes;
     const bool convolution = node->node->code == OP_CONV;
-    const op_shape *image = &call.inputs[0].type.shape;
     e->status =
         op_window_read(&call, convolution ? call.inputs[1].type.shape.dims + 2 : NULL, &window, e->report);
     int64_t pads[2 * OP_WINDOW_RANK];
@@ -284,13 +294,39 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
                             .kind = OP_ATTRIBUTE_STRING,
                             .count = 1,
                             .as.text = {"NOTSET", strlen("NOTSET")}});
-    if (convolution && !op_attribute_find(&attributes, "ouro.packed_extents"))
-        set(e, &attributes,
-            &(op_attribute){.name = "ouro.packed_extents",
-                            .kind = OP_ATTRIBUTE_INTS,
-                            .count = (size_t)image->rank,
-                            .as.integers = image->dims});
+    if (convolution) keep_packing(e, node->node, &attributes);
     return attributes;
+}
+
+/* A copy of a constant list of integers, one of which is another number. */
+static ir_value *changed_list(emitter *e, const ir_value *list, int64_t entry, int64_t value) {
+    const int64_t count = list->type.shape.dims[0];
+    int64_t *values = BASE_ARRAY(e->arena, int64_t, (size_t)count);
+    if (!values) {
+        fail_memory(e);
+        return NULL;
+    }
+    for (int64_t i = 0; i < count; i++)
+        values[i] = list->type.dtype == OP_INT32 ? ((const int32_t *)list->constant->tensor.data)[i]
+                                                 : ((const int64_t *)list->constant->tensor.data)[i];
+    values[entry] = value;
+    if (list->type.dtype == OP_INT64) return integers(e, 1, count, values);
+    int32_t *narrow = BASE_ARRAY(e->arena, int32_t, (size_t)count);
+    for (int64_t i = 0; narrow && i < count; i++)
+        narrow[i] = values[i] > INT32_MAX ? INT32_MAX : (int32_t)values[i];
+    ir_value *made =
+        narrow ? ir_constant_copy(e->module, "rows", &list->type, narrow, (size_t)count * sizeof *narrow)
+               : NULL;
+    if (!made) fail_memory(e);
+    return made;
+}
+
+/* A Slice takes every n-th row from the first one of the band on. */
+static void rebase_slice(emitter *e, const ir_node *node, ir_value **inputs) {
+    const int64_t entry = band_slice_entry(node);
+    if (entry < 0 || e->status != BASE_OK) return;
+    inputs[1] = changed_list(e, ir_input(node, 1), entry, 0);
+    inputs[2] = changed_list(e, ir_input(node, 2), entry, INT32_MAX);
 }
 
 static void emit_node(emitter *e, const band_node *own, band_rows made) {
@@ -311,8 +347,10 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
             inputs[i] = get_rows(e, tensor, band_clip(seen, rows),
                                  i == 0 ? own->advance * own->window.stride / own->window.up : own->advance);
     }
+    if (node->code == OP_SLICE) rebase_slice(e, node, inputs);
     const bool window = node->code == OP_CONV || node->code == OP_MAX_POOL || node->code == OP_AVERAGE_POOL;
-    const op_attributes attributes = window ? window_attributes(e, own, above, below) : node->attributes;
+    op_attributes attributes = window ? window_attributes(e, own, above, below) : node->attributes;
+    if (node->code == OP_CONV_TRANSPOSE) keep_packing(e, node, &attributes);
     ir_node *band = make_node(e, node->code, node->reason, attributes, node->input_count, inputs);
     for (uint32_t o = 0; o < node->output_count && e->status == BASE_OK; o++) {
         ir_value *original = node->outputs[o];

@@ -17,7 +17,7 @@ static bool is_elementwise(op_code code) {
     op_infer_function *infer = op_schema_of(code)->infer;
     return infer == op_infer_elementwise_unary || infer == op_infer_elementwise_binary ||
            infer == op_infer_cast || infer == op_infer_compare || infer == op_infer_where ||
-           infer == op_infer_is_special;
+           infer == op_infer_fused || infer == op_infer_is_special;
 }
 
 static bool is_window(op_code code) {
@@ -59,18 +59,50 @@ static bool repeats_rows(const ir_node *node) {
     return (floors || centers) && band_node_rows(node) == image->type.shape.dims[BAND_AXIS] * (int64_t)scale;
 }
 
-/* Constant bounds that leave all rows. */
-static bool keeps_rows(const ir_node *node) {
+/* A transposed convolution whose windows lie side by side: row o of the result is of row o / n of the input alone. */
+static bool spreads_rows(const ir_node *node, base_arena *arena) {
+    op_call call;
+    op_transposed window;
+    if (!ir_node_call(node, arena, &call) || !op_transposed_read(&call, &window, NULL)) return false;
+    return window.rank > 0 && window.stride[0] == window.kernel[0] && window.before[0] == 0 &&
+           window.output[0] == window.input[0] * window.stride[0] &&
+           !op_attribute_find(&node->attributes, "output_shape") &&
+           op_attribute_is(&node->attributes, "auto_pad", "NOTSET", "NOTSET");
+}
+
+static int64_t entry_of(const ir_value *list, int64_t index) {
+    const void *data = list->constant->tensor.data;
+    return list->type.dtype == OP_INT32 ? ((const int32_t *)data)[index] : ((const int64_t *)data)[index];
+}
+
+int64_t band_slice_entry(const ir_node *node) {
+    const ir_value *axes = ir_input(node, 3);
+    for (int64_t i = 0; i < axes->type.shape.dims[0]; i++) {
+        const int64_t axis = entry_of(axes, i);
+        if (axis == BAND_AXIS || axis == BAND_AXIS - node->outputs[0]->type.shape.rank) return i;
+    }
+    return -1;
+}
+
+/* Constant bounds; of the rows every n-th, from one on, is taken. */
+static bool takes_rows(const ir_node *node) {
     for (uint32_t i = 1; i < node->input_count; i++)
         if (ir_input(node, i) && !ir_input(node, i)->constant) return false;
     const ir_value *axes = ir_input(node, 3);
     if (!axes || axes->type.shape.rank != 1) return false;
-    for (int64_t i = 0; i < axes->type.shape.dims[0]; i++) {
-        const void *data = axes->constant->tensor.data;
-        const int64_t axis =
-            axes->type.dtype == OP_INT32 ? ((const int32_t *)data)[i] : ((const int64_t *)data)[i];
-        if (axis == BAND_AXIS || axis == BAND_AXIS - node->outputs[0]->type.shape.rank) return false;
-    }
+    const int64_t entry = band_slice_entry(node), rows = ir_input(node, 0)->type.shape.dims[BAND_AXIS];
+    if (entry < 0) return true;
+    const int64_t start = entry_of(ir_input(node, 1), entry),
+                  step = ir_input(node, 4) ? entry_of(ir_input(node, 4), entry) : 1;
+    return step > 0 && step < rows && start >= -rows && start < rows;
+}
+
+static bool read_slice(const ir_node *node, band_window *window) {
+    const int64_t entry = band_slice_entry(node), rows = ir_input(node, 0)->type.shape.dims[BAND_AXIS];
+    if (entry < 0) return true;
+    const int64_t start = entry_of(ir_input(node, 1), entry);
+    window->before = start < 0 ? -(start + rows) : -start;
+    window->stride = ir_input(node, 4) ? entry_of(ir_input(node, 4), entry) : 1;
     return true;
 }
 
@@ -89,12 +121,14 @@ static bool code_supported(const ir_node *node) {
     case OP_REORDER:
     case OP_IDENTITY:
         return true;
+    case OP_CONV_TRANSPOSE:
+        return node->outputs[0]->type.shape.rank > BAND_AXIS; /* and spreads_rows */
     case OP_DEPTH_TO_SPACE:
         return node->outputs[0]->type.shape.rank == 4;
     case OP_RESIZE:
         return repeats_rows(node);
     case OP_SLICE:
-        return keeps_rows(node);
+        return takes_rows(node);
     case OP_GATHER:
         return picks_others(node);
     case OP_CONCAT:
@@ -113,9 +147,9 @@ static bool code_supported(const ir_node *node) {
 
 /* Only input 0 goes by rows, whatever shapes the others have. */
 static bool reads_first_only(op_code code) {
-    return code == OP_BATCH_NORMALIZATION || code == OP_SPLIT || code == OP_RESIZE || code == OP_SLICE ||
-           code == OP_GATHER || code == OP_QUANTIZE_LINEAR || code == OP_DEQUANTIZE_LINEAR ||
-           op_schema_of(code)->infer == op_infer_elementwise_unary;
+    return code == OP_CONV_TRANSPOSE || code == OP_BATCH_NORMALIZATION || code == OP_SPLIT ||
+           code == OP_RESIZE || code == OP_SLICE || code == OP_GATHER || code == OP_QUANTIZE_LINEAR ||
+           code == OP_DEQUANTIZE_LINEAR || op_schema_of(code)->infer == op_infer_elementwise_unary;
 }
 
 band_reading band_node_reading(const ir_node *node, uint32_t index) {
@@ -139,7 +173,8 @@ static bool input_fits(const ir_node *node, uint32_t index) {
         if (!has_rows(&input->type) || input->type.shape.rank != node->outputs[0]->type.shape.rank)
             return false;
         return (is_window(node->code) && index == 0) || node->code == OP_DEPTH_TO_SPACE ||
-               node->code == OP_RESIZE || input->type.shape.dims[BAND_AXIS] == rows;
+               node->code == OP_RESIZE || node->code == OP_SLICE || node->code == OP_CONV_TRANSPOSE ||
+               input->type.shape.dims[BAND_AXIS] == rows;
     case BAND_READS_ALL:
         break;
     }
@@ -151,6 +186,8 @@ static bool input_fits(const ir_node *node, uint32_t index) {
 
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window) {
     *window = (band_window){1, 1, 0, 0, 1};
+    if (node->code == OP_SLICE) return read_slice(node, window);
+    if (node->code == OP_CONV_TRANSPOSE) window->up = ir_input(node, 1)->type.shape.dims[BAND_AXIS];
     if (node->code == OP_DEPTH_TO_SPACE) window->up = op_attribute_integer(&node->attributes, "blocksize", 1);
     if (node->code == OP_RESIZE)
         window->up = band_node_rows(node) / ir_input(node, 0)->type.shape.dims[BAND_AXIS];
@@ -211,5 +248,6 @@ bool band_node_supported(const ir_node *node, base_arena *arena) {
         if (!input_fits(node, i)) return false;
         by_rows = by_rows || band_node_reading(node, i) == BAND_READS_ROWS;
     }
-    return by_rows && (!is_window(node->code) || window_fits(node, arena));
+    return by_rows && (!is_window(node->code) || window_fits(node, arena)) &&
+           (node->code != OP_CONV_TRANSPOSE || spreads_rows(node, arena));
 }

@@ -35,6 +35,8 @@ bool band_node_supported(const ir_node *node, base_arena *arena);
 band_reading band_node_reading(const ir_node *node, uint32_t index);
 /* Of a node that is supported: the window through which it sees the inputs that it reads by rows. */
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window);
+/* Of a Slice that is supported: which of its bounds is that of the rows; -1: it takes all of them. */
+int64_t band_slice_entry(const ir_node *node);
 /* The rows that the results have. */
 int64_t band_node_rows(const ir_node *node);
 

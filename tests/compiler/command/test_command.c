@@ -38,14 +38,29 @@ static void write_small(const char *path) {
     model_free(m);
 }
 
-/* y = (Softmax(x) + LogSoftmax(x)) * Hardmax(x): more is live than fits into the output. */
-static void write_wide(const char *path, int rank, const int64_t *dims) {
+/* y = (Softmax(x) + LogSoftmax(x)) * Hardmax(x) on float[64]: more is live than fits into the output. */
+static void write_wide(const char *path) {
     model *m = model_new("wide", 17);
-    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, rank, dims);
-    const char *sum = binary(m->graph, "Add", unary(m->graph, "Softmax", x), unary(m->graph, "LogSoftmax", x));
+    const int64_t dims[] = {64};
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 1, dims);
+    const char *sum =
+        binary(m->graph, "Add", unary(m->graph, "Softmax", x), unary(m->graph, "LogSoftmax", x));
     const char *factors[] = {sum, unary(m->graph, "Hardmax", x)};
     node_outputs(m->graph, "Mul", "mul", 2, factors, 1, (const char *[]){"y"});
-    graph_output(m->graph, "y", MODEL_FLOAT, rank, dims);
+    graph_output(m->graph, "y", MODEL_FLOAT, 1, dims);
+    assert_int_equal(model_write(m, path), 0);
+    model_free(m);
+}
+
+/* y = Softmax(Softmax(x) + LogSoftmax(x)) on an image of 32 rows. */
+static void write_image(const char *path) {
+    model *m = model_new("image", 17);
+    const int64_t dims[] = {1, 2, 32, 8};
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 4, dims);
+    const char *sum =
+        binary(m->graph, "Add", unary(m->graph, "Softmax", x), unary(m->graph, "LogSoftmax", x));
+    node_outputs(m->graph, "Softmax", "last", 1, (const char *[]){sum}, 1, (const char *[]){"y"});
+    graph_output(m->graph, "y", MODEL_FLOAT, 4, dims);
     assert_int_equal(model_write(m, path), 0);
     model_free(m);
 }
@@ -104,8 +119,8 @@ static int setup_folder(void **state) {
     if (system("rm -rf '" FOLDER "' && mkdir -p '" FOLDER "'") != 0) return -1;
     write_small(FOLDER "/small.onnx");
     write_open(FOLDER "/open.onnx");
-    write_wide(FOLDER "/wide.onnx", 1, (const int64_t[]){64});
-    write_wide(FOLDER "/image.onnx", 4, (const int64_t[]){1, 2, 32, 8});
+    write_wide(FOLDER "/wide.onnx");
+    write_image(FOLDER "/image.onnx");
     write_unknown(FOLDER "/unknown.onnx");
     command_file_put(FOLDER, "garbage.onnx", "\xFF\xFF\xFFgarbage", 10);
     static float data[6] = {1, -2, 3, -4, 5, -6}, half[3] = {0.5f, -0.5f, 2};
@@ -336,7 +351,7 @@ static void test_report_and_dot(void **state) {
     free(dot);
 }
 
-/* The same network as an image is computed in bands where the arena may take less than one of its tensors. */
+/* An image is computed in bands where the arena may take less than one of its tensors. */
 static void test_tradeoff(void **state) {
     (void)state;
     const char *reason;

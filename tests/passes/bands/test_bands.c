@@ -209,6 +209,15 @@ static void add_rows(network *n) {
                draw(n, 0, 1) ? "DCR" : "CRD");
         return;
     }
+    if (draw(n, 0, 1)) {
+        char shape[64];
+        const int64_t maps = draw(n, 1, 5);
+        snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",2", x.channels, maps, times);
+        const int weights = constant(n, shape, x.channels * maps * times * 2);
+        begin_node(n, &(made){maps, x.height * times, x.width + 1, false});
+        append(n->nodes, "ConvTranspose(%%t%d, %%k%d) {strides = [%" PRId64 ", 1]}\n", from, weights, times);
+        return;
+    }
     const int scales = n->constant_count++;
     append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", scales, times);
     begin_node(n, &(made){x.channels, x.height * times, x.width, false});
@@ -232,18 +241,46 @@ static void add_channels(network *n) {
         append(n->nodes, "Gather(%%t%d, %%k%d) {axis = 1}\n", from, indices);
         return;
     }
-    const int first = n->constant_count, end = first + 1, axis = first + 2;
-    n->constant_count += 3;
-    append(n->constants, "  constant %%k%d: int64[1] = {1}\n  constant %%k%d: int64[1] = {%" PRId64 "}\n",
-           first, end, x.channels);
-    append(n->constants, "  constant %%k%d: int64[1] = {1}\n", axis);
-    begin_node(n, &(made){x.channels - 1, x.height, x.width, false});
-    append(n->nodes, "Slice(%%t%d, %%k%d, %%k%d, %%k%d)\n", from, first, end, axis);
+    /* Without the first channel, and every other row or column from the second on. */
+    const int first = n->constant_count, end = first + 1, axes = first + 2, steps = first + 3;
+    const bool rows = draw(n, 0, 1);
+    const made y = {x.channels - 1, rows ? x.height / 2 : x.height, rows ? x.width : x.width / 2, false};
+    if (y.height < 1 || y.width < 1) return;
+    n->constant_count += 4;
+    append(n->constants,
+           "  constant %%k%d: int64[2] = {1, 1}\n  constant %%k%d: int64[2] = {%" PRId64 ", 1000}\n", first,
+           end, x.channels);
+    append(n->constants, "  constant %%k%d: int64[2] = {1, %d}\n  constant %%k%d: int64[2] = {1, 2}\n", axes,
+           rows ? 2 : 3, steps);
+    begin_node(n, &y);
+    append(n->nodes, "Slice(%%t%d, %%k%d, %%k%d, %%k%d, %%k%d)\n", from, first, end, axes, steps);
+}
+
+/* Channels in groups, whose order becomes that within the groups. */
+static void add_shuffle(network *n) {
+    const int from = pick(n);
+    const made x = n->tensors[from];
+    if (x.channels % 2 || x.channels < 4) return;
+    const int split = n->constant_count, whole = split + 1;
+    n->constant_count += 2;
+    append(n->constants,
+           "  constant %%k%d: int64[5] = {%" PRId64 ", 2, %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", split,
+           n->images, x.channels / 2, x.height, x.width);
+    append(n->constants,
+           "  constant %%k%d: int64[4] = {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", whole,
+           n->images, x.channels, x.height, x.width);
+    append(n->nodes, "    %%s%d: float32[...] = Reshape(%%t%d, %%k%d)\n", n->count, from, split);
+    append(n->nodes, "    %%r%d: float32[...] = Transpose(%%s%d) {perm = [0, 2, 1, 3, 4]}\n", n->count,
+           n->count);
+    const int number = n->count;
+    begin_node(n, &(made){x.channels, x.height, x.width, false});
+    append(n->nodes, "Reshape(%%r%d, %%k%d)\n", number, whole);
 }
 
 static void add_node(network *n) {
     if (n->block == 1 && !draw(n, 0, 6)) {
-        (draw(n, 0, 1) ? add_rows : add_channels)(n);
+        static void (*const kinds[])(network *) = {add_rows, add_channels, add_shuffle};
+        kinds[draw(n, 0, 2)](n);
         return;
     }
     switch (draw(n, 0, 9)) {
