@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tests of the Python package. OURO_MODELS names the program that writes the example models."""
+import os
+import pickle
+import subprocess
+import threading
+
+import numpy
+import pytest
+
+import ouro
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("models")
+    subprocess.run([os.environ["OURO_MODELS"], str(folder), "swap", "convolution_recurrence", "newton", "rnn_cell",
+                    "greedy_decoding"], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
+def random(shape, seed=1):
+    return numpy.random.default_rng(seed).standard_normal(shape, numpy.float32)
+
+
+def test_loop(models):
+    plan = ouro.compile(models / "swap.onnx", memory_map=True)
+    a, b = random(65536), random(65536, 2)
+    outputs = plan.run({"a": a, "b": b})
+    left, right = a, b
+    for _ in range(9):
+        left, right = right, left + right
+    numpy.testing.assert_array_equal(outputs["x"], left)
+    numpy.testing.assert_array_equal(outputs["y"], right)
+    loop = plan.report["loops"][0]
+    assert (loop["unroll"], loop["repeat_lengths"], loop["copied_bytes_per_iteration"]) == (2, [2, 2], 0)
+    assert plan.memory_map._repr_svg_().startswith("<?xml")
+    assert plan.inputs[0].shape == (65536,) and plan.inputs[0].dtype == numpy.float32
+
+
+def test_nothing_is_copied(models):
+    session = ouro.compile(models / "swap.onnx").session()
+    a, b, x = random(65536), random(65536, 2), numpy.empty(65536, numpy.float32)
+    session.bind({"a": a, "b": b})
+    session.bind_output("x", x)
+    outputs = session.run(copy=False)
+    assert numpy.shares_memory(outputs["x"], x)
+    first = x.copy()
+    a += 1  # read where it lies
+    session.run(copy=False)
+    assert not numpy.array_equal(first, x)
+    with pytest.raises(ouro.OuroError, match="in C order"):
+        session.bind_output("x", numpy.empty(65536, numpy.float64))
+
+
+def test_files_and_pickles(models, tmp_path):
+    path = tmp_path / "swap.plan"
+    made = ouro.compile(models / "swap.onnx", path)
+    a, b = random(65536), random(65536, 2)
+    expected = made.run({"a": a, "b": b})
+    for plan in (ouro.load(path), ouro.load(path, share=True), pickle.loads(pickle.dumps(made))):
+        numpy.testing.assert_array_equal(plan.run({"a": a, "b": b})["y"], expected["y"])
+    assert ouro.load(path).report["arena_bytes"] == made.arena_bytes
+    with pytest.raises(TypeError):
+        pickle.dumps(ouro.compile(models / "swap.onnx"))
+
+
+def test_sequences(models):
+    plan = ouro.compile(models / "greedy_decoding.onnx")
+    outputs = plan.run({tensor.name: numpy.ones([n if isinstance(n, int) else 1 for n in tensor.shape], tensor.dtype)
+                        for tensor in plan.inputs})
+    assert len(outputs) == len(plan.outputs)
+
+
+def test_threads(models):
+    plan = ouro.compile(models / "convolution_recurrence.onnx")
+    tensor = plan.inputs[0]
+    x = random(tensor.shape)
+    expected = plan.run({tensor.name: x})[plan.outputs[0].name]
+    found = []
+    threads = [threading.Thread(target=lambda: found.append(plan.run({tensor.name: x}))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 4
+    for outputs in found:
+        numpy.testing.assert_array_equal(outputs[plan.outputs[0].name], expected)
+
+
+def test_states(models):
+    plan = ouro.compile(models / "swap.onnx", state={"a": "x", "b": "y"})
+    assert plan.state_bytes >= 2 * 65536 * 4 and not plan.inputs
+    session = plan.session()
+    saved = session.save()
+    assert [session.run() for _ in range(2)] == [{}, {}]
+    session.restore(saved)
+    session.reset()
+    assert list(session.clone().stream([{}, {}, {}])) == [{}, {}, {}]
+
+
+def test_errors(models):
+    with pytest.raises(ouro.OuroError, match="cannot be opened") as caught:
+        ouro.compile(models / "none.onnx")
+    assert caught.value.status in (1, 3)
+    plan = ouro.compile(models / "swap.onnx")
+    with pytest.raises(ouro.OuroError, match="there is no input 'z', expected one of: a, b"):
+        plan.run({"z": 1})
+    with pytest.raises(ouro.OuroError, match="input 'a'"):
+        plan.run({"a": random(7), "b": random(65536)})
+    with pytest.raises(ouro.OuroError, match="not bound"):
+        plan.session().run()
+
+
+def test_alloc():
+    solved = ouro.alloc([(0, 2, 64), (1, 3, 64), (2, 4, 64)])
+    assert solved["height"] == solved["lower_bound"] == 128
+    assert solved["offsets"][0] != solved["offsets"][1] != solved["offsets"][2]
+    assert "ouro" in ouro.command("--version") and ouro.version() in ouro.command("--version")
