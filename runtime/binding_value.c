@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* binding_value.c: sequences and optionals of the caller: as inputs a tree of values becomes lists (sequence.c) whose
+/* binding_value.c: sequences, optionals and maps of the caller: as inputs a tree of values becomes lists (sequence.c) whose
  * tensors lie where the caller has them; as outputs lists become a tree. */
 #include "runtime/executor.h"
 #include <inttypes.h>
@@ -44,6 +44,14 @@ static ouro_status bind_tensor(const binder *b, op_dtype dtype, const ouro_value
     return OURO_OK;
 }
 
+static bool is_map(const ouro_value *value, op_dtype dtype) {
+    if (value->count != 2 || !value->elements) return false;
+    const ouro_value *keys = &value->elements[0], *values = &value->elements[1];
+    return keys->kind == OURO_TENSOR && values->kind == OURO_TENSOR && keys->rank == 1 && values->rank == 1 &&
+           keys->dims[0] == values->dims[0] && (keys->dtype == OURO_INT64 || keys->dtype == OURO_STRING) &&
+           (op_dtype)values->dtype == dtype;
+}
+
 /* The value as an element of type `kind`, of which lists hold `within`. */
 static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_dtype dtype,
                               const ouro_value *value, rt_element *element) {
@@ -57,6 +65,12 @@ static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_
     if (kind == OP_KIND_OPTIONAL && value->count > 1)
         return rt_binding_fail(b->session, b->error, BASE_USAGE,
                                "input '%s' is given an optional of %zu values", b->name, value->count);
+    if (kind == OP_KIND_MAP && !is_map(value, dtype))
+        return rt_binding_fail(
+            b->session, b->error, BASE_INVALID,
+            "input '%s' is given a map that is not a vector of int64 or string keys and one of as "
+            "many values of %s",
+            b->name, op_dtype_name(dtype));
     rt_element *elements = BASE_ARRAY(b->arena, rt_element, value->count);
     if (!elements) return rt_binding_fail(b->session, b->error, BASE_SYSTEM_ERROR, "out of memory");
     element->tensor.type = (op_type){.kind = kind, .element = within, .dtype = dtype, .shape.rank = -1};
@@ -64,7 +78,9 @@ static ouro_status bind_value(const binder *b, op_kind kind, op_kind within, op_
     element->tensor.data = elements;
     ouro_status status = OURO_OK;
     for (size_t i = 0; i < value->count && status == OURO_OK; i++)
-        status = bind_value(b, within, OP_KIND_TENSOR, dtype, &value->elements[i], &elements[i]);
+        status = bind_value(b, within, OP_KIND_TENSOR,
+                            kind == OP_KIND_MAP && i == 0 ? (op_dtype)value->elements[0].dtype : dtype,
+                            &value->elements[i], &elements[i]);
     return status;
 }
 

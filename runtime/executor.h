@@ -14,7 +14,7 @@
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
- * - sequence.c: sequences and optionals, and nodes on them
+ * - sequence.c: sequences, optionals and maps, and nodes on them
  * - shadow.c: shadow execution
  *
  * Everything that a run needs is resolved when the session is made. Each step that executes has its tensors,

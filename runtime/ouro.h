@@ -90,14 +90,14 @@ typedef struct ouro_string {
 } ouro_string;
 
 /* What a value is. */
-typedef enum ouro_kind { OURO_TENSOR = 0, OURO_SEQUENCE = 1, OURO_OPTIONAL = 2 } ouro_kind;
+typedef enum ouro_kind { OURO_TENSOR = 0, OURO_SEQUENCE = 1, OURO_OPTIONAL = 2, OURO_MAP = 3 } ouro_kind;
 
 /* What an input or output of a model is. A dimension of -1 is not known before the run. For a sequence or an optional,
- * dtype and dims are those of the tensors in it. */
+ * dtype and dims are those of the tensors in it; for a map, or a sequence of maps, dtype is that of the values. */
 typedef struct ouro_tensor_info {
     const char *name; /* lives as long as the plan */
     ouro_kind kind;
-    ouro_kind element; /* of an optional: whether it holds a tensor or a sequence */
+    ouro_kind element; /* what a sequence or an optional holds: tensors, maps; a tensor, a sequence */
     ouro_dtype dtype;
     int rank; /* -1: not known before the run */
     int64_t dims[OURO_MAX_RANK];
@@ -107,7 +107,8 @@ typedef struct ouro_tensor_info {
     size_t bytes; /* 0: not known before the run */
 } ouro_tensor_info;
 
-/* A tensor, or a sequence or an optional with what it holds. */
+/* A tensor; or a sequence, an optional or a map with what it holds. A map has two elements, vectors of the same length: its
+ * keys, OURO_INT64 or OURO_STRING, and the value of each. */
 typedef struct ouro_value {
     ouro_kind kind;
     ouro_dtype dtype; /* of a tensor: its type, data (row-major) and their bytes */
@@ -115,7 +116,7 @@ typedef struct ouro_value {
     int64_t dims[OURO_MAX_RANK];
     const void *data;
     size_t bytes;
-    const struct ouro_value *elements; /* of a sequence in their order; of an optional: the value, or none */
+    const struct ouro_value *elements; /* in their order; of an optional: the value, or none */
     size_t count;
 } ouro_value;
 
@@ -206,7 +207,7 @@ void ouro_session_free(ouro_session *session); /* NULL is allowed */
  * as a value. */
 ouro_status ouro_session_bind_input(ouro_session *session, size_t index, const void *data, size_t bytes,
                                     const int64_t *dims, ouro_error *error);
-/* The same for any value: the way to bind sequences and optionals. The tree is copied, the data of its tensors are
+/* The same for any value: the way to bind sequences, optionals and maps. The tree is copied, the data of its tensors are
  * not. */
 ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const ouro_value *value,
                                     ouro_error *error);
@@ -229,7 +230,7 @@ void ouro_session_cancel(ouro_session *session);
  * bound anew. */
 ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_tensor_info *info,
                                 const void **data, ouro_error *error);
-/* The same for any value: the way to read sequences and optionals. What *value refers to is the session's until the
+/* The same for any value: the way to read sequences, optionals and maps. What *value refers to is the session's until the
  * next run, or until it is asked again. */
 ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
                                       ouro_error *error);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sequence.c: sequences and optionals. A value of either kind is an array of elements, each a value with the buffer that
+/* sequence.c: sequences, optionals and maps. A value of either kind is an array of elements, each a value with the buffer that
  * owns it: no element is copied when a list is made of another. A list is never changed once it is there, but for
  * what is appended after its end, which shares the array while its capacity suffices: a loop that appends to a sequence
  * takes time in proportion to what it appends.
  *
- * An optional is a list of no or one element; a sequence in an optional is an element that is a list itself.
+ * An optional is a list of no or one element; a sequence in an optional is an element that is a list itself. A map is a list of
+ * two vectors: its keys and its values.
  */
 #include "runtime/executor.h"
 #include <inttypes.h>
@@ -426,6 +427,83 @@ static base_status join(ouro_session *session, const rt_step *step) {
     return BASE_OK;
 }
 
+/* ---- maps ---------------------------------------------------------------------------------------------- */
+
+/* One map: a list of its keys and of row `row` of the values, which stay where they are. */
+static base_status append_map(ouro_session *session, rt_buffer *list, const rt_element *keys,
+                              const rt_element *values, size_t row) {
+    const size_t columns = (size_t)keys->tensor.type.shape.dims[0],
+                 bytes = columns * op_dtype_bytes(values->tensor.type.dtype);
+    rt_buffer *pair = new_sequence(session, 2);
+    if (!pair) return BASE_SYSTEM_ERROR;
+    rt_element part = *values;
+    part.tensor.type.shape = (op_shape){.rank = 1, .dims = {(int64_t)columns}};
+    part.tensor.bytes = bytes;
+    part.tensor.data = bytes ? (char *)values->tensor.data + row * bytes : NULL;
+    append(pair, keys);
+    append(pair, &part);
+    const rt_element map = {
+        .tensor = {.type = {.kind = OP_KIND_MAP, .dtype = part.tensor.type.dtype, .shape.rank = -1},
+                   .bytes = pair->used,
+                   .data = pair->data},
+        .buffer = pair};
+    append(list, &map);
+    rt_buffer_release(&session->memory.pool, pair);
+    return BASE_OK;
+}
+
+/* Each row of a matrix, or a vector, as a map from the keys of the columns. */
+static base_status zip_map(ouro_session *session, const rt_step *step) {
+    const uint32_t output = output_of(session, step);
+    rt_element values, keys;
+    base_status status = take_element(session, input_of(session, step, 0), &values);
+    if (status != BASE_OK) return status;
+    status = take_element(session, input_of(session, step, 1), &keys);
+    if (status != BASE_OK) {
+        rt_buffer_release(&session->memory.pool, values.buffer);
+        return status;
+    }
+    const op_shape *shape = &values.tensor.type.shape;
+    const size_t rows = shape->rank == 2 ? (size_t)shape->dims[0] : 1;
+    rt_buffer *list = NULL;
+    if (shape->rank < 1 || shape->rank > 2 ||
+        shape->dims[shape->rank - 1] != keys.tensor.type.shape.dims[0]) {
+        char text[256];
+        status =
+            base_fail(&session->run.report, BASE_INVALID, "input 0 is %s, for %" PRId64 " keys",
+                      op_type_print(&values.tensor.type, text, sizeof text), keys.tensor.type.shape.dims[0]);
+    } else if (!(list = new_sequence(session, rows))) {
+        status = BASE_SYSTEM_ERROR;
+    }
+    for (size_t r = 0; r < rows && status == BASE_OK; r++)
+        status = append_map(session, list, &keys, &values, r);
+    rt_buffer_release(&session->memory.pool, values.buffer);
+    rt_buffer_release(&session->memory.pool, keys.buffer);
+    if (status == BASE_OK && output != PLAN_ABSENT) return set_list(session, output, list, list->used);
+    if (list) rt_buffer_release(&session->memory.pool, list);
+    return status;
+}
+
+/* The keys and the values of a map. */
+static base_status map_parts(ouro_session *session, const rt_step *step) {
+    const plan_node *node = &session->of->nodes[step->node];
+    const int64_t wanted = op_attribute_integer(step->detail, "keys", OP_INT64);
+    size_t count;
+    const rt_element *elements = elements_of(input_value(session, step, 0), &count);
+    if (count != 2 || elements[0].tensor.type.dtype != (op_dtype)wanted) {
+        return base_fail(
+            &session->run.report, BASE_INVALID, "the keys of the map are of type %s, expected %s",
+            count == 2 ? op_dtype_name(elements[0].tensor.type.dtype) : "?", op_dtype_name((op_dtype)wanted));
+    }
+    base_status status = BASE_OK;
+    for (uint32_t i = 0; i < 2 && status == BASE_OK; i++) {
+        const uint32_t id = session->of->tensor_ids[node->outputs + i];
+        const bool used = id != PLAN_ABSENT && session->of->tensors[id].address.space != MEMORY_NONE;
+        if (used) status = put_element(session, id, &elements[i]);
+    }
+    return status;
+}
+
 /* ---- steps --------------------------------------------------------------------------------------------- */
 
 bool rt_sequence_is_node(const plan *of, const plan_node *node) {
@@ -461,6 +539,10 @@ static base_status run_sequence(ouro_session *session, const rt_step *step) {
         return count_elements(session, step, true);
     case OP_OPTIONAL_GET_ELEMENT:
         return get_element(session, step);
+    case OP_ZIP_MAP:
+        return zip_map(session, step);
+    case OP_MAP_PARTS:
+        return map_parts(session, step);
     case OP_IDENTITY:
     case OP_COPY:
         return output == PLAN_ABSENT ? BASE_OK

@@ -93,8 +93,10 @@ static void print_interface(const plan *of, const char *title, const plan_interf
         op_type type;
         plan_tensor_type(of, items[i].tensor, &type);
         static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
-        printf("  %s: %s%s", of->texts + items[i].name, kinds[type.kind], op_dtype_name(type.dtype));
-        if (type.shape.rank < 0) printf(" of unknown rank");
+        printf("  %s: %s%s%s", of->texts + items[i].name, kinds[type.kind],
+               type.kind == OP_KIND_TENSOR ? "" : kinds[type.element], op_dtype_name(type.dtype));
+        const bool map = type.kind == OP_KIND_MAP || type.element == OP_KIND_MAP;
+        if (type.shape.rank < 0 && !map) printf(" of unknown rank");
         for (int32_t d = 0; d < type.shape.rank; d++) {
             char text[32];
             printf("%s%s", d ? "," : "[", dim_print(of, type.shape.dims[d], text, sizeof text));

@@ -2,6 +2,7 @@
 /* outputs.c: what becomes of the outputs of a run: printed, written as files, compared with files; see command.h. */
 #include "compiler/command/command.h"
 #include "compiler/files/npy.h"
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,7 +82,12 @@ static bool write_tensor(output_writer *w, const char *name, const op_tensor *te
     return true;
 }
 
-/* A tensor; of a sequence or an optional each element, as NAME.0, NAME.1, ... */
+static char *element_name(base_arena *arena, ouro_kind kind, const char *name, size_t index) {
+    if (kind == OURO_MAP) return base_arena_format(arena, "%s.%s", name, index ? "values" : "keys");
+    return base_arena_format(arena, "%s.%zu", name, index);
+}
+
+/* A tensor; of a sequence or an optional each element, as NAME.0, NAME.1, ...; of a map NAME.keys and NAME.values. */
 static bool write_value(output_writer *w, const char *name, const ouro_value *value) {
     if (value->kind == OURO_TENSOR) {
         const op_tensor tensor = command_value_tensor(value);
@@ -90,11 +96,15 @@ static bool write_value(output_writer *w, const char *name, const ouro_value *va
         return true;
     }
     if (!w->directory) {
-        printf("%s: %s, %zu element%s\n", name, value->kind == OURO_SEQUENCE ? "a sequence" : "an optional",
-               value->count, value->count == 1 ? "" : "s");
+        if (value->kind == OURO_MAP)
+            printf("%s: a map, %" PRId64 " keys\n", name, value->count ? value->elements[0].dims[0] : 0);
+        else
+            printf("%s: %s, %zu element%s\n", name,
+                   value->kind == OURO_SEQUENCE ? "a sequence" : "an optional", value->count,
+                   value->count == 1 ? "" : "s");
     }
     for (size_t i = 0; i < value->count; i++) {
-        char *own = base_arena_format(&w->arena, "%s.%zu", name, i);
+        char *own = element_name(&w->arena, value->kind, name, i);
         if (!own) {
             base_fail_memory(&w->report);
             return false;
@@ -170,7 +180,7 @@ static bool read_expected(output_writer *r, const char *name, const ouro_value *
     value->elements = BASE_ARRAY(&r->arena, import_value, actual->count + 1);
     if (!value->elements) base_fail_memory(&r->report);
     for (size_t i = 0; i < actual->count && r->report.status == BASE_OK; i++) {
-        char *own = base_arena_format(&r->arena, "%s.%zu", name, i);
+        char *own = element_name(&r->arena, actual->kind, name, i);
         if (!own) base_fail_memory(&r->report);
         else read_expected(r, own, &actual->elements[i], &value->elements[i]);
     }

@@ -19,12 +19,13 @@ base_status import_model(const char *path, const import_dim *dims, size_t dim_co
 
 /* ---- data files (value.c) ------------------------------------------------------------------------------------- */
 
-/* What a TensorProto, SequenceProto or OptionalProto holds. */
+/* What a TensorProto, SequenceProto, MapProto or OptionalProto holds. */
 typedef struct import_value {
-    op_kind kind;                  /* OP_KIND_TENSOR, OP_KIND_SEQUENCE or OP_KIND_OPTIONAL */
-    op_tensor tensor;              /* OP_KIND_TENSOR: row-major, data aligned to 64 bytes */
-    struct import_value *elements; /* of a sequence; the one value of an optional */
-    size_t count;                  /* of them; 0: the optional is empty */
+    op_kind kind;
+    op_tensor tensor; /* OP_KIND_TENSOR: row-major, data aligned to 64 bytes */
+    struct import_value
+        *elements; /* of a sequence; the one value of an optional; the keys and the values of a map */
+    size_t count;  /* of them; 0: the optional is empty */
 } import_value;
 
 /* Reads a .pb file. The file does not say which message it holds: `expected` (the type of the model's input

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* infer_sequence.c: types of operators on sequences and optionals. How many elements there are is known only
+/* infer_sequence.c: types of operators on sequences, optionals and maps. How many elements there are is known only
  * when they run (runtime/sequence.c); of an element's shape, what all of them share. */
 #include "ir/operators/infer.h"
 
@@ -190,5 +190,41 @@ base_status op_infer_optional_get_element(op_call *call, base_report *report) {
     const op_type *type = &call->inputs[0].type;
     op_output_set(call, 0, type->dtype, &type->shape);
     call->outputs[0].type.kind = type->element;
+    return BASE_OK;
+}
+
+/* ---- maps ---------------------------------------------------------------------------------------------- */
+
+/* Rows of numbers, a matrix or one vector, and the key of each column: a sequence of maps. */
+base_status op_infer_zip_map(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_INT64) | OP_SET(OP_STRING), report);
+    if (status == BASE_OK) status = op_check_vector(call, 1, false, report);
+    if (status != BASE_OK) return status;
+    const op_shape *rows = &call->inputs[0].type.shape, *keys = &call->inputs[1].type.shape;
+    const int64_t columns = rows->rank > 0 ? rows->dims[rows->rank - 1] : OP_DIM_UNKNOWN,
+                  count = keys->rank == 1 ? keys->dims[0] : OP_DIM_UNKNOWN;
+    if (rows->rank == 0 || rows->rank > 2)
+        return base_fail(report, BASE_INVALID, "input 0 has rank %d, expected 1 or 2", rows->rank);
+    if (columns >= 0 && count >= 0 && columns != count) {
+        return base_fail(report, BASE_INVALID, "input 0 has %" PRId64 " columns for %" PRId64 " keys",
+                         columns, count);
+    }
+    set_sequence(call, OP_FLOAT, NULL);
+    call->outputs[0].type.element = OP_KIND_MAP;
+    return BASE_OK;
+}
+
+/* The keys of a map, of the type that the attribute names, and its values, as vectors. */
+base_status op_infer_map_parts(op_call *call, base_report *report) {
+    static const op_shape vector = {.rank = 1, .dims = {OP_DIM_UNKNOWN}};
+    const int64_t keys = op_attribute_integer(&call->attributes, "keys", OP_INT64);
+    base_status status = check_kind(call, 0, OP_KIND_MAP, report);
+    if (status != BASE_OK) return status;
+    if (keys != OP_INT64 && keys != OP_STRING)
+        return base_fail(report, BASE_INVALID, "attribute \"keys\" is %" PRId64 ", expected %d or %d", keys,
+                         OP_INT64, OP_STRING);
+    op_output_set(call, 0, (op_dtype)keys, &vector);
+    op_output_set(call, 1, call->inputs[0].type.dtype, &vector);
     return BASE_OK;
 }

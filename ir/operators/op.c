@@ -143,10 +143,9 @@ char *op_type_print(const op_type *type, char *text, size_t capacity) {
     if (capacity == 0) return text;
     text[0] = '\0';
     cut_text to = {text, capacity, 0};
-    bool element_sequence = type->kind == OP_KIND_OPTIONAL && type->element == OP_KIND_SEQUENCE;
-    if (type->kind == OP_KIND_SEQUENCE) cut_print(&to, "sequence(");
-    if (type->kind == OP_KIND_OPTIONAL) cut_print(&to, "optional(%s", element_sequence ? "sequence(" : "");
-    if (type->kind == OP_KIND_MAP) cut_print(&to, "map(");
+    static const char *const kinds[] = {"", "sequence(", "optional(", "map("};
+    const bool within = type->kind != OP_KIND_TENSOR && type->element != OP_KIND_TENSOR;
+    cut_print(&to, "%s%s", kinds[type->kind & 3], within ? kinds[type->element & 3] : "");
     cut_print(&to, "%s[", type->dtype == OP_NONE ? "?" : op_dtype_name(type->dtype));
     if (type->shape.rank < 0) cut_print(&to, "...");
     for (int32_t i = 0; i < type->shape.rank && i < OP_MAX_RANK; i++) {
@@ -159,7 +158,7 @@ char *op_type_print(const op_type *type, char *text, size_t capacity) {
     cut_print(&to, "]");
     if (type->layout == OP_LAYOUT_PACKED) cut_print(&to, ":packed(%zu)", type->packed_bytes);
     else if (type->layout != OP_LAYOUT_ROW_MAJOR) cut_print(&to, ":%s", op_layout_name(type->layout));
-    if (type->kind != OP_KIND_TENSOR) cut_print(&to, element_sequence ? "))" : ")");
+    if (type->kind != OP_KIND_TENSOR) cut_print(&to, within ? "))" : ")");
     return text;
 }
 

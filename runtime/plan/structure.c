@@ -174,7 +174,7 @@ static bool check_tensor(structure_checker *c, uint32_t id) {
         return structure_fail(c, "tensor \"%s\" is in no graph", name);
     op_type type;
     plan_tensor_type(of, id, &type);
-    if (type.kind == OP_KIND_MAP || type.dtype == OP_NONE) {
+    if (type.dtype == OP_NONE) {
         char text[256];
         base_fail_unsupported(c->report, "tensor \"%s\" is %s: that cannot be executed", name,
                               op_type_print(&type, text, sizeof text));

@@ -12,6 +12,6 @@ echo '|---|---|'
     list[kind] = list[kind] (list[kind] ? ", " : "") $1 " " $2
 }
 END {
-    split("oneDNN where it wins, else portable C|portable C|the executor itself: sequences and optionals|the executor, with their sub-graphs|made of others when a model is read", name, "|")
+    split("oneDNN where it wins, else portable C|portable C|the executor itself: sequences, optionals and maps|the executor, with their sub-graphs|made of others when a model is read", name, "|")
     for (k = 1; k <= 5; k++) printf "| %s | %s |\n", name[k], list[k]
 }'

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_sequences.c: sequences, optionals and strings: made, changed, carried through loops and branches, given and taken by
+/* test_sequences.c: sequences, optionals, maps and strings: made, changed, carried through loops and branches, given and taken by
  * the caller, refused where they do not fit. Every run is also checked against memory of its own for every tensor. */
 #include "tests/support/support.h"
 #include "tests/support/allocations.h"
@@ -526,13 +526,111 @@ static void broken_strings_are_refused(void **state) {
     free(bytes);
 }
 
+/* ---- maps ---------------------------------------------------------------------------------------------- */
+
+static void rows_become_maps(void **state) {
+    (void)state;
+    support_session on;
+    support_session_open(&on,
+                         "module \"zip\" {\n"
+                         "  symbol N\n"
+                         "  constant %keys: string[3] = {\"b\", \"a\", \"cc\"}\n"
+                         "  constant %numbers: int64[3] = {7, -1, 0}\n"
+                         "  graph main(%x: float32[N,3]) {\n"
+                         "    %n: float32[N,3] = Neg(%x)\n"
+                         "    %texts: sequence(map(float32[...])) = ai.onnx.ml.ZipMap(%n, %keys)\n"
+                         "    %integers: sequence(map(float32[...])) = ai.onnx.ml.ZipMap(%x, %numbers)\n"
+                         "    yield %texts, %integers, %n\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    ouro_tensor_info info;
+    ouro_error error;
+    assert_int_equal(ouro_plan_output(on.plan, 0, &info), OURO_OK);
+    assert_int_equal(info.kind, OURO_SEQUENCE);
+    assert_int_equal(info.element, OURO_MAP);
+    assert_int_equal(info.dtype, OURO_FLOAT);
+    const float x[] = {1, 2, 3, 4, 5, 6};
+    for (int64_t rows = 2; rows >= 0; rows--) {
+        const int64_t dims[] = {rows, 3};
+        if (ouro_session_bind_input(on.session, 0, x, (size_t)rows * 12, dims, &error) != OURO_OK)
+            fail_msg("%s", error.message);
+        support_run(&on);
+        const ouro_value texts = output(&on, 0), *map = texts.elements + rows - 1;
+        assert_int_equal(texts.kind, OURO_SEQUENCE);
+        assert_int_equal(texts.count, rows);
+        if (rows == 0) break;
+        assert_int_equal(map->kind, OURO_MAP);
+        assert_int_equal(map->count, 2);
+        expect_text(&map->elements[0], 0, "b");
+        expect_text(&map->elements[0], 2, "cc");
+        if (rows == 2) EXPECT(&map->elements[1], -4, -5, -6);
+        else EXPECT(&map->elements[1], -1, -2, -3);
+        const ouro_value integers = output(&on, 1);
+        const int64_t keys[] = {7, -1, 0};
+        assert_memory_equal(integers.elements[0].elements[0].data, keys, sizeof keys);
+        EXPECT(&integers.elements[0].elements[1], 1, 2, 3);
+    }
+    support_session_close(&on);
+}
+
+static void maps_are_taken_apart(void **state) {
+    (void)state;
+    support_session on;
+    ouro_error error;
+    support_session_open(&on,
+                         "module \"parts\" {\n"
+                         "  graph main(%m: map(float32[...])) {\n"
+                         "    %k: int64[?], %v: float32[?] = ouro.MapParts(%m) {keys = 7}\n"
+                         "    %n: float32[?] = Neg(%v)\n"
+                         "    yield %k, %n\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    const float numbers[] = {1, 2};
+    const int64_t keys[] = {9, -3};
+    const ouro_string texts[] = {{"x", 1}, {"yy", 2}};
+    ouro_value parts[] = {{.dtype = OURO_INT64, .rank = 1, .dims = {2}, .data = keys, .bytes = sizeof keys},
+                          tensor_value(numbers, 2)};
+    ouro_value map = {.kind = OURO_MAP, .elements = parts, .count = 2};
+    bind_value(&on, 0, &map);
+    support_run(&on);
+    ouro_value value = output(&on, 0);
+    assert_int_equal(value.bytes, sizeof keys);
+    assert_memory_equal(value.data, keys, sizeof keys);
+    value = output(&on, 1);
+    EXPECT(&value, -1, -2);
+    /* Keys of another type are found out when they are read, what is no map at once. */
+    parts[0] =
+        (ouro_value){.dtype = OURO_STRING, .rank = 1, .dims = {2}, .data = texts, .bytes = sizeof texts};
+    bind_value(&on, 0, &map);
+    expect_run_fails(&on, "the keys of the map are of type string, expected int64");
+    parts[0].dims[0] = 1;
+    expect_usage(ouro_session_bind_value(on.session, 0, &map, &error), OURO_INVALID, &error,
+                 "a map that is not");
+    map.count = 1;
+    expect_usage(ouro_session_bind_value(on.session, 0, &map, &error), OURO_INVALID, &error,
+                 "a map that is not");
+    map.kind = OURO_SEQUENCE;
+    expect_usage(ouro_session_bind_value(on.session, 0, &map, &error), OURO_INVALID, &error,
+                 "expected a map");
+    support_session_close(&on);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(elements_are_put_in_and_taken_out), cmocka_unit_test(tensors_are_split_and_joined),
-        cmocka_unit_test(what_does_not_fit_is_said),         cmocka_unit_test(loops_append_to_sequences),
-        cmocka_unit_test(optionals_hold_or_do_not),          cmocka_unit_test(wrong_values_are_refused),
-        cmocka_unit_test(strings_are_moved_like_numbers),    cmocka_unit_test(words_are_normalized),
-        cmocka_unit_test(n_grams_of_words_are_counted),      cmocka_unit_test(broken_strings_are_refused),
+        cmocka_unit_test(elements_are_put_in_and_taken_out),
+        cmocka_unit_test(tensors_are_split_and_joined),
+        cmocka_unit_test(what_does_not_fit_is_said),
+        cmocka_unit_test(loops_append_to_sequences),
+        cmocka_unit_test(optionals_hold_or_do_not),
+        cmocka_unit_test(wrong_values_are_refused),
+        cmocka_unit_test(strings_are_moved_like_numbers),
+        cmocka_unit_test(words_are_normalized),
+        cmocka_unit_test(n_grams_of_words_are_counted),
+        cmocka_unit_test(broken_strings_are_refused),
+        cmocka_unit_test(rows_become_maps),
+        cmocka_unit_test(maps_are_taken_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -71,7 +71,7 @@ base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info
     const char *name = info->name ? info->name : "";
     const Onnx__TypeProto *proto = info->type;
     *type = (op_type){.shape.rank = -1};
-    /* Optional(Sequence(Tensor)) is the deepest type that there is a description for. */
+    /* Optional(Sequence(Tensor)) and Sequence(Map) are the deepest types that there is a description for. */
     for (unsigned level = 0; proto && proto->value_case != ONNX__TYPE_PROTO__VALUE_TENSOR_TYPE; level++) {
         op_kind kind = OP_KIND_TENSOR;
         const Onnx__TypeProto *element = NULL;
@@ -81,15 +81,19 @@ base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info
         } else if (proto->value_case == ONNX__TYPE_PROTO__VALUE_OPTIONAL_TYPE && proto->optional_type) {
             kind = OP_KIND_OPTIONAL;
             element = proto->optional_type->elem_type;
+        } else if (proto->value_case == ONNX__TYPE_PROTO__VALUE_MAP_TYPE && proto->map_type) {
+            kind = OP_KIND_MAP; /* of which keys: the operators on it tell */
+            element = proto->map_type->value_type;
         } else if (proto->value_case == ONNX__TYPE_PROTO__VALUE__NOT_SET) {
             return BASE_OK;
         } else {
-            return base_fail_unsupported(
-                importer->report, "value " IMPORT_NAME ": maps and sparse tensors are not supported", name);
+            return base_fail_unsupported(importer->report,
+                                         "value " IMPORT_NAME ": sparse tensors are not supported", name);
         }
         if (level == 0) {
             type->kind = kind;
-        } else if (level == 1 && type->kind == OP_KIND_OPTIONAL && kind == OP_KIND_SEQUENCE) {
+        } else if (level == 1 && ((type->kind == OP_KIND_OPTIONAL && kind == OP_KIND_SEQUENCE) ||
+                                  (type->kind == OP_KIND_SEQUENCE && kind == OP_KIND_MAP))) {
             type->element = kind;
         } else {
             return base_fail_unsupported(
@@ -107,7 +111,8 @@ base_status import_type(import_state *importer, const Onnx__ValueInfoProto *info
                          OP_DTYPE_COUNT - 1);
     }
     /* Elements of one sequence may differ in shape, whatever files declare. */
-    if (type->kind == OP_KIND_SEQUENCE || type->element == OP_KIND_SEQUENCE) return BASE_OK;
+    if (type->kind == OP_KIND_SEQUENCE || type->kind == OP_KIND_MAP || type->element == OP_KIND_SEQUENCE)
+        return BASE_OK;
     return read_shape(importer, name, proto->tensor_type->shape, symbols && type->kind == OP_KIND_TENSOR,
                       &type->shape);
 }

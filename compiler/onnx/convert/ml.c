@@ -360,6 +360,11 @@ static const import_row rows[] = {
      "classlabels_ints:I classlabels_strings:S coefficients:F kernel_params:F kernel_type:s post_transform:s "
      "prob_a:F prob_b:F rho:F support_vectors:F vectors_per_class:I",
      1, 1, 2, import_convert_svm_classifier},
+    /* maps (ml_maps.c) */
+    {ML, "ZipMap", 1, LAST, "classlabels_int64s:I classlabels_strings:S", 1, 1, 1, import_convert_zip_map},
+    {ML, "DictVectorizer", 1, LAST, "int64_vocabulary:I string_vocabulary:S", 1, 1, 1,
+     import_convert_dict_vectorizer},
+    {ML, "CastMap", 1, LAST, "cast_to:s map_form:s max_map:i", 1, 1, 1, import_convert_cast_map},
     /* trees (ml_trees.c) */
     {ML, "TreeEnsembleRegressor", 1, LAST,
      TREE_ATTRIBUTES "aggregate_function:s n_targets:i target_ids:I target_nodeids:I target_treeids:I "

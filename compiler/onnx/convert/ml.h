@@ -38,4 +38,9 @@ base_status import_convert_tree_ensemble(import_node *n);
 base_status import_convert_svm_regressor(import_node *n);
 base_status import_convert_svm_classifier(import_node *n);
 
+/* ---- ml_maps.c ---- */
+base_status import_convert_zip_map(import_node *n);
+base_status import_convert_dict_vectorizer(import_node *n);
+base_status import_convert_cast_map(import_node *n);
+
 #endif
