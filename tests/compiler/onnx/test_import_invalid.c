@@ -475,7 +475,7 @@ static void nested(onnx *o, int depth) {
     onnx_node(o, graph, "Relu", "", "x", "r");
 }
 static void nested_too_deep(onnx *o) {
-    nested(o, 90);
+    nested(o, 150);
 }
 
 static const struct {
