@@ -6,7 +6,7 @@
  * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
  * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
  * (depthwise convolution) add whole output rows instead, one window element after the other. Tensors of 16 bits become floats
- * in the scratch, and the sums are rounded once. Doubles are gathered and multiplied as floats are.
+ * a piece at a time, and the sums are rounded once. Doubles are gathered and multiplied as floats are.
  *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
  * it is copied there first, so that both add in the same order.
@@ -16,11 +16,18 @@
 #include "runtime/kernels/portable/product_blocks.h"
 #include <string.h>
 
-enum { FEW_FILTERS = 4, FEW_OUTPUTS = 8, SHORT_DEPTH = 64 };
+enum {
+    FEW_FILTERS = 4,
+    FEW_OUTPUTS = 8,
+    SHORT_DEPTH = 64,
+    HALF_ROWS =
+        60, /* filters and depth of a piece of 16 bits, whose floats lie on the stack: whole tiles of 6 or 12 rows */
+    HALF_DEPTH = 64
+};
 
 typedef struct convolution {
     op_dtype dtype;
-    size_t element;                          /* bytes of what is computed on: of floats, or of doubles */
+    size_t element;                          /* bytes of what is gathered */
     int64_t batch, group, channels, filters; /* channels and filters of one group */
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
@@ -40,11 +47,6 @@ typedef struct convolution_job {
     int64_t row_parts, column_parts, rows_each;
 } convolution_job;
 
-/* Of a tensor as floats in the scratch. */
-static size_t widened_bytes(int64_t count) {
-    return ((size_t)count * sizeof(float) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
-}
-
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     rt_activation activation;
@@ -55,13 +57,16 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 /* ---- float: products ----------------------------------------------------------------------------------- */
 
-/* line[i] = in[i * stride], of float or double. */
+/* line[i] = in[i * stride], of 16 bits, float or double. */
 static void copy_strided(size_t size, char *line, const char *in, int64_t stride, int64_t count) {
     if (stride == 1) {
         memcpy(line, in, (size_t)count * size);
     } else if (size == sizeof(float)) {
         for (int64_t i = 0; i < count; i++)
             ((float *)(void *)line)[i] = ((const float *)(const void *)in)[i * stride];
+    } else if (size == sizeof(uint16_t)) {
+        for (int64_t i = 0; i < count; i++)
+            ((uint16_t *)(void *)line)[i] = ((const uint16_t *)(const void *)in)[i * stride];
     } else {
         for (int64_t i = 0; i < count; i++)
             ((double *)(void *)line)[i] = ((const double *)(const void *)in)[i * stride];
@@ -118,16 +123,22 @@ static bool is_pointwise(const convolution *shape) {
     return pointwise;
 }
 
+/* What is gathered of 16 bits becomes floats. */
 static void gather_panels(const convolution *shape, const void *x, int64_t from, int64_t depth,
                           int64_t position, int64_t count, void *panels) {
-    const size_t size = shape->element;
-    char line[RT_BLOCK_COLUMNS * sizeof(double)];
-    const bool pointwise = is_pointwise(shape);
+    const bool half = rt_is_half(shape->dtype), pointwise = is_pointwise(shape);
+    const size_t size = half ? sizeof(float) : shape->element;
+    _Alignas(double) char line[RT_BLOCK_COLUMNS * sizeof(double)],
+        halves[RT_BLOCK_COLUMNS * sizeof(uint16_t)];
+    char *gathered = half ? halves : line;
     for (int64_t k = 0; k < depth; k++) {
         if (pointwise)
-            memcpy(line, (const char *)x + (size_t)((from + k) * shape->input_size + position) * size,
-                   (size_t)count * size);
-        else gather_line(shape, x, from + k, position, count, line);
+            memcpy(gathered,
+                   (const char *)x + (size_t)((from + k) * shape->input_size + position) * shape->element,
+                   (size_t)count * shape->element);
+        else gather_line(shape, x, from + k, position, count, gathered);
+        if (half)
+            rt_half_load(shape->dtype, (float *)(void *)line, (const uint16_t *)(const void *)halves, count);
         const int64_t whole = (count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
         memset(line + (size_t)count * size, 0, (size_t)(whole - count) * size);
         for (int64_t first = 0; first < count; first += RT_PANEL) {
@@ -142,6 +153,7 @@ static void add_value(float *y, int64_t count, float value) {
 }
 
 static size_t block_bytes(const convolution *shape) {
+    if (rt_is_half(shape->dtype)) return 0;
     return rt_block_bytes(shape->channels * shape->kernel_size, shape->output_size) / sizeof(float) *
            shape->element;
 }
@@ -213,6 +225,56 @@ static void multiply_doubles(const convolution_job *job, int64_t image, int64_t 
     }
 }
 
+/* Pieces of HALF_ROWS filters, HALF_DEPTH after HALF_DEPTH. */
+static void multiply_halves(const convolution_job *job, int64_t image, int64_t group, int64_t row,
+                            int64_t rows, int64_t position, int64_t count, void *unused) {
+    _Alignas(RT_ALIGNMENT) float panels[RT_BLOCK_COLUMNS * HALF_DEPTH], left[HALF_ROWS * HALF_DEPTH],
+        sums[HALF_ROWS * RT_BLOCK_COLUMNS];
+    const convolution *shape = job->shape;
+    const op_dtype dtype = shape->dtype;
+    const int64_t depth_all = shape->channels * shape->kernel_size;
+    const uint16_t *x =
+        (const uint16_t *)job->x + (image * shape->group + group) * shape->channels * shape->input_size;
+    (void)unused;
+    for (int64_t done = 0; done < rows; done += HALF_ROWS) {
+        const int64_t some = rows - done < HALF_ROWS ? rows - done : HALF_ROWS,
+                      filter = group * shape->filters + row + done;
+        const int64_t first =
+            (image * shape->group * shape->filters + filter) * shape->output_size + position;
+        uint16_t *y = (uint16_t *)job->y + first;
+        const uint16_t *residual = job->residual ? (const uint16_t *)job->residual + first : y;
+        for (int64_t i = 0; i < some && (job->add || depth_all == 0); i++) {
+            float *line = sums + i * RT_BLOCK_COLUMNS;
+            if (job->add) rt_half_load(dtype, line, residual + i * shape->output_size, count);
+            else memset(line, 0, (size_t)count * sizeof *line);
+        }
+        for (int64_t from = 0; from < depth_all; from += HALF_DEPTH) {
+            const int64_t depth = depth_all - from < HALF_DEPTH ? depth_all - from : HALF_DEPTH;
+            gather_panels(shape, x, from, depth, position, count, panels);
+            for (int64_t i = 0; i < some; i++)
+                rt_half_load(dtype, left + i * depth,
+                             (const uint16_t *)job->weights + (filter + i) * depth_all + from, depth);
+            rt_tiles_run(&(rt_tiles){.rows = some,
+                                     .columns = count,
+                                     .depth = depth,
+                                     .a = left,
+                                     .a_row = depth,
+                                     .a_depth = 1,
+                                     .panels = panels,
+                                     .c = sums,
+                                     .c_row = RT_BLOCK_COLUMNS,
+                                     .add = job->add || from > 0,
+                                     .fused = true});
+        }
+        for (int64_t i = 0; i < some; i++) {
+            float *line = sums + i * RT_BLOCK_COLUMNS;
+            if (job->bias) add_value(line, count, (float)rt_element_load(dtype, job->bias, filter + i));
+            rt_activation_floats(&shape->activation, line, count);
+            rt_half_store(dtype, y + i * shape->output_size, line, count);
+        }
+    }
+}
+
 static void products_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
@@ -224,9 +286,11 @@ static void products_member(void *context, int member, int members) {
         const int64_t position = part % job->column_parts * RT_BLOCK_COLUMNS;
         const int64_t rows = shape->filters - row < job->rows_each ? shape->filters - row : job->rows_each;
         const int64_t rest = shape->output_size - position;
-        (shape->element == sizeof(double) ? multiply_doubles : multiply_floats)(
-            job, outer / shape->group, outer % shape->group, row, rows, position,
-            rest < RT_BLOCK_COLUMNS ? rest : RT_BLOCK_COLUMNS, panels);
+        (rt_is_half(shape->dtype) ? multiply_halves
+         : shape->element == sizeof(double)
+             ? multiply_doubles
+             : multiply_floats)(job, outer / shape->group, outer % shape->group, row, rows, position,
+                                rest < RT_BLOCK_COLUMNS ? rest : RT_BLOCK_COLUMNS, panels);
     }
 }
 
@@ -360,61 +424,91 @@ static void windows_member(void *context, int member, int members) {
     }
 }
 
-/* ---- 16 bits: as floats ---------------------------------------------------------------------------------- */
+/* ---- 16 bits: few filters, few outputs -------------------------------------------------------------------- */
 
-typedef struct conversion {
-    op_dtype dtype;
-    uint16_t *halves;
-    const uint16_t *from;
-    float *floats;
-} conversion;
-
-static void load_part(void *context, int64_t begin, int64_t end) {
-    const conversion *change = context;
-    rt_half_load(change->dtype, change->floats + begin, change->from + begin, end - begin);
+/* Whole lines of memory. */
+static int64_t rounded(int64_t count) {
+    return (count + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
 }
 
-static void store_part(void *context, int64_t begin, int64_t end) {
-    const conversion *change = context;
-    rt_half_store(change->dtype, change->halves + begin, change->floats + begin, end - begin);
-}
-
-/* The tensor as floats at `*at`, which moves on. */
-static const void *load_floats(const convolution *shape, const void *from, int64_t count, int threads,
-                               char **at) {
-    conversion change = {.dtype = shape->dtype, .from = from, .floats = (float *)(void *)*at};
-    rt_parallel(threads, count, 1, load_part, &change);
-    *at += widened_bytes(count);
-    return change.floats;
-}
-
-/* Bias and residual, too; the job's tensors are floats then. */
-static void widen(convolution_job *job, int threads, char **at) {
-    const convolution *shape = job->shape;
-    const int64_t maps = shape->group * shape->filters, outputs = shape->batch * maps * shape->output_size;
-    const void *residual = job->residual ? job->residual : job->y;
-    job->x = load_floats(shape, job->x, shape->batch * shape->group * shape->channels * shape->input_size,
-                         threads, at);
-    job->weights = load_floats(shape, job->weights, maps * shape->channels * shape->kernel_size, threads, at);
-    if (job->bias) job->bias = load_floats(shape, job->bias, maps, threads, at);
-    conversion change = {.dtype = shape->dtype, .from = residual, .floats = (float *)(void *)*at};
-    if (shape->residual) rt_parallel(threads, outputs, 1, load_part, &change);
-    job->residual = NULL;
-    job->y = change.floats;
-    *at += widened_bytes(outputs);
-}
-
-/* What this takes. */
-static bool all_widened_bytes(const convolution *shape, size_t *bytes) {
-    const int64_t maps = shape->group * shape->filters;
-    const int64_t counts[] = {shape->batch * shape->group * shape->channels * shape->input_size,
-                              maps * shape->channels * shape->kernel_size, maps,
-                              shape->batch * maps * shape->output_size};
-    *bytes = 0;
-    for (int i = 0; i < 4; i++)
-        if (counts[i] > INT64_MAX / 8 || !base_size_add(*bytes, widened_bytes(counts[i]), bytes))
-            return false;
+/* Floats that a thread needs beside: of a channel of the input, a kernel and a map; or, for few outputs, of the windows, the
+ * input of a group and a filter. False: too many to count. */
+static bool half_floats(const convolution *shape, int64_t *count) {
+    const int64_t depth = shape->channels * shape->kernel_size;
+    int64_t input = shape->input_size, windows = rounded(shape->output_size);
+    *count = 0;
+    if (shape->filters >= FEW_FILTERS && !has_few_outputs(shape)) return true;
+    if (shape->filters >= FEW_FILTERS && (!base_int64_multiply(shape->channels, input, &input) ||
+                                          !base_int64_multiply(rounded(depth), windows, &windows)))
+        return false;
+    if (input > INT64_MAX / 16 || windows > INT64_MAX / 16) return false;
+    *count = rounded(input) + rounded(depth) + windows;
     return true;
+}
+
+static void maps_halves_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const op_dtype dtype = shape->dtype;
+    const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    int64_t each = 0;
+    (void)half_floats(shape, &each);
+    float *y = (float *)(void *)job->scratch + member * each, *x = y + rounded(shape->output_size),
+          *weights = x + rounded(shape->input_size);
+    for (int64_t item = member; item < items; item += members) {
+        const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
+        uint16_t *to = (uint16_t *)job->y + item * shape->output_size;
+        if (job->add)
+            rt_half_load(dtype, y,
+                         job->residual ? (const uint16_t *)job->residual + item * shape->output_size : to,
+                         shape->output_size);
+        else memset(y, 0, (size_t)shape->output_size * sizeof *y);
+        for (int64_t channel = 0; channel < shape->channels; channel++) {
+            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            rt_half_load(dtype, x, (const uint16_t *)job->x + from * shape->input_size, shape->input_size);
+            rt_half_load(dtype, weights,
+                         (const uint16_t *)job->weights +
+                             (map * shape->channels + channel) * shape->kernel_size,
+                         shape->kernel_size);
+            add_channel(shape, x, weights, y);
+        }
+        if (job->bias) add_value(y, shape->output_size, (float)rt_element_load(dtype, job->bias, map));
+        rt_activation_floats(&shape->activation, y, shape->output_size);
+        rt_half_store(dtype, to, y, shape->output_size);
+    }
+}
+
+static void windows_halves_member(void *context, int member, int members) {
+    const convolution_job *job = context;
+    const convolution *shape = job->shape;
+    const op_dtype dtype = shape->dtype;
+    const int64_t depth = shape->channels * shape->kernel_size, outputs = shape->output_size,
+                  inputs = shape->channels * shape->input_size;
+    const int64_t step = (shape->filters + members - 1) / members, from = member * step;
+    const int64_t filters = shape->filters - from < step ? shape->filters - from : step;
+    int64_t each = 0;
+    (void)half_floats(shape, &each);
+    float *x = (float *)(void *)job->scratch + member * each, *weights = x + rounded(inputs),
+          *windows = weights + rounded(depth);
+    for (int64_t part = 0; filters > 0 && part < shape->batch * shape->group; part++) {
+        const int64_t first = part % shape->group * shape->filters + from;
+        rt_half_load(dtype, x, (const uint16_t *)job->x + part * inputs, inputs);
+        for (int64_t i = 0; i < outputs; i++) gather_window(shape, x, i, windows + i * depth);
+        for (int64_t f = 0; f < filters; f++) {
+            uint16_t *y = (uint16_t *)job->y + (part * shape->filters + from + f) * outputs;
+            const uint16_t *residual =
+                job->residual ? (const uint16_t *)job->residual + (part * shape->filters + from + f) * outputs
+                              : y;
+            float sums[FEW_OUTPUTS], added[FEW_OUTPUTS] = {0};
+            rt_half_load(dtype, weights, (const uint16_t *)job->weights + (first + f) * depth, depth);
+            rt_dots(weights, windows, depth, depth, outputs, sums);
+            const float bias = job->bias ? (float)rt_element_load(dtype, job->bias, first + f) : 0;
+            if (job->add) rt_half_load(dtype, added, residual, outputs);
+            for (int64_t i = 0; i < outputs; i++) sums[i] = sums[i] + added[i] + bias;
+            rt_activation_floats(&shape->activation, sums, outputs);
+            rt_half_store(dtype, y, sums, outputs);
+        }
+    }
 }
 
 /* ---- all of it ----------------------------------------------------------------------------------------- */
@@ -424,9 +518,9 @@ static void run_job(const convolution *shape, convolution_job *job, int threads)
                         (double)shape->output_size * (double)(shape->channels * shape->kernel_size + 1);
     const int used = work < RT_PARALLEL_WORK ? 1 : threads;
     if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) {
-        rt_team_run(used, maps_member, job);
+        rt_team_run(used, rt_is_half(shape->dtype) ? maps_halves_member : maps_member, job);
     } else if (shape->dtype != OP_DOUBLE && has_few_outputs(shape)) {
-        rt_team_run(used, windows_member, job);
+        rt_team_run(used, rt_is_half(shape->dtype) ? windows_halves_member : windows_member, job);
     } else {
         job->column_parts = (shape->output_size + RT_BLOCK_COLUMNS - 1) / RT_BLOCK_COLUMNS;
         const int64_t parts = job->column_parts * shape->batch * shape->group;
@@ -450,14 +544,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                            .add = shape->residual};
     if (shape->residual && inputs[3].data != outputs[0].data) job.residual = inputs[3].data;
     if (shape->output_size == 0 || shape->filters == 0 || shape->batch == 0) return BASE_OK;
-    const int threads = prepared->threads;
-    if (rt_is_half(shape->dtype)) widen(&job, threads, &job.scratch);
-    run_job(shape, &job, threads);
-    if (rt_is_half(shape->dtype)) {
-        conversion change = {.dtype = shape->dtype, .halves = outputs[0].data, .floats = job.y};
-        rt_parallel(threads, shape->batch * shape->group * shape->filters * shape->output_size, 1, store_part,
-                    &change);
-    }
+    run_job(shape, &job, prepared->threads);
     return BASE_OK;
 }
 
@@ -481,17 +568,16 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     op_window window;
     base_status status = op_window_read(call, weights->dims + 2, &window, report);
     if (status != BASE_OK) return status;
-    *shape =
-        (convolution){.dtype = call->inputs[0].type.dtype,
-                      .element = call->inputs[0].type.dtype == OP_DOUBLE ? sizeof(double) : sizeof(float),
-                      .batch = x->dims[0],
-                      .group = op_attribute_integer(&call->attributes, "group", 1),
-                      .channels = weights->dims[1],
-                      .input_size = 1,
-                      .output_size = 1,
-                      .kernel_size = 1,
-                      .bias = op_input_present(call, 2),
-                      .residual = op_input_present(call, 3)};
+    *shape = (convolution){.dtype = call->inputs[0].type.dtype,
+                           .element = op_dtype_bytes(call->inputs[0].type.dtype),
+                           .batch = x->dims[0],
+                           .group = op_attribute_integer(&call->attributes, "group", 1),
+                           .channels = weights->dims[1],
+                           .input_size = 1,
+                           .output_size = 1,
+                           .kernel_size = 1,
+                           .bias = op_input_present(call, 2),
+                           .residual = op_input_present(call, 3)};
     shape->filters = weights->dims[0] / shape->group;
     shape->part = op_attribute_find(&call->attributes, "ouro.packed_extents") != NULL;
     const op_window three = op_window_of_three(&window);
@@ -511,12 +597,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
-    size_t bytes = block_bytes(shape), widened = 0;
-    bool fits = shape->dtype == OP_DOUBLE || !has_few_outputs(shape) || windows_bytes(shape, &bytes);
+    size_t bytes = block_bytes(shape);
+    const bool half = rt_is_half(shape->dtype);
+    bool fits = half || shape->dtype == OP_DOUBLE || !has_few_outputs(shape) || windows_bytes(shape, &bytes);
     if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) bytes = 0;
-    fits = fits && base_size_multiply((size_t)environment->threads, bytes, &bytes) &&
-           (!rt_is_half(shape->dtype) || all_widened_bytes(shape, &widened)) &&
-           base_size_add(bytes, widened, &prepared->scratch_bytes);
+    if (half) {
+        int64_t floats = 0;
+        fits = half_floats(shape, &floats) && base_size_multiply((size_t)floats, sizeof(float), &bytes);
+    }
+    fits = fits && base_size_multiply((size_t)environment->threads, bytes, &prepared->scratch_bytes);
     return fits ? BASE_OK : base_fail(report, BASE_INVALID, "the tensors are too large");
 }
 
