@@ -7,11 +7,14 @@
  * The plan is verified from its bytes, before anything is written: no file of an unverified plan ever exists.
  */
 #include "compiler/compiler.h"
+#include "compiler/files/files.h"
 #include "compiler/onnx/import.h"
+#include "passes/memory/tuning.h"
 #include "runtime/session.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { MOST_THREADS = 1024 };
 
@@ -86,6 +89,33 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .dump_after = options->dump_after,
         .dump_file = options->dump_file ? options->dump_file : stderr,
     };
+}
+
+/* ---- measured times ------------------------------------------------------------------------------------ */
+
+/* The record, if there is one. */
+static base_status open_times(const ouro_compile_options *options, pass_tuning *tuning, base_report *report) {
+    pass_tuning_init(tuning, options->tune);
+    if (!options->times_path || (options->tune && access(options->times_path, F_OK) != 0)) return BASE_OK;
+    file_bytes bytes;
+    base_status status = file_read(options->times_path, &bytes, report);
+    if (status != BASE_OK) return status;
+    base_report_context(report, "%s", options->times_path);
+    status = pass_tuning_read(tuning, (const char *)bytes.data, bytes.size, report);
+    base_report_context(report, NULL);
+    file_release(&bytes);
+    return status;
+}
+
+static base_status write_times(const ouro_compile_options *options, const pass_tuning *tuning,
+                               base_report *report) {
+    size_t length = 0;
+    if (!options->tune || !options->times_path) return BASE_OK;
+    char *text = pass_tuning_write(tuning, &length);
+    if (!text) return base_fail_memory(report);
+    const base_status status = file_write(options->times_path, text, length, report);
+    free(text);
+    return status;
 }
 
 /* ---- shapes of inputs ---------------------------------------------------------------------------------- */
@@ -193,7 +223,13 @@ base_status compile_import(const ouro_compile_options *options, compile_result *
 base_status compile_finish(const ouro_compile_options *options, compile_result *result, base_report *report) {
     double start = now_seconds();
     pass_options passes = options_of_passes(options);
-    base_status status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);
+    pass_tuning tuning;
+    base_status status = open_times(options, &tuning, report);
+    if (options->tune || options->times_path) passes.tuning = &tuning;
+    if (status == BASE_OK)
+        status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);
+    if (status == BASE_OK) status = write_times(options, &tuning, report);
+    pass_tuning_free(&tuning);
     void *bytes = NULL;
     size_t size = 0;
     if (status == BASE_OK)

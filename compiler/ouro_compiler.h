@@ -61,6 +61,11 @@ typedef struct ouro_compile_options {
     size_t arena_limit;
     /* No kernel that multiplies less by adding more (Winograd), whose last digits differ. */
     bool exact_arithmetic;
+    /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such
+     * times: read where it is there, and written with those that were measured. What it has is not measured, so that
+     * compiling again gives the same plan; without `tune` nothing is. */
+    bool tune;
+    const char *times_path;
     bool portable;               /* portable kernels only: the plan runs on any machine of its byte order */
     const char *dot_path;        /* .dot, .svg or .png; NULL: none */
     const char *memory_map_path; /* .svg or .html; NULL: none */

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 typedef struct compile_arguments {
-    const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after;
+    const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times;
     command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll;
     double seconds;
     const char *tradeoff_picture;
     bool tradeoff;
-    bool portable, exact_arithmetic, quiet, verbose;
+    bool portable, exact_arithmetic, tune, quiet, verbose;
 } compile_arguments;
 
 static const command_option compile_table[] = {
@@ -46,6 +46,10 @@ static const command_option compile_table[] = {
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
      "no kernel that multiplies less by adding more (Winograd)",
      offsetof(compile_arguments, exact_arithmetic)},
+    {"--tune", NULL, COMMAND_FLAG, NULL, "measure kernels on this machine, and choose by what they take",
+     offsetof(compile_arguments, tune)},
+    {"--times", NULL, COMMAND_TEXT, "FILE", "measured times: read where they are, written after --tune",
+     offsetof(compile_arguments, times)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads that the plan will run on (default: 1)",
      offsetof(compile_arguments, threads)},
     {"--portable", NULL, COMMAND_FLAG, NULL, "portable kernels only: the plan runs on every machine",
@@ -285,6 +289,8 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .portable = given->portable,
         .arena_limit = limit,
         .exact_arithmetic = given->exact_arithmetic,
+        .tune = given->tune,
+        .times_path = given->times,
         .dot_path = given->dot,
         .memory_map_path = given->memory_map,
         .report_path = given->report,

@@ -27,8 +27,9 @@ typedef struct pass_options {
     bool exact_arithmetic;
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
     int64_t band_rows;
-    size_t band_nodes; /* with them: at most so many nodes in a region; 0: any number */
-    int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
+    size_t band_nodes;          /* with them: at most so many nodes in a region; 0: any number */
+    int max_unroll;             /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
+    struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */

@@ -6,6 +6,8 @@
  * application may have as much as its step leaves free under the limit of the arena, whatever the others take. Weights add
  * up: the choices that save most time a byte come first, until the limit of the constants is reached.
  *
+ * What a kernel takes is predicted, or measured (pass_options.tuning): the record of times then decides.
+ *
  * The limits: pass_options.arena_limit and constant_limit. A graph inside of a loop or a branch may take what the step of
  * its node leaves.
  *
@@ -14,6 +16,7 @@
  */
 #include "passes/layout/layout.h"
 #include "passes/memory/memory.h"
+#include "passes/memory/tuning.h"
 #include "runtime/kernels/table.h"
 #include <stdlib.h>
 #include <string.h>
@@ -96,6 +99,64 @@ static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *ker
     return true;
 }
 
+/* The constant weights of an application as they were before a kernel packed them; in memory of the chooser. */
+static base_status unpacked_weights(chooser *c, const ir_node *node, const op_call *call, op_tensor *plain) {
+    base_report *report = c->context->report;
+    const op_tensor *packed = &ir_input(node, 1)->constant->tensor;
+    *plain = *packed;
+    if (plain->type.layout != OP_LAYOUT_PACKED) return BASE_OK;
+    plain->type.layout = OP_LAYOUT_ROW_MAJOR;
+    plain->type.packed_bytes = 0;
+    if (!op_type_bytes(&plain->type, &plain->bytes)) return base_fail_memory(report);
+    plain->data = rt_arena_aligned(&c->arena, plain->bytes);
+    if (!plain->data) return base_fail_memory(report);
+    return rt_kernel_find(node->kernel)
+        ->unpack(call, &c->context->options->environment, 1, packed, plain->data, report);
+}
+
+/* The application with weights of these bytes, packed for another kernel, and the blocks in which that works. */
+static bool packed_call(chooser *c, const op_call *call, const rt_cost *cost, void *data, op_call *packed) {
+    op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count);
+    op_attribute *attributes = BASE_ARRAY(&c->arena, op_attribute, call->attributes.count + 1);
+    if (!inputs || !attributes) return false;
+    memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
+    inputs[1].type.layout = OP_LAYOUT_PACKED;
+    inputs[1].type.packed_bytes = inputs[1].bytes = cost->packed_bytes;
+    inputs[1].data = data;
+    *packed = *call;
+    packed->inputs = inputs;
+    if (!cost->blocks) return true;
+    if (call->attributes.count)
+        memcpy(attributes, call->attributes.items, call->attributes.count * sizeof *attributes);
+    attributes[call->attributes.count] = (op_attribute){
+        .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = cost->blocks};
+    packed->attributes = (op_attributes){call->attributes.count + 1, attributes};
+    return true;
+}
+
+/* What the kernel takes: as the record says, as measured, or (where neither is to be had) as predicted. */
+static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
+                         const rt_cost *cost) {
+    pass_tuning *tuning = c->context->options->tuning;
+    const rt_environment *environment = &c->context->options->environment;
+    double seconds = cost->seconds;
+    op_call tried;
+    op_tensor plain;
+    if (!tuning) return seconds;
+    if (strcmp(kernel->name, node->kernel) == 0)
+        return pass_tuning_seconds(tuning, kernel, call, environment, &seconds) ? seconds : cost->seconds;
+    if (!packed_call(c, call, cost, NULL, &tried)) return cost->seconds;
+    if (pass_tuning_knows(tuning, kernel, &tried, environment, &seconds) || !tuning->measure) return seconds;
+    void *data = rt_arena_aligned(&c->arena, cost->packed_bytes);
+    if (!data || unpacked_weights(c, node, call, &plain) != BASE_OK ||
+        !packed_call(c, call, cost, data, &tried))
+        return cost->seconds;
+    memset(data, 0, cost->packed_bytes);
+    if (kernel->pack(&tried, environment, 1, &plain, data, c->context->report) != BASE_OK)
+        return cost->seconds;
+    return pass_tuning_seconds(tuning, kernel, &tried, environment, &seconds) ? seconds : cost->seconds;
+}
+
 /* The fastest of the other kernels that the step has memory for. */
 static void consider(chooser *c, ir_node *node) {
     const rt_environment *environment = &c->context->options->environment;
@@ -108,13 +169,15 @@ static void consider(chooser *c, ir_node *node) {
     if (!pass_shapes_known(node)) return;
     if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
     if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
+    before.seconds = seconds_of(c, node, now, &call, &before);
     candidate best = {.seconds_before = before.seconds, .cost = before};
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
         candidate tried = {.node = node, .kernel = kernel, .seconds_before = before.seconds};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
-        if (!estimate(c, node, kernel, &call, &tried.cost) || tried.cost.seconds >= best.cost.seconds)
-            continue;
+        if (!estimate(c, node, kernel, &call, &tried.cost)) continue;
+        tried.cost.seconds = seconds_of(c, node, kernel, &call, &tried.cost);
+        if (tried.cost.seconds >= best.cost.seconds) continue;
         if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         const size_t now_bytes = weights->uses->next ? 0 : weights->constant->tensor.bytes;
         tried.more = tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
@@ -143,18 +206,9 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     const rt_environment *environment = &c->context->options->environment;
     ir_module *module = c->context->module;
     ir_value *weights = ir_input(chosen->node, 1);
-    op_tensor plain = weights->constant->tensor;
-    if (plain.type.layout == OP_LAYOUT_PACKED) {
-        plain.type.layout = OP_LAYOUT_ROW_MAJOR;
-        plain.type.packed_bytes = 0;
-        if (!op_type_bytes(&plain.type, &plain.bytes)) return base_fail_memory(report);
-        plain.data = rt_arena_aligned(&c->arena, plain.bytes);
-        if (!plain.data) return base_fail_memory(report);
-        const rt_kernel *before = rt_kernel_find(chosen->node->kernel);
-        base_status unpacked =
-            before->unpack(call, environment, 1, &weights->constant->tensor, plain.data, report);
-        if (unpacked != BASE_OK) return unpacked;
-    }
+    op_tensor plain;
+    base_status status = unpacked_weights(c, chosen->node, call, &plain);
+    if (status != BASE_OK) return status;
     op_type type = weights->type;
     type.layout = OP_LAYOUT_PACKED;
     type.packed_bytes = chosen->cost.packed_bytes;
@@ -167,7 +221,7 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     memcpy(inputs, call->inputs, call->input_count * sizeof *inputs);
     inputs[1].type = type;
     call->inputs = inputs;
-    base_status status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
+    status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
     if (status != BASE_OK) return status;
     if (!ir_node_set_input(chosen->node, 1, packed)) return base_fail_memory(report);
     if (!weights->uses) ir_constant_remove(module, weights);

@@ -2,6 +2,7 @@
 /* test_choose_kernels.c: faster kernels are chosen within the limits of the arena and of the constants, and not where the
  * arithmetic is to be exact; in loops too. Portable kernels, so that the choices are the same on every machine.
  */
+#include "passes/memory/tuning.h"
 #include "passes/passes.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -135,12 +136,86 @@ static void too_small_an_arena_is_an_error(void **unused) {
     release(&c);
 }
 
+/* The record with other times: of Winograd's convolution, and of the direct one. */
+static char *with_times(const char *record, unsigned winograd, unsigned direct) {
+    char *text = malloc(2 * strlen(record) + 64), *to = text;
+    assert_non_null(text);
+    *to = 0;
+    for (const char *line = record; *line; line = strchr(line, '\n') + 1) {
+        const char *what = strchr(line, '\t') + 1;
+        const bool is_winograd = strncmp(what, "portable.winograd ", 18) == 0;
+        to += sprintf(to, "%u\t%.*s\n", is_winograd ? winograd : direct, (int)(strchr(line, '\n') - what),
+                      what);
+    }
+    return text;
+}
+
+static size_t chosen_with(const char *record) {
+    compiled c;
+    pass_tuning tuning;
+    base_report report = {0};
+    pass_tuning_init(&tuning, false);
+    assert_int_equal(pass_tuning_read(&tuning, record, strlen(record), &report), BASE_OK);
+    compile(&c, &(pass_options){.arena_limit = 64u << 20, .constant_limit = 64u << 20, .tuning = &tuning});
+    assert_int_equal(c.status, BASE_OK);
+    const size_t chosen = count_kernels(c.module, "portable.winograd");
+    release(&c);
+    pass_tuning_free(&tuning);
+    return chosen;
+}
+
+static void measured_times_decide(void **unused) {
+    (void)unused;
+    compiled c;
+    pass_tuning tuning;
+    size_t length, again;
+    pass_tuning_init(&tuning, true);
+    compile(&c, &(pass_options){.arena_limit = 64u << 20, .constant_limit = 64u << 20, .tuning = &tuning});
+    assert_int_equal(c.status, BASE_OK);
+    release(&c);
+    char *record = pass_tuning_write(&tuning, &length);
+    assert_non_null(record);
+    assert_non_null(strstr(record, "\tportable.winograd Conv threads=1 pads=1,1,1,1 ouro.blocks="));
+    assert_non_null(
+        strstr(record, "\tportable.convolution Conv threads=1 pads=1,1,1,1 float32[1,64,28,28] "));
+    /* The three are alike: each kernel is measured once, and nothing again where the record has it. */
+    compile(&c, &(pass_options){.arena_limit = 64u << 20, .constant_limit = 64u << 20, .tuning = &tuning});
+    release(&c);
+    char *same = pass_tuning_write(&tuning, &again);
+    assert_int_equal(length, again);
+    assert_memory_equal(record, same, length);
+    char *slow = with_times(record, 1000, 10), *fast = with_times(record, 10, 1000);
+    assert_int_equal(chosen_with(slow), 0);
+    assert_int_equal(chosen_with(fast), 3);
+    pass_tuning_free(&tuning);
+    free(record);
+    free(same);
+    free(slow);
+    free(fast);
+}
+
+static void records_are_checked(void **unused) {
+    (void)unused;
+    static const char *const bad[] = {"x\ty\n",        "12\n",   "\ty\n",
+                                      "1\ta\n-2\tb\n", "12\t\n", "12345678901234567890\ta\n"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        pass_tuning tuning;
+        base_report report = {0};
+        pass_tuning_init(&tuning, false);
+        assert_int_equal(pass_tuning_read(&tuning, bad[i], strlen(bad[i]), &report), BASE_INVALID);
+        assert_non_null(strstr(report.text, "expected nanoseconds, a tab"));
+        pass_tuning_free(&tuning);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_arithmetic_keeps_kernels),
         cmocka_unit_test(memory_is_traded_for_time),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(too_small_an_arena_is_an_error),
+        cmocka_unit_test(measured_times_decide),
+        cmocka_unit_test(records_are_checked),
     };
     return cmocka_run_group_tests_name("choose_kernels", tests, NULL, NULL);
 }
