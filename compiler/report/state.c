@@ -16,15 +16,62 @@ static const plan_node *maker_of(const plan *of, uint32_t id) {
     return NULL;
 }
 
+/* Where a tensor lies in the first run; false where that is not in the memory of the states. */
+static bool find_place(const plan *of, uint32_t id, uint64_t *begin, uint64_t *end) {
+    plan_address address = of->tensors[id].address;
+    if (address.space == MEMORY_MULTIVIEW && of->multiviews[address.index].loop == plan_run_loop(of)) {
+        const uint64_t offset = address.offset;
+        address = plan_multiview_entry(of, address.index, 0);
+        address.offset += offset;
+    }
+    *begin = address.offset;
+    *end = *begin + of->tensors[id].bytes;
+    return address.space == MEMORY_STATE;
+}
+
+static bool lies_within(const plan *of, uint32_t id, uint32_t whole) {
+    uint64_t begin[2], end[2];
+    return find_place(of, id, &begin[0], &end[0]) && find_place(of, whole, &begin[1], &end[1]) &&
+           begin[0] >= begin[1] && end[0] <= end[1];
+}
+
+/* The tensor is the state as the run finds it, or a part of it. */
+static bool is_part(const plan *of, uint32_t id, const plan_state *state) {
+    const plan_node *maker = id == PLAN_ABSENT || id == state->parameter ? NULL : maker_of(of, id);
+    return id == state->parameter || (maker && plan_node_code(of, maker) == OP_SLICE &&
+                                      of->tensor_ids[maker->inputs] == state->parameter);
+}
+
+/* What the node that makes the new state moves of the old one: a scatter that does not write over it, a window that is put
+ * together anew. */
+static uint64_t moved_bytes(const plan *of, const plan_state *state) {
+    const plan_node *maker = maker_of(of, state->result);
+    const op_code code = maker ? plan_node_code(of, maker) : OP_CODE_NONE;
+    uint64_t bytes = 0;
+    if (code == OP_TENSOR_SCATTER || code == OP_SCATTER_ND || code == OP_SCATTER_ELEMENTS) {
+        if (of->tensor_ids[maker->inputs] == state->parameter &&
+            !lies_within(of, state->result, state->parameter))
+            bytes = of->tensors[state->result].bytes;
+    } else if (code == OP_CONCAT && !(maker->flags & PLAN_NODE_ALIAS) && state->axis == PLAN_ABSENT) {
+        for (uint64_t i = 0; i < maker->input_count; i++)
+            if (is_part(of, of->tensor_ids[maker->inputs + i], state))
+                bytes += of->tensors[of->tensor_ids[maker->inputs + i]].bytes;
+    }
+    return bytes;
+}
+
 /* Copies into the state, or out of it for an output of the run. */
 static uint64_t copied_bytes(const plan *of, const plan_state *state) {
     const plan_graph *main = &of->graphs[0];
-    uint64_t bytes = 0;
+    uint64_t bytes = moved_bytes(of, state);
     for (uint64_t n = main->nodes; n < main->nodes + main->node_count; n++) {
         const plan_node *node = &of->nodes[n];
-        if (plan_node_code(of, node) != OP_COPY) continue;
+        const op_code code = plan_node_code(of, node);
+        if (code != OP_COPY && (code != OP_SLICE || node->flags & PLAN_NODE_ALIAS)) continue;
         const uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
-        if (to == state->result || from == state->result || from == state->parameter)
+        const bool moves = lies_within(of, to, state->result) && is_part(of, from, state);
+        if (moves ||
+            (code == OP_COPY && (to == state->result || from == state->result || from == state->parameter)))
             bytes += of->tensors[to].bytes;
     }
     return bytes;

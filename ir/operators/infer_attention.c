@@ -3,7 +3,8 @@
 #include "ir/operators/infer.h"
 #include <inttypes.h>
 
-/* A stack of rows, one a head: [batch, heads, rows, size], or [batch, rows, heads * size] with the heads from an attribute. */
+/* A stack of rows, one a head: [batch, heads, rows, size], or [batch, rows, heads * size] with the heads from an attribute; or
+ * [rows, batch, heads, size], where our own attribute ouro.turned has the bit of this input. */
 typedef struct head_rows {
     int64_t batch, heads, rows, size;
 } head_rows;
@@ -13,6 +14,10 @@ static base_status read_rows(const op_call *call, uint32_t input, const char *at
     const op_shape *shape = &call->inputs[input].type.shape;
     *rows = (head_rows){OP_DIM_UNKNOWN, OP_DIM_UNKNOWN, OP_DIM_UNKNOWN, OP_DIM_UNKNOWN};
     if (shape->rank < 0) return BASE_OK;
+    if (shape->rank == 4 && op_attribute_integer(&call->attributes, "ouro.turned", 0) >> input & 1) {
+        *rows = (head_rows){shape->dims[1], shape->dims[2], shape->dims[0], shape->dims[3]};
+        return BASE_OK;
+    }
     if (shape->rank == 4) {
         *rows = (head_rows){shape->dims[0], shape->dims[1], shape->dims[2], shape->dims[3]};
         return BASE_OK;

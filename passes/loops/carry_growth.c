@@ -7,7 +7,7 @@
  * with the initial value turned before the loop, %a, what is appended in it, %b, and the output after the loop. What is
  * appended then lies after what is there, so that nothing else moves (a cache of keys and values for several heads
  * would be copied in every step). Only where what the loop reads of it are products, which read it with its axes in any
- * order (fuse), or where it reads nothing.
+ * order (fuse), attention, its extents, or where it reads nothing.
  *
  * Needs: types, no dead nodes; runs before fuse, by which the products read through the new Transposes. Breaks: that somebody
  * reads every node. Guarantees: types of all values.
@@ -56,9 +56,27 @@ static bool is_product(const ir_use *use, const ir_value *value, int32_t rank, c
            pass_is_walkable(order, rank, use->index);
 }
 
+/* Attention to keys or values of which each run appends rows. */
+static bool is_attention(const growth *g, const ir_use *use) {
+    return use->node && use->node->code == OP_ATTENTION && (use->index == 1 || use->index == 2) &&
+           g->rank == 4 && g->first[0] == 2;
+}
+
+/* Which extents a Shape gives: from *start up to *end. */
+static bool is_shape(const ir_node *node, int32_t rank, int64_t *start, int64_t *end) {
+    if (!node || node->code != OP_SHAPE || !node->outputs[0]) return false;
+    *start = op_attribute_integer(&node->attributes, "start", 0);
+    *end = op_attribute_integer(&node->attributes, "end", rank);
+    if (*start < 0) *start += rank;
+    if (*end < 0) *end += rank;
+    if (*end > rank) *end = rank;
+    return *start >= 0 && *start < *end;
+}
+
 /* The use is one that can read the value turned round. */
 static bool is_reader(const growth *g, const ir_use *use) {
-    int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
+    int64_t order[OP_MAX_RANK], through[OP_MAX_RANK], start, end;
+    if (is_attention(g, use) || is_shape(use->node, g->rank, &start, &end)) return true;
     if (is_product(use, g->grown, g->rank, g->back)) return true;
     if (!use->node || use->node->code != OP_TRANSPOSE || !pass_transpose_order(use->node, g->rank, order))
         return false;
@@ -100,11 +118,53 @@ static bool read(const ir_loop *loop, uint32_t index, growth *g) {
     return true;
 }
 
+/* The extents that a Shape gave, of the value as it is now. */
+static bool turn_shape(pass_context *context, const growth *g, ir_node *shape, ir_value *value) {
+    int64_t start = 0, end = 0, indices[OP_MAX_RANK];
+    (void)is_shape(shape, g->rank, &start, &end);
+    for (int64_t d = start; d < end; d++) indices[d - start] = g->back[d];
+    ir_value *was = shape->outputs[0];
+    const op_attributes none = {0};
+    const op_type all = {.dtype = OP_INT64, .shape = {1, {g->rank}}},
+                  some = {.dtype = OP_INT64, .shape = {1, {end - start}}};
+    ir_value *wanted =
+        ir_constant_copy(context->module, "extents", &some, indices, (size_t)(end - start) * sizeof *indices);
+    ir_node *whole = ir_node_new(shape->graph, shape, OP_SHAPE, shape->name, shape->path, none, 1, &value);
+    ir_value *extents = whole && wanted ? ir_node_add_output(whole, was->name, &all) : NULL;
+    if (!extents) return false;
+    ir_node *gather = ir_node_new(shape->graph, shape, OP_GATHER, shape->name, shape->path, none, 2,
+                                  (ir_value *[]){extents, wanted});
+    ir_value *made = gather ? ir_node_add_output(gather, was->name, &was->type) : NULL;
+    if (!made) return false;
+    ir_value_replace(was, made);
+    ir_node_remove(shape);
+    return true;
+}
+
+/* Attention that knows that this operand is turned. */
+static bool turn_attention(pass_context *context, ir_node *node, uint32_t input) {
+    const op_attribute turned = {.name = "ouro.turned",
+                                 .kind = OP_ATTRIBUTE_INT,
+                                 .count = 1,
+                                 .as.integer = op_attribute_integer(&node->attributes, "ouro.turned", 0) |
+                                               (INT64_C(1) << input)};
+    return ir_attribute_set(context->module, &node->attributes, &turned);
+}
+
 /* Those who read the value, but for the Concat and the next iteration, read it in the order that it had. */
 static bool turn_readers(pass_context *context, const growth *g, ir_value *value) {
     for (ir_use *use = value->uses, *next; use; use = next) {
         next = use->next;
+        int64_t start, end;
         if (!use->node || use->node == g->concat) continue;
+        if (is_attention(g, use)) {
+            if (!turn_attention(context, use->node, use->index)) return false;
+            continue;
+        }
+        if (is_shape(use->node, g->rank, &start, &end)) {
+            if (!turn_shape(context, g, use->node, value)) return false;
+            continue;
+        }
         if (use->node->code == OP_TRANSPOSE) {
             int64_t order[OP_MAX_RANK], through[OP_MAX_RANK];
             if (!pass_transpose_order(use->node, g->rank, order)) return false;

@@ -3,6 +3,8 @@
 #include "passes/loops/commit.h"
 #include <string.h>
 
+enum { MOST_DEPTH = 12 }; /* how far back it is looked whether two values are made in the same way */
+
 static bool is_sized(const ir_value *value) {
     size_t bytes;
     return !value || op_type_bytes(&value->type, &bytes);
@@ -22,10 +24,36 @@ static bool same_attributes(const ir_node *a, const ir_node *b) {
                            *y = op_attribute_find(&b->attributes, a->attributes.items[i].name);
         if (!y || x->kind != y->kind) return false;
         if (x->kind == OP_ATTRIBUTE_INT && x->as.integer == y->as.integer) continue;
+        if (x->kind == OP_ATTRIBUTE_INTS && x->count == y->count &&
+            (!x->count || memcmp(x->as.integers, y->as.integers, x->count * sizeof *x->as.integers) == 0))
+            continue;
         if (x->kind != OP_ATTRIBUTE_STRING || x->as.text.length != y->as.text.length ||
             memcmp(x->as.text.data, y->as.text.data, x->as.text.length) != 0)
             return false;
     }
+    return true;
+}
+
+static bool same_constant(const ir_value *a, const ir_value *b) {
+    if (!a || !b || !a->constant || !b->constant) return false;
+    const op_tensor *x = &a->constant->tensor, *y = &b->constant->tensor;
+    return x->type.dtype == y->type.dtype && x->type.dtype != OP_STRING &&
+           op_shape_equal(&x->type.shape, &y->type.shape) && x->bytes == y->bytes &&
+           (!x->bytes || memcmp(x->data, y->data, x->bytes) == 0);
+}
+
+/* The same value, or made in the same way of the same values. */
+static bool same_value(const ir_value *a, const ir_value *b, int depth) {
+    if (a == b) return true;
+    if (!a || !b || a->constant || b->constant || !a->node || !b->node || depth == 0)
+        return same_constant(a, b);
+    const ir_node *x = a->node, *y = b->node;
+    if (x->code != y->code || a->index != b->index || x->graph != y->graph ||
+        x->input_count != y->input_count ||
+        op_schema_of(x->code)->flags & (OP_FLAG_EFFECT | OP_FLAG_GRAPHS) || !same_attributes(x, y))
+        return false;
+    for (uint32_t i = 0; i < x->input_count; i++)
+        if (!same_value(ir_input(x, i), ir_input(y, i), depth - 1)) return false;
     return true;
 }
 
@@ -36,7 +64,7 @@ static bool same_indices(const ir_node *a, const ir_node *b) {
                    to = a->code == OP_SCATTER_ND || a->code == OP_SCATTER_ELEMENTS ? 2 : a->input_count;
     if (a->input_count != b->input_count || !ir_input(a, 0) || !ir_input(b, 0)) return false;
     for (uint32_t i = from; i < to; i++)
-        if (ir_input(a, i) != ir_input(b, i)) return false;
+        if (!same_value(ir_input(a, i), ir_input(b, i), MOST_DEPTH)) return false;
     if (last && !op_shape_equal(&ir_input(a, 1)->type.shape, &ir_input(b, 1)->type.shape)) return false;
     return op_shape_known(&ir_input(a, 0)->type.shape) &&
            op_shape_equal(&ir_input(a, 0)->type.shape, &ir_input(b, 0)->type.shape);
@@ -55,11 +83,9 @@ static bool was_checked(const loop_info *info, const ir_node *node) {
     default:
         return false;
     }
-    const ir_value *indices = ir_input(node, node->code == OP_TENSOR_SCATTER ? 2 : 1);
-    for (const ir_use *use = indices ? indices->uses : NULL; use; use = use->next) {
-        const ir_node *other = use->node;
-        if (other && other != node && other->code == node->code && other->graph == node->graph &&
-            info->numbers[other->id.index] < info->numbers[node->id.index] && same_attributes(other, node) &&
+    for (ir_node **at = info->memory->order.nodes[info->loop.body->id.index]; *at && *at != node; at++) {
+        const ir_node *other = *at;
+        if (other->code == node->code && other->graph == node->graph && same_attributes(other, node) &&
             same_indices(other, node))
             return true;
     }

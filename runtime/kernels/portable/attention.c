@@ -224,9 +224,16 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
            call->inputs[V].type.dtype == dtype;
 }
 
-/* Rows of an operand: [batch, head, row, element], or [batch, row, head and element]. */
-static rt_attention_rows rows_of(const op_shape *shape, int64_t heads, int64_t *count, int64_t *length) {
+/* Rows of an operand: [batch, head, row, element], or [batch, row, head and element]; `turned`: [row, batch, head, element], as a
+ * cache is carried that grows by rows. */
+static rt_attention_rows rows_of(const op_shape *shape, int64_t heads, bool turned, int64_t *count,
+                                 int64_t *length) {
     const int64_t *d = shape->dims;
+    if (turned) {
+        *count = d[0];
+        *length = d[3];
+        return (rt_attention_rows){d[2] * d[3], d[3], d[1] * d[2] * d[3]};
+    }
     if (shape->rank == 4) {
         *count = d[2];
         *length = d[3];
@@ -271,23 +278,22 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
-                           rt_prepared *prepared, base_report *report) {
-    rt_attention *a = BASE_NEW(arena, rt_attention);
-    if (!a) return base_fail_memory(report);
+static void read_call(const op_call *call, rt_attention *a) {
+    const int64_t turned = op_attribute_integer(&call->attributes, "ouro.turned", 0);
+    *a = (rt_attention){0};
     const op_shape *q = &call->inputs[Q].type.shape, *k = &call->inputs[K].type.shape,
                    *v = &call->inputs[V].type.shape;
     a->dtype = call->inputs[Q].type.dtype;
     a->batches = q->dims[0];
     a->heads = q->rank == 4 ? q->dims[1] : op_attribute_integer(&call->attributes, "q_num_heads", 1);
-    const int64_t groups =
-        k->rank == 4 ? k->dims[1] : op_attribute_integer(&call->attributes, "kv_num_heads", 1);
+    const int64_t groups = k->rank == 4 ? k->dims[turned >> K & 1 ? 2 : 1]
+                                        : op_attribute_integer(&call->attributes, "kv_num_heads", 1);
     a->shared = groups ? a->heads / groups : 0;
-    a->q = rows_of(q, a->heads, &a->queries, &a->depth);
-    a->k = rows_of(k, groups, &a->keys, &a->depth);
-    a->v = rows_of(v, groups, &a->keys, &a->width);
+    a->q = rows_of(q, a->heads, false, &a->queries, &a->depth);
+    a->k = rows_of(k, groups, turned >> K & 1, &a->keys, &a->depth);
+    a->v = rows_of(v, groups, turned >> V & 1, &a->keys, &a->width);
     int64_t rows;
-    a->y = rows_of(&call->outputs[0].type.shape, a->heads, &rows, &a->width);
+    a->y = rows_of(&call->outputs[0].type.shape, a->heads, false, &rows, &a->width);
     const float scale = op_attribute_real(&call->attributes, "scale", 0);
     a->scale = op_attribute_find(&call->attributes, "scale") ? (double)scale
                : a->depth                                    ? 1 / sqrt((double)a->depth)
@@ -303,6 +309,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     int64_t offsets = 1;
     if (op_input_present(call, OFFSETS)) (void)op_shape_elements(&call->inputs[OFFSETS].type.shape, &offsets);
     a->offset_stride = offsets > 1;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    rt_attention *a = BASE_NEW(arena, rt_attention);
+    if (!a) return base_fail_memory(report);
+    read_call(call, a);
     prepared->state = a;
     prepared->run = run;
     prepared->scratch_bytes = rt_attention_scratch(a, environment->threads);
@@ -312,4 +325,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                            LONGEST_HEAD);
 }
 
-const rt_kernel rt_kernel_attention = {.name = "portable.attention", .accepts = accepts, .prepare = prepare};
+/* A cache that grows by a position in each run is another shape each time. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    rt_attention *a = prepared->state;
+    if (!accepts(call, environment)) return false;
+    read_call(call, a);
+    prepared->scratch_bytes = rt_attention_scratch(a, environment->threads);
+    return prepared->scratch_bytes != 0;
+}
+
+const rt_kernel rt_kernel_attention = {
+    .name = "portable.attention", .accepts = accepts, .prepare = prepare, .adapt = adapt};
