@@ -134,9 +134,8 @@ base_status import_convert_ms_reduce_sum_integer(import_node *n) {
 
 /* ---- images, with channels after or before the spatial axes ------------------------------------------------- */
 
-/* NHWC to NCHW, or back. */
-static ir_value *channels_moved(const import_node *n, ir_value *x, bool to_front) {
-    const int32_t rank = import_rank_of(x);
+/* NHWC to NCHW, or back; `rank` is at least 3. What is wrong on the way may leave x itself without a known rank. */
+static ir_value *channels_moved(const import_node *n, ir_value *x, int32_t rank, bool to_front) {
     int64_t order[OP_MAX_RANK] = {0};
     for (int32_t i = 1; i < rank; i++) order[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : i + 1;
     if (!to_front) order[rank - 1] = 1;
@@ -153,9 +152,10 @@ static base_status check_image(const import_node *n, bool last) {
 /* An operator of the default domain on the image `x`. */
 static ir_value *on_image(const import_node *n, op_code code, op_attributes attributes, ir_value *x,
                           bool last) {
-    ir_value *front = last ? channels_moved(n, x, true) : x;
+    const int32_t rank = import_rank_of(x);
+    ir_value *front = last ? channels_moved(n, x, rank, true) : x;
     ir_value *y = front ? import_make(n, code, attributes, 1, &front) : NULL;
-    return last && y ? channels_moved(n, y, false) : y;
+    return last && y ? channels_moved(n, y, rank, false) : y;
 }
 
 static base_status quantized_pool(import_node *n, op_code code) {
@@ -195,9 +195,10 @@ base_status import_convert_ms_qlinear_convolution(import_node *n) {
     if (!last) return import_finish(n, OP_QLINEAR_CONV, attributes, n->input_count, n->inputs);
     ir_value *inputs[9];
     for (uint32_t i = 0; i < n->input_count; i++) inputs[i] = n->inputs[i];
-    inputs[0] = channels_moved(n, inputs[0], true);
+    const int32_t rank = import_rank_of(inputs[0]);
+    inputs[0] = channels_moved(n, inputs[0], rank, true);
     ir_value *y = inputs[0] ? import_make(n, OP_QLINEAR_CONV, attributes, n->input_count, inputs) : NULL;
-    return expr_finish(n, y ? channels_moved(n, y, false) : NULL);
+    return expr_finish(n, y ? channels_moved(n, y, rank, false) : NULL);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------- */

@@ -178,6 +178,8 @@ static const conversion others[] = {
      "q:1:2,1,16;k:1:2,1,8;v:1:2,1,8;pk:1:2,2,P,4;pv:1:2,2,P,4;last:6:2;total:6:;c:1:9,2;s:1:9,2", "y,nk,nv",
      "num_heads i 4;kv_num_heads i 2;do_rotary i 1;local_window_size i 7"},
     {"com.microsoft/RotaryEmbedding", 1, "x:1:2,3,8;p:7:1;c:1:9,2;s:1:9,2", "y", "interleaved i 1"},
+    /* a pool without a place for its window: said when shapes are inferred */
+    {"com.microsoft/NhwcMaxPool", 1, "x:3:1,3,5,4", "y", "kernel_shape I 4,2"},
     {"ai.onnx.ml/ZipMap", 1, "x:1:N,3", "m", "classlabels_int64s I 4,5,6"},
     {"com.microsoft/MatMulNBits", 1, "a:1:2,40;b:2:6,2,16;s:1:12", "y",
      "K i 40;N i 6;bits i 4;block_size i 32"},
