@@ -283,6 +283,7 @@ void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
 typedef struct rt_memory {
     unsigned char *arena; /* of the plan */
     void *own_arena, *own_scratch, *own_outputs;
+    size_t output_bytes;  /* of own_outputs */
     void **own_tensors;   /* by tensor id, where tensors are unshared */
     size_t scratch_bytes; /* that kernels need beyond what was planned */
     rt_pool pool;
@@ -427,6 +428,7 @@ bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t r
 /* The states of one session as those of another one of the same plan, which may have unshared tensors. */
 void rt_states_copy(const ouro_session *from, ouro_session *to);
 void rt_states_free(ouro_session *session);
+size_t rt_states_bytes(const ouro_session *session); /* that the session holds for them */
 /* For the caller's calls (state_calls.c): all states as a reset leaves them; the places that they have before the first run; a
  * value, as it is carried, for one of them, while they are at these places; what one is now. */
 base_status rt_states_reset(ouro_session *session, base_report *report);
@@ -551,6 +553,7 @@ void rt_shapes_free(ouro_session *session);
 void rt_shapes_before_run(ouro_session *session);
 /* Bytes that are planned for the last run's shapes, beside the arena. */
 size_t rt_shapes_bytes(const ouro_session *session);
+size_t rt_shapes_capacity(const ouro_session *session); /* of the block in which they are */
 
 /* sequence.c */
 bool rt_sequence_is_node(const plan *of, const plan_node *node);

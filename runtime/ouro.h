@@ -143,6 +143,12 @@ typedef struct ouro_memory {
     size_t run_time_peak_bytes;     /* the same, at most so far */
     size_t run_time_reserved_bytes; /* taken from the system for them */
     uint64_t run_time_allocations;  /* of such values so far */
+    size_t state_bytes; /* kept from run to run: the plan's, and what was taken for states in the first run */
+    size_t output_bytes;  /* the session's own memory for outputs that are not bound */
+    size_t scratch_bytes; /* of kernels, beyond what was planned */
+    size_t
+        total_bytes; /* of all that the session holds now: arena (its own), shapes, run-time memory that is taken from the
+                             system, states, outputs, scratch */
 } ouro_memory;
 
 /* What a plan keeps from run to run: what output `output` of the model was after a run, its input `input` is in the next one.

@@ -50,6 +50,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
         }
     }
     session->memory.own_outputs = rt_allocate_aligned(total);
+    session->memory.output_bytes = total;
     if (!session->memory.own_outputs) return base_fail_memory(report);
     size_t used = 0;
     for (size_t i = 0; i < outputs; i++) {
@@ -307,7 +308,13 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
                             .run_time_bytes = statistics.in_use,
                             .run_time_peak_bytes = statistics.most_in_use,
                             .run_time_reserved_bytes = statistics.reserved,
-                            .run_time_allocations = statistics.taken};
+                            .run_time_allocations = statistics.taken,
+                            .state_bytes = rt_states_bytes(session),
+                            .output_bytes = session->memory.output_bytes,
+                            .scratch_bytes = session->memory.own_scratch ? session->memory.scratch_bytes : 0};
+    memory->total_bytes = (session->memory.own_arena ? memory->arena_bytes : 0) +
+                          rt_shapes_capacity(session) + memory->run_time_reserved_bytes +
+                          memory->state_bytes + memory->output_bytes + memory->scratch_bytes;
 }
 
 base_status rt_session_make(const plan *of, const ouro_session_options *options, bool unshared,

@@ -316,6 +316,10 @@ size_t rt_shapes_bytes(const ouro_session *session) {
                                                                      : 0;
 }
 
+size_t rt_shapes_capacity(const ouro_session *session) {
+    return session->memory.shapes ? session->memory.shapes->capacity : 0;
+}
+
 void rt_shapes_free(ouro_session *session) {
     rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;

@@ -299,6 +299,13 @@ void rt_states_begin(ouro_session *session) {
     (void)rt_states_reset(session, NULL); /* nothing is given that could fail */
 }
 
+size_t rt_states_bytes(const ouro_session *session) {
+    size_t bytes = session->states.own ? (size_t)session->of->header->state_bytes : 0;
+    for (size_t i = 0; session->states.kept && i < state_count(session); i++)
+        if (session->states.kept[i].taken) bytes += session->states.kept[i].own.capacity;
+    return bytes;
+}
+
 void rt_states_free(ouro_session *session) {
     for (size_t i = 0; session->states.kept && i < state_count(session); i++) {
         release_kept(session, &session->states.kept[i]);

@@ -52,6 +52,9 @@ static uint64_t moved_bytes(const plan *of, const plan_state *state) {
         if (of->tensor_ids[maker->inputs] == state->parameter &&
             !lies_within(of, state->result, state->parameter))
             bytes = of->tensors[state->result].bytes;
+    } else if (code == OP_RESHAPE && maker->flags & PLAN_NODE_DYNAMIC &&
+               of->tensors[state->result].address.space != MEMORY_DYNAMIC) {
+        bytes = of->tensors[state->result].bytes;
     } else if (code == OP_CONCAT && !(maker->flags & PLAN_NODE_ALIAS) && state->axis == PLAN_ABSENT) {
         for (uint64_t i = 0; i < maker->input_count; i++)
             if (is_part(of, of->tensor_ids[maker->inputs + i], state))

@@ -38,6 +38,26 @@ static bool adopt(ir_module *module, const ir_loop_carried *state, int32_t excep
     return changed;
 }
 
+/* Where the model cannot tell what comes out (of branches that differ), but its input has a size, the run looks: a Reshape to that size
+ * fails where it is another one. */
+static bool expect_size(ir_module *module, const ir_loop_carried *state, uint32_t index) {
+    const op_type *held = &state->parameter->type, *made = &state->replacement->type;
+    size_t bytes;
+    if (!op_type_bytes(held, &bytes) || op_type_bytes(made, &bytes) || made->kind != OP_KIND_TENSOR ||
+        held->kind != OP_KIND_TENSOR || made->dtype != held->dtype || module->states[index].axis >= 0)
+        return true;
+    const op_type vector = {.dtype = OP_INT64, .shape = {1, {held->shape.rank}}};
+    const op_attributes none = {0};
+    ir_value *shape = ir_constant_copy(module, "shape", &vector, held->shape.dims,
+                                       (size_t)held->shape.rank * sizeof *held->shape.dims);
+    ir_node *node = shape ? ir_node_new(module->main, NULL, OP_RESHAPE, "", "main", none, 2,
+                                        (ir_value *[]){state->replacement, shape})
+                          : NULL;
+    ir_value *sized = node ? ir_node_add_output(node, state->replacement->name, held) : NULL;
+    if (sized) ir_graph_set_result(module->main, index, sized);
+    return sized != NULL;
+}
+
 /* ---- do they fit? ---------------------------------------------------------------------------------------- */
 
 /* The extents can be the same, but along one axis: where both are known they are. */
@@ -106,6 +126,10 @@ base_status pass_check_states(pass_context *context) {
         if (status != BASE_OK) return status;
     }
     for (uint32_t i = 0; i < run.carried; i++) {
+        const ir_loop_carried found = ir_loop_carry(&run, i);
+        if (may_fit(&found.parameter->type.shape, &found.replacement->type.shape, -1) &&
+            !expect_size(module, &found, i))
+            return base_fail_memory(context->report);
         const ir_loop_carried state = ir_loop_carry(&run, i);
         base_status status = check(context, &state, i);
         if (status != BASE_OK) return status;
