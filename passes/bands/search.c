@@ -5,8 +5,8 @@
 #include <float.h>
 #include <stdint.h>
 
-/* What is looked at: enough for some hundred nodes, and never more than some seconds. */
-static const double MOST_WORK = 6e7;
+/* Nodes that are looked at in all regions together, a second or two; each first node has the same share of what is left. */
+static const double MOST_WORK = 1e8;
 enum { MOST_NODES = 600, OUTSIDE = -1 };
 static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
 enum { HEIGHTS = sizeof heights / sizeof *heights };
@@ -408,9 +408,10 @@ static bool add_edge(band_search *s, const band_choice *choice) {
     return true;
 }
 
-/* Regions of at least this many nodes are a whole number of them; longer ones are tried at every so many ends. */
+/* The regions that begin here, the shorter ones first. */
 static bool try_regions(band_search *s, size_t first) {
     double state[HEIGHTS] = {0};
+    const double until = s->work + (MOST_WORK - s->work) / (double)(s->count - first);
     bool hopeless[HEIGHTS] = {false};
     for (size_t last = first; last < s->count && last - first < MOST_NODES; last++) {
         const step *own = &s->steps[last];
@@ -428,7 +429,7 @@ static bool try_regions(band_search *s, size_t first) {
             }
             if (choice.bytes < s->whole && !add_edge(s, &choice)) return false;
         }
-        if (s->work > MOST_WORK) break;
+        if (s->work > until) break;
     }
     return true;
 }
@@ -472,8 +473,7 @@ band_search *band_search_new(const ir_module *module, int threads, base_arena *a
     }
     if (!fine || !find_readers(s)) return NULL;
     find_live(s);
-    for (size_t n = 0; n < s->count && fine && s->work <= MOST_WORK; n++)
-        fine = !s->steps[n].supported || try_regions(s, n);
+    for (size_t n = 0; n < s->count && fine; n++) fine = !s->steps[n].supported || try_regions(s, n);
     return fine && find_least(s) ? s : NULL;
 }
 

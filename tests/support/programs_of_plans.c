@@ -63,4 +63,18 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      "  %present: float32[2,?,4] = Concat(%past, %x) {axis = 1} %n: " T " = MatMul(%m, %q)\n"
      "  %t: float32[2,4,?] = Transpose(%present) {perm = [0, 2, 1]} %s: float32[2,1,?] = MatMul(%x, %t)\n"
      "  yield %present, %n, %s } }\n"},
+    {"bands of rows",
+     "module \"bands\" { constant %trips: int64[] = {3} constant %two: int64[] = {2} constant %rows: "
+     "int64[2] = {1, 2}\n"
+     " constant %at: int64[1] = {0} constant %axis: int64[1] = {2} constant %end: int64[1] = {4}\n"
+     " graph main(%x: float32[1,2,8,4], %k0: float32[1,2,2,4]) { %k1: float32[1,2,2,4] = Neg(%k0)\n"
+     "  %y1: float32[1,2,8,4] = Neg(%x) %p: float32[1,2,2,4], %q: float32[1,2,8,4] = Loop(%trips, _, %k1, "
+     "%y1) {\n"
+     "   graph body(%i: int64[], %c: bool[], %k: float32[1,2,2,4], %y: float32[1,2,8,4]) {\n"
+     "    %o: int64[] = Mul(%i, %two) %r: int64[2] = Add(%rows, %o)\n"
+     "    %b: float32[1,2,2,4] = Gather(%x, %r) {axis = 2} %s: float32[1,2,4,4] = Concat(%k, %b) {axis = 2}\n"
+     "    %z: float32[1,2,2,4] = AveragePool(%s) {kernel_shape = [3, 1]}\n"
+     "    %n: float32[1,2,2,4] = Slice(%s, %axis, %end, %axis) %t: int64[1] = Add(%at, %o)\n"
+     "    %u: float32[1,2,8,4] = TensorScatter(%y, %z, %t) {axis = 2} yield %c, %n, %u } }\n"
+     "  %v: float32[1,2,8,4] = Neg(%q) yield %v, %p } }\n"},
 };

@@ -3,7 +3,7 @@
 #ifndef OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 #define OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 
-enum { SUPPORT_PLAN_PROGRAMS = 8 };
+enum { SUPPORT_PLAN_PROGRAMS = 9 };
 
 typedef struct support_plan_program {
     const char *name, *text;
