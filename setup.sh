@@ -9,7 +9,7 @@ preset=${1:-release}
 cross=
 [ "$preset" != cross ] || { cross=1 preset=release; }
 
-packages=(gcc libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
+packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
           libdnnl-dev libxxhash-dev libgraphviz-dev libcmocka-dev libonnx-testdata libpcre2-dev libjpeg62-turbo-dev libpng-dev
           libwebp-dev libtiff-dev libopenjp2-7-dev)
 # Compilers for other machines, and what runs their programs here.

@@ -55,6 +55,10 @@ const rt_kernel *rt_kernel_select(const op_call *call, const rt_environment *env
     return NULL;
 }
 
+bool rt_kernel_exhausted(void) {
+    return rt_onednn_exhausted();
+}
+
 const rt_kernel *rt_kernel_find(const char *name) {
     for (int code = OP_CODE_NONE + 1; code < OP_CODE_COUNT; code++) {
         const rt_kernel *kernel;

@@ -302,7 +302,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     dnnl_memory_desc_t from;
     if (input != 1 || !call || !describe_weights(call, false, &from) ||
         !make_given(call, environment, false, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this convolution", input);
+        return rt_onednn_fail(report, "oneDNN cannot pack input %u of this convolution", input);
     }
     base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
@@ -322,7 +322,7 @@ static base_status unpack(const op_call *given, const rt_environment *environmen
     dnnl_memory_desc_t to;
     if (input != 1 || !call || !describe_weights(call, false, &to) ||
         !make_given(call, environment, false, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot unpack input %u of this convolution", input);
+        return rt_onednn_fail(report, "oneDNN cannot unpack input %u of this convolution", input);
     }
     base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
@@ -397,14 +397,14 @@ static base_status make_to_run(const op_call *given, const op_call *call, const 
     if (other && packed) {
         const op_call *packing = as_packed(given, &extents);
         if (!packing || !make_given(packing, environment, false, open))
-            return base_fail(report, BASE_INVALID, "oneDNN cannot pack for this convolution on this machine");
+            return rt_onednn_fail(report, "oneDNN cannot pack for this convolution on this machine");
         status = rt_check_packed(call, open, report);
         lie.weights = *rt_descriptor_memory(open, dnnl_query_weights_md);
         rt_descriptor_close(open);
         if (status != BASE_OK || make_descriptor(call, environment, &lie, open)) return status;
     }
     if (!make_given(call, environment, other, open))
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this convolution on this machine");
+        return rt_onednn_fail(report, "oneDNN cannot run this convolution on this machine");
     if (packed) {
         status = other ? reorder_weights(call, environment, &lie.weights, arena, state, open, report)
                        : rt_check_packed(call, open, report);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* onednn.c: the table of kernels that run on oneDNN, and what the library is. */
 #include "runtime/kernels/onednn/onednn.h"
+#include "runtime/kernels/onednn/boundary.h"
 #include "runtime/kernels/onednn/primitive.h"
 #include <stdio.h>
 
@@ -30,6 +31,10 @@ const rt_kernel *rt_onednn_kernel(op_code code) {
     default:
         return NULL;
     }
+}
+
+bool rt_onednn_exhausted(void) {
+    return rt_dnnl_exhausted();
 }
 
 static const char *instruction_set(void) {

@@ -13,6 +13,15 @@
 /* Multiplications, or elements moved, below which several threads do not pay for their start. */
 enum { ONE_THREAD_WORK = 131072 };
 
+base_status rt_onednn_fail(base_report *report, const char *format, ...) {
+    va_list arguments;
+    if (rt_dnnl_exhausted()) return base_fail_memory(report);
+    va_start(arguments, format);
+    base_fail_va(report, BASE_INVALID, format, arguments);
+    va_end(arguments);
+    return BASE_INVALID;
+}
+
 static base_status fail(base_report *report, const char *what, dnnl_status_t status) {
     if (status == dnnl_out_of_memory) return base_fail_memory(report);
     return base_fail(report, BASE_INVALID, "oneDNN refused: %s (status %d)", what, (int)status);
@@ -128,20 +137,21 @@ static bool append_activation(dnnl_post_ops_t operations, const rt_activation *a
     default:
         return false;
     }
-    return dnnl_post_ops_append_eltwise(operations, 1, kind, alpha, beta) == dnnl_success;
+    return rt_dnnl_post_ops_append_eltwise(operations, 1, kind, alpha, beta) == dnnl_success;
 }
 
 bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *activation) {
     *open = (rt_descriptor){0};
+    (void)rt_dnnl_exhausted(); /* that was before */
     dnnl_post_ops_t operations = NULL;
-    bool done = dnnl_engine_create(&open->engine, dnnl_cpu, 0) == dnnl_success &&
-                dnnl_primitive_attr_create(&open->attributes) == dnnl_success &&
+    bool done = rt_dnnl_engine_create(&open->engine, dnnl_cpu, 0) == dnnl_success &&
+                rt_dnnl_primitive_attr_create(&open->attributes) == dnnl_success &&
                 dnnl_primitive_attr_set_scratchpad_mode(open->attributes, dnnl_scratchpad_mode_user) ==
                     dnnl_success &&
-                dnnl_post_ops_create(&operations) == dnnl_success;
-    if (done && sum != 0) done = dnnl_post_ops_append_sum(operations, sum) == dnnl_success;
+                rt_dnnl_post_ops_create(&operations) == dnnl_success;
+    if (done && sum != 0) done = rt_dnnl_post_ops_append_sum(operations, sum) == dnnl_success;
     if (done && activation) done = append_activation(operations, activation);
-    done = done && dnnl_primitive_attr_set_post_ops(open->attributes, operations) == dnnl_success;
+    done = done && rt_dnnl_primitive_attr_set_post_ops(open->attributes, operations) == dnnl_success;
     if (operations) dnnl_post_ops_destroy(operations);
     if (!done) rt_descriptor_close(open);
     return done;
@@ -152,16 +162,16 @@ bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *act
  * that want multiples of 16 bytes from where there are none, and crash. The descriptor that is returned owns itself. */
 static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, bool reference) {
     do {
-        dnnl_primitive_desc_t descriptor = dnnl_primitive_desc_iterator_fetch(iterator);
+        dnnl_primitive_desc_t descriptor = rt_dnnl_primitive_desc_iterator_fetch(iterator);
         const char *name = NULL;
         if (!descriptor) return NULL;
-        if (dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+        if (rt_dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
             (reference || strncmp(name, "ref", 3) != 0) && strncmp(name, "gemm:", 5) != 0 &&
             !strstr(name, ":gemm:") && !strstr(name, "sse41")) {
             return descriptor;
         }
         dnnl_primitive_desc_destroy(descriptor);
-    } while (dnnl_primitive_desc_iterator_next(iterator) == dnnl_success);
+    } while (rt_dnnl_primitive_desc_iterator_next(iterator) == dnnl_success);
     return NULL;
 }
 
@@ -169,7 +179,7 @@ bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int
     dnnl_primitive_desc_iterator_t iterator = NULL;
     open->threads = threads;
     const int before = rt_threads_set(threads);
-    if (dnnl_primitive_desc_iterator_create(&iterator, operation, open->attributes, open->engine, NULL) ==
+    if (rt_dnnl_primitive_desc_iterator_create(&iterator, operation, open->attributes, open->engine, NULL) ==
         dnnl_success) {
         open->descriptor = usable(iterator, open->reference);
         dnnl_primitive_desc_iterator_destroy(iterator);
@@ -199,7 +209,7 @@ static base_status flat_memory(rt_primitive *primitive, size_t bytes, dnnl_memor
     const dnnl_dims_t dims = {(dnnl_dim_t)bytes};
     dnnl_status_t status = dnnl_memory_desc_init_by_tag(&flat, 1, dims, dnnl_u8, dnnl_a);
     if (status == dnnl_success)
-        status = dnnl_memory_create(memory, &flat, primitive->engine, DNNL_MEMORY_NONE);
+        status = rt_dnnl_memory_create(memory, &flat, primitive->engine, DNNL_MEMORY_NONE);
     return status == dnnl_success ? BASE_OK : fail(report, "memory", status);
 }
 
@@ -208,8 +218,8 @@ base_status rt_primitive_make(rt_primitive *primitive, rt_descriptor *open, base
     open->engine = NULL;
     const int before = rt_threads_set(open->threads);
     dnnl_status_t status =
-        dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags);
-    if (status == dnnl_success) status = dnnl_primitive_create(&primitive->primitive, open->descriptor);
+        rt_dnnl_stream_create(&primitive->stream, primitive->engine, dnnl_stream_default_flags);
+    if (status == dnnl_success) status = rt_dnnl_primitive_create(&primitive->primitive, open->descriptor);
     rt_threads_restore(before);
     if (status != dnnl_success) return fail(report, "primitive", status);
     primitive->scratch_bytes = dnnl_memory_desc_get_size(
@@ -232,7 +242,7 @@ base_status rt_primitive_argument(rt_primitive *primitive, int argument,
         return flat_memory(primitive, dnnl_memory_desc_get_size(description), &place->memory, report);
     /* The padding of what is written must be known: primitives clear it through this object. */
     const dnnl_status_t status =
-        dnnl_memory_create(&place->memory, description, primitive->engine, DNNL_MEMORY_NONE);
+        rt_dnnl_memory_create(&place->memory, description, primitive->engine, DNNL_MEMORY_NONE);
     return status == dnnl_success ? BASE_OK : fail(report, "memory", status);
 }
 
@@ -244,12 +254,13 @@ base_status rt_primitive_run(rt_primitive *primitive, void *const *data, void *s
     for (int i = 0; i < primitive->count && status == dnnl_success; i++) {
         void *pointer = i < own ? scratch : data[i - own];
         if (pointer == primitive->data[i]) continue;
-        status = dnnl_memory_set_data_handle_v2(primitive->arguments[i].memory, pointer, primitive->stream);
+        status =
+            rt_dnnl_memory_set_data_handle_v2(primitive->arguments[i].memory, pointer, primitive->stream);
         primitive->data[i] = pointer;
     }
     if (status == dnnl_success) {
-        status = dnnl_primitive_execute(primitive->primitive, primitive->stream, primitive->count,
-                                        primitive->arguments);
+        status = rt_dnnl_primitive_execute(primitive->primitive, primitive->stream, primitive->count,
+                                           primitive->arguments);
     }
     if (ouro_argument_pool_leave) ouro_argument_pool_leave();
     rt_threads_restore(before);
@@ -274,16 +285,16 @@ base_status rt_reorder(const dnnl_memory_desc_t *from, const void *data, const d
     rt_primitive primitive = {0};
     base_status result = BASE_OK;
     const int before = rt_threads_set(threads);
-    dnnl_status_t status = dnnl_engine_create(&engine, dnnl_cpu, 0);
-    if (status == dnnl_success) status = dnnl_primitive_attr_create(&attributes);
+    dnnl_status_t status = rt_dnnl_engine_create(&engine, dnnl_cpu, 0);
+    if (status == dnnl_success) status = rt_dnnl_primitive_attr_create(&attributes);
     if (status == dnnl_success && scale != 1)
-        status = dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &scale);
+        status = rt_dnnl_primitive_attr_set_output_scales(attributes, 1, 0, &scale);
     if (status == dnnl_success) {
-        status = dnnl_reorder_primitive_desc_create(&descriptor, from, engine, to, engine, attributes);
+        status = rt_dnnl_reorder_primitive_desc_create(&descriptor, from, engine, to, engine, attributes);
     }
     if (status == dnnl_success)
-        status = dnnl_stream_create(&primitive.stream, engine, dnnl_stream_default_flags);
-    if (status == dnnl_success) status = dnnl_primitive_create(&primitive.primitive, descriptor);
+        status = rt_dnnl_stream_create(&primitive.stream, engine, dnnl_stream_default_flags);
+    if (status == dnnl_success) status = rt_dnnl_primitive_create(&primitive.primitive, descriptor);
     if (status != dnnl_success) result = fail(report, "packing", status);
     rt_threads_restore(before);
     primitive.engine = engine;

@@ -9,8 +9,8 @@
 
 #include "ir/operators/window.h"
 #include "runtime/kernels/base/kernel.h"
+#include "runtime/kernels/onednn/boundary.h"
 #include "runtime/kernels/portable/activation.h"
-#include <dnnl.h>
 
 enum { RT_PRIMITIVE_ARGUMENTS = 12 };
 
@@ -43,6 +43,9 @@ bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *act
  * runs. */
 bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int threads);
 void rt_descriptor_close(rt_descriptor *open);
+/* oneDNN cannot do it, for this reason: BASE_INVALID. Or, where it wanted memory that there was not: BASE_SYSTEM_ERROR. */
+base_status rt_onednn_fail(base_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 const dnnl_memory_desc_t *rt_descriptor_memory(const rt_descriptor *open, dnnl_query_t what);
 
 /* Makes the primitive of a descriptor; takes the engine over. The primitive must be closed also on failure.

@@ -242,7 +242,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     rt_descriptor open;
     dnnl_memory_desc_t from;
     if (!call || !read_matrices(call, &read))
-        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
+        return rt_onednn_fail(report, "oneDNN cannot pack input %u", input);
     if (input == 2 && read.addend == ADDEND_BIAS) {
         for (int64_t i = 0; i < read.product.columns; i++) {
             ((float *)packed)[i] = (float)read.product.beta * ((const float *)source->data)[i];
@@ -251,7 +251,7 @@ static base_status pack(const op_call *given, const rt_environment *environment,
     }
     if (input != 1 || !describe_right(&read.product, &from) ||
         !make_descriptor(&read, environment, true, &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u", input);
+        return rt_onednn_fail(report, "oneDNN cannot pack input %u", input);
     }
     base_status status = rt_check_packed(call, &open, report);
     if (status == BASE_OK) {
@@ -297,7 +297,7 @@ static base_status prepare_block(const op_call *call, const rt_environment *envi
     matrices read;
     rt_descriptor open;
     if (!read_matrices(call, &read) || !make_descriptor(&read, environment, is_packed(call, 1), &open)) {
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this product on this machine");
+        return rt_onednn_fail(report, "oneDNN cannot run this product on this machine");
     }
     rows->rows = read.product.rows;
     own->bias = read.addend == ADDEND_BIAS;

@@ -277,7 +277,7 @@ static base_status pack_matrix(const cell *k, const rt_environment *environment,
     base_status status =
         dnnl_memory_desc_init_by_strides(&from, 5, dims, dnnl_f32, strides) == dnnl_success
             ? rt_reorder(&from, ordered, matrix_of(open, input), packed, 1, environment->threads, report)
-            : base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this recurrence", input);
+            : rt_onednn_fail(report, "oneDNN cannot pack input %u of this recurrence", input);
     free(ordered);
     return status;
 }
@@ -301,7 +301,7 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     cell k;
     rt_descriptor open;
     if (!is_weight(input) || !read_cell(call, &k) || !make_descriptor(&k, environment, &open))
-        return base_fail(report, BASE_INVALID, "oneDNN cannot pack input %u of this recurrence", input);
+        return rt_onednn_fail(report, "oneDNN cannot pack input %u of this recurrence", input);
     base_status status = check_packed(call, &k, &open, report);
     if (status == BASE_OK && input == INPUT_BIAS) pack_bias(&k, source->data, packed);
     else if (status == BASE_OK && input == INPUT_PEEPHOLES)
@@ -394,7 +394,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!own) return base_fail_memory(report);
     cell *k = &own->cell;
     if (!read_cell(call, k) || !make_descriptor(k, environment, &open))
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this recurrence on this machine");
+        return rt_onednn_fail(report, "oneDNN cannot run this recurrence on this machine");
     prepared->state = own;
     prepared->run = run;
     if (!k->bias) {

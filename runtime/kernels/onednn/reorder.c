@@ -11,11 +11,11 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
         return false;
     open->threads = rt_threads_for(rt_work_of(&call->inputs[0]), environment);
     const int before = rt_threads_set(open->threads);
-    const dnnl_status_t status = dnnl_reorder_primitive_desc_create(&open->descriptor, &source, open->engine,
-                                                                    &target, open->engine, open->attributes);
+    const dnnl_status_t status = rt_dnnl_reorder_primitive_desc_create(
+        &open->descriptor, &source, open->engine, &target, open->engine, open->attributes);
     rt_threads_restore(before);
     if (status == dnnl_success &&
-        dnnl_primitive_desc_query(open->descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
+        rt_dnnl_primitive_desc_query(open->descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
         strncmp(name, "ref", 3) != 0) {
         return true;
     }

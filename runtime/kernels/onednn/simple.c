@@ -35,8 +35,8 @@ base_status rt_simple_prepare(const op_call *call, const rt_environment *environ
                               rt_prepared *prepared, base_report *report) {
     rt_descriptor opened, *open = &opened;
     if (!open_one(call, environment, open))
-        return base_fail(report, BASE_INVALID, "oneDNN cannot run this %s on this machine",
-                         op_schema_of(call->code)->name);
+        return rt_onednn_fail(report, "oneDNN cannot run this %s on this machine",
+                              op_schema_of(call->code)->name);
     simple *state = BASE_NEW(arena, simple);
     if (!state) {
         rt_descriptor_close(open);
@@ -57,7 +57,7 @@ base_status rt_simple_prepare(const op_call *call, const rt_environment *environ
         dnnl_memory_desc_t vector;
         status = rt_describe_as(&call->inputs[1 + i].type.shape, OP_LAYOUT_ROW_MAJOR, &vector)
                      ? rt_primitive_argument(primitive, vectors[i], &vector, false, report)
-                     : base_fail(report, BASE_INVALID, "oneDNN cannot describe input %d", 1 + i);
+                     : rt_onednn_fail(report, "oneDNN cannot describe input %d", 1 + i);
     }
     rt_descriptor_close(open);
     prepared->state = state;

@@ -292,7 +292,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool few = k->hidden * k->hidden * k->gates <= FEW_WEIGHTS;
     const bool panels =
         dtype == OP_FLOAT && k->sequence >= 4 && (k->batch >= 2 || (few && k->sequence >= 16));
-    size_t wide, rows, elements, states, hidden = (size_t)k->hidden,
+    size_t wide, rows, elements, states = 0, hidden = (size_t)k->hidden,
                                          padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     bool fits = base_size_multiply((size_t)k->gates, hidden, &wide) &&
                 base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) &&

@@ -149,8 +149,8 @@ static inline int64_t advance(const reduce_shape *shape, int64_t index[], int64_
         }                                                                                                    \
     }
 
-#define LARGER(new, old) (((new) > (old)) | ((new) != (new)) ? (new) : (old))
-#define SMALLER(new, old) (((new) < (old)) | ((new) != (new)) ? (new) : (old))
+#define LARGER(new, old) ((((new) > (old)) | ((new) != (new))) ? (new) : (old))
+#define SMALLER(new, old) ((((new) < (old)) | ((new) != (new))) ? (new) : (old))
 
 #define REDUCE_REAL(suffix, type)                                                                            \
     REDUCE(sum_##suffix, RT_CLONES, type, type, double, 0, p + x, t + p, t)                                  \
