@@ -310,8 +310,14 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
     if (!is_node(of, node, "Loop") || !node->graph_count || !plan_loop_form_read(of, node, &loop->form))
         return false;
     const plan_loop_form *form = &loop->form;
-    for (uint32_t i = 0; i < form->carried + form->scan_inputs; i++)
-        loop->copying_bytes += of->tensors[form->parameters[2 + i]].bytes;
+    for (uint32_t i = 0; i < form->carried + form->scan_inputs; i++) {
+        const uint64_t bytes = of->tensors[form->parameters[2 + i]].bytes;
+        const uint32_t output = i < form->carried ? form->outputs[i] : PLAN_ABSENT;
+        loop->copying_bytes += bytes;
+        if (bytes || output == PLAN_ABSENT) continue;
+        loop->copying_bytes += of->tensors[output].bytes; /* what grows: as large as it becomes */
+        loop->copying_grows |= of->tensors[output].bytes != 0;
+    }
     for (uint32_t i = 0; i < form->scan_outputs; i++)
         loop->copying_bytes += of->tensors[form->results[1 + form->carried + i]].bytes;
     for (uint32_t i = 0; i < form->carried; i++) {
@@ -353,8 +359,9 @@ const char *emit_loop_line(const plan *of, const emit_loop *loop, char *text, si
         used += (size_t)snprintf(text + used, capacity - used, " none");
     if (used < capacity)
         snprintf(text + used, capacity - used,
-                 "; copies %s an iteration instead of %s, %s when it is entered and left",
+                 "; copies %s an iteration instead of %s%s, %s when it is entered and left",
                  emit_size_print((size_t)loop->iteration_bytes, bytes[0], sizeof bytes[0]),
+                 loop->copying_grows ? "up to " : "",
                  emit_size_print((size_t)loop->copying_bytes, bytes[1], sizeof bytes[1]),
                  emit_size_print((size_t)loop->entry_bytes, bytes[2], sizeof bytes[2]));
     return text;

@@ -16,6 +16,7 @@ typedef struct emit_loop {
     uint64_t entry_bytes;     /* copied when the loop is entered and left */
     uint64_t
         copying_bytes; /* what an iteration would copy that hands on each carried value and each slice by a copy */
+    bool copying_grows;    /* that is the most: something grows */
     uint64_t buffer_bytes; /* of the body's region */
 } emit_loop;
 
