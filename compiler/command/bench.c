@@ -106,10 +106,10 @@ static double percentile(const double *times, size_t count, size_t percent) {
 static int warm_up(bench_subject *subject, int64_t runs) {
     ouro_error error;
     const double start = command_seconds();
-    if (ouro_session_run(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
+    if (command_run_on(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
     subject->numbers.first = command_seconds() - start;
     for (int64_t i = 1; i < runs; i++)
-        if (ouro_session_run(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
+        if (command_run_on(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
     return 0;
 }
 
@@ -120,7 +120,7 @@ static int measure(bench_subject *subject, size_t runs, size_t least, double sec
     const double begin = command_seconds();
     for (size_t done = 0; subject->runs < subject->most;) {
         const double start = command_seconds();
-        const ouro_status status = ouro_session_run(subject->session, &error);
+        const ouro_status status = command_run_on(subject->session, &error);
         const double end = command_seconds();
         if (status != OURO_OK) return fail_run(subject, &error);
         subject->times[subject->runs++] = end - start;

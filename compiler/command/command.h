@@ -169,6 +169,8 @@ bool command_is_given(const import_value *input);
  * status. */
 int command_model_bind(const command_model *model, ouro_session *session);
 int command_model_bind_step(const command_model *model, ouro_session *session, size_t step);
+/* One more run, for measurements: where states have grown as far as they may, they begin anew. */
+ouro_status command_run_on(ouro_session *session, ouro_error *error);
 /* The first steps for which there are stacked inputs; SIZE_MAX: no input is stacked. */
 size_t command_model_steps(const command_model *model);
 

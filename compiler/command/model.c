@@ -393,6 +393,12 @@ bool command_is_given(const import_value *input) {
     return input->kind != OP_KIND_TENSOR || input->tensor.type.dtype != OP_NONE;
 }
 
+ouro_status command_run_on(ouro_session *session, ouro_error *error) {
+    const ouro_status status = ouro_session_run(session, error);
+    if (status == OURO_OK || ouro_session_state_length(session) == 0) return status;
+    return ouro_session_state_reset(session, error) == OURO_OK ? ouro_session_run(session, error) : status;
+}
+
 size_t command_model_steps(const command_model *model) {
     size_t steps = SIZE_MAX;
     for (size_t i = 0; i < model->input_count; i++) {

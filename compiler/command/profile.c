@@ -83,7 +83,7 @@ int command_profile_measure(const command_model *model, ouro_session *session, i
     rt_session_trace(session, observe_step, &of);
     while (!status && runs < most && (runs < LEAST_RUNS || command_seconds() - begin < OBSERVED_SECONDS)) {
         memset(of.seconds, 0, count * sizeof *of.seconds);
-        if (ouro_session_run(session, &error) != OURO_OK) status = command_fail_error(&error);
+        if (command_run_on(session, &error) != OURO_OK) status = command_fail_error(&error);
         subtract_graphs(model->plan, count, of.seconds, rows + runs++ * count);
     }
     rt_session_trace(session, NULL, NULL);
