@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# setup.sh [PRESET]: installs the Debian packages that are missing and builds one preset (release, into build/).
+# setup.sh [PRESET [TARGET...]]: installs the Debian packages that are missing and builds one preset (release, into build/).
 # demo.sh and test.sh call it; calling it again is quick. `./setup.sh cross` also installs what tests/installation/test_embedded.sh
 # needs.
 set -euo pipefail
@@ -40,4 +40,9 @@ if [ ! -f "$folder/build.ninja" ]; then
     rm -f "${TMPDIR:-/tmp}/ouro-configure-$$.log"
 fi
 echo "building $folder/"
-cmake --build "$folder" -- --quiet
+# On a terminal the steps are shown; a second argument and more are what to build (default: everything).
+targets=()
+for target in "${@:2}"; do targets+=(--target "$target"); done
+quiet=(-- --quiet)
+[ ! -t 2 ] || quiet=()
+cmake --build "$folder" "${targets[@]}" "${quiet[@]}"

@@ -27,7 +27,9 @@ static size_t edit_distance(const char *a, const char *b, size_t limit) {
 
 const char *command_nearest(const char *text, const char *const *names) {
     const char *nearest = NULL;
-    size_t least = 4;
+    /* A third of the letters may be wrong: words that share less are other words. */
+    size_t least = strlen(text) / 3 + 1;
+    if (least > 4) least = 4;
     for (size_t i = 0; names[i]; i++) {
         size_t distance = edit_distance(text, names[i], least);
         if (distance < least) {

@@ -2,6 +2,7 @@
 /* run.c: `ouro run`: one execution of a plan or model. */
 #include "compiler/command/command.h"
 #include "compiler/command/profile.h"
+#include "compiler/report/emit.h"
 #include "runtime/session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@ typedef struct run_options {
     int64_t seed, threads, steps;
     const char *random, *output_dir, *profile, *expect;
     double relative, absolute;
-    bool check;
+    bool check, verbose;
 } run_options;
 
 static const command_option run_table[] = {
@@ -44,6 +45,8 @@ static const command_option run_table[] = {
      offsetof(run_options, threads)},
     {"--profile", NULL, COMMAND_TEXT, "FILE.json", "write the time of each step as a trace for Perfetto",
      offsetof(run_options, profile)},
+    {"--verbose", "-v", COMMAND_FLAG, NULL, "print the memory of the run too",
+     offsetof(run_options, verbose)},
     {"--check", NULL, COMMAND_FLAG, NULL, "compare bit by bit with every tensor in memory of its own",
      offsetof(run_options, check)},
     {0},
@@ -69,6 +72,17 @@ static int require_inputs(const command *self, const command_model *model) {
 }
 
 /* ---- the command --------------------------------------------------------------------------------------- */
+
+/* What the run took: planned ahead, planned for its shapes, and allocated on the way. */
+static void print_memory(const ouro_session *session) {
+    ouro_memory memory;
+    char text[3][32];
+    ouro_session_memory(session, &memory);
+    printf("memory: arena %s, planned for these shapes %s, allocated while running %s\n",
+           emit_size_print(memory.arena_bytes, text[0], sizeof text[0]),
+           emit_size_print(memory.shape_bytes, text[1], sizeof text[1]),
+           emit_size_print(memory.run_time_peak_bytes, text[2], sizeof text[2]));
+}
 
 static int run_session(const run_options *options, command_model *model, command_progress *progress) {
     ouro_session_options session_options = {.threads = (int)options->threads};
@@ -107,6 +121,7 @@ static int run_session(const run_options *options, command_model *model, command
     if (!status && options->check) {
         printf("check: every step gives the same bytes with every tensor in memory of its own\n");
     }
+    if (!status && options->verbose) print_memory(session);
     ouro_session_free(session);
     return status;
 }

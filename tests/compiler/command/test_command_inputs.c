@@ -155,6 +155,10 @@ static void test_made_up(void **state) {
 
 static void test_expect(void **state) {
     (void)state;
+    expect_output(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,-2", "-v"), "memory: arena ");
+    /* Only a near word is one that was meant. */
+    expect_error(RUN("run", "scalars.onnx", "--inptu", "a=7"), 2, "did you mean '--input'?");
+    expect_error(RUN("run", "scalars.onnx", "--dog", "a=7"), 2, "unknown option '--dog' (see");
     expect_output(RUN("run", "scalars.onnx", "--input", "a=7", "--input", "b=1,-2", "--output-dir", "out"),
                   "out/y.npy");
     expect_output(RUN("run", "scalars.onnx", "--input", "a=6", "--input", "b=2,-1", "--expect", "out"),
