@@ -134,6 +134,25 @@ static base_status place_states(pass_context *context) {
     return reserve_states(context);
 }
 
+/* Says what would do, and which node makes it so much: the one in whose step most is live. */
+static base_status fail_limit(const pass_context *context, ir_graph *const *graphs, size_t graph_count,
+                              size_t limit) {
+    const pass_memory *memory = context->memory;
+    const uint32_t main = context->module->main->id.index;
+    size_t **live = pass_region_live(memory, graphs, graph_count, context->scratch);
+    if (!live) return base_fail_memory(context->report);
+    size_t most = 0;
+    for (size_t step = 1; step < (size_t)context->module->main->node_count; step++)
+        if (live[main][step] > live[main][most]) most = step;
+    const ir_node *node = memory->order.nodes[main][most];
+    const char *name =
+        *node->name || !node->output_count || !node->outputs[0] ? node->name : node->outputs[0]->name;
+    return base_fail(
+        context->report, BASE_INVALID,
+        "the arena takes %zu bytes, and may take %zu; the least is %zu bytes, which node \"%s\" (%s) needs",
+        memory->arena_bytes, limit, memory->least_arena_bytes, name, op_schema_of(node->code)->name);
+}
+
 base_status pass_allocate(pass_context *context) {
     const planner *asked = planner_find(planner_name(context->options));
     pass_memory *memory = context->memory;
@@ -164,11 +183,8 @@ base_status pass_allocate(pass_context *context) {
     memory->arena_bytes = memory->region_bytes[context->module->main->id.index];
     memory->lower_bound_bytes = memory->region_bound[context->module->main->id.index];
     const size_t limit = context->options->arena_limit;
-    if (limit && limit != PASS_ARENA_LEAST && memory->arena_bytes > limit) {
-        return base_fail(context->report, BASE_INVALID,
-                         "the arena takes %zu bytes, and may take %zu; the least is %zu bytes",
-                         memory->arena_bytes, limit, memory->least_arena_bytes);
-    }
+    if (limit && limit != PASS_ARENA_LEAST && memory->arena_bytes > limit)
+        return fail_limit(context, graphs, graph_count, limit);
     for (size_t v = 1; v < context->module->value_count; v++) {
         const ir_value *value = context->module->values[v];
         if (!value) continue;

@@ -478,6 +478,7 @@ static void limits_below_the_bound_are_met(void **state) {
     base_arena_init(&arena, NULL);
     assert_int_equal(pass_pipeline_run(module, &little, &arena, &memory, &report), BASE_INVALID);
     assert_non_null(strstr(report.text, "the least is"));
+    assert_non_null(strstr(report.text, "which node"));
     base_arena_free(&arena);
     ir_module_free(module);
 }
