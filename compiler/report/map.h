@@ -55,6 +55,7 @@ typedef struct map_picture {
     size_t curve_count;
     const char **columns; /* what runs at the units 0, 1, ...: NULL, or (size_t)width names, NULL for none */
     bool families;        /* the legend shows families */
+    uint32_t unsized;     /* tensors that only a run gives a size: they are not drawn */
 } map_picture;
 
 /* A new rectangle; NULL when memory runs out. (map.c) */

@@ -463,7 +463,8 @@ base_status emit_map_of_module(const compile_result *result, map_picture *pictur
                              .curve = BASE_ARRAY(arena, uint64_t, steps + 1),
                              .curve_at = BASE_ARRAY(arena, double, steps + 2),
                              .curve_count = steps,
-                             .families = true};
+                             .families = true,
+                             .unsized = memory->dynamic_values};
     if (!reserve(&m) || !picture->curve || !picture->curve_at) return base_fail_memory(report);
     find_periods(&m);
     picture->width = place_columns(&m, main_graph);

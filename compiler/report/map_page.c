@@ -22,6 +22,7 @@ static void emit_data(emit_buffer *json, const map_picture *picture) {
     emit_json_integer(json, "height", picture->height);
     emit_json_integer(json, "bound", picture->bound);
     emit_json_integer(json, "top", emit_map_top(picture));
+    emit_json_integer(json, "unsized", picture->unsized);
     emit_json_fixed(json, "width", picture->width);
     emit_json_open(json, "families", '[');
     for (size_t i = 0; i < OP_FAMILY_COUNT; i++) {

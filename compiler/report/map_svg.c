@@ -310,8 +310,12 @@ void emit_map_svg(emit_buffer *out, const map_picture *picture) {
     emit_label(out, picture->title, 80);
     emit_format(out,
                 "</text>\n<text class=\"title\" x=\"%d\" y=\"42\" font-size=\"12\">peak %s (%" PRIu64
-                " bytes), lower bound %s (%" PRIu64 " bytes), %zu storages</text>\n",
+                " bytes), lower bound %s (%" PRIu64 " bytes), %zu storages",
                 (int)LEFT, peak, picture->height, bound, picture->bound, picture->count);
+    if (picture->unsized)
+        emit_format(out, "; %u tensor%s sized at run time, not drawn", picture->unsized,
+                    picture->unsized == 1 ? " is" : "s are");
+    emit_text(out, "</text>\n");
     draw_axes(out, picture, &scale, top);
     draw_curve(out, picture, &scale, false);
     draw_bands(out, picture, &scale);

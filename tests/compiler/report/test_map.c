@@ -65,6 +65,14 @@ static void test_nested(void **state) {
     free(svg);
 }
 
+/* What only a run can size is told, not left out in silence. */
+static void test_unsized(void **state) {
+    (void)state;
+    char *svg = draw(model_greedy_decoding(), "unsized.svg");
+    assert_non_null(strstr(svg, "sized at run time, not drawn</text>"));
+    free(svg);
+}
+
 /* The data of the page are JSON, and nothing is loaded from elsewhere. */
 static void test_page(void **state) {
     (void)state;
@@ -87,6 +95,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_swap),
         cmocka_unit_test(test_nested),
+        cmocka_unit_test(test_unsized),
         cmocka_unit_test(test_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
