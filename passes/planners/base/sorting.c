@@ -4,14 +4,14 @@
 #include <string.h>
 
 void planner_sort_keys(planner_key *keys, size_t count, planner_key *scratch) {
-    size_t differ = 0;
+    uint64_t differ = 0;
     bool sorted = true;
     for (size_t i = 1; i < count; i++) {
         differ |= keys[i].key ^ keys[i - 1].key;
         sorted &= keys[i].key >= keys[i - 1].key;
     }
     planner_key *from = keys, *to = scratch;
-    for (unsigned shift = 0; !sorted && shift < sizeof(size_t) * 8; shift += 8) {
+    for (unsigned shift = 0; !sorted && shift < 8 * sizeof differ; shift += 8) {
         size_t starts[257] = {0};
         if (!(differ >> shift & 255)) continue;
         for (size_t i = 0; i < count; i++) starts[(from[i].key >> shift & 255) + 1]++;

@@ -7,14 +7,13 @@
 #include <assert.h>
 
 typedef struct planner_key {
-    size_t key;
+    uint64_t key;
     uint32_t buffer;
 } planner_key;
 
 /* Steps as keys in the same order. */
-static inline size_t planner_step_key(int64_t step) {
-    static_assert(sizeof(size_t) == sizeof step, "keys hold steps");
-    return (size_t)((uint64_t)step ^ (uint64_t)1 << 63);
+static inline uint64_t planner_step_key(int64_t step) {
+    return (uint64_t)step ^ (uint64_t)1 << 63;
 }
 
 /* Sorts by key; stable, in time proportional to the count and to the bytes in which keys differ. `scratch` is for as

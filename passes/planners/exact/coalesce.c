@@ -49,8 +49,8 @@ static bool is_whole(const block *b) {
     return b->whole == SKYLINE_NONE && b->size > 0 && b->fixed == SKYLINE_NEVER;
 }
 
-static size_t pair_key(uint32_t high, uint32_t low) {
-    return (size_t)high << 32 | low;
+static uint64_t pair_key(uint32_t high, uint32_t low) {
+    return (uint64_t)high << 32 | low;
 }
 
 /* The end of a run of equal keys. */

@@ -80,16 +80,16 @@ static bool sorter_init(sorter *s, const neighbours *n, base_arena *arena) {
     return s->keys && s->scratch && s->order && s->degrees && s->peaks;
 }
 
-static size_t life_of(const planner_buffer *b) {
-    return (size_t)b->last - (size_t)b->first;
+static uint64_t life_of(const planner_buffer *b) {
+    return (uint64_t)b->last - (uint64_t)b->first;
 }
 
 /* The largest comes first. Positive numbers of floating point are ordered as their bits are. */
-static size_t key_of_weight(double weight) {
+static uint64_t key_of_weight(double weight) {
     uint64_t bits;
-    static_assert(sizeof bits == sizeof weight && sizeof bits == sizeof(size_t), "keys hold weights");
+    static_assert(sizeof bits == sizeof weight, "keys hold weights");
     memcpy(&bits, &weight, sizeof bits);
-    return SIZE_MAX - bits;
+    return UINT64_MAX - bits;
 }
 
 /* Only operations that are rounded in the same way everywhere. Powers of peaks are of their part of 2^64. */
@@ -110,15 +110,15 @@ static double weight_of(const sorter *s, uint32_t i, order_by by) {
 }
 
 /* The least key comes first. */
-static size_t key_of(const sorter *s, uint32_t i, order_by by) {
+static uint64_t key_of(const sorter *s, uint32_t i, order_by by) {
     const planner_buffer *b = &s->n->problem->buffers[s->n->numbers[i]];
     switch (by) {
     case BY_SIZE:
-        return SIZE_MAX - b->size;
+        return UINT64_MAX - b->size;
     case BY_PEAK:
-        return SIZE_MAX - s->peaks[i];
+        return UINT64_MAX - s->peaks[i];
     case BY_LIFE:
-        return SIZE_MAX - life_of(b);
+        return UINT64_MAX - life_of(b);
     case BY_BEGINNING:
         return planner_step_key(b->first);
     default:
