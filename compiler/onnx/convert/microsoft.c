@@ -455,6 +455,8 @@ static const import_row rows[] = {
     {MS, "DynamicQuantizeMatMul", 1, LAST, "", 3, 5, 1, import_convert_ms_dynamic_quantize_matmul},
     {MS, "MatMulInteger16", 1, LAST, "", 2, 2, 1, import_convert_ms_matmul_integer_16},
     {MS, "ReduceSumInteger", 1, LAST, "axes:I! keepdims:i!", 1, 1, 1, import_convert_ms_reduce_sum_integer},
+    {MS, "GatherBlockQuantized", 1, LAST, "bits:i block_size:i gather_axis:i quantize_axis:i", 3, 4, 1,
+     import_convert_ms_gather_block_quantized},
     {MS, "NhwcMaxPool", 1, LAST, POOL_ATTRIBUTES " dilations:I", 1, 1, 1, import_convert_ms_nhwc_max_pool},
 };
 

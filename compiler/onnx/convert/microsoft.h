@@ -23,6 +23,7 @@ base_status import_convert_ms_dynamic_quantize_matmul(import_node *n);
 base_status import_convert_ms_reduce_sum_integer(import_node *n);
 base_status import_convert_ms_matmul_integer_16(import_node *n);
 base_status import_convert_ms_nhwc_max_pool(import_node *n);
+base_status import_convert_ms_gather_block_quantized(import_node *n);
 
 /* ---- microsoft_attention.c ---- */
 base_status import_convert_ms_attention(import_node *n);

@@ -270,3 +270,70 @@ base_status import_convert_ms_matmul_integer_16(import_node *n) {
     return expr_finish(
         n, expr_binary(n, OP_MATMUL, expr_cast(n, n->inputs[0], wide), expr_cast(n, n->inputs[1], wide)));
 }
+
+/* ---- GatherBlockQuantized ---------------------------------------------------------------------------------- */
+
+/* Bytes of two numbers of 4 bits each, the first in the low bits, as twice as many along the last axis. */
+static ir_value *halves_apart(const import_node *n, ir_value *x) {
+    static const int64_t last = -1;
+    const int32_t rank = import_rank_of(x);
+    int64_t extents[OP_MAX_RANK] = {0};
+    op_attributes right = NONE;
+    if (rank < 1 || !import_attributes_add_text(n, &right, "direction", "RIGHT")) return NULL;
+    ir_value *shift[] = {x, expr_number(n, x, 4)};
+    ir_value *both[] = {
+        expr_axis(n, OP_UNSQUEEZE, expr_binary(n, OP_BITWISE_AND, x, expr_number(n, x, 15)), last),
+        shift[1] ? expr_axis(n, OP_UNSQUEEZE, import_make(n, OP_BIT_SHIFT, right, 2, shift), last) : NULL};
+    if (!both[0] || !both[1]) return NULL;
+    extents[rank - 1] = -1;
+    return expr_reshape(n, expr_with_integer(n, OP_CONCAT, "axis", last, 2, both), (size_t)rank, extents);
+}
+
+/* The entries at the indices of weights, scales and zero points, which are then numbers. */
+base_status import_convert_ms_gather_block_quantized(import_node *n) {
+    const int64_t bits = import_integer(n, "bits", 4), block = import_integer(n, "block_size", 128);
+    const int32_t rank = import_rank_of(n->inputs[0]), indices = import_rank_of(n->inputs[1]);
+    base_status status = expr_need_dtype(n, n->inputs[0]);
+    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[2]);
+    if (status != BASE_OK) return status;
+    const op_dtype dtype = import_dtype_of(n->inputs[0]);
+    const bool bytes = dtype == OP_UINT8;
+    int32_t from, along;
+    if (rank < 1 || indices < 0 || rank - 1 + indices > OP_MAX_RANK)
+        return base_fail_unsupported(n->importer->report, "needs data and indices of known rank");
+    if (!op_axis(import_integer(n, "gather_axis", 0), rank, &from) ||
+        !op_axis(import_integer(n, "quantize_axis", 1), rank, &along) || block < 16)
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "gather_axis, quantize_axis or block_size do not fit data of rank %d", rank);
+    if (from == along || (bytes && (from == rank - 1 || (bits != 4 && bits != 8))))
+        return base_fail_unsupported(
+            n->importer->report,
+            "entries along the axis of the blocks, or of other than 4 and 8 bits, are not supported");
+    ir_value *parts[3] = {n->inputs[0], n->inputs[2], expr_input(n, 3)};
+    for (int i = 0; i < 3; i++) {
+        ir_value *gather[] = {parts[i], n->inputs[1]};
+        if (!parts[i]) continue;
+        parts[i] = expr_with_integer(n, OP_GATHER, "axis", from, 2, gather);
+        if (parts[i] && i != 1 && bytes && bits == 4) parts[i] = halves_apart(n, parts[i]);
+        if (!parts[i]) return import_memory(n);
+    }
+    if (bytes && !parts[2]) {
+        ir_value *like[] = {expr_number(n, parts[0], bits == 4 ? 8 : 128), expr_unary(n, OP_SHAPE, parts[1])};
+        parts[2] = like[0] && like[1] ? import_make(n, OP_EXPAND, NONE, 2, like) : NULL;
+        if (!parts[2]) return import_memory(n);
+    } else if (bytes && bits == 4) { /* an odd number of them fills up its last byte */
+        static const int64_t zero = 0, last = -1;
+        ir_value *end = expr_with_integer(
+            n, OP_GATHER, "axis", 0, 2,
+            (ir_value *[]){expr_unary(n, OP_SHAPE, parts[1]), import_constant_integers(n, 1, &last)});
+        ir_value *slice[] = {parts[2], import_constant_integers(n, 1, &zero), end,
+                             import_constant_integers(n, 1, &last)};
+        parts[2] = slice[1] && slice[2] && slice[3] ? import_make(n, OP_SLICE, NONE, 4, slice) : NULL;
+        if (!parts[2]) return import_memory(n);
+    }
+    op_attributes attributes = NONE;
+    if (!import_attributes_add_integer(n, &attributes, "axis", along > from ? along + indices - 1 : along) ||
+        !import_attributes_add_integer(n, &attributes, "block_size", block))
+        return import_memory(n);
+    return expr_finish(n, import_make(n, OP_DEQUANTIZE_LINEAR, attributes, parts[2] ? 3 : 2, parts));
+}
