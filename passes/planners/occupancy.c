@@ -28,7 +28,7 @@ static bool find_positions(occupancy *o) {
     }
     o->position_count = count;
     for (size_t i = 0; i < n; i++) {
-        const size_t last = planner_step_key(buffers[i].last);
+        const uint64_t last = planner_step_key(buffers[i].last);
         size_t low = o->lives[i].begin + 1, high = count;     /* it covers its own position */
         for (size_t step = 1; low + step < high; step *= 2) { /* most are short: look nearby first */
             if (steps[low + step] >= last) high = low + step;

@@ -55,7 +55,7 @@ static uint64_t pair_key(uint32_t high, uint32_t low) {
 
 /* The end of a run of equal keys. */
 static size_t run_end(const planner_key *keys, size_t count, size_t at) {
-    const size_t key = keys[at].key;
+    const uint64_t key = keys[at].key;
     while (at < count && keys[at].key == key) at++;
     return at;
 }

@@ -41,7 +41,7 @@ static void count_live(sorter *s, size_t *sums) {
     planner_sort_keys(s->keys, n->count, s->scratch);
     size_t sum = 0;
     for (uint32_t i = 0, begun = 0, ended = 0; i < n->count; i++) {
-        const size_t step = planner_step_key(buffers[n->numbers[i]].first);
+        const uint64_t step = planner_step_key(buffers[n->numbers[i]].first);
         for (; begun < n->count && n->groups[begun] <= i; begun++) sum += n->sizes[begun];
         for (; ended < n->count && s->keys[ended].key <= step; ended++)
             sum -= n->sizes[s->keys[ended].buffer];
@@ -130,7 +130,7 @@ static const uint32_t *sort(sorter *s, order_by by) {
     const neighbours *n = s->n;
     const planner_buffer *buffers = n->problem->buffers;
     for (uint32_t i = 0; i < n->count; i++)
-        s->keys[i] = (planner_key){SIZE_MAX - life_of(&buffers[n->numbers[i]]), i};
+        s->keys[i] = (planner_key){UINT64_MAX - life_of(&buffers[n->numbers[i]]), i};
     planner_sort_keys(s->keys, n->count, s->scratch);
     for (uint32_t k = 0; k < n->count; k++) s->keys[k].key = key_of(s, s->keys[k].buffer, by);
     planner_sort_keys(s->keys, n->count, s->scratch);
