@@ -22,6 +22,7 @@
  *   infer-lowered        graph/infer_shapes.c          types of what lowering put in
  *   fold-lowered         graph/fold_constants.c        constants of what lowering put in
  *   eliminate-dead-code  graph/eliminate_dead_code.c   what nobody reads goes
+ *   check-constants      graph/check_constants.c       what would certainly fail when it runs is refused
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
@@ -63,6 +64,7 @@
     FACT(RECURRENCES, "recurrences are loops, or have kernels")                                              \
     FACT(LOWERED, "what lowering put in is folded")                                                          \
     FACT(LIVE, "somebody reads every node")                                                                  \
+    FACT(CHECKED, "operators take the constants that they are given")                                        \
     FACT(HOISTED, "loops compute no invariants")                                                             \
     FACT(GROWTH, "what loops append is carried with that axis first")                                        \
     FACT(FUSED, "operators are fused")                                                                       \

@@ -32,6 +32,7 @@ static const pass_row rows[] = {
     {"infer-lowered",       pass_infer_shapes,        PASS_READ | PASS_EINSUMS | PASS_RECURRENCES | PASS_GATHERS, 0,            PASS_TYPES},
     {"fold-lowered",        pass_fold_constants,      PASS_TYPES | PASS_EINSUMS | PASS_RECURRENCES,      PASS_LIVE,    PASS_LOWERED},
     {"eliminate-dead-code", pass_eliminate_dead_code, PASS_LOWERED,                                      0,            PASS_LIVE},
+    {"check-constants",     pass_check_constants,     PASS_TYPES | PASS_LIVE,                            0,            PASS_CHECKED},
     {"hoist-invariants",    pass_hoist_invariants,    PASS_TYPES | PASS_LIVE,                            0,            PASS_HOISTED},
     {"carry-growth",        pass_carry_growth,        PASS_TYPES | PASS_LIVE,                            PASS_LIVE,    PASS_GROWTH},
     {"fuse",                pass_fuse,                PASS_TYPES | PASS_LOWERED | PASS_HOISTED | PASS_GROWTH, PASS_LIVE, PASS_FUSED},

@@ -12,6 +12,7 @@ base_status pass_fuse_quantized(pass_context *context);      /* fuse_quantized.c
 base_status pass_lower_einsum(pass_context *context);        /* lower_einsum.c */
 base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.c */
 base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_code.c */
+base_status pass_check_constants(pass_context *context);     /* check_constants.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 
