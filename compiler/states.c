@@ -15,17 +15,28 @@ typedef struct star {
     size_t length;
 } star;
 
-/* The name is what the pattern says: stars[i] is what its i-th star stands for, as few characters as can be. */
-static bool match(const char *pattern, const char *name, star *stars, size_t count) {
-    for (; *pattern && *pattern != '*'; pattern++, name++)
-        if (*pattern != *name) return false;
-    if (!*pattern) return !*name;
-    if (count == MOST_STARS) return false;
-    stars[count].text = name;
-    for (stars[count].length = 0;; stars[count].length++) {
-        if (match(pattern + 1, name + stars[count].length, stars, count + 1)) return true;
-        if (!name[stars[count].length]) return false;
+/* The name is what the pattern says: stars[i] is what its i-th star stands for, as few characters as can be. Only the last
+ * star passed can have to take more, since the ones before it stand where what follows them is found first. */
+static bool match(const char *pattern, const char *name, star *stars) {
+    const char *after = NULL; /* the last star passed */
+    size_t count = 0;
+    while (*pattern || *name) {
+        if (*pattern == '*') {
+            if (count == MOST_STARS) return false;
+            stars[count++] = (star){name, 0};
+            after = ++pattern;
+        } else if (*pattern && *pattern == *name) {
+            pattern++;
+            name++;
+        } else {
+            star *last = count > 0 ? &stars[count - 1] : NULL;
+            if (!last || !last->text[last->length]) return false;
+            last->length++;
+            pattern = after;
+            name = last->text + last->length;
+        }
     }
+    return true;
 }
 
 /* The pattern with its stars replaced; false where it is too long, or has more stars than there are. */
@@ -89,7 +100,7 @@ static base_status add_pairs(pairing *p, const ouro_state_pair *given) {
                          given->output, (int)MOST_STARS);
     for (uint32_t i = 0; i < main->parameter_count; i++) {
         star stars[MOST_STARS];
-        if (!match(given->input, main->parameters[i]->name, stars, 0)) continue;
+        if (!match(given->input, main->parameters[i]->name, stars)) continue;
         if (!substitute(given->output, stars, count, output, sizeof output))
             return base_fail(p->report, BASE_USAGE, "state '%s=%s': the name is too long", given->input,
                              given->output);

@@ -173,20 +173,20 @@ static void print_result(const compile_result *result, const char *model, const 
             nodes += bands->list[i].nodes;
             more += bands->list[i].more_seconds;
         }
-        printf("  %zu operators in %zu loops over bands of rows; without them at least %s, and %.0f %% less "
-               "time, as "
-               "predicted\n",
-               nodes, bands->count, emit_size_print(bands->whole_bytes, bound, sizeof bound),
+        printf("  %zu operators in %zu loop%s over bands of rows; without them at least %s, and %.0f %% less "
+               "time, as predicted\n",
+               nodes, bands->count, bands->count == 1 ? "" : "s",
+               emit_size_print(bands->whole_bytes, bound, sizeof bound),
                100 * more / (bands->whole_seconds + more));
     }
     if (memory->choice_count) {
         double saved = 0;
         for (size_t i = 0; i < memory->choice_count; i++)
             saved += memory->choices[i].seconds_before - memory->choices[i].seconds;
-        printf("  %zu faster kernels within the limit of the arena (least arena %s): %.1f ms less, as "
+        printf("  %zu faster kernel%s within the limit of the arena (least arena %s): %.1f ms less, as "
                "predicted\n",
-               memory->choice_count, emit_size_print(memory->least_arena_bytes, bound, sizeof bound),
-               saved * 1e3);
+               memory->choice_count, memory->choice_count == 1 ? "" : "s",
+               emit_size_print(memory->least_arena_bytes, bound, sizeof bound), saved * 1e3);
     }
     printf("  constants %s, allocator %s\n",
            emit_size_print(header->constants_bytes, constants, sizeof constants),
