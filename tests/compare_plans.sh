@@ -5,7 +5,7 @@
 # those of ../shared/models where they are there.
 # NEW_OPTIONS (in the environment): options of `ouro compile` for NEW alone, as --exact-arithmetic where OLD does not know it.
 # A model's plans are "the same bytes", or, where the format of the file changed, "the same memory": the report's numbers, the
-# allocation problem and the loops are equal. What differs is shown. Ends with "N same bytes, N same memory, N different".
+# allocation problem (but for the names of buffers) and the loops are equal. What differs is shown. Ends with "N same bytes, N same memory, N different".
 set -uo pipefail
 old=$(cd "$1" && pwd)
 new=$(cd "$2" && pwd)
@@ -35,6 +35,11 @@ print(json.dumps(shared(a, b), indent=1))
 END
 }
 
+# Steps and sizes of a problem: names may hold commas.
+problem() {
+    rev "$1" 2>/dev/null | cut -d, -f1-3 | rev
+}
+
 bytes=0 memory=0 different=0
 for model in "$@"; do
     [ -f "$model" ] || continue
@@ -49,14 +54,14 @@ for model in "$@"; do
         bytes=$((bytes + 1)) # refused with the same words
     elif cmp -s "$work/old.plan" "$work/new.plan"; then
         bytes=$((bytes + 1))
-    elif [ -f "$work/old.plan" ] && [ -f "$work/new.plan" ] && cmp -s "$work/old.csv" "$work/new.csv" &&
+    elif [ -f "$work/old.plan" ] && [ -f "$work/new.plan" ] && cmp -s <(problem "$work/old.csv") <(problem "$work/new.csv") &&
         cmp -s <(memory "$work/old.json" "$work/new.json") <(memory "$work/new.json" "$work/old.json"); then
         memory=$((memory + 1))
     else
         different=$((different + 1))
         echo "different: $model"
         diff "$work/old.err" "$work/new.err" | head -n 4
-        diff "$work/old.csv" "$work/new.csv" 2>/dev/null | head -n 6
+        diff <(problem "$work/old.csv") <(problem "$work/new.csv") | head -n 6
         diff <(memory "$work/old.json" "$work/new.json" 2>/dev/null) <(memory "$work/new.json" "$work/old.json" 2>/dev/null) | head -n 6
     fi
 done

@@ -79,7 +79,7 @@ awk 'function prefixes(file) {
          if (file ~ "^compiler/command/") return "command|main"
          return "compile|ouro"
      }
-     $1 == "D" && $2 !~ "[.]" && $2 !~ "^(" prefixes($3) ")(_|$)" {print "prefix:", $3, "shows", $2 ", expected " prefixes($3) "_..."}' \
+     $1 == "D" && $2 !~ "[.]|^__" && $2 !~ "^(" prefixes($3) ")(_|$)" {print "prefix:", $3, "shows", $2 ", expected " prefixes($3) "_..."}' \
     "$work/symbols" >"$work/prefixes"
 
 cat "$work/forbidden" "$work/circles" "$work/prefixes"

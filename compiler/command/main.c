@@ -12,12 +12,14 @@ static const command *const commands[] = {&command_compile, &command_run,    &co
 enum { COMMAND_TABLE_COUNT = sizeof commands / sizeof *commands };
 
 #if defined(__SANITIZE_ADDRESS__)
-/* Graphviz keeps fonts and plugins until the process ends; what is ours must be given back. */
-const char *__lsan_default_suppressions(void);
+/* Graphviz keeps fonts and plugins until the process ends; what is ours must be given back. The sanitizer's library looks for
+ * these functions in the program, so that they must be visible. */
+__attribute__((visibility("default"))) const char *__lsan_default_suppressions(void);
+__attribute__((visibility("default"))) const char *__lsan_default_options(void);
+
 const char *__lsan_default_suppressions(void) {
     return "leak:libgvc\nleak:libgvplugin\nleak:libfontconfig\nleak:libpango\nleak:libglib\nleak:libcairo\n";
 }
-const char *__lsan_default_options(void);
 const char *__lsan_default_options(void) {
     return "print_suppressions=0";
 }

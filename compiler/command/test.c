@@ -462,10 +462,10 @@ static int test_all(const test_options *options, const command_list *folders, ba
     base_report report = {0};
     int status = 0;
     emit_buffer cases = {.json_depth = 1};
-    tally.json = cases;
-    emit_json_open(&tally.json, "cases", '[');
     if (options->compare_ort && command_onnxruntime_load(&tally.runtime, &report) != BASE_OK)
         return command_fail_report(&report);
+    tally.json = cases;
+    emit_json_open(&tally.json, "cases", '[');
     command_progress_begin(&tally.progress, "testing");
     for (size_t i = 0; i < folders->count && status == 0; i++) {
         char *name = folder_name(folders->items[i], arena);

@@ -208,7 +208,7 @@ static uint64_t covered(const peak_item *items, const uint32_t *live, size_t cou
 
 /* The live sets of all steps one after another: items enter and leave, those that stay are kept in the order of their offsets. */
 static bool find_step(peak_search *s, peak *found) {
-    qsort(s->all, s->count, sizeof *s->all, compare_offsets);
+    if (s->count > 0) qsort(s->all, s->count, sizeof *s->all, compare_offsets);
     uint32_t *live = BASE_ARRAY(s->arena, uint32_t, s->count + 1);
     int64_t steps = (int64_t)s->of->graphs[s->graph].node_count;
     size_t *starts = BASE_ARRAY(s->arena, size_t, (size_t)steps + 3);

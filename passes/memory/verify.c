@@ -188,12 +188,18 @@ static bool has_region(const pass_storage *storage) {
            storage->last > storage->first;
 }
 
+/* The region that holds the storages of a graph; that of the loop around the model is the memory of the states. */
+static size_t region_of(const verifier *v, const ir_graph *graph) {
+    const ir_node *run = v->module->run;
+    return run && run->graph == graph ? v->memory->state_bytes : v->memory->region_bytes[graph->id.index];
+}
+
 static void check_offsets(verifier *v) {
     const pass_memory *memory = v->memory;
     for (size_t i = 1; i < memory->storage_count; i++) {
         const pass_storage *a = &memory->storages[i];
         if (!has_region(a)) continue;
-        const size_t region = memory->region_bytes[a->graph->id.index];
+        const size_t region = region_of(v, a->graph);
         if (a->offset > region || a->bytes > region - a->offset)
             broken(v, "storage %zu (%zu bytes at %zu) does not lie within its region (%zu bytes)", i,
                    a->bytes, a->offset, region);
