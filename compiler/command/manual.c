@@ -92,9 +92,10 @@ void command_print_man_of_all(const command *const *commands, size_t count, FILE
 
 /* ---- completions --------------------------------------------------------------------------------------- */
 
-/* Text within single quotes of a shell, without those. */
-static void print_quoted(const char *text, FILE *file) {
+/* Text within single quotes of a shell, without those; a backslash stands before each of the characters `special`. */
+static void print_quoted(const char *text, const char *special, FILE *file) {
     for (; *text; text++) {
+        if (strchr(special, *text)) fputc('\\', file);
         if (*text == '\'') fputs("'\\''", file);
         else fputc(*text, file);
     }
@@ -122,7 +123,7 @@ static void print_zsh(const command *const *commands, size_t count, FILE *file) 
     fputs("#compdef ouro\n_ouro() {\n    if (( CURRENT == 2 )); then\n        local -a commands=(", file);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "\n            '%s:", commands[i]->name);
-        print_quoted(commands[i]->summary, file);
+        print_quoted(commands[i]->summary, "", file);
         fputc('\'', file);
     }
     fputs(")\n        _describe command commands\n        return\n    fi\n    case ${words[2]} in\n", file);
@@ -130,11 +131,7 @@ static void print_zsh(const command *const *commands, size_t count, FILE *file) 
         fprintf(file, "    %s) _arguments", commands[i]->name);
         for (const command_option *option = commands[i]->options; option && option->name; option++) {
             fprintf(file, " \\\n        '%s%s[", option->kind == COMMAND_LIST ? "*" : "", option->name);
-            for (const char *at = option->help; *at; at++) {
-                if (*at == '[' || *at == ']') fputc('\\', file);
-                if (*at == '\'') fputs("'\\''", file);
-                else fputc(*at, file);
-            }
+            print_quoted(option->help, "[]", file);
             fprintf(file, "]%s'", option->argument ? ": :_files" : "");
         }
         fputs(" \\\n        '*: :_files' ;;\n", file);
@@ -146,12 +143,12 @@ static void print_fish(const command *const *commands, size_t count, FILE *file)
     fputs("# fish completion of ouro\n", file);
     for (size_t i = 0; i < count; i++) {
         fprintf(file, "complete -c ouro -n __fish_use_subcommand -f -a %s -d '", commands[i]->name);
-        print_quoted(commands[i]->summary, file);
+        print_quoted(commands[i]->summary, "", file);
         fputs("'\n", file);
         for (const command_option *option = commands[i]->options; option && option->name; option++) {
             fprintf(file, "complete -c ouro -n '__fish_seen_subcommand_from %s' -l %s%s -d '",
                     commands[i]->name, option->name + 2, option->argument ? " -r" : "");
-            print_quoted(option->help, file);
+            print_quoted(option->help, "", file);
             fputs("'\n", file);
         }
     }

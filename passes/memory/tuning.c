@@ -181,27 +181,31 @@ static bool run_often(const rt_kernel *kernel, const op_call *call, const rt_env
     return fine;
 }
 
-bool pass_tuning_knows(const pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
-                       const rt_environment *environment, double *seconds) {
-    key what;
-    describe(kernel, call, environment, &what);
-    const pass_time *known = base_map_get(&tuning->times, what.text);
+static bool look_up(const pass_tuning *tuning, const key *what, double *seconds) {
+    const pass_time *known = base_map_get(&tuning->times, what->text);
     if (known) *seconds = (double)known->nanoseconds * 1e-9;
     return known != NULL;
 }
 
+bool pass_tuning_knows(const pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
+                       const rt_environment *environment, double *seconds) {
+    key what;
+    describe(kernel, call, environment, &what);
+    return look_up(tuning, &what, seconds);
+}
+
 bool pass_tuning_seconds(pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
                          const rt_environment *environment, double *seconds) {
-    if (pass_tuning_knows(tuning, kernel, call, environment, seconds)) return true;
-    if (!tuning->measure) return false;
     base_arena arena;
     key what;
     double measured = 0;
+    describe(kernel, call, environment, &what);
+    if (look_up(tuning, &what, seconds)) return true;
+    if (!tuning->measure) return false;
     base_arena_init(&arena, NULL);
     const bool fine = run_often(kernel, call, environment, &arena, &measured);
     base_arena_free(&arena);
     if (!fine) return false;
-    describe(kernel, call, environment, &what);
     const uint64_t nanoseconds = (uint64_t)(measured * 1e9);
     *seconds = (double)nanoseconds * 1e-9; /* as the record will say */
     return add_time(tuning, what.text, what.used, nanoseconds);
