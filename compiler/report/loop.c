@@ -147,25 +147,32 @@ static plan_address address_at(const plan *of, const plan_address *address, uint
     return at;
 }
 
-uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
-    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_ALIAS)) return 0;
-    uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
-    if (from == PLAN_ABSENT || to == PLAN_ABSENT || is_exchanged(of, node, 0, from)) return 0;
-    const plan_address *source = &of->tensors[from].address, *target = &of->tensors[to].address;
-    uint64_t first = 0, count = 1;
+uint64_t emit_loop_kept(const plan *of, const plan_node *node) {
+    uint64_t first = 0, count = 1, copied = 0, part;
+    if (!plan_kept_part(of, node, &part)) return 0;
+    const plan_tensor *from = &of->tensors[of->tensor_ids[node->inputs]],
+                      *to = &of->tensors[of->tensor_ids[node->outputs]];
     for (int i = 0; i < 2; i++) {
-        const plan_address *address = i ? target : source;
+        const plan_address *address = i ? &to->address : &from->address;
         if (address->space != MEMORY_MULTIVIEW) continue;
         const plan_multiview *view = &of->multiviews[address->index];
         if (view->prologue_count > first) first = view->prologue_count;
         count = common_multiple(count, view->period);
     }
-    /* After the first iterations it is there already. */
+    /* After the first iterations it is there already, or is in most of them. */
     for (uint64_t t = first; t < first + count; t++) {
-        plan_address is = address_at(of, source, t), there = address_at(of, target, t);
-        if (!same_address(&is, &there) || is.space == MEMORY_DYNAMIC) return of->tensors[to].bytes;
+        plan_address is = address_at(of, &from->address, t), there = address_at(of, &to->address, t);
+        is.offset += part;
+        copied += !same_address(&is, &there) || is.space == MEMORY_DYNAMIC;
     }
-    return 0;
+    return copied == count ? to->bytes : (copied * to->bytes + count - 1) / count;
+}
+
+uint64_t emit_loop_copied(const plan *of, const plan_node *node) {
+    if (!is_node(of, node, "Copy") || !node->output_count || (node->flags & PLAN_NODE_ALIAS)) return 0;
+    uint32_t from = of->tensor_ids[node->inputs], to = of->tensor_ids[node->outputs];
+    if (from == PLAN_ABSENT || to == PLAN_ABSENT || is_exchanged(of, node, 0, from)) return 0;
+    return node->flags & PLAN_NODE_DYNAMIC ? of->tensors[to].bytes : emit_loop_kept(of, node);
 }
 
 /* What Copy nodes of a graph and of its branches copy; of several branches the one that copies most. */

@@ -36,8 +36,10 @@ bool emit_loop_measure(const plan *of, uint32_t node, emit_loop *loop);
 const char *emit_loop_line(const plan *of, const emit_loop *loop, char *text, size_t capacity);
 
 /* The bytes that a Copy node copies in each iteration, but for the first ones: 0 where they lie there already, and of
- * other nodes. */
+ * other nodes. Where they lie there in some of them, as those of a sliding window do: on average, rounded up. */
 uint64_t emit_loop_copied(const plan *of, const plan_node *node);
+/* The same of any node that only copies a part of its input (plan_kept_part). */
+uint64_t emit_loop_kept(const plan *of, const plan_node *node);
 /* The view of this loop that a tensor's address is, of the views of loops within others the innermost; NULL
  * where the address does not change with its iterations. */
 const plan_multiview *emit_loop_view(const plan *of, uint32_t id, uint32_t loop);

@@ -75,9 +75,19 @@ static uint64_t copied_bytes(const plan *of, const plan_state *state) {
         const bool moves = lies_within(of, to, state->result) && is_part(of, from, state);
         if (moves ||
             (code == OP_COPY && (to == state->result || from == state->result || from == state->parameter)))
-            bytes += of->tensors[to].bytes;
+            bytes += emit_loop_kept(of, node);
     }
     return bytes;
+}
+
+/* The parameter lies further on in each run, in one buffer: the address of one run is within what it was in the one before. */
+static bool is_window(const plan *of, const plan_multiview *view, uint64_t bytes) {
+    uint32_t within = 0;
+    for (uint32_t k = 0; view && k + 1 < view->period; k++) {
+        const plan_address *at = &of->addresses[view->first + view->prologue_count + k];
+        within += at[1].offset > at[0].offset && at[1].offset - at[0].offset < bytes;
+    }
+    return within > 0;
 }
 
 /* What a run appends lies after what is there: nothing before the axis has an extent but 1. */
@@ -97,6 +107,9 @@ static const char *words(const plan *of, const plan_state *state, const emit_sta
     if (!maker && of->tensors[state->result].address.space == MEMORY_CONSTANT)
         return "a constant from the second run on";
     if (!maker) return "handed on from another state";
+    if (is_window(of, emit_state_view(of, (uint32_t)(state - of->states)),
+                  of->tensors[state->parameter].bytes))
+        return "a window that moves on";
     if (measured->period > 1) return "in turn";
     return "in place";
 }

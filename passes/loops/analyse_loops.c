@@ -10,6 +10,7 @@
  *
  *   periods.h        how many buffers each carried value needs
  *   buffer_swaps.h   which buffers swap their names when an inner loop is left, or a branch hands a value on
+ *   windows.h        which are sliding windows, that move through a longer buffer
  *   here             the buffers. They are storages of the graph around the loop: live while it runs, before it for initial
  *                    values that are made there, after it for outputs. An initial value that may be overwritten is made in the
  *                    buffer where instance -distance would be (type I); others are read where they lie (type II)
@@ -25,6 +26,7 @@
 #include "passes/loops/outputs.h"
 #include "passes/loops/periods.h"
 #include "passes/loops/tables.h"
+#include "passes/loops/windows.h"
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
 
@@ -39,6 +41,10 @@ static bool make_buffers(loop_info *info) {
         ir_value *value = info->memory->storages[info->members[first].storage].value;
         class->buffers = BASE_ARRAY(info->arena, pass_storage_id, class->period);
         if (!class->buffers) return false;
+        if (class->step) {
+            if (!loop_make_window(info, class, bytes, value)) return false;
+            continue;
+        }
         for (uint32_t i = 0; i < class->period; i++) {
             if (class->swapped_in) {
                 class->buffers[i] = loop_add_swapped(info, class->swapped_in, class->group, bytes, value);
@@ -183,6 +189,7 @@ static bool analyse_loop(loop_info *info) {
     if (!loop_find_periods(info)) return false;
     loop_find_branch_swaps(info);
     loop_find_output_swaps(info);
+    loop_find_windows(info);
     if (!make_buffers(info)) return false;
     take_over_initials(info);
     if (info->out_of_memory || !loop_choose_targets(info)) return false;

@@ -38,28 +38,6 @@ static bool adopt(ir_module *module, const ir_loop_carried *state, int32_t excep
     return changed;
 }
 
-/* Where the model cannot tell what comes out (of branches that differ), but its input has a size, the run looks: a Reshape to that size
- * fails where it is another one. */
-static bool expect_size(ir_module *module, const ir_loop_carried *state, uint32_t index) {
-    const op_type *held = &state->parameter->type, *made = &state->replacement->type;
-    size_t bytes;
-    if (!op_type_bytes(held, &bytes) || op_type_bytes(made, &bytes) || made->kind != OP_KIND_TENSOR ||
-        held->kind != OP_KIND_TENSOR || made->dtype != held->dtype || module->states[index].axis >= 0)
-        return true;
-    const op_type vector = {.dtype = OP_INT64, .shape = {1, {held->shape.rank}}};
-    const op_attributes none = {0};
-    ir_value *shape = ir_constant_copy(module, "shape", &vector, held->shape.dims,
-                                       (size_t)held->shape.rank * sizeof *held->shape.dims);
-    ir_node *node = shape ? ir_node_new(module->main, NULL, OP_RESHAPE, "", "main", none, 2,
-                                        (ir_value *[]){state->replacement, shape})
-                          : NULL;
-    ir_value *sized = node ? ir_node_add_output(node, state->replacement->name, held) : NULL;
-    if (sized) ir_graph_set_result(module->main, index, sized);
-    return sized != NULL;
-}
-
-/* ---- do they fit? ---------------------------------------------------------------------------------------- */
-
 /* The extents can be the same, but along one axis: where both are known they are. */
 static bool may_fit(const op_shape *a, const op_shape *b, int32_t except) {
     if (a->rank < 0 || b->rank < 0) return true;
@@ -67,6 +45,51 @@ static bool may_fit(const op_shape *a, const op_shape *b, int32_t except) {
         if (d != except && a->dims[d] >= 0 && b->dims[d] >= 0 && a->dims[d] != b->dims[d]) return false;
     return a->rank == b->rank;
 }
+
+/* Result `index` of the graph as a tensor of this type, which has a size: the run looks, for a Reshape to that size fails where it is
+ * another one. Of an If, the branches whose types do not say it look: the others make it where it is to be. */
+static bool expect_size(ir_module *module, ir_graph *graph, uint32_t index, const op_type *type) {
+    ir_value *made = graph->results[index]->value;
+    size_t bytes;
+    if (op_type_bytes(&made->type, &bytes)) return true;
+    if (made->graph == graph && made->node && made->node->code == OP_IF) {
+        for (uint32_t g = 0; g < made->node->graph_count; g++)
+            if (!expect_size(module, made->node->graphs[g], made->index, type)) return false;
+        made->type = *type;
+        return true;
+    }
+    const op_type vector = {.dtype = OP_INT64, .shape = {1, {type->shape.rank}}};
+    const op_attributes none = {0};
+    ir_value *shape = ir_constant_copy(module, "shape", &vector, type->shape.dims,
+                                       (size_t)type->shape.rank * sizeof *type->shape.dims);
+    const char *path = graph->last ? graph->last->path : "main";
+    ir_node *node =
+        shape ? ir_node_new(graph, NULL, OP_RESHAPE, "", path, none, 2, (ir_value *[]){made, shape}) : NULL;
+    ir_value *sized = node ? ir_node_add_output(node, made->name, type) : NULL;
+    if (sized) ir_graph_set_result(graph, index, sized);
+    return sized != NULL;
+}
+
+/* The results of branches that have a size have this one. */
+static bool branches_fit(const ir_value *made, const op_type *type) {
+    size_t bytes;
+    if (op_type_bytes(&made->type, &bytes)) return may_fit(&made->type.shape, &type->shape, -1);
+    bool fit = true;
+    for (uint32_t g = 0; made->node && made->node->code == OP_IF && g < made->node->graph_count; g++)
+        fit = fit && branches_fit(made->node->graphs[g]->results[made->index]->value, type);
+    return fit;
+}
+
+/* Where the model cannot tell what comes out (of branches that differ), but its input has a size. */
+static bool may_expect_size(const ir_module *module, const ir_loop_carried *state, uint32_t index) {
+    const op_type *held = &state->parameter->type, *made = &state->replacement->type;
+    size_t bytes;
+    return op_type_bytes(held, &bytes) && !op_type_bytes(made, &bytes) && made->kind == OP_KIND_TENSOR &&
+           held->kind == OP_KIND_TENSOR && made->dtype == held->dtype && module->states[index].axis < 0 &&
+           may_fit(&held->shape, &made->shape, -1) && branches_fit(state->replacement, held);
+}
+
+/* ---- do they fit? ---------------------------------------------------------------------------------------- */
 
 static const char *symbol_name(const void *user, uint64_t number) {
     const ir_module *module = user;
@@ -93,7 +116,9 @@ static base_status check(pass_context *context, const ir_loop_carried *state, ui
         return base_fail(context->report, BASE_INVALID,
                          "output '%s' is %s: it cannot be carried into input '%s', which is %s", output,
                          texts[1], input, texts[0]);
-    if (op_type_bytes(held, &bytes) == op_type_bytes(made, &bytes) && held->shape.rank >= 0) return BASE_OK;
+    if (op_type_bytes(held, &bytes) == op_type_bytes(made, &bytes) && held->shape.rank >= 0 &&
+        made->shape.rank >= 0)
+        return BASE_OK;
     return base_fail(
         context->report, BASE_INVALID,
         "output '%s' is %s and input '%s' is %s: nobody can tell whether the state fits (--dim NAME=N, "
@@ -110,6 +135,8 @@ static int64_t bound_of(const ir_module *module, const op_shape *shape, int32_t 
 base_status pass_check_states(pass_context *context) {
     ir_module *module = context->module;
     if (!module->run) return BASE_OK;
+    base_status status = pass_infer_shapes(context); /* of what has been folded since */
+    if (status != BASE_OK) return status;
     const ir_loop run = ir_loop_of(module->run);
     for (uint32_t i = 0; i < run.carried; i++) {
         ir_loop_growth growth;
@@ -122,16 +149,16 @@ base_status pass_check_states(pass_context *context) {
             const ir_loop_carried state = ir_loop_carry(&run, i);
             changed |= adopt(module, &state, module->states[i].axis);
         }
-        base_status status = changed ? pass_infer_shapes(context) : BASE_OK;
+        status = changed ? pass_infer_shapes(context) : BASE_OK;
         if (status != BASE_OK) return status;
     }
     for (uint32_t i = 0; i < run.carried; i++) {
         const ir_loop_carried found = ir_loop_carry(&run, i);
-        if (may_fit(&found.parameter->type.shape, &found.replacement->type.shape, -1) &&
-            !expect_size(module, &found, i))
+        if (may_expect_size(module, &found, i) &&
+            !expect_size(module, module->main, i, &found.parameter->type))
             return base_fail_memory(context->report);
         const ir_loop_carried state = ir_loop_carry(&run, i);
-        base_status status = check(context, &state, i);
+        status = check(context, &state, i);
         if (status != BASE_OK) return status;
         /* What the first run begins with is of that type too. */
         state.initial->type = state.parameter->type;

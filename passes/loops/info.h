@@ -66,6 +66,9 @@ typedef struct loop_member {
     bool holds_initial; /* an initial value begins in one of its buffers */
     int64_t modulus;    /* the period must divide it; 0: free */
     uint32_t period;
+    /* It is a window: its buffers lie so many bytes apart, `turn` of them in one storage (windows.h); 0: it is none. */
+    size_t step;
+    uint32_t turn;
     pass_storage_id *buffers;
     bool branch_swaps;         /* a branch that hands a value on does so by a swap of two of its buffers */
     const ir_node *swapped_in; /* its buffers take part in swaps, in this loop or one around it */

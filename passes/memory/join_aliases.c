@@ -14,7 +14,8 @@
  * holds nothing but the bytes in question. Places decided from outside come first, then the Concats in the
  * schedule's reverse (an outer Concat decides where the inner one lies), then what only reads. A part of a
  * Concat that cannot lie in it (a constant, the caller's input, a part of another) is copied there by a Copy
- * node, if at least one other part can; otherwise the Concat runs. A view that cannot be one runs as well: as
+ * node, if at least one other part can, or if the Concat makes a sliding window that moves through a longer
+ * buffer (passes/loops/windows.h); otherwise the Concat runs. A view that cannot be one runs as well: as
  * a copy.
  *
  * Ranges are counted in bytes of the layout: a range of an axis is contiguous if all axes that lie outside of
@@ -25,64 +26,12 @@
  * and readers. Guarantees: context->memory with storages, locations and executions.
  */
 #include "ir/loop.h"
+#include "passes/base/range.h"
+#include "passes/loops/windows.h"
 #include "passes/memory/memory.h"
 #include <string.h>
 
-/* ---- ranges -------------------------------------------------------------------------------------------- */
-
-typedef struct range {
-    size_t offset, bytes;
-} range;
-
-/* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
-static bool axis_range(const op_type *type, int32_t axis, int64_t first, int64_t extent, range *result) {
-    size_t bytes;
-    if (!op_type_bytes(type, &bytes) || axis < 0 || axis >= type->shape.rank) return false;
-    int64_t whole = type->shape.dims[axis], block = 1;
-    if (whole <= 0 || first < 0 || extent < 0 || extent > whole - first) return false;
-    if (first == 0 && extent == whole) {
-        *result = (range){0, bytes};
-        return true;
-    }
-    switch (type->layout) {
-    case OP_LAYOUT_ROW_MAJOR:
-        for (int32_t d = 0; d < axis; d++) {
-            if (type->shape.dims[d] != 1) return false;
-        }
-        break;
-    case OP_LAYOUT_NC8:
-    case OP_LAYOUT_NC16:
-        block = op_layout_block(type->layout);
-        if (axis > 1 || (axis == 1 && type->shape.dims[0] != 1)) return false;
-        if (axis == 1 && (whole % block || first % block || extent % block)) return false;
-        break;
-    case OP_LAYOUT_NHWC:
-        if (axis != 0) return false;
-        break;
-    default:
-        return false;
-    }
-    size_t unit = bytes / (size_t)whole; /* exact: the outermost axis is a factor of the bytes */
-    *result = (range){(size_t)first * unit, (size_t)extent * unit};
-    return true;
-}
-
-/* Two types whose values are the same bytes: row-major reshapes, and layouts that coincide. */
-static bool same_bytes(const op_type *a, const op_type *b) {
-    size_t x, y;
-    if (a->dtype != b->dtype || !op_type_bytes(a, &x) || !op_type_bytes(b, &y) || x != y) return false;
-    if (a->layout == b->layout)
-        return a->layout == OP_LAYOUT_ROW_MAJOR || op_shape_equal(&a->shape, &b->shape);
-    /* Blocked channels over a single point, or a single block of... channels alone, are row-major. */
-    const op_type *blocked = a->layout == OP_LAYOUT_ROW_MAJOR ? b : a, *dense = blocked == a ? b : a;
-    if (dense->layout != OP_LAYOUT_ROW_MAJOR || blocked->layout == OP_LAYOUT_PACKED) return false;
-    const op_shape *shape = &blocked->shape;
-    if (shape->rank < 2 || shape->dims[1] % op_layout_block(blocked->layout)) return false;
-    for (int32_t d = 2; d < shape->rank; d++) {
-        if (shape->dims[d] != 1) return false;
-    }
-    return true;
-}
+/* ---- what may be joined ------------------------------------------------------------------------------------------ */
 
 /* A transposition that moves only axes of extent 1. */
 static bool transposes_nothing(const ir_node *node) {
@@ -99,44 +48,6 @@ static bool transposes_nothing(const ir_node *node) {
         last = from;
     }
     return true;
-}
-
-/* An integer of a constant input of rank <= 1; false where it is not known. */
-static bool constant_integer(const ir_node *node, uint32_t input, int64_t index, int64_t otherwise,
-                             int64_t *value) {
-    const ir_value *from = ir_input(node, input);
-    *value = otherwise;
-    if (!from) return true;
-    op_tensor tensor = from->constant ? from->constant->tensor : (op_tensor){0};
-    op_call call = {.input_count = 1, .inputs = &tensor};
-    return from->constant && op_input_integer(&call, 0, index, value);
-}
-
-/* The range of a Slice: at most one axis is cut, in steps of 1. */
-static bool slice_range(const ir_node *node, range *result) {
-    const op_type *from = &ir_input(node, 0)->type, *to = &node->outputs[0]->type;
-    const ir_value *starts = ir_input(node, 1);
-    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || from->layout != to->layout)
-        return false;
-    if (!starts || starts->type.shape.rank != 1) return false;
-    int32_t cut = -1;
-    int64_t begin = 0;
-    for (int64_t i = 0; i < starts->type.shape.dims[0]; i++) {
-        int64_t start, axis, step;
-        int32_t normal;
-        if (!constant_integer(node, 1, i, 0, &start) || !constant_integer(node, 3, i, i, &axis) ||
-            !constant_integer(node, 4, i, 1, &step) || !op_axis(axis, from->shape.rank, &normal)) {
-            return false;
-        }
-        if (from->shape.dims[normal] == to->shape.dims[normal] && step == 1) continue;
-        if (step != 1 || cut >= 0) return false;
-        cut = normal;
-        begin = start < 0 ? start + from->shape.dims[normal] : start;
-        if (begin < 0) begin = 0;
-        if (begin > from->shape.dims[normal]) begin = from->shape.dims[normal];
-    }
-    if (cut < 0) return same_bytes(from, to) && axis_range(from, 0, 0, from->shape.dims[0], result);
-    return axis_range(from, cut, begin, to->shape.dims[cut], result);
 }
 
 /* ---- joining ------------------------------------------------------------------------------------------- */
@@ -255,13 +166,13 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
         return BASE_OK;
     }
     int64_t first = 0;
-    range part;
+    pass_range part;
     /* First look, so that nothing is joined in vain. */
     for (uint32_t i = 0; i < node->input_count; i++) {
         const op_type *from = &node->inputs[i]->value->type;
         if (from->layout != type->layout || !op_shape_known(&from->shape) ||
             from->shape.rank != type->shape.rank ||
-            !axis_range(type, axis, first, from->shape.dims[axis], &part)) {
+            !pass_range_of_axis(type, axis, first, from->shape.dims[axis], &part)) {
             return BASE_OK;
         }
         first += from->shape.dims[axis];
@@ -272,17 +183,17 @@ static base_status join_concat(pass_context *context, const analysis *a, ir_node
     first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *from = node->inputs[i]->value;
-        (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
+        (void)pass_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         there[i] = part.bytes == 0 || lies_at(a, from, whole, part.offset) ||
                    (from->graph == node->graph && put_into(a, from, whole, part.offset));
         joined += there[i];
     }
-    if (joined == 0) return BASE_OK;
+    if (joined == 0 && !loop_may_be_window(node)) return BASE_OK;
     first = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         ir_value *from = node->inputs[i]->value;
-        (void)axis_range(type, axis, first, from->type.shape.dims[axis], &part);
+        (void)pass_range_of_axis(type, axis, first, from->type.shape.dims[axis], &part);
         first += from->type.shape.dims[axis];
         if (there[i]) continue;
         ir_value *copied = pass_copy(node->graph, node, from, node, PASS_COPY_PART);
@@ -303,14 +214,14 @@ static void join_views(const analysis *a, const ir_node *node) {
     const ir_value *input = ir_input(node, 0);
     if (!input || node->output_count == 0) return;
     bool all = false;
-    range part;
+    pass_range part;
     if (row->view == OP_VIEW_SAME || node->code == OP_REORDER ||
         (row->view == OP_VIEW_TRANSPOSE && transposes_nothing(node))) {
         const ir_value *output = node->outputs[0];
-        all = output && same_bytes(&input->type, &output->type) && view(a, input, output, 0);
+        all = output && pass_same_bytes(&input->type, &output->type) && view(a, input, output, 0);
     } else if (row->view == OP_VIEW_SLICE) {
         const ir_value *output = node->outputs[0];
-        all = output && slice_range(node, &part) && view(a, input, output, part.offset);
+        all = output && pass_range_of_slice(node, &part) && view(a, input, output, part.offset);
     } else if (row->view == OP_VIEW_SPLIT) {
         int32_t axis;
         int64_t first = 0;
@@ -323,7 +234,7 @@ static void join_views(const analysis *a, const ir_node *node) {
                 const ir_value *output = node->outputs[i];
                 all = output && output->type.layout == input->type.layout &&
                       op_shape_known(&output->type.shape) &&
-                      axis_range(&input->type, axis, first, output->type.shape.dims[axis], &part);
+                      pass_range_of_axis(&input->type, axis, first, output->type.shape.dims[axis], &part);
                 if (!all) break;
                 if (pass == 0) all = is_free(a, output) && !changes_under(a, input, output);
                 else all = put_into(a, output, input, part.offset);

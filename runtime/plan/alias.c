@@ -204,3 +204,16 @@ bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int6
     }
     return valid;
 }
+
+bool plan_kept_part(const plan *of, const plan_node *node, uint64_t *offset) {
+    const op_code code = plan_node_code(of, node);
+    uint32_t whole, part;
+    int64_t cursor = 0;
+    if (node->flags & (PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC)) return false;
+    if (code == OP_SLICE) return plan_alias_part(of, node, 0, &cursor, &whole, &part, offset);
+    if (code != OP_COPY || !node->input_count || !node->output_count) return false;
+    whole = of->tensor_ids[node->inputs];
+    part = of->tensor_ids[node->outputs];
+    *offset = 0;
+    return whole != PLAN_ABSENT && part != PLAN_ABSENT && of->tensors[whole].bytes == of->tensors[part].bytes;
+}

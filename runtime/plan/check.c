@@ -92,7 +92,27 @@ static bool check_scratch(replay *r, const plan_node *node) {
            replay_write_span(r, scratch->first, scratch->last, (plan_bytes_tag){0});
 }
 
+/* The node only copies a part of its input, from byte *offset on, which lies now where the output does. */
+static bool is_there(const replay *r, const plan_node *node, uint64_t *offset) {
+    if (!plan_kept_part(r->of, node, offset)) return false;
+    const uint32_t from = r->of->tensor_ids[node->inputs], to = r->of->tensor_ids[node->outputs];
+    if (r->phases[from].count || r->through[from] || r->through[to] || !replay_in_map(&r->where[from]))
+        return false;
+    plan_address at = r->where[from];
+    at.offset += *offset;
+    return replay_is_same_address(&at, &r->where[to]);
+}
+
+/* Nothing is written: the output is these bytes. */
+static bool replay_stay(replay *r, const plan_node *node, uint64_t offset) {
+    const uint32_t from = r->of->tensor_ids[node->inputs], to = r->of->tensor_ids[node->outputs];
+    return replay_verify_all(r, r->of->tensor_ids + node->inputs, node->input_count) &&
+           replay_define_part(r, from, offset, to) && replay_verify(r, to);
+}
+
 static bool replay_run(replay *r, const plan_node *node) {
+    uint64_t offset;
+    if (is_there(r, node, &offset)) return replay_stay(r, node, offset);
     const uint32_t *inputs = r->of->tensor_ids + node->inputs, *outputs = r->of->tensor_ids + node->outputs;
     for (uint64_t i = 0; i < node->input_count; i++) {
         if (inputs[i] != PLAN_ABSENT && !replay_verify(r, inputs[i])) return false;

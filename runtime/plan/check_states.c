@@ -91,7 +91,8 @@ bool replay_runs(replay *r) {
                    runs = states ? horizon + 1 : 1;
     content *held = BASE_ARRAY(&r->arena, content, (size_t)states);
     uint64_t *identities = BASE_ARRAY(&r->arena, uint64_t, (size_t)states);
-    if (!held || !identities) return replay_fail_memory(r);
+    r->failures = states ? plan_find_failures(of, &r->arena) : NULL;
+    if (!held || !identities || (states && !r->failures)) return replay_fail_memory(r);
     if (states && !horizon)
         return replay_fail(r, "the addresses of its states come round together only after more than %d runs",
                            MOST_ITERATIONS);
@@ -108,7 +109,7 @@ bool replay_runs(replay *r) {
 
 bool replay_check_commit(replay *r, uint32_t node) {
     const plan *of = r->of;
-    if (!of->header->states.count || of->nodes[node].graph || !plan_can_fail(of, node)) return true;
+    if (!of->header->states.count || of->nodes[node].graph || !r->failures[node]) return true;
     for (uint64_t i = 0; i < of->header->states.count; i++) {
         const uint32_t id = of->states[i].parameter;
         if (!replay_verify(r, id))

@@ -50,16 +50,21 @@ static bool same_attributes(const plan *of, const plan_node *a, const plan_node 
     return true;
 }
 
-/* The node of the main graph that makes the tensor; PLAN_ABSENT: none does. */
-static uint32_t maker_of(const plan *of, uint32_t id, uint64_t *output) {
+/* By tensor id: the node of the main graph that makes the tensor, PLAN_ABSENT: none does; and as which output. */
+typedef struct maker {
+    uint32_t node, output;
+} maker;
+
+static maker *find_makers(const plan *of, base_arena *arena) {
     const plan_graph *main = &of->graphs[0];
-    for (uint64_t n = main->nodes; n < main->nodes + main->node_count; n++)
-        for (uint64_t i = 0; i < of->nodes[n].output_count; i++)
-            if (of->tensor_ids[of->nodes[n].outputs + i] == id) {
-                *output = i;
-                return (uint32_t)n;
-            }
-    return PLAN_ABSENT;
+    maker *makers = BASE_ARRAY(arena, maker, (size_t)of->header->tensors.count);
+    for (uint64_t id = 0; makers && id < of->header->tensors.count; id++) makers[id].node = PLAN_ABSENT;
+    for (uint64_t n = main->nodes; makers && n < main->nodes + main->node_count; n++)
+        for (uint64_t i = 0; i < of->nodes[n].output_count; i++) {
+            const uint32_t id = of->tensor_ids[of->nodes[n].outputs + i];
+            if (id != PLAN_ABSENT) makers[id] = (maker){(uint32_t)n, (uint32_t)i};
+        }
+    return makers;
 }
 
 static bool same_constant(const plan *of, uint32_t a, uint32_t b) {
@@ -71,25 +76,24 @@ static bool same_constant(const plan *of, uint32_t a, uint32_t b) {
 }
 
 /* The same tensor, or made in the same way of the same tensors. */
-static bool same_value(const plan *of, uint32_t a, uint32_t b, int depth) {
-    uint64_t outputs[2] = {0, 0};
+static bool same_value(const plan *of, const maker *makers, uint32_t a, uint32_t b, int depth) {
     if (a == b) return true;
     if (a == PLAN_ABSENT || b == PLAN_ABSENT || depth == 0) return false;
     if (same_constant(of, a, b)) return true;
-    const uint32_t x = maker_of(of, a, &outputs[0]), y = maker_of(of, b, &outputs[1]);
-    if (x == PLAN_ABSENT || y == PLAN_ABSENT || outputs[0] != outputs[1]) return false;
+    const uint32_t x = makers[a].node, y = makers[b].node;
+    if (x == PLAN_ABSENT || y == PLAN_ABSENT || makers[a].output != makers[b].output) return false;
     const plan_node *left = &of->nodes[x], *right = &of->nodes[y];
     const op_code code = plan_node_code(of, left);
     if (code != plan_node_code(of, right) || left->input_count != right->input_count ||
         op_schema_of(code)->flags & (OP_FLAG_EFFECT | OP_FLAG_GRAPHS) || !same_attributes(of, left, right))
         return false;
     for (uint64_t i = 0; i < left->input_count; i++)
-        if (!same_value(of, input_of(of, left, i), input_of(of, right, i), depth - 1)) return false;
+        if (!same_value(of, makers, input_of(of, left, i), input_of(of, right, i), depth - 1)) return false;
     return true;
 }
 
 /* A node before this one looks at the same indices for data of the same shape: what it lets through is fine here. */
-static bool was_checked(const plan *of, uint32_t number, op_code code) {
+static bool was_checked(const plan *of, const maker *makers, uint32_t number, op_code code) {
     const plan_node *node = &of->nodes[number];
     uint64_t first, end;
     if (!indices_of(code, &first, &end)) return false;
@@ -100,7 +104,7 @@ static bool was_checked(const plan *of, uint32_t number, op_code code) {
                     same_shape(of, input_of(of, other, 0), input_of(of, node, 0));
         for (uint64_t i = first; same && i < end; i++)
             same = input_of(of, node, i) != PLAN_ABSENT &&
-                   same_value(of, input_of(of, other, i), input_of(of, node, i), MOST_DEPTH);
+                   same_value(of, makers, input_of(of, other, i), input_of(of, node, i), MOST_DEPTH);
         if (same && code == OP_TENSOR_SCATTER)
             same = same_shape(of, input_of(of, other, 1), input_of(of, node, 1));
         if (same) return true;
@@ -120,7 +124,8 @@ static bool is_certain_loop(const plan *of, const plan_node *node) {
             of->tensors[form.results[0]].address.space == MEMORY_CONSTANT);
 }
 
-bool plan_can_fail(const plan *of, uint32_t number) {
+/* A run can fail in this node because of what it reads, or for want of memory. */
+static bool can_fail(const plan *of, const maker *makers, uint32_t number) {
     const plan_node *node = &of->nodes[number];
     const op_code code = plan_node_code(of, node);
     const unsigned flags = op_schema_of(code)->flags;
@@ -130,11 +135,20 @@ bool plan_can_fail(const plan *of, uint32_t number) {
         for (uint32_t g = 0; g < node->graph_count; g++) {
             const plan_graph *graph = &of->graphs[node->first_graph + g];
             for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count; n++)
-                if (plan_can_fail(of, (uint32_t)n)) return true;
+                if (can_fail(of, makers, (uint32_t)n)) return true;
         }
         return false;
     }
-    return flags & OP_FLAG_CHECKED && !is_certain(of, node) && !was_checked(of, number, code);
+    return flags & OP_FLAG_CHECKED && !is_certain(of, node) && !was_checked(of, makers, number, code);
+}
+
+bool *plan_find_failures(const plan *of, base_arena *arena) {
+    const plan_graph *main = &of->graphs[0];
+    const maker *makers = find_makers(of, arena);
+    bool *fails = BASE_ARRAY(arena, bool, (size_t)of->header->nodes.count);
+    for (uint64_t n = main->nodes; makers && fails && n < main->nodes + main->node_count; n++)
+        fails[n] = can_fail(of, makers, (uint32_t)n);
+    return makers ? fails : NULL;
 }
 
 /* ---- what is written ------------------------------------------------------------------------------------- */
@@ -148,6 +162,14 @@ static bool find_state(const plan *of, plan_address address, uint64_t t, uint64_
     }
     *offset = address.offset;
     return address.space == MEMORY_STATE;
+}
+
+/* The node makes a part of what it reads, and in run t this lies where it makes it: nothing is written. */
+static bool is_there(const plan *of, const plan_node *node, uint64_t t) {
+    uint64_t from, to, offset;
+    return plan_kept_part(of, node, &offset) &&
+           find_state(of, of->tensors[of->tensor_ids[node->inputs]].address, t, &from) &&
+           find_state(of, of->tensors[of->tensor_ids[node->outputs]].address, t, &to) && from + offset == to;
 }
 
 /* In run t the tensor lies over bytes of a parameter. */
@@ -173,13 +195,13 @@ static bool leads_to_state(const plan *of, const plan_address *address) {
 }
 
 /* In a loop within, where it is depends on the iteration: anywhere. */
-static bool may_be_over(const plan *of, uint32_t id, uint64_t runs) {
+static bool may_be_over(const plan *of, const plan_node *node, uint32_t id, uint64_t runs) {
     const plan_address *address = &of->tensors[id].address;
     if (!leads_to_state(of, address)) return false;
     if (address->space == MEMORY_MULTIVIEW && of->multiviews[address->index].loop != plan_run_loop(of))
         return true;
     for (uint64_t t = 0; t < runs; t++)
-        if (is_over(of, id, t)) return true;
+        if (is_over(of, id, t) && !is_there(of, node, t)) return true;
     return false;
 }
 
@@ -188,7 +210,7 @@ static bool writes_over(const plan *of, uint32_t number, uint64_t runs) {
     if (node->flags & PLAN_NODE_ALIAS) return false;
     for (uint64_t i = 0; i < node->output_count; i++) {
         const uint32_t id = of->tensor_ids[node->outputs + i];
-        if (id != PLAN_ABSENT && may_be_over(of, id, runs)) return true;
+        if (id != PLAN_ABSENT && may_be_over(of, node, id, runs)) return true;
     }
     for (uint32_t g = 0; g < node->graph_count; g++) {
         const plan_graph *graph = &of->graphs[node->first_graph + g];

@@ -319,8 +319,9 @@ void plan_state_type(const plan *of, uint32_t index, op_type *type);
 
 /* ---- states (runtime/plan/commit.c) ------------------------------------------------------------------------ */
 
-/* A run can fail in this node because of what it reads, or for want of memory. */
-bool plan_can_fail(const plan *of, uint32_t node);
+/* By node, of the main graph's: a run can fail in it because of what it reads, or for want of memory. The list lives in `arena`;
+ * NULL when memory runs out. */
+bool *plan_find_failures(const plan *of, base_arena *arena);
 /* The first node of the main graph that writes over what a state holds: a run that has come so far goes on to its end.
  * PLAN_ABSENT: none does. */
 uint32_t plan_commit(const plan *of);
@@ -341,6 +342,10 @@ base_status plan_check_structure(const plan *checked, const plan_host *host, bas
  * order, not known before the run. */
 bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int64_t *cursor, uint32_t *whole,
                      uint32_t *part, uint64_t *offset);
+
+/* A node that runs, but only copies a part of its input: a Copy, or a Slice whose bytes lie together, from *offset on. Its kernel
+ * writes nothing where the output lies there already, as the rest of a sliding window does in most iterations. */
+bool plan_kept_part(const plan *of, const plan_node *node, uint64_t *offset);
 
 /* ---- the verifier (runtime/plan/check.c) ----------------------------------------------------------------------- */
 

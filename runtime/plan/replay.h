@@ -112,11 +112,12 @@ typedef struct replay {
     base_report *report;
     base_arena arena;
     plan_bytes bytes;
-    plan_address *where; /* by tensor id: its address now, multi-views followed */
-    uint64_t *counters;  /* by node: the iteration of a loop; after the last node, the number of the run */
-    bool *dynamic;       /* by tensor: see replay_is_dynamic */
-    bool *running;       /* by node: the loop has begun and not ended */
-    bool *swapping;      /* by node: from then on its swap buffers may not be where they were at first */
+    plan_address *where;  /* by tensor id: its address now, multi-views followed */
+    uint64_t *counters;   /* by node: the iteration of a loop; after the last node, the number of the run */
+    bool *dynamic;        /* by tensor: see replay_is_dynamic */
+    const bool *failures; /* plan_find_failures; NULL where there are no states */
+    bool *running;        /* by node: the loop has begun and not ended */
+    bool *swapping;       /* by node: from then on its swap buffers may not be where they were at first */
     bool *
         through; /* by tensor id: where it lies now is in a swap buffer, and was found through its multi-view */
     swap_buffer *buffers;

@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { SIDE = 4, ELEMENTS = SIDE * SIDE, RUNS = 14, MOST_STATES = 5, TEXT = 8192 };
+enum { SIDE = 4, ELEMENTS = SIDE * SIDE, RUNS = 21, MOST_STATES = 5, TEXT = 8192 };
 
 #define T "float32[4,4]"
 #define HEAD                                                                                                 \
@@ -172,9 +172,37 @@ static const state_case cases[] = {
           " %%r: float32[1,4] = Slice(%%x, %%none, %%one, %%none) %%y: " T
           " = Concat(%%w, %%r) {axis = 0} yield %%y, %%x } }",
      1,
-     {2},
-     128,
-     48},
+     {8},
+     192,
+     6},
+    {"a window of what was kept of more",
+     HEAD "constant %%one: int64[1] = {1} constant %%five: int64[1] = {5} constant %%none: int64[1] = {0}\n"
+          "graph main(%%a: " T ", %%x: " T ") %s { %%r: float32[1,4] = Slice(%%x, %%none, %%one, %%none)\n"
+          " %%c: float32[5,4] = Concat(%%a, %%r) {axis = 0} %%o: float32[5,4] = Neg(%%c)\n"
+          " %%p: " T " = Slice(%%o, %%one, %%five, %%none) %%y: " T
+          " = Slice(%%c, %%one, %%five, %%none) yield %%y, %%p } }",
+     1,
+     {8},
+     192,
+     8},
+    {"a window that moves by three of four positions",
+     HEAD "constant %%three: int64[1] = {3} constant %%four: int64[1] = {4} constant %%none: int64[1] = {0}\n"
+          "graph main(%%a: " T ", %%x: " T ") %s { %%w: float32[1,4] = Slice(%%a, %%three, %%four, %%none)\n"
+          " %%r: float32[3,4] = Slice(%%x, %%none, %%three, %%none) %%y: " T
+          " = Concat(%%w, %%r) {axis = 0} %%o: " T " = Add(%%y, %%a) yield %%y, %%o } }",
+     1,
+     {4},
+     256,
+     4},
+    {"a window whose old value is read last",
+     HEAD "constant %%one: int64[1] = {1} constant %%four: int64[1] = {4} constant %%none: int64[1] = {0}\n"
+          "graph main(%%a: " T ", %%x: " T ") %s { %%w: float32[3,4] = Slice(%%a, %%one, %%four, %%none)\n"
+          " %%r: float32[1,4] = Slice(%%x, %%none, %%one, %%none) %%y: " T
+          " = Concat(%%w, %%r) {axis = 0} %%o: " T " = MatMul(%%y, %%a) yield %%y, %%o } }",
+     1,
+     {8},
+     192,
+     6},
 };
 
 static void test_cases(void **context) {
@@ -549,12 +577,17 @@ static void test_late_failure(void **context) {
     const plan *of = rt_plan_of(opened);
     const uint32_t commit = plan_commit(of);
     bool failing = false;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const bool *fails = plan_find_failures(of, &arena);
+    assert_non_null(fails);
     for (uint32_t n = 0; n < of->header->nodes.count; n++) {
-        if (plan_can_fail(of, n)) {
+        if (fails[n]) {
             failing = true;
             assert_true(commit == PLAN_ABSENT || n <= commit);
         }
     }
+    base_arena_free(&arena);
     assert_true(failing);
     /* All results of the state in the place that its parameter has: the two buffers are one. */
     for (uint64_t i = 0; i < of->header->addresses.count; i++)
