@@ -102,10 +102,6 @@ static double mask_number(op_dtype dtype, const void *mask, int64_t index) {
     }
 }
 
-static void ask_for(const void *row, size_t bytes) {
-    for (size_t at = 0; at < bytes; at += RT_ALIGNMENT) __builtin_prefetch((const char *)row + at);
-}
-
 #ifndef __has_builtin
 #define __has_builtin(name) 0
 #endif

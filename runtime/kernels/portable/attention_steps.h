@@ -80,7 +80,7 @@ RT_CLONES_FUSED static void NAME(weigh)(const REAL *p, const REAL *v, int64_t st
     int64_t k = 0;
     for (; k + 4 <= count; k += 4) {
         for (int64_t next = k + AHEAD; next < k + AHEAD + 4 && next < count; next++)
-            ask_for(v + next * step, (size_t)width * sizeof *v);
+            rt_prefetch(v + next * step, (size_t)width * sizeof *v);
         const REAL p0 = p[k], p1 = p[k + 1], p2 = p[k + 2], p3 = p[k + 3];
         const REAL *v0 = v + k * step, *v1 = v0 + step, *v2 = v1 + step, *v3 = v2 + step;
         for (int64_t j = 0; j < width; j++) o[j] += (p0 * v0[j] + p1 * v1[j]) + (p2 * v2[j] + p3 * v3[j]);
@@ -195,7 +195,7 @@ static void NAME(scores)(const rt_attention *a, const NAME(worker) * w, int64_t 
     for (int64_t i = 0; i < count; i += AHEAD) {
         const int64_t some = count - i < AHEAD ? count - i : AHEAD;
         for (int64_t next = i + AHEAD; next < i + 2 * AHEAD && next < count; next++)
-            ask_for(k + next * step, (size_t)a->depth * sizeof *k);
+            rt_prefetch(k + next * step, (size_t)a->depth * sizeof *k);
         for (int64_t r = 0; r < rows; r++)
             rt_dots(w->q + (row + r) * a->depth, k + i * step, step, a->depth, some, w->s + r * BLOCK + i);
     }

@@ -6,7 +6,7 @@
 enum {
     THIN_ROWS = 4,       /* products with fewer rows read the right matrix once, where it lies */
     THIN_COLUMNS = 4096, /* columns of a thin product that one step works on: a row that stays in the cache */
-    DOT_LANES = 16,
+    STRIP = 8, /* rows of interleaved matrices that are read at a time: as many as add_rows adds at once */
     FEW_DOTS = 256 /* fewer short sums are not worth panels */
 };
 
@@ -65,6 +65,19 @@ typedef struct product_job {
     int64_t row_parts, column_parts, columns_each, rows_each;
 } product_job;
 
+/* The left and the right matrix of one product of the stack. */
+static const float *left_matrix(const product_job *job, int64_t batch) {
+    const rt_product *product = job->product;
+    return (const float *)job->a +
+           rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch);
+}
+
+static const float *right_matrix(const product_job *job, int64_t batch) {
+    const rt_product *product = job->product;
+    return (const float *)job->b +
+           rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch);
+}
+
 /* What is left to do for `columns` finished sums of one row, starting at `column`, but for the activation. */
 static void scale_floats(const product_job *job, int64_t row, int64_t column, int64_t columns, float *y) {
     const rt_product *product = job->product;
@@ -117,12 +130,8 @@ RT_CLONES static void pack_panels(const float *b, int64_t b_depth, int64_t b_col
 static void multiply_block(const product_job *job, int64_t batch, int64_t row, int64_t rows, int64_t column,
                            int64_t columns, float *panels) {
     const rt_product *product = job->product;
-    const float *a = (const float *)job->a +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch) +
-                     row * product->a_row;
-    const float *b = (const float *)job->b +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch) +
-                     column * product->b_column;
+    const float *a = left_matrix(job, batch) + row * product->a_row;
+    const float *b = right_matrix(job, batch) + column * product->b_column;
     float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
     for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
         const int64_t depth = product->depth - from < RT_BLOCK_DEPTH ? product->depth - from : RT_BLOCK_DEPTH;
@@ -171,54 +180,9 @@ RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, 
     }
 }
 
-typedef float lanes __attribute__((vector_size(DOT_LANES * sizeof(float)), may_alias));
-typedef float lanes_8 __attribute__((vector_size(8 * sizeof(float)), may_alias));
-typedef float lanes_4 __attribute__((vector_size(4 * sizeof(float)), may_alias));
-
-/* y[i] = the sum of a[k] * b[i * step + k]: DOT_LANES interleaved sums, which are then added from the halves down. */
-static inline __attribute__((always_inline)) void dot_some(const float *a, const float *b, int64_t step,
-                                                           int64_t depth, int some, float *y) {
-    lanes sums[4] = {{0}};
-    int64_t k = 0;
-    for (; k + DOT_LANES <= depth; k += DOT_LANES) {
-        lanes left, right;
-        memcpy(&left, a + k, sizeof left);
-        for (int i = 0; i < some; i++) {
-            memcpy(&right, b + i * step + k, sizeof right);
-            sums[i] += left * right;
-        }
-    }
-    for (int i = 0; i < some; i++) {
-        for (int64_t rest = k; rest < depth; rest++) sums[i][rest - k] += a[rest] * b[i * step + rest];
-        lanes_8 eight[2];
-        lanes_4 four[2];
-        memcpy(eight, &sums[i], sizeof eight);
-        eight[0] += eight[1];
-        memcpy(four, eight, sizeof four);
-        four[0] += four[1];
-        y[i] = four[0][0] + four[0][2] + (four[0][1] + four[0][3]);
-    }
-}
-
-/* Four at a time, so that no addition waits for the one before. */
-RT_CLONES static void dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count,
-                           float *y) {
-    int64_t i = 0;
-    for (; i + 4 <= count; i += 4) dot_some(a, b + i * step, step, depth, 4, y + i);
-    for (; i < count; i++) dot_some(a, b + i * step, step, depth, 1, y + i);
-}
-
-void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
-    dots(a, b, step, depth, count, y);
-}
-
 static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
     const rt_product *product = job->product;
-    const float *a = (const float *)job->a +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch);
-    const float *b = (const float *)job->b +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch) +
-                     column * product->b_column;
+    const float *a = left_matrix(job, batch), *b = right_matrix(job, batch) + column * product->b_column;
     for (int64_t row = 0; row < product->rows; row++) {
         const float *left = a + row * product->a_row;
         float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
@@ -232,14 +196,64 @@ static void multiply_thin(const product_job *job, int64_t batch, int64_t column,
     }
 }
 
+/* Adds the part of a thin product that the rows [from, from + depth) of its right matrix give. */
+static void add_thin(const product_job *job, int64_t batch, int64_t from, int64_t depth) {
+    const rt_product *product = job->product;
+    const float *a = left_matrix(job, batch) + from * product->a_depth;
+    const float *b = right_matrix(job, batch) + from * product->b_depth;
+    float *y = (float *)job->y + batch * product->rows * product->columns;
+    for (int64_t row = 0; row < product->rows; row++) {
+        add_rows(a + row * product->a_row, product->a_depth, b, product->b_depth, depth, product->columns,
+                 y + row * product->columns);
+    }
+}
+
+/* Asks for the rows that come after the strip at `row` of the right matrices [first, end), which lie interleaved. */
+static void prefetch_strip(const product_job *job, int64_t first, int64_t end, int64_t row, int64_t rows) {
+    const rt_product *product = job->product;
+    const bool across = product->b_column == 1;
+    const int64_t step = across ? product->b_depth : product->b_column;
+    const float *from = right_matrix(job, first);
+    const int64_t span = right_matrix(job, end - 1) - from + (across ? product->columns : product->depth);
+    for (int64_t next = row + STRIP; next < row + 2 * STRIP && next < rows; next++)
+        rt_prefetch(from + next * step, (size_t)span * sizeof *from);
+}
+
+/* Thin products whose right matrices lie interleaved in memory: row by row for all of them, so that memory is read from front
+ * to back. Every sum is added in the same order as by itself. */
+static void multiply_interleaved(void *context, int member, int members) {
+    const product_job *job = context;
+    const rt_product *product = job->product;
+    if (product->b_column != 1) {
+        const int64_t each =
+            (product->columns + members * (int64_t)STRIP - 1) / (members * (int64_t)STRIP) * STRIP;
+        const int64_t left = product->columns - member * each, end = left < each ? left : each;
+        for (int64_t i = 0; i < end; i += STRIP) {
+            const int64_t column = member * each + i;
+            prefetch_strip(job, 0, product->batches, column, product->columns);
+            for (int64_t batch = 0; batch < product->batches; batch++)
+                multiply_thin(job, batch, column, end - i < STRIP ? end - i : STRIP);
+        }
+        return;
+    }
+    const int64_t first = product->batches * member / members;
+    const int64_t end = product->batches * (member + 1) / members;
+    const int64_t size = product->rows * product->columns;
+    if (first == end) return;
+    memset((float *)job->y + first * size, 0, (size_t)((end - first) * size) * sizeof(float));
+    for (int64_t from = 0; from < product->depth; from += STRIP) {
+        const int64_t depth = product->depth - from < STRIP ? product->depth - from : STRIP;
+        prefetch_strip(job, first, end, from, product->depth);
+        for (int64_t batch = first; batch < end; batch++) add_thin(job, batch, from, depth);
+    }
+    for (int64_t line = first * product->rows; line < end * product->rows; line++)
+        finish_floats(job, line, 0, product->columns, (float *)job->y + line * product->columns);
+}
+
 /* A matrix times one column is that column times the matrix turned round, which is read once, where it lies. */
 static void multiply_column(const product_job *job, int64_t batch, int64_t row, int64_t rows) {
     const rt_product *product = job->product;
-    const float *a = (const float *)job->a +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->a_batch) +
-                     row * product->a_row;
-    const float *b = (const float *)job->b +
-                     rt_product_offset(batch, product->batch_rank, product->batch_dims, product->b_batch);
+    const float *a = left_matrix(job, batch) + row * product->a_row, *b = right_matrix(job, batch);
     float *y = (float *)job->y + batch * product->rows + row;
     if (product->a_row == 1) {
         memset(y, 0, (size_t)rows * sizeof(float));
@@ -255,7 +269,7 @@ static void multiply_column(const product_job *job, int64_t batch, int64_t row, 
 bool rt_product_is_column(const rt_product *product) {
     return product->dtype == OP_FLOAT && product->columns == 1 && product->rows >= THIN_ROWS &&
            (product->a_row == 1 || (product->a_depth == 1 && product->b_depth == 1 &&
-                                    (product->depth >= DOT_LANES || product->rows < FEW_DOTS)));
+                                    (product->depth >= RT_DOT_LANES || product->rows < FEW_DOTS)));
 }
 
 static bool in_blocks(const rt_product *product) {
@@ -265,6 +279,18 @@ static bool in_blocks(const rt_product *product) {
 static bool is_thin(const rt_product *product) {
     return product->rows < THIN_ROWS &&
            (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
+}
+
+/* Whether the right matrices lie between each other's rows, as the heads of a cache do that grows by positions. */
+static bool is_interleaved(const rt_product *product) {
+    const int64_t row = product->b_column == 1 ? product->b_depth : product->b_column;
+    bool among_rows = false;
+    for (int32_t i = 0; i < product->batch_rank; i++) {
+        if (product->batch_dims[i] == 1) continue;
+        if (product->b_batch[i] >= row) return false;
+        among_rows = among_rows || product->b_batch[i] > 0;
+    }
+    return among_rows;
 }
 
 /* ---- the other types ----------------------------------------------------------------------------------- */
@@ -389,6 +415,12 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
         multiply_column(&job, 0, 0, product->rows);
         return;
     }
+    const double work = (double)product->rows * (double)product->columns * (double)product->batches *
+                        (double)(product->depth + 1);
+    if (thin && is_interleaved(product)) {
+        rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_interleaved, &job);
+        return;
+    }
     job.columns_each = thin ? THIN_COLUMNS : RT_BLOCK_COLUMNS;
     if (thin && product->columns < (int64_t)threads * THIN_COLUMNS) {
         job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;
@@ -399,7 +431,5 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     const int64_t wanted = thin || parts >= threads ? 1 : threads;
     job.rows_each = ((product->rows + wanted - 1) / wanted + 7) / 8 * 8;
     job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
-    const double work = (double)product->rows * (double)product->columns * (double)product->batches *
-                        (double)(product->depth + 1);
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, &job);
 }

@@ -38,6 +38,9 @@ typedef struct rt_tiles {
     bool fused;
 } rt_tiles;
 void rt_tiles_run(const rt_tiles *tiles);
+/* C (+)= A B in double, as rt_tiles_run in float. */
+void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add);
 
 /* Y = activation(alpha * A B + beta * addend): a stack of products, batch dimensions broadcast. Strides are
  * in elements, 0 where broadcast. */
@@ -68,9 +71,16 @@ size_t rt_product_scratch(const rt_product *product, int threads);
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
                     void *y, void *scratch);
 
-/* y[i] = the sum over k of a[k] * b[i * step + k], for `count` rows of b: sums of 16 lanes, which are added from the halves
- * down. */
+/* y[i] = the sum over k of a[k] * b[i * step + k], for `count` rows of b: RT_DOT_LANES interleaved sums, which are then added
+ * from the halves down: the same bits whatever vectors the machine has (dots.c). */
+enum { RT_DOT_LANES = 16 };
 void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
+void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count, double *y);
+
+/* Asks for memory that will be read soon: the processor reads ahead by itself only where a loop goes straight on. */
+static inline void rt_prefetch(const void *from, size_t bytes) {
+    for (size_t at = 0; at < bytes; at += RT_ALIGNMENT) __builtin_prefetch((const char *)from + at);
+}
 
 /* The element at `index` of a tensor of any numeric dtype, and its change. */
 double rt_element_load(op_dtype dtype, const void *data, int64_t index);

@@ -134,58 +134,6 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
 
 /* ---- doubles -------------------------------------------------------------------------------------------- */
 
-typedef double lanes __attribute__((vector_size(RT_PANEL / 2 * sizeof(double)), may_alias));
-
-/* Up to TILE_ROWS rows times one panel, of which `columns` columns are wanted. */
-static inline __attribute__((always_inline)) void tile_doubles(int rows, int64_t depth, const double *a,
-                                                               int64_t a_row, int64_t a_depth,
-                                                               const double *panel, double *c, int64_t c_row,
-                                                               int64_t columns, bool add) {
-    lanes sums[TILE_ROWS][2] = {{{0}}};
-    double line[RT_PANEL] = {0};
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
-        if (!add) continue;
-        memcpy(line, c + r * c_row, (size_t)columns * sizeof *line);
-        memcpy(&sums[r][0], line, sizeof sums[r][0]);
-        memcpy(&sums[r][1], line + RT_PANEL / 2, sizeof sums[r][1]);
-    }
-    for (int64_t k = 0; k < depth; k++) {
-        lanes right[2];
-        memcpy(&right[0], panel + k * RT_PANEL, sizeof right[0]);
-        memcpy(&right[1], panel + k * RT_PANEL + RT_PANEL / 2, sizeof right[1]);
-        _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
-            const double left = a[r * a_row + k * a_depth];
-            sums[r][0] += left * right[0];
-            sums[r][1] += left * right[1];
-        }
-    }
-    _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
-        memcpy(line, &sums[r][0], sizeof sums[r][0]);
-        memcpy(line + RT_PANEL / 2, &sums[r][1], sizeof sums[r][1]);
-        memcpy(c + r * c_row, line, (size_t)columns * sizeof *line);
-    }
-}
-
-RT_CLONES static void tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a,
-                                    int64_t a_row, int64_t a_depth, const double *panels, double *c,
-                                    int64_t c_row, bool add) {
-    for (int64_t j = 0; j < columns; j += RT_PANEL) {
-        const double *panel = panels + j * depth;
-        const int64_t wide = columns - j < RT_PANEL ? columns - j : RT_PANEL;
-        int64_t i = 0;
-        for (; i + TILE_ROWS <= rows; i += TILE_ROWS)
-            tile_doubles(TILE_ROWS, depth, a + i * a_row, a_row, a_depth, panel, c + i * c_row + j, c_row,
-                         wide, add);
-        for (; i < rows; i++)
-            tile_doubles(1, depth, a + i * a_row, a_row, a_depth, panel, c + i * c_row + j, c_row, wide, add);
-    }
-}
-
-void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
-                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
-    tiles_doubles(rows, columns, depth, a, a_row, a_depth, panels, c, c_row, add);
-}
-
 static void pack_doubles(const rt_product *product, const double *b, int64_t depth, int64_t columns,
                          double *panels) {
     for (int64_t j = 0; j < columns; j += RT_PANEL) {

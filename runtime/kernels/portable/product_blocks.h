@@ -18,8 +18,4 @@ typedef struct rt_product_block {
 size_t rt_product_block_bytes(const rt_product *product);
 void rt_product_block_run(const rt_product_block *block);
 
-/* C (+)= A B in double, as rt_tiles_run in float. */
-void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
-                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add);
-
 #endif

@@ -98,52 +98,22 @@ static void pack_panels(const recurrent *k, const float *r, float *panels) {
     }
 }
 
-typedef float panel_lanes __attribute__((vector_size(RT_PANEL * sizeof(float)), may_alias));
-
-/* `count` panels from one on, of n rows each, times a vector: sums side by side, so that they need not wait for each other. */
-static inline __attribute__((always_inline)) void add_panels(float *y, const float *panels, const float *h,
-                                                             int64_t n, int64_t columns, const int count,
-                                                             bool add) {
-    panel_lanes sums[8] = {{0}}, lanes;
-    for (int64_t k = 0; k < n; k++) {
-        _Pragma("GCC unroll 8") for (int p = 0; p < count; p++) {
-            memcpy(&lanes, panels + (p * n + k) * RT_PANEL, sizeof lanes);
-            sums[p] += lanes * h[k];
-        }
-    }
-    for (int p = 0; p < count; p++) {
-        float parts[RT_PANEL];
-        memcpy(parts, &sums[p], sizeof parts);
-        for (int64_t c = 0; c < RT_PANEL && p * RT_PANEL + c < columns; c++)
-            y[p * RT_PANEL + c] = add ? y[p * RT_PANEL + c] + parts[c] : parts[c];
-    }
-}
-
-/* The number of panels is a constant to each. */
-#define PANELS(count)                                                                                        \
-    case count:                                                                                              \
-        add_panels(to, from, h, n, columns, count, add);                                                     \
-        break
-
-/* y (+)= R h, of a gate in panels: no sum goes across a vector. */
-RT_CLONES static void multiply_panels(float *y, const float *panels, const float *h, int64_t n, bool add,
-                                      bool back) {
-    enum { ABREAST = 8 };
-    const int64_t blocks = (n + ABREAST * RT_PANEL - 1) / (ABREAST * RT_PANEL);
+/* y (+)= R h, of a gate in panels: blocks of them, from the last one to the first where the step goes back. */
+static void multiply_panels(float *y, const float *panels, const float *h, int64_t n, bool add, bool back) {
+    enum { ABREAST = 8 * RT_PANEL };
+    const int64_t blocks = (n + ABREAST - 1) / ABREAST;
     for (int64_t i = 0; i < blocks; i++) {
-        const int64_t first = (back ? blocks - 1 - i : i) * ABREAST * RT_PANEL, columns = n - first;
-        const float *from = panels + first * n;
-        float *to = y + first;
-        switch (columns >= ABREAST * RT_PANEL ? ABREAST : (columns + RT_PANEL - 1) / RT_PANEL) {
-            PANELS(1);
-            PANELS(2);
-            PANELS(3);
-            PANELS(4);
-            PANELS(5);
-            PANELS(6);
-            PANELS(7);
-            PANELS(8);
-        }
+        const int64_t first = (back ? blocks - 1 - i : i) * ABREAST;
+        rt_tiles_run(&(rt_tiles){.rows = 1,
+                                 .columns = n - first < ABREAST ? n - first : ABREAST,
+                                 .depth = n,
+                                 .a = h,
+                                 .a_row = n,
+                                 .a_depth = 1,
+                                 .panels = panels + first * n,
+                                 .c = y + first,
+                                 .c_row = n,
+                                 .add = add});
     }
 }
 
@@ -151,6 +121,7 @@ RT_CLONES static void multiply_panels(float *y, const float *panels, const float
 #define DTYPE OP_FLOAT
 #define TILED
 #define NAME(function) function##_float
+#define DOTS rt_dots
 #define TANH rt_tanh
 #define SIGMOID rt_sigmoid
 #define EXP expf
@@ -161,6 +132,7 @@ RT_CLONES static void multiply_panels(float *y, const float *panels, const float
 #undef DTYPE
 #undef TILED
 #undef NAME
+#undef DOTS
 #undef TANH
 #undef SIGMOID
 #undef EXP
@@ -169,6 +141,7 @@ RT_CLONES static void multiply_panels(float *y, const float *panels, const float
 #define REAL double
 #define DTYPE OP_DOUBLE
 #define NAME(function) function##_double
+#define DOTS rt_dots_doubles
 #define TANH tanh
 #define SIGMOID(x) (1 / (1 + exp(-(x))))
 #define EXP exp
@@ -293,7 +266,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const bool panels =
         dtype == OP_FLOAT && k->sequence >= 4 && (k->batch >= 2 || (few && k->sequence >= 16));
     size_t wide, rows, elements, states = 0, hidden = (size_t)k->hidden,
-                                         padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
+                                 padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     bool fits = base_size_multiply((size_t)k->gates, hidden, &wide) &&
                 base_size_multiply((size_t)k->sequence, (size_t)k->batch, &rows) &&
                 base_size_add(rows, 1, &rows) && base_size_multiply(rows, wide, &elements) &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* recurrent_steps.h: the arithmetic of RNN, GRU and LSTM for one element type; recurrent.c includes it once
- * for float and once for double, with REAL, DTYPE and NAME(function) defined, TANH, SIGMOID, EXP, LOG and ABS of that
+ * for float and once for double, with REAL, DTYPE and NAME(function) defined, DOTS, TANH, SIGMOID, EXP, LOG and ABS of that
  * type, and TILED where rt_tiles can be used.
  *
  * The inputs' part of all gates of all steps is one matrix product beforehand. In a step the state's part is added to
@@ -10,40 +10,17 @@
  * GRU z r h.
  */
 
-/* y (+)= R h: the rows of a matrix times a vector. Lanes are summed apart and then in halves, so that the sum is the same
- * whatever vectors the machine has; several rows at a time, so that they need not wait for each other. From the last rows to
- * the first, if so asked: one that goes through a matrix to and fro finds what it has just read in the cache. */
-typedef REAL NAME(lanes) __attribute__((vector_size(16 * sizeof(REAL)), may_alias));
-
-RT_CLONES static void NAME(multiply_vector)(REAL *y, const REAL *r, const REAL *h, int64_t rows, int64_t n,
-                                            bool add, bool back) {
-    enum { LANES = 16, ROWS = 8 };
+/* y (+)= R h: the rows of a matrix times a vector. From the last rows to the first, if so asked: one that goes through a
+ * matrix to and fro finds what it has just read in the cache. */
+static void NAME(multiply_vector)(REAL *y, const REAL *r, const REAL *h, int64_t rows, int64_t n, bool add,
+                                  bool back) {
+    enum { ROWS = 64 };
     for (int64_t done = 0; done < rows; done += ROWS) {
         const int64_t row = back ? (rows - 1 - done) / ROWS * ROWS : done;
         const int64_t count = rows - row < ROWS ? rows - row : ROWS;
-        NAME(lanes) lanes[ROWS] = {{0}};
-        REAL parts[ROWS][LANES];
-        const REAL *from = r + row * n;
-        int64_t i = 0;
-        for (; count == ROWS && i + LANES <= n; i += LANES) {
-            NAME(lanes) right, left;
-            memcpy(&right, h + i, sizeof right);
-            _Pragma("GCC unroll 8") for (int k = 0; k < ROWS; k++) {
-                memcpy(&left, from + k * n + i, sizeof left);
-                lanes[k] += left * right;
-            }
-        }
-        memcpy(parts, lanes, sizeof parts);
-        _Pragma("GCC unroll 8") for (int k = 0; k < ROWS; k++) {
-            for (int l = 0; l < 8; l++) parts[k][l] += parts[k][l + 8];
-            for (int l = 0; l < 4; l++) parts[k][l] += parts[k][l + 4];
-            parts[k][0] = (parts[k][0] + parts[k][2]) + (parts[k][1] + parts[k][3]);
-        }
-        for (int64_t k = 0; k < count; k++) {
-            REAL sum = parts[k][0];
-            for (int64_t rest = i; rest < n; rest++) sum += from[k * n + rest] * h[rest];
-            y[row + k] = add ? y[row + k] + sum : sum;
-        }
+        REAL sums[ROWS];
+        DOTS(h, r + row * n, n, n, count, add ? sums : y + row);
+        for (int64_t i = 0; add && i < count; i++) y[row + i] += sums[i];
     }
 }
 

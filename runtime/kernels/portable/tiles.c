@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tiles.c: the innermost loops of matrix products in float, for the instruction set that the machine has; see
+/* tiles.c: the innermost loops of matrix products in float and double, for the instruction set that the machine has; see
  * product.h. All variants add in the same order. Those that contract nothing give the same bits; those whose multiplications
  * and additions are rounded once, for callers that ask for it, need an instruction for that.
  */
@@ -12,41 +12,56 @@
 typedef float vector_16 __attribute__((vector_size(16), may_alias));
 typedef float vector_32 __attribute__((vector_size(32), may_alias));
 typedef float vector_64 __attribute__((vector_size(64), may_alias));
+typedef double doubles_16 __attribute__((vector_size(16), may_alias));
+typedef double doubles_32 __attribute__((vector_size(32), may_alias));
+typedef double doubles_64 __attribute__((vector_size(64), may_alias));
 
-/* One tile of ROWS x RT_PANEL: accumulators stay in registers because every loop over them is unrolled. */
-#define TILE(name, target, vector, rows_count, ADD_PRODUCT)                                                  \
-    target static void name(int64_t depth, const float *restrict a, int64_t a_row, int64_t a_depth,          \
-                            const float *restrict panel, float *c, int64_t c_row, bool add) {                \
-        enum { WIDE = sizeof(vector) / sizeof(float), VECTORS = RT_PANEL / WIDE };                           \
-        vector sums[rows_count][VECTORS];                                                                    \
-        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t a_depth, const void *panels,
+                           int64_t panel_step, void *c, int64_t c_row, bool add);
+
+/* One tile of ROWS x (PANELS * RT_PANEL): accumulators stay in registers because every loop over them is unrolled, and because
+ * no vector is wider than a register. Panel p begins `panel_step` elements after the one before. */
+#define TILE(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT)                                          \
+    target static void name(int64_t depth, const void *left_matrix, int64_t a_row, int64_t a_depth,          \
+                            const void *panels, int64_t panel_step, void *result, int64_t c_row, bool add) { \
+        enum {                                                                                               \
+            WIDE = sizeof(vector) / sizeof(real),                                                            \
+            PER_PANEL = RT_PANEL / WIDE,                                                                     \
+            VECTORS = PANELS * PER_PANEL                                                                     \
+        };                                                                                                   \
+        const real *restrict a = left_matrix;                                                                \
+        const real *restrict panel = panels;                                                                 \
+        real *c = result;                                                                                    \
+        vector sums[ROWS][VECTORS];                                                                          \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
                 if (add) memcpy(&sums[r][v], c + r * c_row + v * WIDE, sizeof(vector));                      \
                 else sums[r][v] = (vector){0};                                                               \
             }                                                                                                \
         }                                                                                                    \
         for (int64_t k = 0; k < depth; k++) {                                                                \
-            const vector *right = (const vector *)(panel + k * RT_PANEL);                                    \
-            _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                  \
-                const float left = a[r * a_row + k * a_depth];                                               \
-                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++)                                   \
-                    ADD_PRODUCT(sums[r][v], left, right[v]);                                                 \
+            _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                        \
+                const real left = a[r * a_row + k * a_depth];                                                \
+                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
+                    const vector *right =                                                                    \
+                        (const vector *)(panel + v / PER_PANEL * panel_step + k * RT_PANEL) + v % PER_PANEL; \
+                    ADD_PRODUCT(sums[r][v], left, *right);                                                   \
+                }                                                                                            \
             }                                                                                                \
         }                                                                                                    \
-        _Pragma("GCC unroll 16") for (int r = 0; r < rows_count; r++) {                                      \
+        _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
                 memcpy(c + r * c_row + v * WIDE, &sums[r][v], sizeof(vector));                               \
             }                                                                                                \
         }                                                                                                    \
     }
 
-typedef void tile_function(int64_t depth, const float *restrict a, int64_t a_row, int64_t a_depth,
-                           const float *restrict panel, float *c, int64_t c_row, bool add);
-
 #define ADD(sum, left, right) (sum += left * right)
 #define BASELINE
-TILE(tile_1_baseline, BASELINE, vector_16, 1, ADD)
-TILE(tile_2_baseline, BASELINE, vector_16, 2, ADD)
+TILE(tile_1_baseline, BASELINE, float, vector_16, 1, 1, ADD)
+TILE(tile_1_wide_baseline, BASELINE, float, vector_16, 1, 2, ADD)
+TILE(tile_2_baseline, BASELINE, float, vector_16, 2, 1, ADD)
+TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2")))
@@ -54,42 +69,60 @@ TILE(tile_2_baseline, BASELINE, vector_16, 2, ADD)
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_AVX2(sum, left, right) (sum = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_AVX512(sum, left, right) (sum = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-TILE(tile_1_avx2, AVX2, vector_32, 1, ADD)
-TILE(tile_2_avx2, AVX2, vector_32, 2, ADD)
-TILE(tile_4_avx2, AVX2, vector_32, 4, ADD)
-TILE(tile_1_avx512, AVX512, vector_64, 1, ADD)
-TILE(tile_2_avx512, AVX512, vector_64, 2, ADD)
-TILE(tile_4_avx512, AVX512, vector_64, 4, ADD)
-TILE(tile_8_avx512, AVX512, vector_64, 8, ADD)
-TILE(fused_1_avx2, FMA, vector_32, 1, ADD_AVX2)
-TILE(fused_2_avx2, FMA, vector_32, 2, ADD_AVX2)
-TILE(fused_4_avx2, FMA, vector_32, 4, ADD_AVX2)
-TILE(fused_6_avx2, FMA, vector_32, 6, ADD_AVX2)
-TILE(fused_1_avx512, AVX512, vector_64, 1, ADD_AVX512)
-TILE(fused_2_avx512, AVX512, vector_64, 2, ADD_AVX512)
-TILE(fused_4_avx512, AVX512, vector_64, 4, ADD_AVX512)
-TILE(fused_8_avx512, AVX512, vector_64, 8, ADD_AVX512)
-TILE(fused_12_avx512, AVX512, vector_64, 12, ADD_AVX512)
+TILE(tile_1_avx2, AVX2, float, vector_32, 1, 1, ADD)
+TILE(tile_1_wide_avx2, AVX2, float, vector_32, 1, 4, ADD)
+TILE(tile_2_avx2, AVX2, float, vector_32, 2, 1, ADD)
+TILE(tile_2_wide_avx2, AVX2, float, vector_32, 2, 2, ADD)
+TILE(tile_4_avx2, AVX2, float, vector_32, 4, 1, ADD)
+TILE(tile_1_avx512, AVX512, float, vector_64, 1, 1, ADD)
+TILE(tile_1_wide_avx512, AVX512, float, vector_64, 1, 8, ADD)
+TILE(tile_2_avx512, AVX512, float, vector_64, 2, 1, ADD)
+TILE(tile_2_wide_avx512, AVX512, float, vector_64, 2, 4, ADD)
+TILE(tile_4_avx512, AVX512, float, vector_64, 4, 1, ADD)
+TILE(tile_8_avx512, AVX512, float, vector_64, 8, 1, ADD)
+TILE(fused_1_avx2, FMA, float, vector_32, 1, 1, ADD_AVX2)
+TILE(fused_2_avx2, FMA, float, vector_32, 2, 1, ADD_AVX2)
+TILE(fused_4_avx2, FMA, float, vector_32, 4, 1, ADD_AVX2)
+TILE(fused_6_avx2, FMA, float, vector_32, 6, 1, ADD_AVX2)
+TILE(fused_1_avx512, AVX512, float, vector_64, 1, 1, ADD_AVX512)
+TILE(fused_2_avx512, AVX512, float, vector_64, 2, 1, ADD_AVX512)
+TILE(fused_4_avx512, AVX512, float, vector_64, 4, 1, ADD_AVX512)
+TILE(fused_8_avx512, AVX512, float, vector_64, 8, 1, ADD_AVX512)
+TILE(fused_12_avx512, AVX512, float, vector_64, 12, 1, ADD_AVX512)
+TILE(double_1_avx2, AVX2, double, doubles_32, 1, 1, ADD)
+TILE(double_2_avx2, AVX2, double, doubles_32, 2, 1, ADD)
+TILE(double_1_avx512, AVX512, double, doubles_64, 1, 1, ADD)
+TILE(double_4_avx512, AVX512, double, doubles_64, 4, 1, ADD)
 #endif
 
 enum { MOST_ROWS = 12 };
 
-/* Tiles of so many rows, the most first; the last has one row. */
+/* Tiles of so many rows and panels, the most first; the last has one of each, and each number of rows has one of one panel. */
 typedef struct tile {
-    int rows;
+    int rows, panels;
     tile_function *run;
 } tile;
-static const tile baseline_tiles[] = {{2, tile_2_baseline}, {1, tile_1_baseline}};
+static const tile baseline_tiles[] = {
+    {2, 1, tile_2_baseline}, {1, 2, tile_1_wide_baseline}, {1, 1, tile_1_baseline}};
+static const tile baseline_doubles[] = {{1, 1, double_1_baseline}};
 #if defined(__x86_64__) && defined(__GNUC__)
-static const tile avx2_tiles[] = {{4, tile_4_avx2}, {2, tile_2_avx2}, {1, tile_1_avx2}};
-static const tile avx512_tiles[] = {
-    {8, tile_8_avx512}, {4, tile_4_avx512}, {2, tile_2_avx512}, {1, tile_1_avx512}};
-static const tile avx2_fused[] = {{6, fused_6_avx2}, {4, fused_4_avx2}, {2, fused_2_avx2}, {1, fused_1_avx2}};
-static const tile avx512_fused[] = {{12, fused_12_avx512},
-                                    {8, fused_8_avx512},
-                                    {4, fused_4_avx512},
-                                    {2, fused_2_avx512},
-                                    {1, fused_1_avx512}};
+static const tile avx2_tiles[] = {{4, 1, tile_4_avx2},
+                                  {2, 2, tile_2_wide_avx2},
+                                  {2, 1, tile_2_avx2},
+                                  {1, 4, tile_1_wide_avx2},
+                                  {1, 1, tile_1_avx2}};
+static const tile avx512_tiles[] = {{8, 1, tile_8_avx512},      {4, 1, tile_4_avx512},
+                                    {2, 4, tile_2_wide_avx512}, {2, 1, tile_2_avx512},
+                                    {1, 8, tile_1_wide_avx512}, {1, 1, tile_1_avx512}};
+static const tile avx2_fused[] = {
+    {6, 1, fused_6_avx2}, {4, 1, fused_4_avx2}, {2, 1, fused_2_avx2}, {1, 1, fused_1_avx2}};
+static const tile avx512_fused[] = {{12, 1, fused_12_avx512},
+                                    {8, 1, fused_8_avx512},
+                                    {4, 1, fused_4_avx512},
+                                    {2, 1, fused_2_avx512},
+                                    {1, 1, fused_1_avx512}};
+static const tile avx2_doubles[] = {{2, 1, double_2_avx2}, {1, 1, double_1_avx2}};
+static const tile avx512_doubles[] = {{4, 1, double_4_avx512}, {1, 1, double_1_avx512}};
 #endif
 
 static const tile *best_tiles(bool fused) {
@@ -102,33 +135,86 @@ static const tile *best_tiles(bool fused) {
     return baseline_tiles;
 }
 
-void rt_tiles_run(const rt_tiles *tiles) {
-    const tile *best = best_tiles(tiles->fused);
-    for (int64_t row = 0; row < tiles->rows;) {
-        while (best->rows > tiles->rows - row) best++;
-        const int64_t count = best->rows;
-        const float *a = tiles->a + row * tiles->a_row;
-        for (int64_t column = 0; column < tiles->columns; column += RT_PANEL) {
-            const float *panel = tiles->panels + column * tiles->depth;
-            float *c = tiles->c + row * tiles->c_row + column;
-            const int64_t width = tiles->columns - column;
-            if (width >= RT_PANEL) {
-                best->run(tiles->depth, a, tiles->a_row, tiles->a_depth, panel, c, tiles->c_row, tiles->add);
-                continue;
-            }
-            /* The last columns pass through a full tile beside. */
-            float edge[MOST_ROWS * RT_PANEL];
-            if (tiles->add) {
-                memset(edge, 0, sizeof edge);
-                for (int64_t r = 0; r < count; r++) {
-                    memcpy(edge + r * RT_PANEL, c + r * tiles->c_row, (size_t)width * sizeof(float));
-                }
-            }
-            best->run(tiles->depth, a, tiles->a_row, tiles->a_depth, panel, edge, RT_PANEL, tiles->add);
-            for (int64_t r = 0; r < count; r++) {
-                memcpy(c + r * tiles->c_row, edge + r * RT_PANEL, (size_t)width * sizeof(float));
-            }
-        }
-        row += count;
+static const tile *best_doubles(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return avx512_doubles;
+    if (__builtin_cpu_supports("avx2")) return avx2_doubles;
+#endif
+    return baseline_doubles;
+}
+
+/* A block of any element type: what rt_tiles says, with the size of an element. */
+typedef struct block {
+    int64_t rows, columns, depth, a_row, a_depth, c_row;
+    const char *a, *panels;
+    char *c;
+    size_t size;
+    bool add;
+} block;
+
+/* The last columns, fewer than a panel, pass through a full tile beside. */
+static void run_edge(const block *b, const tile *used, const char *a, const char *panel, char *c,
+                     int64_t columns) {
+    _Alignas(64) char edge[MOST_ROWS * RT_PANEL * sizeof(double)];
+    const size_t bytes = (size_t)columns * b->size, row = RT_PANEL * b->size;
+    if (b->add) {
+        memset(edge, 0, sizeof edge);
+        for (int r = 0; r < used->rows; r++)
+            memcpy(edge + (size_t)r * row, c + r * b->c_row * (int64_t)b->size, bytes);
     }
+    used->run(b->depth, a, b->a_row, b->a_depth, panel, 0, edge, RT_PANEL, b->add);
+    for (int r = 0; r < used->rows; r++)
+        memcpy(c + r * b->c_row * (int64_t)b->size, edge + (size_t)r * row, bytes);
+}
+
+static void run_block(const block *b, const tile *best) {
+    const int64_t size = (int64_t)b->size;
+    for (int64_t row = 0; row < b->rows;) {
+        while (best->rows > b->rows - row) best++;
+        const tile *used = best;
+        const char *a = b->a + row * b->a_row * size;
+        for (int64_t column = 0; column < b->columns; column += used->panels * RT_PANEL) {
+            const int64_t columns = b->columns - column;
+            const char *panel = b->panels + column * b->depth * size;
+            char *c = b->c + (row * b->c_row + column) * size;
+            while (used->panels > 1 && columns < used->panels * RT_PANEL) used++;
+            if (columns < RT_PANEL) {
+                run_edge(b, used, a, panel, c, columns);
+                break;
+            }
+            used->run(b->depth, a, b->a_row, b->a_depth, panel, b->depth * RT_PANEL, c, b->c_row, b->add);
+        }
+        row += best->rows;
+    }
+}
+
+void rt_tiles_run(const rt_tiles *tiles) {
+    run_block(&(block){.rows = tiles->rows,
+                       .columns = tiles->columns,
+                       .depth = tiles->depth,
+                       .a_row = tiles->a_row,
+                       .a_depth = tiles->a_depth,
+                       .c_row = tiles->c_row,
+                       .a = (const char *)tiles->a,
+                       .panels = (const char *)tiles->panels,
+                       .c = (char *)tiles->c,
+                       .size = sizeof(float),
+                       .add = tiles->add},
+              best_tiles(tiles->fused));
+}
+
+void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
+                      int64_t a_depth, const double *panels, double *c, int64_t c_row, bool add) {
+    run_block(&(block){.rows = rows,
+                       .columns = columns,
+                       .depth = depth,
+                       .a_row = a_row,
+                       .a_depth = a_depth,
+                       .c_row = c_row,
+                       .a = (const char *)a,
+                       .panels = (const char *)panels,
+                       .c = (char *)c,
+                       .size = sizeof(double),
+                       .add = add},
+              best_doubles());
 }

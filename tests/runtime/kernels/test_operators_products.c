@@ -186,6 +186,44 @@ static void test_matmul_orders(void **state) {
     }
 }
 
+/* A few rows times matrices that lie interleaved, position by position, as the heads of a cache do: keys, then values. The sums
+ * are those of each matrix by itself, in double, and the same bits on any number of threads. */
+static void test_interleaved_stack(void **state) {
+    (void)state;
+    static const int64_t keys[] = {1, 2, 0}, values[] = {1, 0, 2};
+    for (uint64_t round = 0; round < 24; round++) {
+        const bool across = round % 2;
+        const int64_t heads = 3, rows = 1 + (int64_t)round % 3, positions = 500 + 7 * (int64_t)round,
+                      size = 37;
+        const int64_t depth = across ? positions : size, columns = across ? size : positions;
+        float *first = NULL;
+        application app[3];
+        for (int threads = 1; threads <= 3; threads++) {
+            uint64_t seed = round + 1;
+            application *own = &app[threads - 1];
+            application_init(own, OP_MATMUL);
+            const float *a = application_random(own, OP_FLOAT, 3, DIMS(heads, rows, depth), &seed);
+            const float *b = application_random(own, OP_FLOAT, 3, DIMS(positions, heads, size), &seed);
+            application_integers(own, "ouro.right", 3, across ? values : keys);
+            application_run(own, "portable.matmul", threads);
+            float *y = own->outputs[0].data;
+            if (!first) first = y;
+            assert_memory_equal(y, first, (size_t)(heads * rows * columns) * sizeof *y);
+            for (int64_t i = 0; threads == 1 && i < heads * rows * columns; i++) {
+                const int64_t head = i / columns / rows, column = i % columns;
+                double sum = 0;
+                for (int64_t k = 0; k < depth; k++) {
+                    const int64_t position = across ? k : column, at = across ? column : k;
+                    sum +=
+                        (double)a[i / columns * depth + k] * (double)b[(position * heads + head) * size + at];
+                }
+                application_check_near((double)y[i], sum, 1e-3, round, i);
+            }
+        }
+        for (int i = 0; i < 3; i++) application_free(&app[i]);
+    }
+}
+
 static void test_gemm(void **state) {
     (void)state;
     static const op_dtype dtypes[] = {OP_FLOAT, OP_FLOAT, OP_DOUBLE, OP_INT32, OP_BFLOAT16};
@@ -328,10 +366,13 @@ static void test_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_blocks),         cmocka_unit_test(test_matmul),
-        cmocka_unit_test(test_products_order), cmocka_unit_test(test_matmul_orders),
-        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_one_column),
-        cmocka_unit_test(test_matrix_shapes)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks),
+                                       cmocka_unit_test(test_matmul),
+                                       cmocka_unit_test(test_products_order),
+                                       cmocka_unit_test(test_matmul_orders),
+                                       cmocka_unit_test(test_interleaved_stack),
+                                       cmocka_unit_test(test_gemm),
+                                       cmocka_unit_test(test_one_column),
+                                       cmocka_unit_test(test_matrix_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
