@@ -110,6 +110,11 @@ base_status op_infer_attention(op_call *call, base_report *report) {
     status = check_mask(call, scores, report);
     if (status == BASE_OK) status = check_per_batch(call, 4, q.batch, false, report);
     if (status == BASE_OK) status = check_per_batch(call, 5, q.batch, true, report);
+    if (status == BASE_OK && op_input_present(call, 6)) {
+        status = op_check_same(call, 6, 0, report);
+        if (status == BASE_OK) status = op_check_vector(call, 6, false, report);
+        if (status == BASE_OK && q.heads >= 0) status = op_check_elements(call, 6, q.heads, report);
+    }
     if (status != BASE_OK) return status;
     const op_dtype dtype = call->inputs[0].type.dtype;
     const int32_t rank = call->inputs[0].type.shape.rank;

@@ -51,3 +51,21 @@ base_status op_infer_label_encoder(op_call *call, base_report *report) {
     op_output_set(call, 0, call->inputs[2].type.dtype, &call->inputs[0].type.shape);
     return BASE_OK;
 }
+
+base_status op_infer_pairwise_coupling(op_call *call, base_report *report) {
+    enum { MOST_CLASSES = 10000 };
+    const int64_t classes = op_attribute_integer(&call->attributes, "classes", 0);
+    const op_shape *x = &call->inputs[0].type.shape;
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status != BASE_OK) return status;
+    if (classes < 2 || classes > MOST_CLASSES)
+        return base_fail(report, BASE_INVALID, "attribute \"classes\" is %lld, expected 2 to %d",
+                         (long long)classes, MOST_CLASSES);
+    const int64_t pairs = classes * (classes - 1) / 2;
+    if (x->rank >= 0 && (x->rank != 2 || (x->dims[1] >= 0 && x->dims[1] != pairs)))
+        return base_fail(report, BASE_INVALID, "input 0 is not a matrix with a column for each of %lld pairs",
+                         (long long)pairs);
+    const op_shape shape = {2, {x->rank == 2 ? x->dims[0] : OP_DIM_UNKNOWN, classes}};
+    op_output_set(call, 0, OP_FLOAT, &shape);
+    return BASE_OK;
+}

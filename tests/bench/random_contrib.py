@@ -261,9 +261,12 @@ def weight_bits(d):
 
 
 def attention_mask(d, b, s, t):
-    kind = d.number(0, 2)
+    kind = d.number(0, 3)
     if kind == 0:
         return d.n.randint(1, t + 1, b).astype(np.int32)
+    if kind == 3: # ends, then beginnings
+        begin = d.n.randint(0, t, b)
+        return np.concatenate([[d.number(x + 1, t) for x in begin], begin]).astype(np.int32)
     mask = (d.n.rand(*([b, t] if kind == 1 else [b, s, t])) < 0.7).astype(np.int32)
     mask[..., 0] = 1
     return mask
@@ -321,6 +324,13 @@ def group_query(d):
         attributes["scale"] = d.r.uniform(0.1, 1)
     if d.maybe(0.3):
         attributes["local_window_size"] = d.number(1, 6)
+    if d.maybe(0.3):
+        attributes["smooth_softmax"] = 1
+    elif d.maybe(0.3):
+        inputs += [None] * (11 - len(inputs)) + [d.tensor(F, [n], -2, 2, special=0)]
+    if d.maybe(0.2):
+        attributes["qk_output"] = 2
+        return inputs, attributes, 4
     return inputs, attributes, 3
 
 

@@ -78,6 +78,7 @@ typedef struct attention {
     ir_value *mask;    /* added to the scores; NULL: none */
     ir_value *lengths; /* of the keys of each batch; NULL: all are seen */
     ir_value *offsets; /* with `causal`: how many keys precede the first query */
+    ir_value *sinks;   /* of each head the score of a key without a value; NULL: none */
     int64_t heads, shared;
     bool causal;
     int64_t window;
@@ -99,8 +100,8 @@ static base_status attend(import_node *n, const attention *a, uint32_t scores) {
         (scale != 0 && !ir_attribute_set(n->importer->module, &attributes, &reals[0])) ||
         (softcap != 0 && !ir_attribute_set(n->importer->module, &attributes, &reals[1])))
         return import_memory(n);
-    ir_value *inputs[] = {a->q, a->k, a->v, a->mask, a->lengths, a->offsets};
-    uint32_t count = 6;
+    ir_value *inputs[] = {a->q, a->k, a->v, a->mask, a->lengths, a->offsets, a->sinks};
+    uint32_t count = sizeof inputs / sizeof *inputs;
     if (!a->q || !a->k || !a->v) return import_memory(n);
     while (!inputs[count - 1]) count--;
     ir_node *node = import_begin(n, OP_ATTENTION, attributes, count, inputs);
@@ -131,24 +132,39 @@ static base_status refuse_attribute(const import_node *n, const char *name, int6
                                  (long long)given, (long long)usual);
 }
 
-/* A mask of ones and zeros: [batch], as lengths, or [batch, keys] or [batch, queries, keys], where zeros add the filter's value to
- * the scores; and a bias that is added as it is. */
+/* Which keys lie between the bounds of their batch: the ends of all batches, then the beginnings, as [batch, keys] of ones and zeros. */
+static ir_value *between(const import_node *n, const attention *a, ir_value *bounds, int64_t batch) {
+    const int64_t sizes[] = {batch, batch};
+    ir_value *parts[2], *keys = counted(n, a->k, import_rank_of(a->k) == 4 ? 2 : 1);
+    if (split(n, expr_cast(n, bounds, OP_INT64), 0, 2, sizes, parts) != BASE_OK) return NULL;
+    ir_value *end = expr_axis(n, OP_UNSQUEEZE, parts[0], 1), *begin = expr_axis(n, OP_UNSQUEEZE, parts[1], 1);
+    return expr_binary(n, OP_AND, expr_binary(n, OP_LESS, keys, end),
+                       expr_binary(n, OP_GREATER_OR_EQUAL, keys, begin));
+}
+
+/* A mask of ones and zeros: [batch], as lengths; [2 batch], ends and beginnings; or [batch, keys] or [batch, queries, keys], where
+ * zeros add the filter's value to the scores. And a bias that is added as it is. Keys are those of past and present. */
 static base_status masked(const import_node *n, attention *a, ir_value *mask, ir_value *bias) {
     a->mask = bias;
     if (!mask) return BASE_OK;
-    const int32_t rank = import_rank_of(mask);
+    int32_t rank = import_rank_of(mask);
     base_status status = expr_need_dtype(n, a->q);
     if (status != BASE_OK) return status;
     if (rank == 1) {
         const int64_t batch = a->q->type.shape.dims[0], count = mask->type.shape.dims[0];
-        if (batch >= 0 && count >= 0 && count != batch)
+        if (batch >= 0 && count >= 0 && count != batch && count != 2 * batch)
             return base_fail_unsupported(
                 n->importer->report,
                 "a mask of %lld numbers for %lld batches is not supported; one length a "
-                "batch, or zeros and ones for all keys, are",
+                "batch, an end and a beginning of each, or zeros and ones for all keys, are",
                 (long long)count, (long long)batch);
-        a->lengths = expr_cast(n, mask, OP_INT64);
-        return a->lengths ? BASE_OK : import_memory(n);
+        if (batch > 0 && count == 2 * batch) {
+            mask = between(n, a, mask, batch);
+            rank = 2;
+        } else {
+            a->lengths = expr_cast(n, mask, OP_INT64);
+            return a->lengths ? BASE_OK : import_memory(n);
+        }
     }
     if (rank != 2 && rank != 3)
         return base_fail_unsupported(n->importer->report, "a mask of rank %d is not supported; 1 to 3 are",
@@ -214,7 +230,7 @@ static base_status add_bias(const import_node *n, attention *a) {
 }
 
 base_status import_convert_ms_multi_head_attention(import_node *n) {
-    attention a = {.causal = import_integer(n, "unidirectional", 0) != 0};
+    attention a = {.causal = import_integer(n, "unidirectional", 0) == 1};
     ir_value *past = expr_input(n, M_PAST_KEY);
     base_status status = check_heads(n, "num_heads", &a.heads);
     if (status == BASE_OK) status = refuse_input(n, M_PAST_LENGTH, "past_sequence_length");
@@ -222,11 +238,13 @@ base_status import_convert_ms_multi_head_attention(import_node *n) {
     if (status == BASE_OK) status = expr_need_inputs(n, 1, 0);
     if (status == BASE_OK) status = unpack(n, &a);
     if (status == BASE_OK) status = add_bias(n, &a);
-    if (status == BASE_OK) status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
     if (status != BASE_OK) return status;
     a.shared = a.heads;
     a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
     a.v = appended(n, expr_input(n, M_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
+    if (!a.k || !a.v) return import_memory(n);
+    status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
+    if (status != BASE_OK) return status;
     if (a.causal && past && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
     status = attend(n, &a, 3);
     if (status == BASE_OK) status = expr_output(n, 1, a.k);
@@ -238,7 +256,7 @@ base_status import_convert_ms_multi_head_attention(import_node *n) {
 enum { A_INPUT, A_WEIGHTS, A_BIAS, A_MASK, A_PAST, A_ADDED, A_PAST_LENGTH };
 
 base_status import_convert_ms_attention(import_node *n) {
-    attention a = {.causal = import_integer(n, "unidirectional", 0) != 0};
+    attention a = {.causal = import_integer(n, "unidirectional", 0) == 1};
     size_t given;
     const int64_t *hidden = import_integers(n, "qkv_hidden_sizes", &given);
     const op_shape *weights = &n->inputs[A_WEIGHTS]->type.shape;
@@ -262,6 +280,7 @@ base_status import_convert_ms_attention(import_node *n) {
     const bool wanted = import_output_named(n, 1);
     a.k = appended(n, past ? element(n, past, 0, 0) : NULL, parts[1], a.heads, wanted);
     a.v = appended(n, past ? element(n, past, 0, 1) : NULL, parts[2], a.heads, wanted);
+    if (!a.k || !a.v) return import_memory(n);
     status = masked(n, &a, expr_input(n, A_MASK), expr_input(n, A_ADDED));
     if (status != BASE_OK) return status;
     if (a.causal && past && !(a.offsets = extent_of(n, past, 3))) return import_memory(n);
@@ -384,11 +403,22 @@ static bool is_shared(const import_node *n, const ir_value *past, uint32_t outpu
     return false;
 }
 
-/* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. */
+/* The score of a key without a value: of each head, or 0 with smooth_softmax. */
+static ir_value *sinks_of(const import_node *n, int64_t heads) {
+    const bool smooth = import_integer(n, "smooth_softmax", 0) > 0;
+    if (expr_input(n, G_SINK) || !smooth) return expr_input(n, G_SINK);
+    ir_value *inputs[] = {expr_number(n, n->inputs[G_QUERY], 0), import_constant_integers(n, 1, &heads)};
+    return inputs[0] && inputs[1] ? import_make(n, OP_EXPAND, NONE, 2, inputs) : NULL;
+}
+
+/* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. Batches of different lengths
+ * have theirs after their own past. */
 static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
+    if (!past) return x;
     if (!shared) {
         ir_value *both[] = {past, x};
-        return past ? expr_with_integer(n, OP_CONCAT, "axis", 2, 2, both) : x;
+        past = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, both);
+        if (!past || x->type.shape.dims[0] == 1) return past;
     }
     ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);
     index = expr_binary(n, OP_EXPAND, index, expr_unary(n, OP_SHAPE, x));
@@ -422,10 +452,12 @@ static base_status check_groups(const import_node *n, attention *a) {
         n, 7, EXPR_INPUT(G_KEY) | EXPR_INPUT(G_VALUE) | EXPR_INPUT(G_PAST_KEY) | EXPR_INPUT(G_PAST_VALUE));
     if (status == BASE_OK) status = check_heads(n, "num_heads", &a->heads);
     if (status == BASE_OK) status = check_heads(n, "kv_num_heads", &a->shared);
-    if (status == BASE_OK) status = refuse_input(n, G_SINK, "head_sink");
-    if (status == BASE_OK && import_integer(n, "smooth_softmax", 0) > 0)
-        status = refuse_attribute(n, "smooth_softmax", 0);
-    if (status == BASE_OK) status = refuse_attribute(n, "qk_output", 0);
+    const int64_t weights = import_integer(n, "qk_output", 0);
+    if (status == BASE_OK && weights != 0 && weights != 2)
+        status = base_fail_unsupported(n->importer->report,
+                                       "attribute \"qk_output\" is %lld, which is not supported; 0 and 2, "
+                                       "weights after the softmax, are",
+                                       (long long)weights);
     const int64_t window = import_integer(n, "local_window_size", -1);
     if (window > 0) a->window = window;
     return status;
@@ -462,7 +494,9 @@ base_status import_convert_ms_group_query_attention(import_node *n) {
     a.k = cached(n, past, expr_transpose(n, a.k, 4, order), positions, shared);
     a.v = cached(n, expr_input(n, G_PAST_VALUE), expr_transpose(n, a.v, 4, order), positions, shared);
     a.mask = expr_input(n, G_ADDED);
-    status = attend(n, &a, 0);
+    a.sinks = sinks_of(n, a.heads);
+    if (import_integer(n, "smooth_softmax", 0) > 0 && !a.sinks) return import_memory(n);
+    status = attend(n, &a, import_integer(n, "qk_output", 0) ? 3 : 0);
     if (status == BASE_OK) status = expr_output(n, 1, a.k);
     return status == BASE_OK ? expr_output(n, 2, a.v) : status;
 }

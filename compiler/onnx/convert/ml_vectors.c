@@ -134,51 +134,48 @@ static ir_value *elected(const import_node *n, const pairing *p, ir_value *decis
     return import_make(n, OP_ARG_MAX, attributes, 1, &votes);
 }
 
-/* Of two classes, the probability of the first: the logistic function of -(a d + b), by J. Platt ("Probabilistic outputs for support
- * vector machines", 1999), kept away from 0 and 1. */
-static base_status probabilities(const import_node *n, ir_value **decisions) {
+/* The probability of the first class of each pair is the logistic function of -(a d + b), by J. Platt ("Probabilistic outputs for
+ * support vector machines", 1999), kept away from 0 and 1; those of the classes follow from them. */
+static base_status probabilities(const import_node *n, const pairing *p, ir_value **decisions) {
     ir_value *d = *decisions;
     const Onnx__AttributeProto *a = import_attribute(n, "prob_a"), *b = import_attribute(n, "prob_b");
-    if (a->n_floats != 1 || !b || b->n_floats != 1)
-        return base_fail(n->importer->report, BASE_INVALID,
-                         "prob_a and prob_b have %zu and %zu numbers, expected one each for two classes",
-                         a->n_floats, b ? b->n_floats : 0);
-    ir_value *line =
-        expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, d, expr_number(n, d, (double)a->floats[0])),
-                    expr_number(n, d, (double)b->floats[0]));
+    if (a->n_floats != p->pairs || !b || b->n_floats != p->pairs)
+        return base_fail(
+            n->importer->report, BASE_INVALID,
+            "prob_a and prob_b have %zu and %zu numbers, expected one each for %zu pairs of classes",
+            a->n_floats, b ? b->n_floats : 0, p->pairs);
+    ir_value *line = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, d, import_ml_reals(n, "prob_a")),
+                                 import_ml_reals(n, "prob_b"));
     ir_value *first = expr_unary(n, OP_SIGMOID, expr_unary(n, OP_NEG, line));
     ir_value *limits[] = {first, expr_number(n, d, 1e-7), expr_number(n, d, 1 - 1e-7)};
     if (!first || !limits[1] || !limits[2]) return import_memory(n);
     first = import_make(n, OP_CLIP, (op_attributes){0}, 3, limits);
-    ir_value *both[] = {first, expr_binary(n, OP_SUB, expr_number(n, d, 1), first)};
-    *decisions = both[1] ? expr_with_integer(n, OP_CONCAT, "axis", 1, 2, both) : NULL;
-    return *decisions ? BASE_OK : import_memory(n);
+    *decisions =
+        first ? expr_with_integer(n, OP_PAIRWISE_COUPLING, "classes", (int64_t)p->classes, 1, &first) : NULL;
+    return *decisions ? import_ml_transformed(n, decisions) : import_memory(n);
 }
 
-/* Of two classes the scores are -d and d, or 1 - d and d where a softmax is asked for, as ONNX Runtime has it; or probabilities,
- * which it finds with an iteration that ends at 0.0025. */
-static base_status scores_of_two(const import_node *n, ir_value **scores) {
-    if (import_attribute(n, "prob_a")) {
-        base_status status = probabilities(n, scores);
-        return status == BASE_OK ? import_ml_transformed(n, scores) : status;
-    }
+/* Scores are probabilities, or the decisions, one a pair; but of two classes they are -d and d, or 1 - d and d where a softmax is asked
+ * for, as ONNX Runtime has it. */
+static base_status scored(const import_node *n, const pairing *p, ir_value **scores) {
+    if (import_attribute(n, "prob_a")) return probabilities(n, p, scores);
+    if (p->classes > 2) return import_ml_transformed(n, scores);
     const bool negated = import_ml_is(n, "post_transform", "NONE", "NONE") ||
                          import_ml_is(n, "post_transform", "LOGISTIC", "NONE");
     return import_ml_paired(n, negated ? ML_PAIR_NEGATED : ML_PAIR_COMPLEMENT, scores);
 }
 
-/* Models of pairs of classes; of three and more without probabilities: the scores are the decisions, one a pair. */
+/* Models of pairs of classes. */
 base_status import_convert_svm_classifier(import_node *n) {
     pairing p = {0};
     ir_value *labels, *x, *y;
     base_report *report = n->importer->report;
     base_status status = import_ml_labels(n, "classlabels_ints", "classlabels_strings", &labels, &p.classes);
     if (status != BASE_OK) return status;
-    if ((import_attribute(n, "prob_a") && p.classes > 2) || !import_attribute(n, "vectors_per_class") ||
-        p.classes < 2)
-        return base_fail_unsupported(
-            report, "prob_a for three classes or more, and models without vectors_per_class are "
-                    "not supported; classes with support vectors are");
+    if (!import_attribute(n, "vectors_per_class") || p.classes < 2)
+        return base_fail_unsupported(report,
+                                     "models without vectors_per_class are not supported; two classes "
+                                     "or more with support vectors are");
     status = pair_up(n, &p);
     if (status == BASE_OK) status = import_ml_matrix(n, &x);
     if (status == BASE_OK) status = kernels(n, x, import_attribute(n, "support_vectors"), p.vectors, &y);
@@ -187,6 +184,6 @@ base_status import_convert_svm_classifier(import_node *n) {
     y = expr_binary(n, OP_ADD, y, import_ml_reals(n, "rho"));
     ir_value *index = elected(n, &p, y);
     if (!y || !index) return import_memory(n);
-    status = p.classes == 2 ? scores_of_two(n, &y) : import_ml_transformed(n, &y);
+    status = scored(n, &p, &y);
     return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, y) : status;
 }

@@ -193,7 +193,8 @@ size_t rt_attention_scratch(const rt_attention *a, int threads) {
     worker_double wide;
     const size_t each = a->dtype == OP_DOUBLE ? worker_reals_double(a, &wide, NULL) * sizeof(double)
                                               : worker_reals_float(a, &narrow, NULL) * sizeof(float);
-    return base_size_multiply(each, (size_t)threads, &bytes) ? bytes : 0;
+    if (!base_size_multiply(each, (size_t)threads, &bytes)) return 0;
+    return bytes ? bytes : 1; /* of no queries nothing is held */
 }
 
 void rt_attention_run(const rt_attention *a, int threads, const rt_attention_data *data, void *scratch) {
@@ -211,7 +212,7 @@ void rt_attention_run(const rt_attention *a, int threads, const rt_attention_dat
 
 /* ---- the operator -------------------------------------------------------------------------------------- */
 
-enum { Q, K, V, MASK, LENGTHS, OFFSETS };
+enum { Q, K, V, MASK, LENGTHS, OFFSETS, SINKS };
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
@@ -256,18 +257,23 @@ static void read_mask(const op_call *call, rt_attention *a) {
     }
 }
 
+static bool given(const rt_prepared *prepared, const op_tensor *inputs, uint32_t input) {
+    return prepared->input_count > input && inputs[input].type.dtype != OP_NONE;
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)report;
     const rt_attention *a = prepared->state;
-    const bool lengths = prepared->input_count > LENGTHS && inputs[LENGTHS].type.dtype != OP_NONE;
-    const bool offsets = prepared->input_count > OFFSETS && inputs[OFFSETS].type.dtype != OP_NONE;
+    const bool lengths = given(prepared, inputs, LENGTHS), offsets = given(prepared, inputs, OFFSETS),
+               sinks = given(prepared, inputs, SINKS);
     const rt_attention_data data = {.q = inputs[Q].data,
                                     .k = inputs[K].data,
                                     .v = inputs[V].data,
                                     .mask = a->mask != OP_NONE ? inputs[MASK].data : NULL,
                                     .lengths = lengths ? inputs[LENGTHS].data : NULL,
                                     .offsets = offsets ? inputs[OFFSETS].data : NULL,
+                                    .sinks = sinks ? inputs[SINKS].data : NULL,
                                     .y = outputs[0].data,
                                     .scores = a->scores != RT_SCORES_NONE ? outputs[1].data : NULL};
     rt_attention_run(a, prepared->threads, &data, scratch);

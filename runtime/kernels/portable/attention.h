@@ -47,12 +47,13 @@ typedef struct rt_attention_data {
     const void *mask;       /* NULL where there is none */
     const int64_t *lengths; /* of each batch: keys from here on are not seen; NULL: all are */
     const int64_t *offsets; /* see `causal`; NULL: 0 */
+    const void *sinks;      /* of each head the score of one more key, whose value is zero; NULL: none */
     void *y;
     void *scores; /* [batches, heads, queries, keys], dense; NULL with RT_SCORES_NONE */
 } rt_attention_data;
 
 size_t rt_attention_scratch(const rt_attention *attention, int threads); /* 0: too large to be counted */
-/* y may be q, where both have the same rows. A query that sees no key gives NaN. */
+/* y may be q, where both have the same rows. A query that sees no key gives NaN, or zeros where there are sinks. */
 void rt_attention_run(const rt_attention *attention, int threads, const rt_attention_data *data,
                       void *scratch);
 

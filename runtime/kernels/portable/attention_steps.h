@@ -293,6 +293,9 @@ static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(wo
         for (int64_t j = 0; j < a->depth; j++) q[j] *= (REAL)a->scale;
         w->largest[r] = -(REAL)INFINITY;
         w->sum[r] = 0;
+        if (!job->data->sinks) continue;
+        NAME(load)(a->dtype, job->data->sinks, h, 1, &w->largest[r]);
+        w->sum[r] = w->largest[r] == -(REAL)INFINITY ? 0 : 1;
     }
     memset(w->o, 0, (size_t)(c->rows * a->width) * sizeof *w->o);
     NAME(blocks)(job, c, w, false);

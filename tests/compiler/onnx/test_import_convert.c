@@ -177,6 +177,11 @@ static const conversion others[] = {
     {"com.microsoft/GroupQueryAttention", 1,
      "q:1:2,1,16;k:1:2,1,8;v:1:2,1,8;pk:1:2,2,P,4;pv:1:2,2,P,4;last:6:2;total:6:;c:1:9,2;s:1:9,2", "y,nk,nv",
      "num_heads i 4;kv_num_heads i 2;do_rotary i 1;local_window_size i 7"},
+    {"com.microsoft/GroupQueryAttention", 1,
+     "q:1:1,2,8;k:1:1,2,4;v:1:1,2,4;pk:1:1,1,P,4;pv:1:1,1,P,4;last:6:1;total:6:;c:1:9,2;s:1:9,2;ids:7:1,2;"
+     "bias:1:1,1,2,T;sink:1:2",
+     "y,nk,nv,w", "num_heads i 2;kv_num_heads i 1;qk_output i 2"},
+    {"com.microsoft/Attention", 1, "x:1:2,3,6;w:1:6,24;b:1:24;m:6:4", "y", "num_heads i 2"},
     {"com.microsoft/RotaryEmbedding", 1, "x:1:2,3,8;p:7:1;c:1:9,2;s:1:9,2", "y", "interleaved i 1"},
     /* a pool without a place for its window: said when shapes are inferred */
     {"com.microsoft/NhwcMaxPool", 1, "x:3:1,3,5,4", "y", "kernel_shape I 4,2"},

@@ -17,22 +17,27 @@ typedef struct attention_case {
     int64_t offset, window;
     float softcap;
     int scores; /* -1: not given out */
+    bool sinks; /* of each head one more key */
 } attention_case;
 
 static const attention_case cases[] = {
-    {OP_FLOAT, 2, 3, 1, 4, 6, 8, 10, false, 0, false, false, 0, 0, 0, -1},
-    {OP_FLOAT, 1, 2, 1, 70, 300, 24, 17, false, 0, true, false, 230, 0, 0, -1},
-    {OP_FLOAT, 2, 4, 2, 150, 129, 16, 16, true, 1, false, false, 0, 0, 0, -1},
-    {OP_FLOAT, 1, 6, 3, 100, 100, 5, 33, true, 2, true, false, 0, 0, 2.5f, 0},
-    {OP_FLOAT, 1, 4, 4, 1, 700, 32, 32, false, 0, false, true, 0, 0, 0, -1},
-    {OP_FLOAT, 2, 4, 2, 3, 260, 20, 12, false, 3, false, false, 0, 0, 0, 1},
-    {OP_FLOAT, 2, 2, 1, 40, 200, 16, 16, true, 4, true, true, 160, 37, 1, 2},
-    {OP_FLOAT, 1, 2, 2, 300, 260, 8, 8, false, 1, true, false, 0, 0, 0, 3},
-    {OP_DOUBLE, 2, 4, 2, 9, 140, 19, 21, true, 2, true, false, 131, 0, 3, 3},
-    {OP_DOUBLE, 1, 2, 1, 70, 64, 16, 16, false, 1, false, true, 0, 0, 0, -1},
-    {OP_FLOAT16, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1},
-    {OP_FLOAT16, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 2},
-    {OP_BFLOAT16, 1, 2, 1, 3, 20, 16, 8, false, 0, true, false, 17, 0, 5, 3},
+    {OP_FLOAT, 2, 3, 1, 4, 6, 8, 10, false, 0, false, false, 0, 0, 0, -1, false},
+    {OP_FLOAT, 1, 2, 1, 70, 300, 24, 17, false, 0, true, false, 230, 0, 0, -1, false},
+    {OP_FLOAT, 2, 4, 2, 150, 129, 16, 16, true, 1, false, false, 0, 0, 0, -1, false},
+    {OP_FLOAT, 1, 6, 3, 100, 100, 5, 33, true, 2, true, false, 0, 0, 2.5f, 0, false},
+    {OP_FLOAT, 1, 4, 4, 1, 700, 32, 32, false, 0, false, true, 0, 0, 0, -1, false},
+    {OP_FLOAT, 2, 4, 2, 3, 260, 20, 12, false, 3, false, false, 0, 0, 0, 1, false},
+    {OP_FLOAT, 2, 2, 1, 40, 200, 16, 16, true, 4, true, true, 160, 37, 1, 2, false},
+    {OP_FLOAT, 1, 2, 2, 300, 260, 8, 8, false, 1, true, false, 0, 0, 0, 3, false},
+    {OP_DOUBLE, 2, 4, 2, 9, 140, 19, 21, true, 2, true, false, 131, 0, 3, 3, false},
+    {OP_DOUBLE, 1, 2, 1, 70, 64, 16, 16, false, 1, false, true, 0, 0, 0, -1, false},
+    {OP_FLOAT16, 1, 4, 2, 33, 150, 16, 24, true, 2, true, false, 120, 50, 0, -1, false},
+    {OP_FLOAT16, 2, 4, 4, 2, 150, 16, 24, false, 1, false, true, 0, 0, 0, 2, false},
+    {OP_BFLOAT16, 1, 2, 1, 3, 20, 16, 8, false, 0, true, false, 17, 0, 5, 3, false},
+    {OP_FLOAT, 2, 4, 2, 70, 150, 16, 24, true, 2, true, false, 80, 0, 0, 3, true},
+    {OP_FLOAT, 1, 4, 2, 1, 300, 16, 16, false, 0, false, true, 0, 0, 2, -1, true},
+    {OP_FLOAT16, 2, 2, 1, 5, 40, 8, 8, false, 1, true, false, 35, 9, 0, -1, true},
+    {OP_DOUBLE, 1, 3, 3, 4, 30, 8, 8, true, 0, true, false, 26, 0, 0, 3, true},
 };
 
 /* Row `row` of a head of an operand of either rank. */
@@ -99,6 +104,9 @@ static void check_query(application *app, const attention_case *c, int64_t b, in
         if (c->scores == 2) given[j] = scores[j];
         largest = fmax(largest, scores[j]);
     }
+    const double sink = c->sinks ? application_element(&app->inputs[6], h) : -(double)INFINITY;
+    largest = fmax(largest, sink);
+    sum = exp(sink - largest);
     for (int64_t j = 0; j < c->keys; j++) sum += scores[j] = exp(scores[j] - largest);
     /* Sums that cancel are compared with what was added, which is at most one. */
     const double tolerance = c->dtype == OP_BFLOAT16  ? 2e-2
@@ -138,6 +146,8 @@ static void begin(application *app, const attention_case *c, uint64_t *seed) {
         application_absent(app);
     }
     if (c->offset) *(int64_t *)application_input(app, OP_INT64, 0, NULL) = c->offset;
+    if (c->sinks && !c->offset) application_absent(app);
+    if (c->sinks) application_random(app, c->dtype, 1, DIMS(c->heads), seed);
     if (c->flat) {
         application_integer(app, "q_num_heads", c->heads);
         application_integer(app, "kv_num_heads", groups);
@@ -173,7 +183,7 @@ static void test_attention(void **state) {
 /* Results may be written over the queries. */
 static void test_in_place(void **state) {
     (void)state;
-    const attention_case c = {OP_FLOAT, 2, 4, 2, 30, 40, 16, 16, true, 0, true, false, 0, 0, 0, -1};
+    const attention_case c = {OP_FLOAT, 2, 4, 2, 30, 40, 16, 16, true, 0, true, false, 0, 0, 0, -1, false};
     uint64_t seed = 5, again = 5;
     application apart, over;
     begin(&apart, &c, &seed);
@@ -189,6 +199,22 @@ static void test_in_place(void **state) {
     application_free(&over);
 }
 
+/* A query that sees nothing but a sink gives zeros. */
+static void test_only_sink_seen(void **state) {
+    (void)state;
+    application app;
+    application_init(&app, OP_ATTENTION);
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 4));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 0, 4));
+    application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 0, 3));
+    for (int i = 0; i < 3; i++) application_absent(&app);
+    application_input(&app, OP_FLOAT, 1, DIMS(2));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    application_run(&app, "portable.attention", 1);
+    for (int64_t i = 0; i < 12; i++) assert_true(application_element(&app.outputs[0], i) == 0);
+    application_free(&app);
+}
+
 /* A query that sees nothing has no weights: 0 / 0, as Softmax has it. No keys at all is the same. */
 static void test_nothing_seen(void **state) {
     (void)state;
@@ -200,6 +226,11 @@ static void test_nothing_seen(void **state) {
     assert_int_equal(application_infer(&app), BASE_OK);
     application_run(&app, "portable.attention", 1);
     for (int64_t i = 0; i < 6; i++) assert_true(isnan(application_element(&app.outputs[0], i)));
+    application_free(&app);
+    application_init(&app, OP_ATTENTION); /* nobody asks */
+    for (int i = 0; i < 3; i++) application_input(&app, OP_FLOAT, 4, DIMS(1, 1, 0, 4));
+    assert_int_equal(application_infer(&app), BASE_OK);
+    application_run(&app, "portable.attention", 1);
     application_free(&app);
 }
 
@@ -222,10 +253,16 @@ static void test_refused(void **state) {
     application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 5, 8));
     application_input(&app, OP_FLOAT, 2, DIMS(3, 5));
     application_expect_failure(&app, "input 3 has shape [3,5]");
+    application_init(&app, OP_ATTENTION);
+    for (int i = 0; i < 3; i++) application_input(&app, OP_FLOAT, 4, DIMS(1, 2, 2, 8));
+    for (int i = 0; i < 3; i++) application_absent(&app);
+    application_input(&app, OP_FLOAT, 1, DIMS(3));
+    application_expect_failure(&app, "input 6");
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_in_place),
-                                       cmocka_unit_test(test_nothing_seen), cmocka_unit_test(test_refused)};
+                                       cmocka_unit_test(test_nothing_seen),
+                                       cmocka_unit_test(test_only_sink_seen), cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

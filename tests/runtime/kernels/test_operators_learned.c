@@ -210,8 +210,55 @@ static void test_keys(void **state) {
     base_arena_free(&arena);
 }
 
+/* Pairs that probabilities of classes explain give these back, within the error that ends the iteration. */
+static void test_coupling(void **state) {
+    (void)state;
+    enum { CLASSES = 6, PAIRS = CLASSES * (CLASSES - 1) / 2 };
+    for (int threads = 1; threads <= 3; threads++) {
+        base_arena arena;
+        base_arena_init(&arena, NULL);
+        test_random random = {19};
+        op_tensor x = test_tensor(&arena, OP_FLOAT, &(op_shape){2, {ROWS, PAIRS}}), y = {0};
+        double wanted[ROWS][CLASSES];
+        for (int row = 0; row < ROWS; row++) {
+            double sum = 0;
+            for (int i = 0; i < CLASSES; i++)
+                sum += wanted[row][i] = (double)(1 + test_random_below(&random, 20));
+            for (int i = 0; i < CLASSES; i++) wanted[row][i] /= sum;
+            for (int i = 0, pair = 0; i < CLASSES; i++) {
+                for (int j = i + 1; j < CLASSES; j++, pair++)
+                    test_set(&x, row * PAIRS + pair, wanted[row][i] / (wanted[row][i] + wanted[row][j]));
+            }
+        }
+        const op_attribute classes = {
+            .name = "classes", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = CLASSES};
+        op_call call = {.code = OP_PAIRWISE_COUPLING,
+                        .attributes = {.count = 1, .items = &classes},
+                        .input_count = 1,
+                        .output_count = 1,
+                        .inputs = &x,
+                        .outputs = &y};
+        const rt_environment environment = {.threads = threads, .portable_only = true};
+        base_report report = {0};
+        assert_int_equal(op_infer(&call, &report), BASE_OK);
+        assert_int_equal(rt_kernel_evaluate(&call, &environment, &arena, &report), BASE_OK);
+        for (int row = 0; row < ROWS; row++) {
+            double sum = 0;
+            for (int i = 0; i < CLASSES; i++) {
+                const double got = test_real(&y, row * CLASSES + i);
+                sum += got;
+                assert_true(fabs(got - wanted[row][i]) < 0.005);
+            }
+            assert_true(fabs(sum - 1) < 1e-5);
+        }
+        x.type.shape.dims[1] = PAIRS - 1;
+        assert_int_equal(op_infer(&call, &report), BASE_INVALID);
+        base_arena_free(&arena);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_trees), cmocka_unit_test(test_hostile_trees),
-                                       cmocka_unit_test(test_keys)};
+                                       cmocka_unit_test(test_keys), cmocka_unit_test(test_coupling)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
