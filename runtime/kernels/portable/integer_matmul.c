@@ -135,17 +135,6 @@ static void run_block(const integer_matmul_job *job, int64_t batch, int64_t row,
     for (int64_t i = 0; i < rows; i++, sums += pitch) finish_row(job, batch, row + i, column, columns, sums);
 }
 
-#define ADD_ROWS(type)                                                                                       \
-    RT_CLONES static void add_rows_##type(uint32_t *restrict sums, const type *b, int64_t b_depth,           \
-                                          int64_t columns, const int32_t a[4]) {                             \
-        const type *b1 = b + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;                                \
-        for (int64_t j = 0; j < columns; j++) {                                                              \
-            sums[j] += (uint32_t)(a[0] * b[j] + a[1] * b1[j] + a[2] * b2[j] + a[3] * b3[j]);                 \
-        }                                                                                                    \
-    }
-ADD_ROWS(uint8_t)
-ADD_ROWS(int8_t)
-
 static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, int64_t column,
                      int64_t columns, uint32_t *sums) {
     const integer_matmul *shape = job->shape;
@@ -153,31 +142,20 @@ static void run_thin(const integer_matmul_job *job, int64_t batch, int64_t row, 
     const int64_t a_matrix = stack_at(product, batch, shape->a_stack);
     const int64_t b_matrix = stack_at(product, batch, shape->b_stack);
     const int64_t a_at = stack_at(product, batch, product->a_batch) + row * product->a_row;
-    const char *b = job->b + stack_at(product, batch, product->b_batch) + column;
+    const uint8_t *b = (const uint8_t *)job->b + stack_at(product, batch, product->b_batch) + column;
     const int64_t at = line_at(shape->a_zero, a_matrix, row, shape->rows);
     const int32_t a_zero = job->a_zero ? rt_byte_load(shape->a_dtype, job->a_zero, at) : 0;
     uint32_t total = 0; /* of the row of A */
     memset(sums, 0, (size_t)columns * sizeof *sums);
-    for (int64_t k = 0; k < product->depth; k += 4) {
-        int32_t a[4] = {0};
-        int64_t rows = product->depth - k < 4 ? product->depth - k : 4;
+    for (int64_t k = 0; k < product->depth; k += RT_INTEGER_FEW) {
+        const int64_t rows = product->depth - k < RT_INTEGER_FEW ? product->depth - k : RT_INTEGER_FEW;
+        int16_t a[RT_INTEGER_FEW];
         for (int64_t i = 0; i < rows; i++) {
-            a[i] = rt_byte_load(shape->a_dtype, job->a, a_at + k + i) - a_zero;
+            a[i] = (int16_t)(rt_byte_load(shape->a_dtype, job->a, a_at + k + i) - a_zero);
             total += (uint32_t)a[i];
         }
-        const char *from = b + k * product->b_depth;
-        if (rows < 4) { /* one at a time, three times nothing beside it */
-            for (int64_t i = 0; i < rows; i++, from += product->b_depth) {
-                const int32_t single[4] = {a[i]};
-                if (shape->b_dtype == OP_UINT8)
-                    add_rows_uint8_t(sums, (const uint8_t *)from, 0, columns, single);
-                else add_rows_int8_t(sums, (const int8_t *)from, 0, columns, single);
-            }
-        } else if (shape->b_dtype == OP_UINT8) {
-            add_rows_uint8_t(sums, (const uint8_t *)from, product->b_depth, columns, a);
-        } else {
-            add_rows_int8_t(sums, (const int8_t *)from, product->b_depth, columns, a);
-        }
+        rt_integer_add_rows(shape->b_dtype, b + k * product->b_depth, product->b_depth, rows, columns, a,
+                            (int32_t *)sums);
     }
     for (int64_t j = 0; j < columns && job->b_zero; j++) {
         const int64_t zero = line_at(shape->b_zero, b_matrix, column + j, shape->columns);

@@ -9,7 +9,8 @@
 enum {
     STRIP = 8, /* rows of A that are copied at a time */
     DEPTH_PAIRS = 256 /* copied at a time, as pairs of 16-bit integers */,
-    DEPTH_QUADS = 512 /* or as quadruples of bytes */
+    DEPTH_QUADS = 512, /* or as quadruples of bytes */
+    FEW_ROWS = 2       /* of A: to copy B would cost more than the products */
 };
 
 static int64_t round_up(int64_t value, int64_t multiple) {
@@ -81,7 +82,7 @@ static void load(op_dtype dtype, int16_t *to, const void *from, int64_t count, c
     }
 }
 
-/* Two lines side by side, a panel's columns at a time; panels are `distance` apart. */
+/* Two lines of 16-bit integers side by side, a panel's columns at a time; panels are `distance` apart. */
 RT_CLONES static void interleave(const int16_t *even, const int16_t *odd, int64_t columns, int16_t *panels,
                                  int64_t distance) {
     for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL, panels += distance) {
@@ -91,6 +92,42 @@ RT_CLONES static void interleave(const int16_t *even, const int16_t *odd, int64_
         }
     }
 }
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same from bytes, which have one zero point: no shuffle crosses the halves of a register, as bytes are paired before they
+ * are widened. */
+#define PAIR_BYTES(name, widen)                                                                              \
+    __attribute__((target("avx2"))) static void name(const uint8_t *const lines[2], int16_t zero,            \
+                                                     int64_t columns, int16_t *panels, int64_t distance) {   \
+        const __m256i zeros = _mm256_set1_epi16(zero);                                                       \
+        for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL, panels += distance) {            \
+            const __m128i even = _mm_loadu_si128((const __m128i *)(const void *)(lines[0] + first));         \
+            const __m128i odd = _mm_loadu_si128((const __m128i *)(const void *)(lines[1] + first));          \
+            const __m256i low = widen(_mm_unpacklo_epi8(even, odd));                                         \
+            const __m256i high = widen(_mm_unpackhi_epi8(even, odd));                                        \
+            _mm256_storeu_si256((__m256i *)(void *)panels, _mm256_sub_epi16(low, zeros));                    \
+            _mm256_storeu_si256((__m256i *)(void *)panels + 1, _mm256_sub_epi16(high, zeros));               \
+        }                                                                                                    \
+    }
+PAIR_BYTES(pair_signed, _mm256_cvtepi8_epi16)
+PAIR_BYTES(pair_unsigned, _mm256_cvtepu8_epi16)
+
+static bool has_avx2(void) {
+    return __builtin_cpu_supports("avx2");
+}
+static void pair_bytes(op_dtype dtype, const uint8_t *const lines[2], int16_t zero, int64_t columns,
+                       int16_t *panels, int64_t distance) {
+    (dtype == OP_INT8 ? pair_signed : pair_unsigned)(lines, zero, columns, panels, distance);
+}
+#else
+static bool has_avx2(void) {
+    return false;
+}
+static void pair_bytes(op_dtype dtype, const uint8_t *const lines[2], int16_t zero, int64_t columns,
+                       int16_t *panels, int64_t distance) {
+    (void)dtype, (void)lines, (void)zero, (void)columns, (void)panels, (void)distance;
+}
+#endif
 
 /* ---- pairs: tiles -------------------------------------------------------------------------------------- */
 
@@ -209,34 +246,152 @@ static void run_tiles(int64_t rows, int64_t columns, int64_t pairs, const int16_
     tile_function *const *functions = best_tiles();
     int size = TILE_SIZES - 1;
     while (!functions[size]) size--;
-    for (int64_t row = 0; row < rows;) {
-        while (((int64_t)1 << size) > rows - row) size--;
-        for (int64_t column = 0; column < columns; column += RT_INTEGER_PANEL) {
-            functions[size](pairs, a + row * 2 * pairs, 2 * pairs, panels + column * 2 * pairs,
-                            sums + row * pitch + column, pitch, add);
+    /* A panel stays in the nearest cache while all rows pass it. */
+    for (int64_t column = 0; column < columns; column += RT_INTEGER_PANEL) {
+        int now = size;
+        for (int64_t row = 0; row < rows; row += (int64_t)1 << now) {
+            while (((int64_t)1 << now) > rows - row) now--;
+            functions[now](pairs, a + row * 2 * pairs, 2 * pairs, panels + column * 2 * pairs,
+                           sums + row * pitch + column, pitch, add);
         }
-        row += (int64_t)1 << size;
     }
 }
+
+/* Rows from .. from + depth of B as panels of pairs; where the depth is odd, the last pair has a 0. */
+static void copy_panels(const rt_integer_block *block, int64_t from, int64_t depth, int64_t pitch,
+                        int16_t *panels) {
+    const int64_t distance = round_up(depth, 2) * RT_INTEGER_PANEL;
+    const bool bytes = has_avx2() && !block->b_each;
+    uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS], nothing[RT_INTEGER_COLUMNS];
+    /* What lies after the last column, and after an odd depth, is never stale. */
+    int16_t lines[2][RT_INTEGER_COLUMNS] = {{0}};
+    if (bytes && depth % 2) memset(nothing, (uint8_t)block->b_zeros[0], sizeof nothing);
+    for (int64_t k = 0; k < depth; k += 2, panels += 2 * RT_INTEGER_PANEL) {
+        const uint8_t *from_b[RT_INTEGER_LINES] = {NULL, nothing};
+        const int64_t count = least(depth - k, 2);
+        block->lines(block->context, from + k, count, from_b, spare);
+        if (bytes) {
+            pair_bytes(block->b_dtype, from_b, block->b_zeros[0], pitch, panels, distance);
+            continue;
+        }
+        for (int64_t i = 0; i < count; i++)
+            load(block->b_dtype, lines[i], from_b[i], block->columns, block->b_zeros, block->b_each);
+        if (count < 2) memset(lines[1], 0, sizeof lines[1]);
+        interleave(lines[0], lines[1], pitch, panels, distance);
+    }
+}
+
+/* ---- pairs: few rows ----------------------------------------------------------------------------------- */
+
+#define ADD_ROWS(type)                                                                                       \
+    RT_CLONES static void add_rows_##type(uint32_t *restrict sums, const void *const lines[4],               \
+                                          int64_t first, int64_t end, const int16_t a[4]) {                  \
+        const type *b0 = lines[0], *b1 = lines[1], *b2 = lines[2], *b3 = lines[3];                           \
+        for (int64_t j = first; j < end; j++) {                                                              \
+            sums[j] += (uint32_t)(a[0] * b0[j] + a[1] * b1[j] + a[2] * b2[j] + a[3] * b3[j]);                \
+        }                                                                                                    \
+    }
+ADD_ROWS(uint8_t)
+ADD_ROWS(int8_t)
+
+/* In columns [first, end). */
+static void add_rows(op_dtype dtype, const uint8_t *const *lines, int64_t depth, const int16_t *a,
+                     int64_t first, int64_t end, int32_t *sums) {
+    for (int64_t k = 0; k < depth && first < end; k += 4) {
+        const void *four[4];
+        int16_t factors[4] = {0};
+        for (int64_t i = 0; i < 4; i++) {
+            four[i] = lines[k + i < depth ? k + i : k];
+            if (k + i < depth) factors[i] = a[k + i];
+        }
+        if (dtype == OP_UINT8) add_rows_uint8_t((uint32_t *)sums, four, first, end, factors);
+        else add_rows_int8_t((uint32_t *)sums, four, first, end, factors);
+    }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+/* A panel's columns at a time, pairs of rows, which are made in registers; lines[depth] and a[depth] can be read. */
+#define ADD_PANELS(name, widen)                                                                              \
+    __attribute__((target("avx2"))) static void name(const uint8_t *const *lines, int64_t depth,             \
+                                                     const int16_t *a, int64_t columns, int32_t *sums) {     \
+        for (int64_t first = 0; first < columns; first += RT_INTEGER_PANEL) {                                \
+            __m256i *to = (__m256i *)(void *)(sums + first);                                                 \
+            __m256i low = _mm256_loadu_si256(to), high = _mm256_loadu_si256(to + 1);                         \
+            for (int64_t k = 0; k < depth; k += 2) {                                                         \
+                const __m128i even = _mm_loadu_si128((const __m128i *)(const void *)(lines[k] + first));     \
+                const __m128i odd = _mm_loadu_si128((const __m128i *)(const void *)(lines[k + 1] + first));  \
+                int32_t pair;                                                                                \
+                memcpy(&pair, a + k, sizeof pair);                                                           \
+                const __m256i left = _mm256_set1_epi32(pair);                                                \
+                low = ADD_AVX2(low, left, widen(_mm_unpacklo_epi8(even, odd)));                              \
+                high = ADD_AVX2(high, left, widen(_mm_unpackhi_epi8(even, odd)));                            \
+            }                                                                                                \
+            _mm256_storeu_si256(to, low);                                                                    \
+            _mm256_storeu_si256(to + 1, high);                                                               \
+        }                                                                                                    \
+    }
+ADD_PANELS(add_panels_signed, _mm256_cvtepi8_epi16)
+ADD_PANELS(add_panels_unsigned, _mm256_cvtepu8_epi16)
+
+static void add_panels(op_dtype dtype, const uint8_t *const *lines, int64_t depth, const int16_t *a,
+                       int64_t columns, int32_t *sums) {
+    (dtype == OP_INT8 ? add_panels_signed : add_panels_unsigned)(lines, depth, a, columns, sums);
+}
+#else
+static void add_panels(op_dtype dtype, const uint8_t *const *lines, int64_t depth, const int16_t *a,
+                       int64_t columns, int32_t *sums) {
+    add_rows(dtype, lines, depth, a, 0, columns, sums);
+}
+#endif
+
+void rt_integer_add_rows(op_dtype dtype, const uint8_t *b, int64_t b_row, int64_t depth, int64_t columns,
+                         const int16_t *a, int32_t *sums) {
+    const uint8_t *lines[RT_INTEGER_FEW + 1];
+    int16_t factors[RT_INTEGER_FEW + 1] = {0};
+    for (int64_t k = 0; k <= depth; k++) lines[k] = b + (k < depth ? k : 0) * b_row;
+    memcpy(factors, a, (size_t)depth * sizeof *a);
+    const int64_t whole = has_avx2() ? columns / RT_INTEGER_PANEL * RT_INTEGER_PANEL : 0;
+    add_panels(dtype, lines, depth, factors, whole, sums);
+    add_rows(dtype, lines, depth, factors, whole, columns, sums);
+}
+
+/* A convolution of each channel by itself has one row of A, and as many rows of B as the window has elements. */
+static bool is_few(const rt_integer_block *block) {
+    return block->rows <= FEW_ROWS && block->depth <= RT_INTEGER_FEW && !block->b_each && has_avx2();
+}
+
+static int32_t *run_few(const rt_integer_block *block, const parts *places, char *scratch) {
+    const uint8_t *lines[RT_INTEGER_FEW + 1];
+    uint8_t spare[RT_INTEGER_FEW * RT_INTEGER_COLUMNS];
+    int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
+    for (int64_t k = 0; k < block->depth; k += RT_INTEGER_LINES) {
+        block->lines(block->context, k, least(block->depth - k, RT_INTEGER_LINES), lines + k,
+                     spare + k * RT_INTEGER_COLUMNS);
+    }
+    lines[block->depth] = lines[0];
+    for (int64_t row = 0; row < block->rows; row++) {
+        int16_t a[RT_INTEGER_FEW + 1] = {0};
+        int32_t *line = sums + row * places->pitch;
+        uint32_t sum = 0;
+        load(block->a_dtype, a, (const char *)block->a + row * block->a_row, block->depth,
+             &block->a_zeros[row], false);
+        for (int64_t k = 0; k < block->depth; k++) sum += (uint32_t)a[k];
+        /* The zero point of B is taken away in advance, from all products at once. */
+        const int32_t start = (int32_t)(0 - sum * (uint32_t)block->b_zeros[0]);
+        for (int64_t j = 0; j < places->pitch; j++) line[j] = start;
+        add_panels(block->b_dtype, lines, block->depth, a, places->pitch, line);
+    }
+    return sums;
+}
+
+/* ---- pairs: blocks ------------------------------------------------------------------------------------- */
 
 static int32_t *run_pairs(const rt_integer_block *block, const parts *places, char *scratch) {
     int16_t *panels = (int16_t *)(void *)scratch, *strip = (int16_t *)(void *)(scratch + places->strip);
     int32_t *sums = (int32_t *)(void *)(scratch + places->sums);
-    uint8_t spare[RT_INTEGER_LINES * RT_INTEGER_COLUMNS];
-    /* What lies after the last column, and after an odd depth, is never stale. */
-    int16_t lines[2][RT_INTEGER_COLUMNS] = {{0}};
     for (int64_t from = 0; from < block->depth; from += DEPTH_PAIRS) {
         const int64_t depth = least(block->depth - from, DEPTH_PAIRS), pairs = (depth + 1) / 2;
-        for (int64_t k = 0; k < depth; k += 2) {
-            const uint8_t *from_b[RT_INTEGER_LINES];
-            const int64_t count = least(depth - k, 2);
-            block->lines(block->context, from + k, count, from_b, spare);
-            for (int64_t i = 0; i < count; i++)
-                load(block->b_dtype, lines[i], from_b[i], block->columns, block->b_zeros, block->b_each);
-            if (count < 2) memset(lines[1], 0, sizeof lines[1]);
-            interleave(lines[0], lines[1], places->pitch, panels + k * RT_INTEGER_PANEL,
-                       2 * pairs * RT_INTEGER_PANEL);
-        }
+        copy_panels(block, from, depth, places->pitch, panels);
         for (int64_t row = 0; row < block->rows; row += STRIP) {
             const int64_t rows = least(block->rows - row, STRIP);
             for (int64_t i = 0; i < rows; i++) {
@@ -444,6 +599,7 @@ const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch
         memset(sums, 0, places.row_sums - places.sums);
         return sums;
     }
+    if (is_few(block)) return run_few(block, &places, scratch);
     return has_quads() ? run_quads(block, &places, scratch) : run_pairs(block, &places, scratch);
 }
 

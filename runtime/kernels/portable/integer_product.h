@@ -16,7 +16,8 @@ enum {
     RT_INTEGER_ROWS = 256,     /* of a block, at most */
     RT_INTEGER_COLUMNS = 1024, /* of a block, at most */
     RT_INTEGER_PANEL = 16,     /* columns of a panel */
-    RT_INTEGER_LINES = 4       /* rows of B that are asked for together, at most */
+    RT_INTEGER_LINES = 4,      /* rows of B that are asked for together, at most */
+    RT_INTEGER_FEW = 32        /* rows of B that are added up where they lie, at most */
 };
 
 /* int8 or uint8. */
@@ -51,6 +52,11 @@ int64_t rt_integer_columns(int64_t rows, int64_t depth);
 size_t rt_integer_scratch(int64_t rows, int64_t columns, int64_t depth);
 /* Computes the block in the scratch. Returns the sums, one row after another at a distance of *pitch. */
 const int32_t *rt_integer_block_run(const rt_integer_block *block, void *scratch, int64_t *pitch);
+
+/* sums[j] += the sum over k < depth of a[k] * b[k][j], for `columns` columns: `depth` rows of B (int8 or uint8), of which the next
+ * lies b_row bytes after one, at most RT_INTEGER_FEW. a[k] is within [-255, 255]. Only those columns are read. */
+void rt_integer_add_rows(op_dtype dtype, const uint8_t *b, int64_t b_row, int64_t depth, int64_t columns,
+                         const int16_t *a, int32_t *sums);
 
 /* The integer next to `value`, ties to even, within [low, high], which are integers of at most 2^22: what is not a
  * number gives `low`. Adding 1.5 * 2^23 and taking it away rounds. */

@@ -108,6 +108,10 @@ static int64_t index_in_tensor(const pool *shape, int64_t map, int64_t found) {
     return map * shape->input_size + index;
 }
 
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+
 /* NaN wins, as in numpy: every comparison with it is false. */
 #define BETTER(value, best) ((value) > (best) || (value) != (value))
 
@@ -165,12 +169,18 @@ RT_CLONES static void sum_row(const float *x, int64_t stride, float *y, int64_t 
     ROW(float, y[i] += value;)
 }
 
-RT_CLONES static void maximum_row_int8(const int8_t *x, int64_t stride, int8_t *y, int64_t count) {
-    ROW(int8_t, y[i] = value > y[i] ? value : y[i];)
+RT_CLONES static void maximum_bytes_int8(const int8_t *x, int8_t *y, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
 }
 
-RT_CLONES static void maximum_row_uint8(const uint8_t *x, int64_t stride, uint8_t *y, int64_t count) {
-    ROW(uint8_t, y[i] = value > y[i] ? value : y[i];)
+RT_CLONES static void maximum_bytes_uint8(const uint8_t *x, uint8_t *y, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) y[i] = x[i] > y[i] ? x[i] : y[i];
+}
+
+/* y[i] becomes the larger of both. */
+static void maximum_bytes(bool is_signed, const uint8_t *x, uint8_t *y, int64_t count) {
+    if (is_signed) maximum_bytes_int8((const int8_t *)x, (int8_t *)y, count);
+    else maximum_bytes_uint8(x, y, count);
 }
 
 /* `first` is the index of x[0]; an index below zero: nothing has been seen. */
@@ -213,28 +223,61 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
-/* The largest bytes, likewise. */
-static void maximum_of_bytes(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+/* Every stride-th byte. */
+RT_CLONES static void take_every(const uint8_t *restrict x, int64_t stride, uint8_t *restrict y,
+                                 int64_t count) {
+    if (stride == 2) {
+        for (int64_t i = 0; i < count; i++) y[i] = x[2 * i];
+    } else {
+        for (int64_t i = 0; i < count; i++) y[i] = x[stride * i];
+    }
+}
+
+/* The largest bytes of the lines that the windows of a row of outputs see: of line elements [first, first + count) of each, where
+ * what lies outside of the image is the lowest number. */
+static void maximum_of_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, int64_t first,
+                             int64_t count, uint8_t *line) {
     const pool *shape = job->shape;
     const bool is_signed = shape->dtype == OP_INT8;
     const uint8_t *x = (const uint8_t *)job->x + map * shape->input_size;
-    uint8_t *to =
-        (uint8_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
-    memset(to, is_signed ? 0x80 : 0, (size_t)shape->output[2]);
+    const int64_t low = first < 0 ? -first : 0, end = least(first + count, shape->input[2]) - first;
+    memset(line, is_signed ? 0x80 : 0, (size_t)count);
     for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
         const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
-        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high; ky++) {
-            const int64_t line =
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high && end > low; ky++) {
+            const int64_t row =
                 plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            maximum_bytes(is_signed, x + row * shape->input[2] + first + low, line + low, end - low);
+        }
+    }
+}
+
+/* The largest bytes of a row of outputs: of all lines first, then of neighbours, at all positions, so that both are vectors of
+ * successive bytes; then every stride-th is one. As many outputs at a time as the line holds. */
+static void maximum_of_bytes(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    enum { LINE = 2048 };
+    const pool *shape = job->shape;
+    const bool is_signed = shape->dtype == OP_INT8;
+    const int64_t stride = shape->stride[2], reach = (shape->kernel[2] - 1) * shape->dilation[2] + 1;
+    const int64_t most = reach + stride <= LINE ? (LINE - reach) / stride + 1 : 1;
+    uint8_t line[LINE], largest[LINE],
+        *to = (uint8_t *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    for (int64_t i = 0; i < shape->output[2]; i += most) {
+        const int64_t outputs = least(most, shape->output[2] - i), first = i * stride - shape->before[2];
+        const int64_t positions = (outputs - 1) * stride + 1;
+        if (reach + stride <= LINE) {
+            maximum_of_lines(job, map, z, y, first, positions + reach - 1, line);
+            memcpy(largest, line, (size_t)positions);
+            for (int64_t kx = 1; kx < shape->kernel[2]; kx++)
+                maximum_bytes(is_signed, line + kx * shape->dilation[2], largest, positions);
+        } else { /* windows that are wider than the line: element by element */
+            memset(largest, is_signed ? 0x80 : 0, 1);
             for (int64_t kx = 0; kx < shape->kernel[2]; kx++) {
-                const int64_t low = shape->inside[2][kx].low, count = shape->inside[2][kx].high - low;
-                const int64_t first = line * shape->input[2] + low * shape->stride[2] +
-                                      kx * shape->dilation[2] - shape->before[2];
-                if (count <= 0) continue;
-                if (!is_signed) maximum_row_uint8(x + first, shape->stride[2], to + low, count);
-                else maximum_row_int8((const int8_t *)x + first, shape->stride[2], (int8_t *)to + low, count);
+                maximum_of_lines(job, map, z, y, first + kx * shape->dilation[2], 1, line);
+                maximum_bytes(is_signed, line, largest, 1);
             }
         }
+        take_every(largest, stride, to + i, outputs);
     }
 }
 
@@ -370,6 +413,26 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
+/* Short rows of bytes that windows divide evenly, one after another, are one row. */
+static void join_rows(pool *shape) {
+    const bool bytes = shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
+    if (!bytes || !shape->maximum || shape->indices || shape->global || shape->dilation[2] != 1) return;
+    if (shape->kernel[2] != shape->stride[2] || shape->before[2] != 0) return;
+    if (shape->input[2] != shape->output[2] * shape->stride[2]) return;
+    for (int i = 0; i < 2; i++)
+        if (shape->kernel[i] != 1 || shape->stride[i] != 1 || shape->before[i] != 0 ||
+            shape->input[i] != shape->output[i])
+            return;
+    enum { SHORT = 256 };
+    const int64_t rows = shape->maps * shape->input[0] * shape->input[1];
+    if (shape->input[2] > SHORT || rows * shape->input[2] > RT_PARALLEL_WORK) return;
+    shape->input[2] *= rows;
+    shape->output[2] *= rows;
+    shape->input[0] = shape->input[1] = shape->output[0] = shape->output[1] = shape->maps = 1;
+    shape->input_size = shape->input[2];
+    shape->output_size = shape->output[2];
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     (void)environment;
@@ -408,6 +471,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         shape->input_size *= shape->input[i];
         shape->output_size *= shape->output[i];
     }
+    join_rows(shape);
     const bool by_rows = shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;

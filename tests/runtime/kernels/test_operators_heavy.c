@@ -392,6 +392,41 @@ static void test_pool_shapes(void **state) {
     application_expect_failure(&app, "the padding is 2 in spatial dimension 0, expected less than 2");
 }
 
+/* Rows of bytes: many short ones, one after another, and longer ones than are worked on at a time; windows of any reach. */
+static void test_pool_of_bytes(void **state) {
+    (void)state;
+    static const struct {
+        int64_t maps, extent, kernel, stride, dilation, pad;
+    } cases[] = {{7, 32, 2, 2, 1, 0},     {5, 33, 3, 3, 1, 0},     {3, 5000, 3, 2, 1, 1},
+                 {2, 5001, 2, 2, 1, 0},   {2, 3000, 5, 1, 600, 9}, {1, 2100, 2090, 7, 1, 80},
+                 {1, 2048, 2047, 1, 1, 0}};
+    for (size_t i = 0; i < 2 * (sizeof cases / sizeof *cases); i++) {
+        const op_dtype dtype = i % 2 ? OP_INT8 : OP_UINT8;
+        const int64_t maps = cases[i / 2].maps, extent = cases[i / 2].extent, kernel = cases[i / 2].kernel,
+                      stride = cases[i / 2].stride, dilation = cases[i / 2].dilation, pad = cases[i / 2].pad;
+        uint64_t seed = i + 1;
+        application app;
+        application_init(&app, OP_MAX_POOL);
+        application_random(&app, dtype, 3, DIMS(1, maps, extent), &seed);
+        application_integers(&app, "kernel_shape", 1, DIMS(kernel));
+        application_integers(&app, "strides", 1, DIMS(stride));
+        application_integers(&app, "dilations", 1, DIMS(dilation));
+        application_integers(&app, "pads", 2, DIMS(pad, pad));
+        application_run(&app, "portable.pool", 1 + (int)(i % 2));
+        const int64_t outputs = app.outputs[0].type.shape.dims[2];
+        for (int64_t at = 0; at < maps * outputs; at++) {
+            double best = dtype == OP_INT8 ? -128 : 0;
+            for (int64_t k = 0; k < kernel; k++) {
+                const int64_t x = at % outputs * stride - pad + k * dilation;
+                if (x < 0 || x >= extent) continue;
+                best = fmax(best, application_element(&app.inputs[0], at / outputs * extent + x));
+            }
+            assert_true(application_element(&app.outputs[0], at) == best);
+        }
+        application_free(&app);
+    }
+}
+
 /* Windows that see nothing: what padding is. */
 static void test_pool_of_nothing(void **state) {
     (void)state;
@@ -635,6 +670,7 @@ int main(void) {
                                        cmocka_unit_test(test_convolution_auto_pad),
                                        cmocka_unit_test(test_pool),
                                        cmocka_unit_test(test_pool_shapes),
+                                       cmocka_unit_test(test_pool_of_bytes),
                                        cmocka_unit_test(test_pool_of_nothing),
                                        cmocka_unit_test(test_global_pool),
                                        cmocka_unit_test(test_batch_normalization),
