@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c: `ouro bench`: the time, the memory and the allocations of a run. */
 #include "compiler/command/command.h"
+#include "compiler/command/onnxruntime.h"
 #include "compiler/command/profile.h"
 #include "runtime/session.h"
 #include <fcntl.h>
@@ -13,7 +14,7 @@ typedef struct bench_options {
     int64_t threads, runs, warmup;
     command_list inputs, dims, shapes;
     const char *json, *allocator;
-    bool compare, profile;
+    bool compare, compare_ort, profile;
 } bench_options;
 
 static const command_option bench_table[] = {
@@ -27,6 +28,10 @@ static const command_option bench_table[] = {
     {"--compare", NULL, COMMAND_FLAG, NULL,
      "run the models in turns and tell each one's time as a ratio to the first one's",
      offsetof(bench_options, compare)},
+    {"--compare-ort", NULL, COMMAND_FLAG, NULL,
+     "run each model in turns with ONNX Runtime (libonnxruntime.so.1, or what OURO_ONNXRUNTIME names) and "
+     "tell the ratio",
+     offsetof(bench_options, compare_ort)},
     {"--input", NULL, COMMAND_LIST, "NAME=FILE|VALUE",
      "an input from a .npy or .pb file, or written out; the others are made up (seed 1)",
      offsetof(bench_options, inputs)},
@@ -46,7 +51,8 @@ enum { LEAST_RUNS = 5, MOST_RUNS = 100000, LEAST_ROUNDS = 9 };
 
 typedef struct bench_numbers {
     double load, first, median, minimum, p90, p99; /* seconds */
-    double ratio; /* of --compare: to the first model, the median of the rounds'; 0: not compared */
+    /* --compare: to the first model, --compare-ort: to ONNX Runtime; the median of the rounds'. 0: not compared */
+    double ratio;
     size_t runs;
     int64_t allocations; /* of one run, rounded up; -1: not known */
     size_t peak_rss;     /* 0: not known */
@@ -55,12 +61,13 @@ typedef struct bench_numbers {
     char made_up[512];
 } bench_numbers;
 
-/* One model, ready to run. */
+/* One model, ready to run: by ouro or by ONNX Runtime. */
 typedef struct bench_subject {
     const char *path;
     command_model model;
     ouro_session *session;
-    double *times; /* of its runs */
+    onnxruntime_session other; /* other.runtime: that one */
+    double *times;             /* of its runs */
     size_t runs, most;
     double *rounds; /* of --compare: the median of each round */
     bench_numbers numbers;
@@ -102,30 +109,40 @@ static double percentile(const double *times, size_t count, size_t percent) {
     return times[rank ? rank - 1 : 0];
 }
 
+/* One run. Returns 0 or the exit status. */
+static int run_once(bench_subject *subject, double *seconds) {
+    ouro_error error;
+    base_report report = {0};
+    if (subject->other.runtime) {
+        base_status status = command_onnxruntime_run_again(&subject->other, seconds, &report);
+        return status == BASE_OK ? 0 : command_fail((int)status, "%s: %s", subject->path, report.text);
+    }
+    const double start = command_seconds();
+    const ouro_status status = command_run_on(subject->session, &error);
+    *seconds = command_seconds() - start;
+    return status == OURO_OK ? 0 : fail_run(subject, &error);
+}
+
 /* The first run, and more that are not measured. */
 static int warm_up(bench_subject *subject, int64_t runs) {
-    ouro_error error;
-    const double start = command_seconds();
-    if (command_run_on(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
-    subject->numbers.first = command_seconds() - start;
-    for (int64_t i = 1; i < runs; i++)
-        if (command_run_on(subject->session, &error) != OURO_OK) return fail_run(subject, &error);
-    return 0;
+    double seconds;
+    int status = run_once(subject, &subject->numbers.first);
+    for (int64_t i = 1; i < runs && !status; i++) status = run_once(subject, &seconds);
+    return status;
 }
 
 /* Runs that are measured: `runs` of them, or (0) for so many seconds, at least `least`. Nothing is taken from the heap
  * meanwhile. */
 static int measure(bench_subject *subject, size_t runs, size_t least, double seconds) {
-    ouro_error error;
-    const double begin = command_seconds();
+    double sum = 0;
     for (size_t done = 0; subject->runs < subject->most;) {
-        const double start = command_seconds();
-        const ouro_status status = command_run_on(subject->session, &error);
-        const double end = command_seconds();
-        if (status != OURO_OK) return fail_run(subject, &error);
-        subject->times[subject->runs++] = end - start;
+        double *time = &subject->times[subject->runs];
+        const int status = run_once(subject, time);
+        if (status) return status;
+        subject->runs++;
+        sum += *time;
         done++;
-        if (runs ? done == runs : done >= least && end - begin > seconds) break;
+        if (runs ? done == runs : done >= least && sum > seconds) break;
     }
     return 0;
 }
@@ -139,6 +156,7 @@ static void sum_up(bench_subject *subject) {
     numbers->minimum = subject->times[0];
     numbers->p90 = percentile(subject->times, subject->runs, 90);
     numbers->p99 = percentile(subject->times, subject->runs, 99);
+    if (!subject->session) return;
     numbers->arena_bytes = ouro_plan_arena_bytes(subject->model.handle);
     ouro_session_memory(subject->session, &memory);
     numbers->shape_bytes = memory.shape_bytes;
@@ -156,6 +174,15 @@ static int measure_alone(const bench_options *options, bench_subject *subject) {
     sum_up(subject);
     subject->numbers.peak_rss = peak_bytes();
     return 0;
+}
+
+/* The arrays that a subject's times go to. */
+static int reserve_times(const bench_options *options, bench_subject *subject) {
+    const bool in_turns = options->compare || options->compare_ort;
+    subject->most = options->runs && !in_turns ? (size_t)options->runs : MOST_RUNS;
+    subject->times = calloc(subject->most, sizeof *subject->times);
+    subject->rounds = calloc(LEAST_ROUNDS, sizeof *subject->rounds);
+    return subject->times && subject->rounds ? 0 : command_fail_memory();
 }
 
 static int open_subject(const command *self, const bench_options *options, bench_subject *subject,
@@ -182,17 +209,37 @@ static int open_subject(const command *self, const bench_options *options, bench
     subject->numbers.threads = options->threads ? (int)options->threads : (int)model->plan->header->threads;
     command_model_made_up(model, subject->numbers.made_up, sizeof subject->numbers.made_up);
     status = command_model_bind(model, subject->session);
-    subject->most = options->runs ? (size_t)options->runs : MOST_RUNS;
-    if (options->compare) subject->most = MOST_RUNS;
-    subject->times = calloc(subject->most, sizeof *subject->times);
-    subject->rounds = calloc(LEAST_ROUNDS, sizeof *subject->rounds);
-    if (!status && (!subject->times || !subject->rounds)) status = command_fail_memory();
-    return status;
+    return status ? status : reserve_times(options, subject);
+}
+
+/* The same model, with the same inputs, run by ONNX Runtime. */
+static int open_other(const bench_options *options, onnxruntime *runtime, bench_subject *ours,
+                      bench_subject *subject) {
+    command_model *model = &ours->model;
+    const size_t inputs = model->input_count, outputs = ouro_plan_output_count(model->handle);
+    const char **names = BASE_ARRAY(&model->arena, const char *, inputs + outputs + 1);
+    ouro_tensor_info info;
+    base_report report = {0};
+    subject->path = "ONNX Runtime";
+    subject->numbers = (bench_numbers){.allocations = -1, .threads = ours->numbers.threads};
+    if (!names) return command_fail_memory();
+    for (size_t i = 0; i < inputs; i++)
+        names[i] = ouro_plan_input(model->handle, i, &info) == OURO_OK ? info.name : "";
+    for (size_t i = 0; i < outputs; i++)
+        names[inputs + i] = ouro_plan_output(model->handle, i, &info) == OURO_OK ? info.name : "";
+    const double start = command_seconds();
+    base_status status =
+        command_onnxruntime_open(runtime, ours->path, subject->numbers.threads, names, model->inputs, inputs,
+                                 outputs, &model->arena, &subject->other, &report);
+    if (status != BASE_OK) return command_fail((int)status, "%s: %s", ours->path, report.text);
+    subject->numbers.load = command_seconds() - start;
+    return reserve_times(options, subject);
 }
 
 static void close_subject(bench_subject *subject) {
     free(subject->times);
     free(subject->rounds);
+    command_onnxruntime_close(&subject->other);
     ouro_session_free(subject->session);
     command_model_close(&subject->model);
 }
@@ -212,9 +259,11 @@ static int measure_in_turns(const bench_options *options, bench_subject *subject
         }
     }
     for (size_t i = 0; i < count && !status; i++) {
+        /* ONNX Runtime's times stand after those of the same model. */
+        const bench_subject *base = options->compare_ort ? &subjects[i | 1] : &subjects[0];
         double ratios[LEAST_ROUNDS];
         for (size_t round = 0; round < LEAST_ROUNDS; round++)
-            ratios[round] = subjects[i].rounds[round] / subjects[0].rounds[round];
+            ratios[round] = subjects[i].rounds[round] / base->rounds[round];
         sum_up(&subjects[i]);
         subjects[i].numbers.ratio = median(ratios, LEAST_ROUNDS);
     }
@@ -312,23 +361,31 @@ static int bench_alone(const command *self, const bench_options *options, const 
 
 static int bench_in_turns(const command *self, const bench_options *options, const command_list *models,
                           emit_buffer *json) {
-    bench_subject *subjects = calloc(models->count, sizeof *subjects);
+    const size_t each = options->compare_ort ? 2 : 1, count = models->count * each;
+    bench_subject *subjects = calloc(count, sizeof *subjects);
     int status = subjects ? 0 : command_fail_memory();
+    onnxruntime *runtime = NULL;
+    base_report report = {0};
+    if (!status && options->compare_ort && command_onnxruntime_load(&runtime, &report) != BASE_OK)
+        status = command_fail_report(&report);
     command_progress progress;
     command_progress_begin(&progress, "loading");
     for (size_t i = 0; i < models->count && !status; i++) {
-        subjects[i].path = models->items[i];
-        status = open_subject(self, options, &subjects[i], &progress);
+        bench_subject *subject = &subjects[i * each];
+        subject->path = models->items[i];
+        status = open_subject(self, options, subject, &progress);
+        if (!status && runtime) status = open_other(options, runtime, subject, subject + 1);
     }
     command_progress_say(&progress, "running %zu models in turns", models->count);
-    if (!status) status = measure_in_turns(options, subjects, models->count);
+    if (!status) status = measure_in_turns(options, subjects, count);
     command_progress_end(&progress);
     if (!status) {
-        print_ratios(subjects, models->count);
-        for (size_t i = 0; i < models->count; i++) emit_numbers(json, &subjects[i], NULL);
+        print_ratios(subjects, count);
+        for (size_t i = 0; i < count; i++) emit_numbers(json, &subjects[i], NULL);
     }
-    for (size_t i = 0; i < models->count && subjects; i++) close_subject(&subjects[i]);
+    for (size_t i = count; subjects && i-- > 0;) close_subject(&subjects[i]);
     free(subjects);
+    command_onnxruntime_free(runtime);
     return status;
 }
 
@@ -339,12 +396,12 @@ static int bench_main(const command *self, int count, char **arguments) {
     command_list models;
     emit_buffer json = {0};
     int status = command_parse(self, count, arguments, &options, &models, &arena);
-    if (!status && options.compare && options.profile)
-        status = command_fail_usage(self, "--compare and --profile exclude each other");
+    if (!status && options.compare + options.compare_ort + options.profile > 1)
+        status = command_fail_usage(self, "--compare, --compare-ort and --profile exclude each other");
     if (!status) {
         emit_json_open(&json, NULL, '[');
-        status = options.compare ? bench_in_turns(self, &options, &models, &json)
-                                 : bench_alone(self, &options, &models, &json);
+        status = options.compare || options.compare_ort ? bench_in_turns(self, &options, &models, &json)
+                                                        : bench_alone(self, &options, &models, &json);
         emit_json_close(&json, ']');
         base_report report = {0};
         if (options.json && status == 0 && emit_write(&json, options.json, &report) != BASE_OK) {
@@ -367,7 +424,8 @@ const command command_bench = {
         "model loaded.\n"
         "Inputs that are not given are made up, and told; their dynamic dimensions are 1 unless --shape "
         "or --dim says\n"
-        "otherwise. --compare tells the median of the ratios of 9 rounds. The JSON file is written "
+        "otherwise. --compare and --compare-ort tell the median of the ratios of 9 rounds. The JSON file is "
+        "written "
         "when every model "
         "ran.",
     .options = bench_table,

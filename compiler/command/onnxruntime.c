@@ -116,7 +116,7 @@ void command_onnxruntime_free(onnxruntime *runtime) {
     free(runtime);
 }
 
-/* ---- one run ------------------------------------------------------------------------------------------- */
+/* ---- runs --------------------------------------------------------------------------------------------- */
 
 static base_status make_input(const onnxruntime *runtime, const char *name, const import_value *value,
                               void **made, base_report *report) {
@@ -183,32 +183,76 @@ static base_status read_output(const onnxruntime *runtime, void *value, import_v
     return BASE_OK;
 }
 
+static base_status create_session(const onnxruntime *runtime, const char *model, int threads, void **session,
+                                  base_report *report) {
+    base_status status =
+        check(runtime, CALL(runtime, ROW_SET_INTRA_THREADS, void *, void *, int)(runtime->options, threads),
+              "its threads", report);
+    if (status != BASE_OK) return status;
+    return check(runtime,
+                 CALL(runtime, ROW_CREATE_SESSION, void *, void *, const char *, void *,
+                      void **)(runtime->environment, model, runtime->options, session),
+                 "reading the model", report);
+}
+
+base_status command_onnxruntime_open(onnxruntime *runtime, const char *model, int threads,
+                                     const char *const *names, const import_value *inputs, size_t input_count,
+                                     size_t output_count, base_arena *arena, onnxruntime_session *session,
+                                     base_report *report) {
+    *session = (onnxruntime_session){.runtime = runtime,
+                                     .names = names,
+                                     .values = BASE_ARRAY(arena, void *, input_count + output_count + 1),
+                                     .input_count = input_count,
+                                     .output_count = output_count};
+    if (!session->values) return base_fail_memory(report);
+    memset(session->values, 0, (input_count + output_count + 1) * sizeof(void *));
+    base_status status = create_session(runtime, model, threads, &session->session, report);
+    for (size_t i = 0; i < input_count && status == BASE_OK; i++)
+        status = make_input(runtime, names[i], &inputs[i], &session->values[i], report);
+    return status;
+}
+
+static void release_outputs(onnxruntime_session *session) {
+    void **outputs = session->values + session->input_count;
+    for (size_t i = 0; i < session->output_count; i++) {
+        if (outputs[i]) CALL(session->runtime, ROW_RELEASE_VALUE, void, void *)(outputs[i]);
+        outputs[i] = NULL;
+    }
+}
+
+base_status command_onnxruntime_run_again(onnxruntime_session *session, double *seconds,
+                                          base_report *report) {
+    const onnxruntime *runtime = session->runtime;
+    release_outputs(session);
+    const double start = command_seconds();
+    void *failed = CALL(runtime, ROW_RUN, void *, void *, void *, const char *const *, void *const *, size_t,
+                        const char *const *, size_t, void **)(
+        session->session, NULL, session->names, session->values, session->input_count,
+        session->names + session->input_count, session->output_count, session->values + session->input_count);
+    *seconds = command_seconds() - start;
+    return check(runtime, failed, "running the model", report);
+}
+
+void command_onnxruntime_close(onnxruntime_session *session) {
+    if (!session->runtime) return;
+    if (session->values) release_outputs(session);
+    for (size_t i = 0; i < session->input_count && session->values; i++)
+        if (session->values[i]) CALL(session->runtime, ROW_RELEASE_VALUE, void, void *)(session->values[i]);
+    if (session->session) CALL(session->runtime, ROW_RELEASE_SESSION, void, void *)(session->session);
+    *session = (onnxruntime_session){0};
+}
+
 base_status command_onnxruntime_run(onnxruntime *runtime, const char *model, const char *const *names,
                                     const import_value *inputs, size_t input_count, import_value *outputs,
                                     size_t output_count, base_arena *arena, double *seconds,
                                     base_report *report) {
-    void *session = NULL;
-    void **values = BASE_ARRAY(arena, void *, input_count + output_count + 1);
-    if (!values) return base_fail_memory(report);
-    base_status status = check(runtime,
-                               CALL(runtime, ROW_CREATE_SESSION, void *, void *, const char *, void *,
-                                    void **)(runtime->environment, model, runtime->options, &session),
-                               "reading the model", report);
-    for (size_t i = 0; i < input_count && status == BASE_OK; i++)
-        status = make_input(runtime, names[i], &inputs[i], &values[i], report);
-    const double start = command_seconds();
-    if (status == BASE_OK)
-        status = check(runtime,
-                       CALL(runtime, ROW_RUN, void *, void *, void *, const char *const *, void *const *,
-                            size_t, const char *const *, size_t,
-                            void **)(session, NULL, names, values, input_count, names + input_count,
-                                     output_count, values + input_count),
-                       "running the model", report);
-    *seconds = command_seconds() - start;
+    onnxruntime_session session;
+    *seconds = 0;
+    base_status status = command_onnxruntime_open(runtime, model, 1, names, inputs, input_count, output_count,
+                                                  arena, &session, report);
+    if (status == BASE_OK) status = command_onnxruntime_run_again(&session, seconds, report);
     for (size_t i = 0; i < output_count && status == BASE_OK; i++)
-        status = read_output(runtime, values[input_count + i], &outputs[i], arena, report);
-    for (size_t i = 0; i < input_count + output_count; i++)
-        if (values[i]) CALL(runtime, ROW_RELEASE_VALUE, void, void *)(values[i]);
-    if (session) CALL(runtime, ROW_RELEASE_SESSION, void, void *)(session);
+        status = read_output(runtime, session.values[input_count + i], &outputs[i], arena, report);
+    command_onnxruntime_close(&session);
     return status;
 }

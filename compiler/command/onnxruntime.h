@@ -12,6 +12,25 @@ typedef struct onnxruntime onnxruntime;
 base_status command_onnxruntime_load(onnxruntime **runtime, base_report *report);
 void command_onnxruntime_free(onnxruntime *runtime); /* NULL is allowed */
 
+/* A model that is read, with its inputs. Begin with zeros. */
+typedef struct onnxruntime_session {
+    onnxruntime *runtime;
+    void *session;
+    const char *const *names; /* of the inputs, then of the outputs */
+    void **values;            /* likewise; outputs: of the last run */
+    size_t input_count, output_count;
+} onnxruntime_session;
+
+/* Reads the model file, to run it on `threads` threads on these inputs (tensors, no strings), which stay where they are, like
+ * the names, as long as the session. command_onnxruntime_close in either case. */
+base_status command_onnxruntime_open(onnxruntime *runtime, const char *model, int threads,
+                                     const char *const *names, const import_value *inputs,
+                                     size_t input_count, size_t output_count, base_arena *arena,
+                                     onnxruntime_session *session, base_report *report);
+/* One run; *seconds is its time. */
+base_status command_onnxruntime_run_again(onnxruntime_session *session, double *seconds, base_report *report);
+void command_onnxruntime_close(onnxruntime_session *session);
+
 /* Runs the model file on `input_count` values (tensors, no strings) with one thread. `names` are those of its inputs, then
  * of its outputs. The outputs, tensors likewise, get memory from `arena`; *seconds is the time of the run alone. What is no such
  * tensor marks the report as unsupported. */

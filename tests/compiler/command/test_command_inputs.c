@@ -178,6 +178,8 @@ static void test_onnxruntime_missing(void **state) {
     (void)state;
     assert_int_equal(setenv("OURO_ONNXRUNTIME", "/nowhere/libonnxruntime.so", 1), 0);
     expect_error(RUN("test", "--compare-ort", "named.onnx"), 2, "ONNX Runtime is not there");
+    expect_error(RUN("bench", "--compare-ort", "named.onnx"), 2, "ONNX Runtime is not there");
+    expect_error(RUN("bench", "--compare-ort", "--profile", "named.onnx"), 2, "exclude each other");
     assert_int_equal(setenv("OURO_ONNXRUNTIME", "libm.so.6", 1), 0);
     expect_error(RUN("test", "--compare-ort", "named.onnx"), 2, "the library named as ONNX Runtime is none");
     assert_int_equal(unsetenv("OURO_ONNXRUNTIME"), 0);
