@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [PRESET [TARGET...]]: installs the Debian packages that are missing and builds one preset (release, into build/).
 # demo.sh and test.sh call it; calling it again is quick. `./setup.sh cross` also installs what tests/installation/test_embedded.sh
-# needs.
+# needs, `./setup.sh fuzz` what tests/fuzz.sh needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 preset=${1:-release}
@@ -15,6 +15,8 @@ packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compile
 # Compilers for other machines, and what runs their programs here.
 [ -z "$cross" ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
     musl-tools qemu-user-static)
+# The fuzz targets are built with clang and its libFuzzer.
+[ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 

@@ -85,9 +85,17 @@ base_status rt_alias_run(ouro_session *session, const rt_step *step) {
 
 /* ---- graphs -------------------------------------------------------------------------------------------- */
 
+/* A body without steps, such as one that only swaps, can be asked to run for ever as well. */
+static base_status pass_empty(ouro_session *session, uint32_t graph) {
+    const uint32_t owner = session->of->graphs[graph].owner;
+    if (owner == PLAN_ABSENT || !must_stop(session)) return BASE_OK;
+    return rt_fail_at(session, owner, stop(session));
+}
+
 /* Aliases are nodes without a step: observers see them, too. */
 static base_status execute_observed(ouro_session *session, uint32_t number) {
     const plan_graph *graph = &session->of->graphs[number];
+    if (!graph->node_count) return pass_empty(session, number);
     for (uint32_t n = (uint32_t)graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const rt_step *step = session->code.steps[n];
         session->run.committed |= number == 0 && n >= session->code.commit;
@@ -108,6 +116,7 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
     ++session->run.executions[graph];
     if (session->observers) return execute_observed(session, graph);
     const rt_program *program = &session->code.programs[graph];
+    if (!program->step_count) return pass_empty(session, graph);
     for (const rt_step *step = program->steps, *end = step + program->step_count; step < end; step++) {
         session->run.committed |= graph == 0 && step->node >= session->code.commit;
         base_status status = must_stop(session) ? stop(session) : rt_step_run(session, step);

@@ -189,12 +189,11 @@ static void run_step(const range_search *r, const uint64_t *set, size_t live, ui
 
 static bool range_init(range_search *r, const arrangement *a, uint32_t from, uint32_t to, base_arena *arena) {
     const order_problem *p = a->problem;
-    uint32_t count = to - from, touch_count = 0, choice_count = 0, before_count = 0;
+    uint32_t count = to - from, touch_count = 0, choice_count = 0;
     *r = (range_search){.problem = p, .count = count, .words = (count + 63) / 64};
     for (uint32_t k = from; k < to; k++) {
         touch_count += p->touch_starts[a->order[k] + 1] - p->touch_starts[a->order[k]];
         choice_count += p->in_place_starts[a->order[k] + 1] - p->in_place_starts[a->order[k]];
-        before_count += p->before_starts[a->order[k] + 1] - p->before_starts[a->order[k]];
     }
     r->steps = BASE_ARRAY(arena, uint32_t, count);
     r->before = BASE_ARRAY(arena, uint64_t, (size_t)count * r->words);

@@ -1,14 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_kernels.c: kernels under a fuzzer. The first bytes choose an operator and one of its applications (types, shapes,
- * attributes); the others are what its inputs hold when the kernel runs, after everything has been planned for others.
- * With clang, build it with -DOURO_LIBFUZZER -fsanitize=fuzzer,address; here it is a program that replays files:
- * fuzz_kernels FILE...  */
+/* fuzz_kernels.c: kernels on any data. The first bytes choose an operator and one of its applications (types, shapes,
+ * attributes); the others are what its inputs hold when the kernel runs, after everything has been planned for others. */
+#include "tests/fuzz/fuzz.h"
 #include "tests/support/odd.h"
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { HEAD = 4 };
 
@@ -42,20 +36,3 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     odd_free(&app);
     return 0;
 }
-
-#ifndef OURO_LIBFUZZER
-int main(int count, char **arguments) {
-    for (int i = 1; i < count; i++) {
-        uint8_t data[1 << 16];
-        FILE *file = fopen(arguments[i], "rb");
-        if (!file) {
-            perror(arguments[i]);
-            return 1;
-        }
-        const size_t size = fread(data, 1, sizeof data, file);
-        fclose(file);
-        LLVMFuzzerTestOneInput(data, size);
-    }
-    return 0;
-}
-#endif

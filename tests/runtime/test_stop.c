@@ -80,6 +80,34 @@ static pthread_t start(counter *c) {
     return thread;
 }
 
+/* A body that only swaps has no step: it ends all the same, and so does the run beside its shadow. */
+static void a_loop_without_steps_ends(void **state) {
+    (void)state;
+    const char *text =
+        "module \"swap\" { graph main(%n: int64[], %x: float32[4], %y: float32[4]) {\n"
+        " %p: float32[4], %q: float32[4] = Loop(%n, _, %x, %y) {\n"
+        "  graph body(%i: int64[], %k: bool[], %a: float32[4], %b: float32[4]) { yield %k, %b, %a } }\n"
+        " %r: float32[4] = Sub(%p, %q) yield %r } }\n";
+    const ouro_session_options options = {.run_seconds = 0.02};
+    const int64_t trips = INT64_MAX;
+    const float numbers[4] = {1, 2, 3, 4};
+    size_t size;
+    base_report report = {0};
+    ouro_plan *handle;
+    ouro_session *session;
+    unsigned char *bytes = support_plan(text, true, &size);
+    assert_int_equal(ouro_plan_open(bytes, size, &handle, NULL), OURO_OK);
+    assert_int_equal(ouro_session_new(handle, &options, &session, NULL), OURO_OK);
+    assert_int_equal(ouro_session_bind_input(session, 0, &trips, sizeof trips, NULL, NULL), OURO_OK);
+    for (size_t i = 1; i < 3; i++)
+        assert_int_equal(ouro_session_bind_input(session, i, numbers, sizeof numbers, NULL, NULL), OURO_OK);
+    assert_int_equal(ouro_session_run(session, NULL), OURO_CANCELLED);
+    assert_int_not_equal(rt_session_check(session, &report), BASE_OK);
+    ouro_session_free(session);
+    ouro_plan_free(handle);
+    free(bytes);
+}
+
 static void another_thread_cancels(void **state) {
     (void)state;
     counter c;
@@ -144,6 +172,7 @@ static void two_threads_in_one_session_are_told(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_loop_without_steps_ends),
         cmocka_unit_test(another_thread_cancels),
         cmocka_unit_test(what_is_cancelled_before_it_runs_ends_at_once),
         cmocka_unit_test(deadlines_end_runs),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mutate.c: see mutate.h. */
 #include "tests/support/mutate.h"
-#include "runtime/session.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,16 +125,37 @@ void support_edit_apply(unsigned char *bytes, size_t size, const support_edit *e
 
 enum { LARGEST_ARENA = 1 << 26, INPUT_BYTES = 1 << 18 };
 
-/* Something of the input's kind; false where it would be too large. */
-static bool bind(ouro_session *session, const ouro_plan *handle, size_t index) {
-    static const uint64_t zeros[INPUT_BYTES / sizeof(uint64_t)];
+/* Numbers of the type, so that loops run twice and indices are within small shapes. */
+static void fill(void *data, op_dtype dtype, size_t bytes) {
+    memset(data, 0, bytes);
+    switch (dtype) {
+    case OP_FLOAT:
+        for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)data)[i] = (float)(i % 7) * 0.5f - 1;
+        break;
+    case OP_INT32:
+        for (size_t i = 0; i < bytes / sizeof(int32_t); i++) ((int32_t *)data)[i] = 2;
+        break;
+    case OP_INT64:
+        for (size_t i = 0; i < bytes / sizeof(int64_t); i++) ((int64_t *)data)[i] = 2;
+        break;
+    case OP_BOOL:
+        memset(data, 1, bytes);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Something of the input's kind; false where it would be too large. `data` has INPUT_BYTES. */
+static bool bind(ouro_session *session, const ouro_plan *handle, size_t index, void *data) {
     ouro_tensor_info info;
     ouro_error error;
     if (ouro_plan_input(handle, index, &info) != OURO_OK) return false;
     const size_t size = op_dtype_bytes((op_dtype)info.dtype);
-    ouro_value tensor = {.kind = OURO_TENSOR, .dtype = info.dtype, .rank = 1, .dims = {2}, .data = zeros};
+    ouro_value tensor = {.kind = OURO_TENSOR, .dtype = info.dtype, .rank = 1, .dims = {2}, .data = data};
     if (info.kind != OURO_TENSOR) {
         tensor.bytes = 2 * size;
+        fill(data, (op_dtype)info.dtype, tensor.bytes);
         const ouro_value sequence = {.kind = OURO_SEQUENCE, .elements = &tensor, .count = 1},
                          optional = {.kind = OURO_OPTIONAL,
                                      .elements = info.element == OURO_SEQUENCE ? &sequence : &tensor,
@@ -148,29 +169,45 @@ static bool bind(ouro_session *session, const ouro_plan *handle, size_t index) {
         tensor.dims[d] = info.dims[d] < 0 ? 2 : info.dims[d];
         if (!base_size_multiply(tensor.bytes, (size_t)tensor.dims[d], &tensor.bytes)) return false;
     }
-    return tensor.bytes <= sizeof zeros &&
-           ouro_session_bind_value(session, index, &tensor, &error) == OURO_OK;
+    if (tensor.bytes > INPUT_BYTES) return false;
+    fill(data, (op_dtype)info.dtype, tensor.bytes);
+    return ouro_session_bind_value(session, index, &tensor, &error) == OURO_OK;
 }
 
-/* A loop without an end is a valid plan, and so is one of a terabyte. */
-static bool run(ouro_plan *handle) {
+/* Inputs stay where they are until the run is done. */
+static support_reached run(ouro_session *session, const ouro_plan *handle, bool check) {
+    const size_t count = ouro_plan_input_count(handle);
+    ouro_error error;
+    support_reached reached = SUPPORT_RAN;
+    base_report report = {0};
+    unsigned char *data = aligned_alloc(64, (count ? count : 1) * (size_t)INPUT_BYTES);
+    if (!data) return SUPPORT_OPENED;
+    for (size_t i = 0; i < count && reached == SUPPORT_RAN; i++)
+        if (!bind(session, handle, i, data + i * INPUT_BYTES)) reached = SUPPORT_OPENED;
+    if (reached == SUPPORT_RAN && (check ? (ouro_status)rt_session_check(session, &report)
+                                         : ouro_session_run(session, &error)) != OURO_OK)
+        reached = strstr(report.text, "differs from the same step") ? SUPPORT_DIFFERS : SUPPORT_OPENED;
+    if (reached == SUPPORT_DIFFERS) fputs(report.text, stderr);
+    for (size_t i = 0; i < ouro_plan_output_count(handle) && reached == SUPPORT_RAN; i++) {
+        ouro_value value;
+        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK) abort();
+    }
+    free(data);
+    return reached;
+}
+
+support_reached support_plan_run(ouro_plan *handle, bool check) {
     const ouro_session_options options = {.run_seconds = 0.05};
     const plan *of = rt_plan_of(handle);
     ouro_session *session;
     ouro_error error;
-    if (ouro_plan_arena_bytes(handle) > LARGEST_ARENA) return false;
+    if (ouro_plan_arena_bytes(handle) > LARGEST_ARENA) return SUPPORT_OPENED;
     for (uint64_t i = 0; i < of->header->tensors.count; i++)
-        if (of->tensors[i].bytes > LARGEST_ARENA) return false;
-    if (ouro_session_new(handle, &options, &session, &error) != OURO_OK) return false;
-    bool ran = true;
-    for (size_t i = 0; i < ouro_plan_input_count(handle) && ran; i++) ran = bind(session, handle, i);
-    ran = ran && ouro_session_run(session, &error) == OURO_OK;
-    for (size_t i = 0; i < ouro_plan_output_count(handle) && ran; i++) {
-        ouro_value value;
-        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK) abort();
-    }
+        if (of->tensors[i].bytes > LARGEST_ARENA) return SUPPORT_OPENED;
+    if (ouro_session_new(handle, &options, &session, &error) != OURO_OK) return SUPPORT_OPENED;
+    const support_reached reached = run(session, handle, check);
     ouro_session_free(session);
-    return ran;
+    return reached;
 }
 
 support_reached support_plan_try(unsigned char *bytes, size_t size) {
@@ -185,7 +222,15 @@ support_reached support_plan_try(unsigned char *bytes, size_t size) {
         if (!error.message[0]) abort();
         return SUPPORT_REFUSED;
     }
-    const support_reached reached = run(handle) ? SUPPORT_RAN : SUPPORT_OPENED;
+    const support_reached reached = support_plan_run(handle, false);
     ouro_plan_free(handle);
     return reached;
+}
+
+unsigned char *support_plan_copy(const void *bytes, size_t size) {
+    unsigned char *copy =
+        aligned_alloc(PLAN_ALIGNMENT, (size + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT);
+    if (!copy) abort();
+    memcpy(copy, bytes, size);
+    return copy;
 }

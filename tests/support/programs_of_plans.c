@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* programs_of_plans.c: see programs_of_plans.h. */
 #include "tests/support/programs_of_plans.h"
+#include "tests/support/plan.h"
 
 #define T "float32[4,4]"
 
@@ -78,3 +79,13 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      "    %u: float32[1,2,8,4] = TensorScatter(%y, %z, %t) {axis = 2} yield %c, %n, %u } }\n"
      "  %v: float32[1,2,8,4] = Neg(%q) yield %v, %p } }\n"},
 };
+
+const unsigned char *support_shared_plan(size_t number, size_t *size) {
+    static unsigned char *plans[SUPPORT_PLAN_PROGRAMS];
+    static size_t sizes[SUPPORT_PLAN_PROGRAMS];
+    number %= SUPPORT_PLAN_PROGRAMS;
+    if (!plans[number])
+        plans[number] = support_plan(support_plan_programs[number].text, true, &sizes[number]);
+    *size = sizes[number];
+    return plans[number];
+}

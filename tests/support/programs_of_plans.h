@@ -3,6 +3,8 @@
 #ifndef OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 #define OURO_TEST_SUPPORT_PROGRAMS_OF_PLANS_H
 
+#include <stddef.h>
+
 enum { SUPPORT_PLAN_PROGRAMS = 9 };
 
 typedef struct support_plan_program {
@@ -10,5 +12,9 @@ typedef struct support_plan_program {
 } support_plan_program;
 
 extern const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS];
+
+/* The bytes of the plan of program `number`, which wraps around, on portable kernels; compiled when it is asked for first, and
+ * kept. Not for several threads. */
+const unsigned char *support_shared_plan(size_t number, size_t *size);
 
 #endif

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# fuzz.sh SECONDS [TARGET...]: builds the fuzz targets with clang (the preset "fuzz", into build-fuzz/) and runs each for so
+# long with libFuzzer, the address and the undefined-behaviour sanitizer, one after another on one processor. What a target finds
+# interesting stays in build-fuzz/corpus/TARGET for the next time; tests/fuzz/seeds and models that libonnx-testdata installs are
+# what it begins with. Prints executions and coverage of each; status 1 where one found something: build-fuzz/TARGET.log shows it,
+# build-fuzz/TARGET-* is the input. `build-fuzz/tests/TARGET FILE` tries that again.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+seconds=$1
+shift
+targets=("$@")
+if [ ${#targets[@]} = 0 ]; then
+    for file in tests/fuzz/fuzz_*.c; do targets+=("$(basename "$file" .c)"); done
+fi
+./setup.sh fuzz "${targets[@]}"
+
+# Small models of others to begin with, where they are.
+examples=build-fuzz/examples
+if [ ! -d $examples ]; then
+    mkdir -p $examples
+    while read -r model; do cp "$model" "$examples/$(basename "$(dirname "$model")").onnx"; done < <(
+        dpkg -L libonnx-testdata 2>/dev/null | grep '/model\.onnx$' | xargs -r -I{} find {} -size -4k)
+fi
+
+export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
+failed=0
+for target in "${targets[@]}"; do
+    corpus=build-fuzz/corpus/$target
+    mkdir -p "$corpus"
+    folders=()
+    [ ! -d tests/fuzz/seeds/"$target" ] || folders+=(tests/fuzz/seeds/"$target")
+    options=()
+    case $target in
+    fuzz_import | fuzz_compile) folders+=($examples) options+=(-max_len=16384) ;;
+    fuzz_ir) folders+=(tests/ir/cases tests/passes/*/cases) options+=(-max_len=4096) ;;
+    fuzz_command) options+=(-close_fd_mask=3) ;;
+    esac
+    log=build-fuzz/$target.log
+    nice -n 15 build-fuzz/tests/"$target" -max_total_time="$seconds" -rss_limit_mb=6000 -malloc_limit_mb=3000 -timeout=60 \
+        -print_final_stats=1 -artifact_prefix=build-fuzz/"$target"- "${options[@]}" "$corpus" "${folders[@]}" >"$log" 2>&1 </dev/null || failed=1
+    printf '%-20s %12s executions, %s\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: //p' "$log")" \
+        "$(grep -o 'cov: [0-9]* ft: [0-9]*' "$log" | tail -1)"
+    ! grep -E '^(==[0-9]+==.*ERROR|.*runtime error|SUMMARY)' "$log" || tail -5 "$log"
+done
+exit $failed
