@@ -2,15 +2,8 @@
 /* addresses.c: the address of every tensor of a session: what is fixed, and what follows buffers of the caller and
  * multi-views. In a session whose tensors are unshared (shadow.c) each tensor that the plan makes has memory of its own. */
 #include "runtime/executor.h"
-#include <stdlib.h>
+#include "ir/base/sort.h"
 #include <string.h>
-
-void *rt_allocate_aligned(size_t bytes) {
-    size_t reservation;
-    return base_size_align(bytes ? bytes : 1, RT_ALIGNMENT, &reservation)
-               ? aligned_alloc(RT_ALIGNMENT, reservation)
-               : NULL;
-}
 
 /* `data` will follow what the list stands for: a buffer of the caller, or a multi-view. */
 static bool add_patch(ouro_session *session, uint32_t *list, void **data, uint64_t offset) {
@@ -42,7 +35,7 @@ static bool resolve(ouro_session *session, uint32_t id, void **data) {
     if (session->code.dynamic[id]) return true;
     if (has_own_memory(session, id)) {
         if (!session->memory.own_tensors[id])
-            session->memory.own_tensors[id] = rt_allocate_aligned((size_t)tensor->bytes);
+            session->memory.own_tensors[id] = rt_take(&session->memory.source, (size_t)tensor->bytes);
         *data = session->memory.own_tensors[id];
         return *data != NULL;
     }
@@ -112,7 +105,7 @@ static bool make_strings(ouro_session *session) {
         }
     }
     if (!count) return true;
-    qsort(session->code.strings, count, sizeof *session->code.strings, compare_ranges);
+    base_sort(session->code.strings, count, sizeof *session->code.strings, compare_ranges);
     for (size_t i = 0; i < count; i++) {
         rt_strings *last =
             session->code.string_count ? &session->code.strings[session->code.string_count - 1] : NULL;
@@ -177,7 +170,8 @@ base_status rt_tensors_make(ouro_session *session, base_report *report) {
         for (uint64_t i = 0; i < node->output_count; i++) {
             uint32_t id = of->tensor_ids[node->outputs + i];
             if (id == PLAN_ABSENT || session->code.dynamic[id]) continue;
-            session->memory.own_tensors[id] = rt_allocate_aligned(session->run.tensors[id].bytes);
+            session->memory.own_tensors[id] =
+                rt_take(&session->memory.source, session->run.tensors[id].bytes);
             if (!session->memory.own_tensors[id]) return base_fail_memory(report);
         }
     }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* blocks.c: memory for kernels that are prepared anew while a session runs. What one gives back the next one takes: after some
- * runs nothing is taken from the heap. */
+ * runs nothing more is taken. */
 #include "runtime/executor.h"
-#include <stdlib.h>
 
 struct rt_block {
     rt_block *next;
@@ -17,7 +16,8 @@ static void *take(void *user, size_t bytes) {
         *at = block->next;
         return block + 1;
     }
-    rt_block *block = bytes <= SIZE_MAX - sizeof *block ? malloc(sizeof *block + bytes) : NULL;
+    rt_block *block =
+        bytes <= SIZE_MAX - sizeof *block ? rt_take(blocks->source, sizeof *block + bytes) : NULL;
     if (block) block->bytes = bytes;
     return block ? block + 1 : NULL;
 }
@@ -29,14 +29,14 @@ static void give(void *user, void *memory) {
     blocks->kept = block;
 }
 
-void rt_blocks_init(rt_blocks *blocks) {
-    *blocks = (rt_blocks){.allocator = {.allocate = take, .release = give, .user = blocks}};
+void rt_blocks_init(rt_blocks *blocks, const base_allocator *source) {
+    *blocks = (rt_blocks){.source = source, .allocator = {.allocate = take, .release = give, .user = blocks}};
 }
 
 void rt_blocks_free(rt_blocks *blocks) {
     while (blocks->kept) {
         rt_block *block = blocks->kept;
         blocks->kept = block->next;
-        free(block);
+        rt_give(blocks->source, block);
     }
 }

@@ -11,6 +11,8 @@
  * - values.c: memory of what only the run knows
  * - dynamic.c: nodes on it
  * - blocks.c: memory of their kernels
+ * - memory.c: where all memory comes from
+ * - caller_block.c: one block of the caller
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
@@ -32,6 +34,7 @@
 
 struct ouro_plan {
     plan opened;
+    base_allocator memory; /* of this structure and of all that opening takes; `opened` refers to it */
 };
 
 /* ---- run-time memory (values.c) ----------------------------------------------------------------------- */
@@ -273,15 +276,17 @@ typedef struct rt_code {
 /* Blocks for the arenas of kernels that are prepared while a session runs (blocks.c). */
 typedef struct rt_block rt_block;
 typedef struct rt_blocks {
+    const base_allocator *source;
     base_allocator allocator; /* of such an arena */
     rt_block *kept;           /* given back, to be taken again */
 } rt_blocks;
-void rt_blocks_init(rt_blocks *blocks);
+void rt_blocks_init(rt_blocks *blocks, const base_allocator *source);
 void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
 
 /* Where tensors lie: taken with the session, or when the shapes of a run are new. */
 typedef struct rt_memory {
-    unsigned char *arena; /* of the plan */
+    base_allocator source; /* of all that the session takes, itself included: the caller's, or rt_heap */
+    unsigned char *arena;  /* of the plan */
     void *own_arena, *own_scratch, *own_outputs;
     size_t output_bytes;  /* of own_outputs */
     void **own_tensors;   /* by tensor id, where tensors are unshared */
@@ -401,8 +406,14 @@ void rt_session_leave(ouro_session *session);
 base_status rt_session_make(const plan *of, const ouro_session_options *options, bool unshared,
                             ouro_session **made, base_report *report);
 
+/* memory.c */
+/* `bytes` bytes, aligned to RT_ALIGNMENT (0 give a valid pointer, too); NULL when memory runs out. */
+void *rt_take(const base_allocator *source, size_t bytes);
+void rt_give(const base_allocator *source, void *memory); /* NULL is allowed */
+/* The caller's allocator; NULL: `otherwise`. */
+base_allocator rt_source(const ouro_allocator *given, const base_allocator *otherwise);
+
 /* addresses.c */
-void *rt_allocate_aligned(size_t bytes); /* to RT_ALIGNMENT, from malloc; at least one byte */
 /* The address of a constant; of strings, that of the session's op_strings. */
 void *rt_constant(const ouro_session *session, uint64_t offset);
 /* Only a run knows the size of the tensor. */

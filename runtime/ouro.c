@@ -2,7 +2,6 @@
 /* ouro.c: the public interface to plans, and errors. Sessions are in session.c, binding.c and execute.c. */
 #include "runtime/executor.h"
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 const char *ouro_version(void) {
@@ -39,15 +38,16 @@ void rt_session_leave(ouro_session *session) {
 
 /* ---- plans --------------------------------------------------------------------------------------------- */
 
-const plan_host rt_plan_host = {rt_machine_describe, rt_kernel_exists};
+const plan_host rt_plan_host = {.describe_machine = rt_machine_describe, .has_kernel = rt_kernel_exists};
 
 ouro_plan *rt_plan_new(plan *opened) {
-    ouro_plan *handle = malloc(sizeof *handle);
+    ouro_plan *handle = rt_take(&rt_heap, sizeof *handle);
     if (!handle) {
         plan_close(opened);
         return NULL;
     }
-    handle->opened = *opened;
+    *handle = (ouro_plan){.opened = *opened, .memory = rt_heap};
+    handle->opened.memory = &handle->memory;
     return handle;
 }
 
@@ -55,42 +55,59 @@ const plan *rt_plan_of(const ouro_plan *handle) {
     return &handle->opened;
 }
 
-static ouro_status finish_open(base_status status, plan *opened, ouro_plan **made, base_report *report,
-                               ouro_error *error) {
-    *made = NULL;
-    if (status == BASE_OK) {
-        *made = rt_plan_new(opened);
-        if (!*made) status = base_fail_memory(report);
-    }
-    return status == BASE_OK ? OURO_OK : rt_error_set(error, report);
-}
-
-static ouro_status load(const char *path, bool share, ouro_plan **made, ouro_error *error) {
+/* A plan from a file, or (`path` NULL) from bytes in memory. The handle is taken first, so that it stays where what the checks take
+ * and give back lies after it. */
+static ouro_status open_plan(const char *path, bool share, const void *bytes, size_t size,
+                             const ouro_allocator *memory, ouro_plan **made, ouro_error *error) {
     base_report report = {0};
-    plan opened;
-    return finish_open(plan_load(path, share, &rt_plan_host, &opened, &report), &opened, made, &report,
-                       error);
+    const base_allocator source = rt_source(memory, NULL);
+    ouro_plan *handle = rt_take(&source, sizeof *handle);
+    *made = NULL;
+    if (!handle) {
+        base_fail_memory(&report);
+        return rt_error_set(error, &report);
+    }
+    *handle = (ouro_plan){.memory = source};
+    plan_host host = rt_plan_host;
+    if (memory) host.memory = &handle->memory;
+    base_status status = path ? plan_load(path, share, &host, &handle->opened, &report)
+                              : plan_open(bytes, size, "plan", &host, NULL, NULL, &handle->opened, &report);
+    handle->opened.memory = &handle->memory;
+    if (status == BASE_OK) {
+        *made = handle;
+        return OURO_OK;
+    }
+    rt_give(&source, handle);
+    return rt_error_set(error, &report);
 }
 
 ouro_status ouro_plan_load(const char *path, ouro_plan **made, ouro_error *error) {
-    return load(path, false, made, error);
+    return open_plan(path, false, NULL, 0, NULL, made, error);
+}
+
+ouro_status ouro_plan_load_with(const char *path, const ouro_allocator *memory, ouro_plan **made,
+                                ouro_error *error) {
+    return open_plan(path, false, NULL, 0, memory, made, error);
 }
 
 ouro_status ouro_plan_map(const char *path, ouro_plan **made, ouro_error *error) {
-    return load(path, true, made, error);
+    return open_plan(path, true, NULL, 0, NULL, made, error);
 }
 
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **made, ouro_error *error) {
-    base_report report = {0};
-    plan opened;
-    return finish_open(plan_open(bytes, size, "plan", &rt_plan_host, NULL, NULL, &opened, &report), &opened,
-                       made, &report, error);
+    return open_plan(NULL, false, bytes, size, NULL, made, error);
+}
+
+ouro_status ouro_plan_open_with(const void *bytes, size_t size, const ouro_allocator *memory,
+                                ouro_plan **made, ouro_error *error) {
+    return open_plan(NULL, false, bytes, size, memory, made, error);
 }
 
 void ouro_plan_free(ouro_plan *handle) {
     if (!handle) return;
+    const base_allocator source = handle->memory;
     plan_close(&handle->opened);
-    free(handle);
+    rt_give(&source, handle);
 }
 
 size_t ouro_plan_arena_bytes(const ouro_plan *handle) {

@@ -37,7 +37,7 @@ extern "C" {
 #endif
 
 #define OURO_VERSION "0.2.0"
-enum { OURO_MAX_RANK = 12 };
+enum { OURO_MAX_RANK = 12, OURO_ALIGNMENT = 64 };
 
 typedef enum ouro_status {
     OURO_OK = 0,
@@ -123,6 +123,22 @@ typedef struct ouro_value {
 typedef struct ouro_plan ouro_plan;
 typedef struct ouro_session ouro_session;
 
+/* Where a plan or a session takes its memory from, in place of the heap: all of it, but for what other libraries allocate by
+ * themselves (oneDNN; OpenMP for its threads; those that decode images, match regular expressions and know letters, for
+ * ImageDecoder, RegexFullMatch and StringNormalizer). Plans on portable kernels (`ouro compile --portable`) take nothing
+ * from anywhere else.
+ *
+ * `allocate` returns at least `bytes` bytes (never 0), aligned to OURO_ALIGNMENT, whose content does not matter; NULL: there are
+ * none, and the call that wanted them ends with OURO_MACHINE. `release` gets back once what it gave, never NULL. Both get `user`.
+ * They are called only within calls on the plan or session, by the thread that makes these: an allocator of several sessions that
+ * several threads use must be thread-safe. The structure is copied; what it refers to must last until the plan or session is
+ * freed. */
+typedef struct ouro_allocator {
+    void *(*allocate)(void *user, size_t bytes);
+    void (*release)(void *user, void *memory);
+    void *user;
+} ouro_allocator;
+
 typedef struct ouro_session_options {
     int threads; /* 0: as many as the plan was compiled for */
     void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
@@ -133,6 +149,7 @@ typedef struct ouro_session_options {
     /* What each run may take, in seconds; 0: any time. A run that takes longer ends with OURO_CANCELLED before its next
      * step: a step that is running is never interrupted. */
     double run_seconds;
+    const ouro_allocator *memory; /* of all that the session takes; NULL: that of the plan */
 } ouro_session_options;
 
 /* The memory of a session, in bytes. */
@@ -181,6 +198,12 @@ ouro_status ouro_plan_load(const char *path, ouro_plan **plan, ouro_error *error
 ouro_status ouro_plan_map(const char *path, ouro_plan **plan, ouro_error *error);
 /* The same for a plan in memory (aligned to 64, kept by the caller until ouro_plan_free): no file system. */
 ouro_status ouro_plan_open(const void *bytes, size_t size, ouro_plan **plan, ouro_error *error);
+/* ouro_plan_load and ouro_plan_open with memory from `memory` (NULL: the heap): the plan's own, that of its sessions unless they
+ * have an allocator of their own, what checking the plan takes meanwhile, and of a file its bytes. */
+ouro_status ouro_plan_load_with(const char *path, const ouro_allocator *memory, ouro_plan **plan,
+                                ouro_error *error);
+ouro_status ouro_plan_open_with(const void *bytes, size_t size, const ouro_allocator *memory,
+                                ouro_plan **plan, ouro_error *error);
 void ouro_plan_free(ouro_plan *plan); /* NULL is allowed */
 
 size_t ouro_plan_arena_bytes(const ouro_plan *plan);
@@ -241,6 +264,35 @@ ouro_status ouro_session_output(const ouro_session *session, size_t index, ouro_
 ouro_status ouro_session_output_value(ouro_session *session, size_t index, ouro_value *value,
                                       ouro_error *error);
 void ouro_session_memory(const ouro_session *session, ouro_memory *memory);
+
+/* ---- all memory in one block ---------------------------------------------------------------------------
+ *
+ * For programs without a heap:
+ *
+ *     static _Alignas(OURO_ALIGNMENT) unsigned char block[BYTES];
+ *     ouro_allocator memory;
+ *     ouro_block_allocator(block, sizeof block, &memory, &error);
+ *     ouro_plan_open_with(bytes, size, &memory, &plan, &error);
+ *     ouro_session_new(plan, NULL, &session, &error);
+ *
+ * BYTES: ouro_plan_bytes and ouro_session_bytes together; `ouro inspect PLAN` prints the sum. The two functions
+ * open the plan, or make the session, once more, in a block on the heap: call them where there is one, on a machine of the
+ * same kind. */
+
+/* An allocator over one block of the caller, aligned to OURO_ALIGNMENT: the lowest free bytes that are large enough, and what is
+ * given back is joined with what is free beside it. Its lists are in the block. For one thread at a time. OURO_USAGE: the block is
+ * not aligned, or too small for a list. Nothing is to be freed in the end. */
+ouro_status ouro_block_allocator(void *block, size_t bytes, ouro_allocator *allocator, ouro_error *error);
+/* How many bytes from the beginning of its block were in use at most so far, the lists included: a block of this size would have
+ * done. */
+size_t ouro_block_peak(const ouro_allocator *allocator);
+/* What a block must have so that the plan can be opened there from bytes in memory. */
+ouro_status ouro_plan_bytes(const ouro_plan *plan, size_t *bytes, ouro_error *error);
+/* What a block must have for a session with these options (NULL is allowed; their `memory` is not looked at): its arena, states,
+ * outputs that are not bound, scratch, tables. Runs with static shapes take nothing more; what other runs and the calls on states
+ * take depends on the shapes: ouro_block_peak tells afterwards. */
+ouro_status ouro_session_bytes(const ouro_plan *plan, const ouro_session_options *options, size_t *bytes,
+                               ouro_error *error);
 
 /* ---- states --------------------------------------------------------------------------------------------
  *

@@ -5,7 +5,6 @@
  * Where tensors are unshared (shadow.c), aliases are steps, too: they copy.
  */
 #include "runtime/executor.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
@@ -25,7 +24,7 @@ static base_status make_memory(ouro_session *session, const ouro_session_options
         session->memory.arena = options->arena;
         return BASE_OK;
     }
-    session->memory.arena = session->memory.own_arena = rt_allocate_aligned(bytes);
+    session->memory.arena = session->memory.own_arena = rt_take(&session->memory.source, bytes);
     if (session->memory.arena) return BASE_OK;
     return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the arena needs %zu bytes", bytes);
 }
@@ -41,7 +40,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
         rt_binding *binding = i < inputs ? &session->bound.inputs[i] : &session->bound.outputs[i - inputs];
         binding->tensor = i < inputs ? of->inputs[i].tensor : of->outputs[i - inputs].tensor;
         binding->patches = PLAN_ABSENT;
-        base_arena_init(&binding->lists, NULL);
+        base_arena_init(&binding->lists, &session->memory.source);
         binding->dynamic = rt_is_dynamic(of, binding->tensor);
         binding->bytes = (size_t)of->tensors[binding->tensor].bytes;
         if (i < inputs) continue;
@@ -49,7 +48,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
             return base_fail(report, BASE_INVALID, "the outputs are too large");
         }
     }
-    session->memory.own_outputs = rt_allocate_aligned(total);
+    session->memory.own_outputs = rt_take(&session->memory.source, total);
     session->memory.output_bytes = total;
     if (!session->memory.own_outputs) return base_fail_memory(report);
     size_t used = 0;
@@ -259,7 +258,7 @@ static bool make_lives(ouro_session *session) {
 /* Scratch beyond the plan: where the session has more threads than the plan, or unshared tensors. */
 static base_status make_scratch(ouro_session *session, base_report *report) {
     if (!session->memory.scratch_bytes) return BASE_OK;
-    session->memory.own_scratch = rt_allocate_aligned(session->memory.scratch_bytes);
+    session->memory.own_scratch = rt_take(&session->memory.source, session->memory.scratch_bytes);
     if (!session->memory.own_scratch) return base_fail_memory(report);
     for (uint64_t n = 0; n < session->of->header->nodes.count; n++) {
         rt_step *step = session->code.steps[n];
@@ -298,7 +297,8 @@ static base_status make_pool(ouro_session *session, const ouro_session_options *
         return base_fail(report, BASE_USAGE, "there is no run-time allocator '%s', expected bfc or pool",
                          name);
     session->allocator = base_arena_text(&session->code.tables, name, strlen(name));
-    session->memory.pool.allocator = rt_allocator_new(name, NULL);
+    const rt_allocator_options from = {.source = &session->memory.source};
+    session->memory.pool.allocator = rt_allocator_new(name, &from);
     return session->memory.pool.allocator ? BASE_OK : base_fail_memory(report);
 }
 
@@ -326,18 +326,22 @@ base_status rt_session_make(const plan *of, const ouro_session_options *options,
     if (threads < 1 || threads > 1024) {
         return base_fail(report, BASE_USAGE, "%d threads, expected 1 to 1024", threads);
     }
-    ouro_session *session = calloc(1, sizeof *session);
+    const base_allocator source = rt_source(options ? options->memory : NULL, of->memory);
+    ouro_session *session = rt_take(&source, sizeof *session);
     if (!session) return base_fail_memory(report);
+    memset(session, 0, sizeof *session);
     session->of = of;
-    rt_blocks_init(&session->memory.blocks);
+    session->memory.source = source;
+    rt_blocks_init(&session->memory.blocks, &session->memory.source);
     session->code.unshared = unshared;
     session->run_seconds = options ? options->run_seconds : 0;
     session->code.environment =
         (rt_environment){.threads = threads,
+                         .memory = &session->memory.source,
                          .texts = &session->run.texts,
                          .portable_only = strcmp(of->header->machine, "portable") == 0};
-    base_arena_init(&session->code.tables, NULL);
-    base_arena_init(&session->run.texts, NULL);
+    base_arena_init(&session->code.tables, &session->memory.source);
+    base_arena_init(&session->run.texts, &session->memory.source);
     base_status status = make_pool(session, options, report);
     if (status == BASE_OK) status = make_all(session, options, report);
     if (status != BASE_OK) {
@@ -365,12 +369,13 @@ static void free_step(ouro_session *session, rt_step *step) {
 void ouro_session_free(ouro_session *session) {
     if (!session) return;
     const plan_header *header = session->of->header;
+    const base_allocator source = session->memory.source;
     for (uint64_t n = 0; session->code.steps && n < header->nodes.count; n++) {
         if (session->code.steps[n]) free_step(session, session->code.steps[n]);
     }
     for (uint32_t id = 0; id < header->tensors.count; id++) {
         if (session->run.buffers) rt_buffer_release(&session->memory.pool, session->run.buffers[id]);
-        if (session->memory.own_tensors) free(session->memory.own_tensors[id]);
+        if (session->memory.own_tensors) rt_give(&source, session->memory.own_tensors[id]);
     }
     for (uint64_t i = 0; session->bound.outputs && i < header->outputs.count; i++) {
         rt_buffer_release(&session->memory.pool, session->bound.outputs[i].held);
@@ -383,10 +388,10 @@ void ouro_session_free(ouro_session *session) {
     rt_allocator_free(session->memory.pool.allocator);
     rt_shapes_free(session);
     rt_blocks_free(&session->memory.blocks);
-    free(session->memory.own_arena);
-    free(session->memory.own_scratch);
-    free(session->memory.own_outputs);
+    rt_give(&source, session->memory.own_arena);
+    rt_give(&source, session->memory.own_scratch);
+    rt_give(&source, session->memory.own_outputs);
     base_arena_free(&session->run.texts);
     base_arena_free(&session->code.tables);
-    free(session);
+    rt_give(&source, session);
 }

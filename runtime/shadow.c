@@ -69,7 +69,9 @@ static void bind_inputs(ouro_session *shadow, const ouro_session *session) {
 }
 
 base_status rt_session_check(ouro_session *session, base_report *report) {
-    ouro_session_options options = {.threads = session->code.environment.threads};
+    const base_allocator *source = &session->memory.source;
+    const ouro_allocator memory = {source->allocate, source->release, source->user};
+    ouro_session_options options = {.threads = session->code.environment.threads, .memory = &memory};
     ouro_session *shadow;
     base_status status = rt_session_make(session->of, &options, true, &shadow, report);
     if (status != BASE_OK) return status;

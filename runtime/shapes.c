@@ -9,7 +9,6 @@
  */
 #include "runtime/executor.h"
 #include "passes/planners/planners.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { KEPT_PLANS = 8 };
@@ -205,7 +204,7 @@ static bool collect_placements(const survey *s, shape_plan *made) {
 
 static bool make_plan(const ouro_session *session, shape_plan *made) {
     base_arena arena;
-    base_arena_init(&arena, NULL);
+    base_arena_init(&arena, &session->memory.source);
     survey s = {.session = session, .of = session->of, .arena = &arena};
     s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)session->of->header->tensors.count);
     bool fine = s.tensors != NULL;
@@ -265,7 +264,7 @@ static shape_plan *find_plan(const ouro_session *session) {
     }
     base_arena_free(&oldest->arena);
     *oldest = (shape_plan){0};
-    base_arena_init(&oldest->arena, NULL);
+    base_arena_init(&oldest->arena, &session->memory.source);
     if (!make_plan(session, oldest)) return NULL;
     oldest->extents = BASE_ARRAY(&oldest->arena, int64_t, shapes->extent_count);
     if (!oldest->extents) return NULL;
@@ -274,11 +273,11 @@ static shape_plan *find_plan(const ouro_session *session) {
 }
 
 /* The block is as large as the plan wants. */
-static bool reserve(rt_shapes *shapes, const shape_plan *wanted) {
+static bool reserve(const base_allocator *source, rt_shapes *shapes, const shape_plan *wanted) {
     if (wanted->bytes > shapes->capacity) {
-        void *larger = aligned_alloc(RT_ALIGNMENT, wanted->bytes);
+        void *larger = rt_take(source, wanted->bytes);
         if (!larger) return false;
-        free(shapes->memory);
+        rt_give(source, shapes->memory);
         shapes->memory = larger;
         shapes->capacity = wanted->bytes;
     }
@@ -305,7 +304,7 @@ void rt_shapes_before_run(ouro_session *session) {
         /* Without memory for a plan the run-time allocator may still have some: it says so if not. */
         publish(session, shapes->current, NULL);
         shape_plan *found = find_plan(session);
-        shapes->current = found && reserve(shapes, found) ? found : NULL;
+        shapes->current = found && reserve(&session->memory.source, shapes, found) ? found : NULL;
         publish(session, shapes->current, shapes->memory);
     }
     if (shapes->current) shapes->current->used = ++shapes->runs;
@@ -324,6 +323,6 @@ void rt_shapes_free(ouro_session *session) {
     rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;
     for (size_t i = 0; i < KEPT_PLANS; i++) base_arena_free(&shapes->plans[i].arena);
-    free(shapes->memory);
+    rt_give(&session->memory.source, shapes->memory);
     session->memory.shapes = NULL;
 }

@@ -3,7 +3,6 @@
  * is the business of states.c. */
 #include "runtime/executor.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 static size_t state_count(const ouro_session *session) {
@@ -43,8 +42,10 @@ static void model_shape(const plan_state *state, const op_type *carried, op_shap
 }
 
 /* The bytes of a row-major value, as the state is carried. NULL when memory runs out. */
-static unsigned char *turn(const plan_state *state, const op_type *carried, const void *data, size_t bytes) {
-    unsigned char *turned = malloc(bytes ? bytes : 1);
+static unsigned char *turn(const ouro_session *session, size_t index, const op_type *carried,
+                           const void *data, size_t bytes) {
+    const plan_state *state = &session->of->states[index];
+    unsigned char *turned = rt_take(&session->memory.source, bytes);
     op_shape shape;
     int64_t strides[OP_MAX_RANK], at[OP_MAX_RANK] = {0};
     const size_t element = op_dtype_bytes(carried->dtype);
@@ -98,10 +99,10 @@ static ouro_status set_initial(ouro_session *session, size_t index, const void *
         ouro_status status = read_given(session, index, data, bytes, dims, &made.type, error);
         if (status != OURO_OK) return status;
         made.bytes = bytes;
-        made.data = turn(&session->of->states[index], &made.type, data, bytes);
+        made.data = turn(session, index, &made.type, data, bytes);
         if (!made.data) return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
     }
-    free(session->states.initial[index].data);
+    rt_give(&session->memory.source, session->states.initial[index].data);
     session->states.initial[index] = made;
     return OURO_OK;
 }
@@ -250,8 +251,8 @@ static ouro_status set(ouro_session *session, size_t index, const void *data, si
     if (index >= state_count(session)) return fail_index(session, index, error);
     ouro_status status = read_given(session, index, data, bytes, dims, &type, error);
     if (status != OURO_OK) return status;
-    unsigned char *turned = turn(&session->of->states[index], &type, data, bytes),
-                  *all = session->states.t ? malloc(saved_bytes(session)) : NULL;
+    unsigned char *turned = turn(session, index, &type, data, bytes),
+                  *all = session->states.t ? rt_take(&session->memory.source, saved_bytes(session)) : NULL;
     if (!turned || (session->states.t && !all)) {
         status = rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
     } else {
@@ -260,8 +261,8 @@ static ouro_status set(ouro_session *session, size_t index, const void *data, si
             rt_states_put(session, index, &type, turned, &report) != BASE_OK)
             status = fail_with(session, error, &report);
     }
-    free(turned);
-    free(all);
+    rt_give(&session->memory.source, turned);
+    rt_give(&session->memory.source, all);
     return status;
 }
 
@@ -329,23 +330,26 @@ ouro_status ouro_session_state_truncate(ouro_session *session, int64_t length, o
 /* ---- clones -------------------------------------------------------------------------------------------- */
 
 ouro_status ouro_session_clone(const ouro_session *session, ouro_session **clone, ouro_error *error) {
+    const base_allocator *source = &session->memory.source;
+    const ouro_allocator memory = {source->allocate, source->release, source->user};
     const ouro_session_options options = {.threads = session->code.environment.threads,
+                                          .memory = &memory,
                                           .allocator = session->allocator,
                                           .run_seconds = session->run_seconds};
     base_report report = {0};
     *clone = NULL;
     if (rt_session_make(session->of, &options, false, clone, &report) != BASE_OK)
         return rt_error_set(error, &report);
-    unsigned char *all = malloc(saved_bytes(session));
+    unsigned char *all = rt_take(source, saved_bytes(session));
     base_status status = all ? BASE_OK : base_fail_memory(&report);
     if (all) save(session, all);
     if (all && state_count(session)) status = load(*clone, all, &report);
-    free(all);
+    rt_give(source, all);
     for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++) {
         const rt_initial *from = &session->states.initial[i];
         rt_initial *to = &(*clone)->states.initial[i];
         *to = *from;
-        to->data = from->data ? malloc(from->bytes ? from->bytes : 1) : NULL;
+        to->data = from->data ? rt_take(source, from->bytes) : NULL;
         if (from->data && !to->data) status = base_fail_memory(&report);
         else if (from->bytes) memcpy(to->data, from->data, from->bytes);
     }

@@ -8,7 +8,6 @@
  * Where every tensor has memory of its own (shadow.c), what a run makes of a state is copied to where the next one looks. */
 #include "runtime/executor.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- making -------------------------------------------------------------------------------------------- */
@@ -29,7 +28,7 @@ base_status rt_states_make(ouro_session *session, base_report *report) {
     rt_states *states = &session->states;
     const size_t bytes = (size_t)of->header->state_bytes, count = state_count(session);
     if (!count) return BASE_OK;
-    states->memory = states->own = rt_allocate_aligned(bytes);
+    states->memory = states->own = rt_take(&session->memory.source, bytes);
     if (!states->memory)
         return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the states need %zu bytes", bytes);
     memset(states->memory, 0, bytes);
@@ -79,9 +78,9 @@ static rt_buffer *take_capacity(ouro_session *session, size_t index, const op_ty
     if (state->bytes >= capacity && capacity) {
         kept->own.data = session->states.memory + state->offset;
     } else if (!kept->taken || kept->own.capacity != capacity) {
-        void *taken = rt_allocate_aligned(capacity);
+        void *taken = rt_take(&session->memory.source, capacity);
         if (!taken) return NULL;
-        free(kept->taken);
+        rt_give(&session->memory.source, kept->taken);
         kept->own.data = kept->taken = taken;
     }
     kept->own = (rt_buffer){
@@ -309,11 +308,11 @@ size_t rt_states_bytes(const ouro_session *session) {
 void rt_states_free(ouro_session *session) {
     for (size_t i = 0; session->states.kept && i < state_count(session); i++) {
         release_kept(session, &session->states.kept[i]);
-        free(session->states.kept[i].taken);
+        rt_give(&session->memory.source, session->states.kept[i].taken);
     }
     for (size_t i = 0; session->states.initial && i < state_count(session); i++)
-        free(session->states.initial[i].data);
-    free(session->states.own);
+        rt_give(&session->memory.source, session->states.initial[i].data);
+    rt_give(&session->memory.source, session->states.own);
 }
 
 void rt_states_to_start(ouro_session *session) {

@@ -200,6 +200,16 @@ static void print_states(const plan *of) {
     }
 }
 
+/* The sum suffices for both in one block. */
+static void print_blocks(const plan *of) {
+    inspect_blocks blocks;
+    char texts[2][32];
+    if (!command_inspect_blocks(of, &blocks)) return;
+    printf("without a heap: a block of %zu bytes (%s to open the plan, %s for a session)\n",
+           blocks.plan + blocks.session, emit_size_print(blocks.plan, texts[0], sizeof texts[0]),
+           emit_size_print(blocks.session, texts[1], sizeof texts[1]));
+}
+
 static int print_plan(const plan *of, base_arena *arena) {
     const plan_header *header = of->header;
     printf("model: %s\n", of->texts + header->model_name);
@@ -222,6 +232,7 @@ static int print_plan(const plan *of, base_arena *arena) {
     print_bytes("constants", header->constants_bytes);
     printf("allocator: %s%s\n", of->texts + header->allocator, header->optimal ? " (proved optimal)" : "");
     printf("machine: %s, %u thread%s\n", header->machine, header->threads, header->threads == 1 ? "" : "s");
+    print_blocks(of);
     if (!emit_peak_print(stdout, of, arena)) return command_fail_memory();
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);
@@ -374,6 +385,11 @@ static int emit_plan(const plan *of, base_arena *arena) {
     emit_json_text(&json, "machine", header->machine);
     emit_json_integer(&json, "threads", header->threads);
     emit_json_integer(&json, "plan_bytes", header->file_bytes);
+    inspect_blocks blocks;
+    if (command_inspect_blocks(of, &blocks)) {
+        emit_json_integer(&json, "plan_block_bytes", blocks.plan);
+        emit_json_integer(&json, "session_block_bytes", blocks.session);
+    }
     const bool ranked = emit_peak_emit(&json, of, arena);
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);

@@ -2,7 +2,6 @@
 /* allocator.c: what run-time allocators share: their table, the lock, statistics. */
 #include "runtime/allocators/allocator.h"
 #include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const rt_allocator_kind *const kinds[] = {&rt_allocator_bfc, &rt_allocator_pool};
@@ -18,20 +17,28 @@ bool rt_allocator_exists(const char *name) {
     return find(name) != NULL;
 }
 
+/* The lock stands after the structure of the kind. */
+static size_t lock_offset(const rt_allocator_kind *kind) {
+    return (kind->bytes + RT_ALLOCATOR_ALIGNMENT - 1) / RT_ALLOCATOR_ALIGNMENT * RT_ALLOCATOR_ALIGNMENT;
+}
+
 rt_allocator *rt_allocator_new(const char *name, const rt_allocator_options *options) {
     static const rt_allocator_options none = {0};
     const rt_allocator_kind *kind = find(name);
-    rt_allocator *allocator = kind ? calloc(1, kind->bytes) : NULL;
-    pthread_mutex_t *lock = allocator ? malloc(sizeof *lock) : NULL;
-    if (!lock || pthread_mutex_init(lock, NULL) != 0) {
-        free(lock);
-        free(allocator);
+    if (!options) options = &none;
+    const base_allocator source = options->source ? *options->source : rt_heap;
+    const size_t bytes = kind ? lock_offset(kind) + sizeof(pthread_mutex_t) : 0;
+    rt_allocator *allocator = kind ? source.allocate(source.user, bytes) : NULL;
+    if (!allocator) return NULL;
+    memset(allocator, 0, bytes);
+    allocator->kind = kind;
+    allocator->source = source;
+    allocator->lock = (char *)allocator + lock_offset(kind);
+    allocator->limit = options->limit ? options->limit : SIZE_MAX;
+    if (pthread_mutex_init(allocator->lock, NULL) != 0) {
+        source.release(source.user, allocator);
         return NULL;
     }
-    if (!options) options = &none;
-    allocator->kind = kind;
-    allocator->lock = lock;
-    allocator->limit = options->limit ? options->limit : SIZE_MAX;
     if (kind->begin(allocator, options)) return allocator;
     rt_allocator_free(allocator);
     return NULL;
@@ -39,10 +46,10 @@ rt_allocator *rt_allocator_new(const char *name, const rt_allocator_options *opt
 
 void rt_allocator_free(rt_allocator *allocator) {
     if (!allocator) return;
+    const base_allocator source = allocator->source;
     allocator->kind->end(allocator);
     pthread_mutex_destroy(allocator->lock);
-    free(allocator->lock);
-    free(allocator);
+    source.release(source.user, allocator);
 }
 
 void *rt_allocator_take_before(rt_allocator *allocator, size_t bytes, uint64_t time) {

@@ -16,8 +16,13 @@ typedef struct rt_allocator rt_allocator;
 
 enum { RT_ALLOCATOR_ALIGNMENT = 64 };
 
+/* The system's heap, for blocks aligned to RT_ALLOCATOR_ALIGNMENT. */
+extern const base_allocator rt_heap;
+
 typedef struct rt_allocator_options {
-    size_t limit;        /* bytes taken from the system at most; 0: no limit */
+    const base_allocator
+        *source;  /* of all memory, in blocks aligned to RT_ALLOCATOR_ALIGNMENT; copied; NULL: rt_heap */
+    size_t limit; /* bytes taken from the system at most; 0: no limit */
     size_t first_region; /* bfc: bytes of the first region; 0: 64 KiB */
     size_t kept; /* pool: freed blocks that are kept at most; 0: 100, and more where that proves too few */
 } rt_allocator_options;
@@ -67,6 +72,7 @@ typedef struct rt_allocator_kind {
 
 struct rt_allocator {
     const rt_allocator_kind *kind;
+    base_allocator source; /* of all its memory */
     void *lock;
     size_t limit;
     rt_allocator_statistics statistics;
@@ -74,6 +80,9 @@ struct rt_allocator {
 
 extern const rt_allocator_kind rt_allocator_bfc, rt_allocator_pool;
 
+/* Memory for lists of its own, not counted; NULL where there is none. */
+void *rt_allocator_list_new(rt_allocator *allocator, size_t bytes);
+void rt_allocator_list_free(rt_allocator *allocator, void *list); /* NULL is allowed */
 /* Blocks of the system, counted and kept within the limit; NULL where they are not. */
 void *rt_allocator_system_take(rt_allocator *allocator, size_t bytes);
 void rt_allocator_system_give(rt_allocator *allocator, void *data, size_t bytes);

@@ -10,7 +10,6 @@
  */
 #include "runtime/allocators/allocator.h"
 #include "ir/base/block_set.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNIT = 256, UNIT_BITS = 8, NONE = -1, FIRST_REGION = 64 << 10 };
@@ -47,13 +46,15 @@ typedef struct bfc {
 
 /* ---- arrays -------------------------------------------------------------------------------------------- */
 
-static bool reserve(void *array, size_t *capacity, size_t count, size_t size) {
+static bool reserve(bfc *b, void *array, size_t *capacity, size_t count, size_t size) {
     if (count <= *capacity) return true;
     size_t larger = *capacity ? 2 * *capacity : 16, bytes;
     if (larger < count) larger = count;
     if (!base_size_multiply(larger, size, &bytes)) return false;
-    void *grown = realloc(*(void **)array, bytes);
+    void *grown = rt_allocator_list_new(&b->base, bytes);
     if (!grown) return false;
+    if (*capacity) memcpy(grown, *(void **)array, *capacity * size);
+    rt_allocator_list_free(&b->base, *(void **)array);
     *(void **)array = grown;
     *capacity = larger;
     return true;
@@ -62,10 +63,10 @@ static bool reserve(void *array, size_t *capacity, size_t count, size_t size) {
 /* The arrays of the set are of one length. */
 static bool reserve_set(bfc *b, size_t count) {
     size_t capacities[4] = {b->set_capacity, b->set_capacity, b->set_capacity, b->set_capacity};
-    const bool made = reserve(&b->sizes, &capacities[0], count, sizeof *b->sizes) &&
-                      reserve(&b->addresses, &capacities[1], count, sizeof *b->addresses) &&
-                      reserve(&b->free.left, &capacities[2], count, sizeof *b->free.left) &&
-                      reserve(&b->free.right, &capacities[3], count, sizeof *b->free.right);
+    const bool made = reserve(b, &b->sizes, &capacities[0], count, sizeof *b->sizes) &&
+                      reserve(b, &b->addresses, &capacities[1], count, sizeof *b->addresses) &&
+                      reserve(b, &b->free.left, &capacities[2], count, sizeof *b->free.left) &&
+                      reserve(b, &b->free.right, &capacities[3], count, sizeof *b->free.right);
     b->free.sizes = b->sizes;
     b->free.ties = b->addresses;
     if (made) b->set_capacity = capacities[0];
@@ -79,8 +80,8 @@ static int32_t new_chunk(bfc *b, char *data, size_t size, int32_t previous, int3
         b->spare = b->chunks[handle].next;
     } else {
         if (b->chunk_count >= INT32_MAX ||
-            !reserve(&b->chunks, &b->chunk_capacity, b->chunk_count + 1, sizeof *b->chunks) ||
-            !reserve(&b->waiting, &b->waiting_capacity, b->chunk_count + 1, sizeof *b->waiting) ||
+            !reserve(b, &b->chunks, &b->chunk_capacity, b->chunk_count + 1, sizeof *b->chunks) ||
+            !reserve(b, &b->waiting, &b->waiting_capacity, b->chunk_count + 1, sizeof *b->waiting) ||
             !reserve_set(b, b->chunk_count + 1))
             return NONE;
         handle = (int32_t)b->chunk_count++;
@@ -121,18 +122,19 @@ static bool extend(bfc *b, size_t bytes) {
         doubled = true;
     }
     size_t wanted = b->next_region;
-    if (!reserve(&b->regions, &b->region_capacity, b->region_count + 1, sizeof *b->regions)) return false;
+    if (!reserve(b, &b->regions, &b->region_capacity, b->region_count + 1, sizeof *b->regions)) return false;
     char *memory = rt_allocator_system_take(&b->base, wanted);
     while (!memory && wanted > bytes) { /* a tenth less each time, down to what is needed */
         wanted = wanted / 10 * 9 / UNIT * UNIT;
         if (wanted < bytes) wanted = bytes;
         memory = rt_allocator_system_take(&b->base, wanted);
     }
-    int32_t *handles = memory ? calloc(wanted >> UNIT_BITS, sizeof *handles) : NULL;
+    int32_t *handles =
+        memory ? rt_allocator_list_new(&b->base, (wanted >> UNIT_BITS) * sizeof *handles) : NULL;
     int32_t handle = handles ? new_chunk(b, memory, wanted, NONE, NONE) : NONE;
     if (handle == NONE) {
         if (memory) rt_allocator_system_give(&b->base, memory, wanted);
-        free(handles);
+        rt_allocator_list_free(&b->base, handles);
         return false;
     }
     if (!doubled) b->next_region *= 2;
@@ -262,7 +264,7 @@ static bool drop_free_regions(bfc *b) {
         base_block_set_remove(&b->free, (uint32_t)handle);
         drop_chunk(b, handle);
         rt_allocator_system_give(&b->base, r->memory, r->bytes);
-        free(r->handles);
+        rt_allocator_list_free(&b->base, r->handles);
         b->region_count--;
         memmove(r, r + 1, (b->region_count - i) * sizeof *r);
         dropped = true;
@@ -283,16 +285,12 @@ static bool begin(rt_allocator *allocator, const rt_allocator_options *options) 
 static void end(rt_allocator *allocator) {
     bfc *b = (bfc *)allocator;
     for (size_t i = 0; i < b->region_count; i++) {
-        free(b->regions[i].memory);
-        free(b->regions[i].handles);
+        rt_allocator_list_free(allocator, b->regions[i].memory);
+        rt_allocator_list_free(allocator, b->regions[i].handles);
     }
-    free(b->sizes);
-    free(b->addresses);
-    free(b->free.left);
-    free(b->free.right);
-    free(b->regions);
-    free(b->chunks);
-    free(b->waiting);
+    void *const lists[] = {b->sizes,   b->addresses, b->free.left, b->free.right,
+                           b->regions, b->chunks,    b->waiting};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) rt_allocator_list_free(allocator, lists[i]);
 }
 
 static void *take(rt_allocator *allocator, size_t requested, uint64_t before) {

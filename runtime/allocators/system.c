@@ -3,10 +3,33 @@
 #include "runtime/allocators/allocator.h"
 #include <stdlib.h>
 
+static void *heap_allocate(void *user, size_t bytes) {
+    size_t whole;
+    (void)user;
+    return base_size_align(bytes ? bytes : 1, RT_ALLOCATOR_ALIGNMENT, &whole)
+               ? aligned_alloc(RT_ALLOCATOR_ALIGNMENT, whole)
+               : NULL;
+}
+
+static void heap_release(void *user, void *block) {
+    (void)user;
+    free(block);
+}
+
+const base_allocator rt_heap = {heap_allocate, heap_release, NULL};
+
+void *rt_allocator_list_new(rt_allocator *allocator, size_t bytes) {
+    return allocator->source.allocate(allocator->source.user, bytes);
+}
+
+void rt_allocator_list_free(rt_allocator *allocator, void *list) {
+    if (list) allocator->source.release(allocator->source.user, list);
+}
+
 void *rt_allocator_system_take(rt_allocator *allocator, size_t bytes) {
     rt_allocator_statistics *statistics = &allocator->statistics;
     if (bytes > allocator->limit - statistics->reserved) return NULL;
-    void *data = aligned_alloc(RT_ALLOCATOR_ALIGNMENT, bytes);
+    void *data = allocator->source.allocate(allocator->source.user, bytes);
     if (!data) return NULL;
     statistics->from_system++;
     statistics->reserved += bytes;
@@ -16,7 +39,7 @@ void *rt_allocator_system_take(rt_allocator *allocator, size_t bytes) {
 
 void rt_allocator_system_give(rt_allocator *allocator, void *data, size_t bytes) {
     allocator->statistics.reserved -= bytes;
-    free(data);
+    allocator->source.release(allocator->source.user, data);
 }
 
 void rt_allocator_count(rt_allocator *allocator, size_t bytes, bool taken) {

@@ -62,7 +62,7 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
     for (uint32_t i = 0; i < call->input_count; i++) blocked = blocked || is_blocked(&call->inputs[i]);
     for (uint32_t i = 0; i < call->output_count; i++) blocked = blocked || is_blocked(&call->outputs[i]);
     if (!blocked || (op_schema_of(call->code)->flags & OP_FLAG_DYNAMIC)) return false;
-    base_arena_init(&arena, NULL);
+    base_arena_init(&arena, environment->memory);
     if (make_lists(call, &arena, &state)) {
         const op_call row_major = row_major_call(call, &state);
         accepted = rt_kernel_select(&row_major, environment) != NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bytes.c: see runtime/plan/bytes.h. */
 #include "runtime/plan/bytes.h"
-#include <stdlib.h>
+#include "ir/base/sort.h"
 
 /* The identity of a tree node whose intervals have tags of their own. */
 #define MIXED UINT64_MAX
@@ -12,7 +12,7 @@ static int compare_bounds(const void *a, const void *b) {
 }
 
 bool plan_bytes_init(plan_bytes *bytes, base_arena *arena, uint64_t *bounds, size_t count) {
-    if (count) qsort(bounds, count, sizeof *bounds, compare_bounds);
+    base_sort(bounds, count, sizeof *bounds, compare_bounds);
     size_t unique = 0;
     for (size_t i = 0; i < count; i++) {
         if (!unique || bounds[unique - 1] != bounds[i]) bounds[unique++] = bounds[i];

@@ -224,7 +224,7 @@ static base_status check(const plan *checked, bool fully, base_report *report) {
     base_report own = {0};
     replay r = {.of = checked, .report = report ? report : &own, .graph = replay_graph, .fully = fully};
     memcpy(r.file, r.report->context, sizeof r.file);
-    base_arena_init(&r.arena, NULL);
+    base_arena_init(&r.arena, checked->memory);
     bool valid = replay_plan(&r);
     base_arena_free(&r.arena);
     memcpy(r.report->context, r.file, sizeof r.file);

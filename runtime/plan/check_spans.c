@@ -3,8 +3,8 @@
  * runtime/plan/check.c.
  */
 #include "runtime/plan/replay.h"
+#include "ir/base/sort.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 bool replay_in_map(const plan_address *address) {
@@ -167,7 +167,7 @@ static size_t sort_unique(void *items, size_t count, size_t size,
                           int (*compare)(const void *, const void *)) {
     char *list = items;
     size_t kept = 0;
-    if (count) qsort(list, count, size, compare);
+    base_sort(list, count, size, compare);
     for (size_t i = 0; i < count; i++) {
         if (kept && compare(list + (kept - 1) * size, list + i * size) == 0) continue;
         memmove(list + kept++ * size, list + i * size, size);

@@ -14,7 +14,7 @@
  * the summary needs them, the loop is replayed once more.
  */
 #include "runtime/plan/replay.h"
-#include <stdlib.h>
+#include "ir/base/sort.h"
 #include <string.h>
 
 typedef struct id_list {
@@ -311,7 +311,7 @@ static void merge_written(replay *r, size_t since) {
     const size_t count = r->written_count - since;
     size_t kept = 0;
     if (!count) return;
-    qsort(items, count, sizeof *items, compare_written);
+    base_sort(items, count, sizeof *items, compare_written);
     for (size_t i = 1; i < count; i++) {
         if (items[i].first > items[kept].last) items[++kept] = items[i];
         else if (items[i].last > items[kept].last) items[kept].last = items[i].last;
@@ -323,7 +323,7 @@ static void merge_written(replay *r, size_t since) {
 static bool close_frame(replay *r, replay_frame *frame) {
     tagged_list *needs = &frame->needs;
     size_t kept = 0;
-    if (needs->count) qsort(needs->items, needs->count, sizeof *needs->items, compare_tagged);
+    base_sort(needs->items, needs->count, sizeof *needs->items, compare_tagged);
     for (size_t i = 0; i < needs->count; i++)
         if (!kept || compare_tagged(&needs->items[kept - 1], &needs->items[i]))
             needs->items[kept++] = needs->items[i];

@@ -128,7 +128,11 @@ static base_status open_bytes(plan *of, const plan_host *host, base_report *repo
 
 base_status plan_open(const void *bytes, size_t size, const char *name, const plan_host *host,
                       void (*release)(void *owner), void *owner, plan *opened, base_report *report) {
-    *opened = (plan){.base = bytes, .bytes = size, .release = release, .owner = owner};
+    *opened = (plan){.base = bytes,
+                     .bytes = size,
+                     .release = release,
+                     .owner = owner,
+                     .memory = host ? host->memory : NULL};
     base_report_context(report, "%s", name);
     base_status status = open_bytes(opened, host, report);
     base_report_context(report, NULL);

@@ -225,15 +225,19 @@ typedef struct plan {
     const unsigned char *constants;
     void (*release)(void *owner); /* gives base back */
     void *owner;
+    const base_allocator *memory; /* what the checks take memory from; NULL: the heap */
 } plan;
 
-/* What a plan needs from where it is to run. Both functions are thread-safe. */
+/* What a plan needs from where it is to run. The functions are thread-safe. */
 typedef struct plan_host {
     /* What the machine and its kernels are called, as the header's `machine`; `portable`: of a plan that uses
      * portable kernels only. Written into text; returns text. */
     const char *(*describe_machine)(bool portable, char *text, size_t capacity);
     /* There is a kernel of this name for the operator. */
     bool (*has_kernel)(op_code code, const char *name);
+    /* Where the bytes of a file and what the checks need are taken from, in blocks aligned to PLAN_ALIGNMENT; it lives as long as
+     * the plan. NULL: the heap. */
+    const base_allocator *memory;
 } plan_host;
 
 /* Reads a file and checks it in full: structure, checksum, machine, then plan_check. `path` is in every message.

@@ -602,7 +602,7 @@ static bool check_all(structure_checker *c) {
 base_status plan_check_structure(const plan *checked, const plan_host *host, base_report *report) {
     base_report own = {0};
     structure_checker c = {.of = checked, .report = report ? report : &own, .host = host};
-    base_arena_init(&c.arena, NULL);
+    base_arena_init(&c.arena, checked->memory);
     memcpy(c.file, c.report->context, sizeof c.file);
     bool valid = check_all(&c);
     base_arena_free(&c.arena);

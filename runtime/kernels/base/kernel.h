@@ -27,6 +27,9 @@ typedef struct rt_environment {
     /* Where characters are put that a kernel makes: they must outlive the tensors that hold them. Read while the kernel
      * runs; NULL: with the prepared kernel, as long as it lives. */
     base_arena *texts;
+    /* Where kernels take memory from that is not scratch: what depends on the data of strings and images, and what is given back
+     * before a call returns. Lives as long as the prepared kernel; NULL: the heap. */
+    const base_allocator *memory;
 } rt_environment;
 
 typedef struct rt_kernel rt_kernel;

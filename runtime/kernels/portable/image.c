@@ -122,6 +122,7 @@ static const rt_image_format own_formats[] = {
 typedef struct decoder_state {
     size_t size;
     bool gray, reversed;
+    const base_allocator *memory;
 } decoder_state;
 
 static const rt_image_format *find(const rt_image_format *formats, const uint8_t *data, size_t size) {
@@ -169,7 +170,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     const rt_image_format *format;
     uint8_t *y = outputs[0].data, *pixels = y;
     base_arena arena;
-    base_arena_init(&arena, NULL);
+    base_arena_init(&arena, state->memory);
     base_status status = format_of(inputs[0].data, state->size, &format, report);
     if (state->gray) pixels = base_arena_alloc(&arena, (size_t)(width * height), 3);
     if (status == BASE_OK && !pixels) status = base_fail_memory(report);
@@ -197,9 +198,9 @@ static bool accepts(const op_call *call, const rt_environment *environment) {
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
     decoder_state *state = BASE_NEW(arena, decoder_state);
     if (!state) return base_fail_memory(report);
+    state->memory = environment->memory;
     state->size = (size_t)call->inputs[0].type.shape.dims[0];
     state->gray = op_attribute_is(&call->attributes, "pixel_format", "Grayscale", "RGB");
     state->reversed = op_attribute_is(&call->attributes, "pixel_format", "BGR", "RGB");

@@ -15,7 +15,8 @@ typedef struct normalizer_state {
     letter_case letters;
     bool exact; /* stop words are told apart by case */
     base_arena *texts;
-    locale_t locale; /* 0: letters of ASCII only have case */
+    locale_t locale;              /* 0: letters of ASCII only have case */
+    const base_allocator *memory; /* of what is given back when a call ends */
 } normalizer_state;
 
 /* ---- texts --------------------------------------------------------------------------------------------- */
@@ -103,7 +104,7 @@ static base_status measure(const rt_prepared *prepared, const op_tensor *inputs,
     const op_string *words = inputs[0].data;
     int64_t *kept = scratch, *chosen = kept + 1;
     base_arena arena; /* of words in lower case, to compare */
-    base_arena_init(&arena, NULL);
+    base_arena_init(&arena, state->memory);
     base_status status = BASE_OK;
     *kept = 0;
     for (int64_t i = 0; i < state->count && status == BASE_OK; i++) {
@@ -166,6 +167,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     prepared->state = state;
     prepared->run = run;
     state->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", 0);
+    state->memory = environment->memory;
     state->texts = environment->texts ? environment->texts : arena;
     state->exact = op_attribute_integer(&call->attributes, "is_case_sensitive", 0) != 0;
     if (op_attribute_is(&call->attributes, "case_change_action", "LOWER", "NONE"))
