@@ -167,6 +167,7 @@ static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, boo
         if (!descriptor) return NULL;
         if (rt_dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
             (reference || strncmp(name, "ref", 3) != 0) && strncmp(name, "gemm:", 5) != 0 &&
+            strncmp(name, "simple_nchw", 11) != 0 && /* pools of row-major images, window by window */
             !strstr(name, ":gemm:") && !strstr(name, "sse41")) {
             return descriptor;
         }
