@@ -19,6 +19,7 @@
  * to know nothing of bands.
  */
 #include "passes/bands/emit.h"
+#include "passes/base/pass.h"
 #include "ir/operators/window.h"
 #include <string.h>
 
@@ -26,6 +27,7 @@
 typedef struct piece {
     ir_value *value;
     band_rows rows;
+    bool kept; /* from an earlier band */
     struct piece *next;
 } piece;
 
@@ -149,7 +151,7 @@ static void remember(emitter *e, banded *tensor, ir_value *value, band_rows rows
         fail_memory(e);
         return;
     }
-    *made = (piece){value, rows, tensor->pieces};
+    *made = (piece){value, rows, false, tensor->pieces};
     tensor->pieces = made;
 }
 
@@ -197,6 +199,20 @@ static band_rows common(band_rows a, band_rows b) {
 
 static ir_value *get_rows(emitter *e, banded *tensor, band_rows rows, int64_t advance);
 
+/* Rows of the tensor lie one after another: some of them are a range of its bytes. */
+static bool rows_lie_together(const op_type *type) {
+    return type->layout == OP_LAYOUT_NHWC && type->shape.dims[0] == 1;
+}
+
+/* Bytes of their own for what is kept, and for what of that is put into a window: as a range of the window it would keep all of that
+ * from band to band. */
+static ir_value *copy(emitter *e, const banded *tensor, ir_value *rows) {
+    if (e->status != BASE_OK || !rows_lie_together(&rows->type)) return rows;
+    ir_value *copied = pass_copy(e->graph, e->before, rows, tensor->maker->node, PASS_COPY_ROWS);
+    if (!copied) fail_memory(e);
+    return copied;
+}
+
 /* Rows of which some were kept and others are new: side by side. */
 static ir_value *join(emitter *e, banded *tensor, band_rows rows) {
     ir_value *parts[2] = {NULL};
@@ -207,7 +223,10 @@ static ir_value *join(emitter *e, banded *tensor, band_rows rows) {
             if (p->rows.first <= at && at < p->rows.end && (!best || p->rows.end > best->rows.end)) best = p;
         if (!best) break;
         const band_rows part = common((band_rows){at, rows.end}, best->rows);
-        parts[count++] = get_rows(e, tensor, part, 0);
+        const bool kept = best->kept;
+        parts[count] = get_rows(e, tensor, part, 0);
+        if (kept) parts[count] = copy(e, tensor, parts[count]);
+        count++;
         at = part.end;
     }
     op_attributes attributes = {0};
@@ -391,11 +410,13 @@ static void keep(emitter *e, banded *tensor, band_rows kept) {
         if (!largest) value = get_rows(e, tensor, kept, 0);
         else if (count_of(largest->rows) == count_of(kept)) value = largest->value;
         else
-            value =
-                slice(e, tensor->original, largest->value, kept.first - largest->rows.first, count_of(kept));
+            value = copy(
+                e, tensor,
+                slice(e, tensor->original, largest->value, kept.first - largest->rows.first, count_of(kept)));
     }
     tensor->pieces = NULL;
     if (value) remember(e, tensor, value, kept);
+    if (tensor->pieces) tensor->pieces->kept = true;
 }
 
 /* What is kept when band b ends. In the loop, as much as at its begin, whoever reads it later. */

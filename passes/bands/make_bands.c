@@ -11,6 +11,7 @@
  * where kernels sum in one order.
  */
 #include "passes/bands/bands.h"
+#include "passes/bands/channels_last.h"
 #include "passes/bands/emit.h"
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
@@ -33,6 +34,15 @@ static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena
     return true;
 }
 
+static bool all_keep_channels_last(const pass_context *context, const ir_node *first, const ir_node *last,
+                                   base_arena *arena) {
+    for (const ir_node *node = first; node; node = node->next) {
+        if (!band_keeps_channels_last(node, &context->options->environment, arena)) return false;
+        if (node == last) break;
+    }
+    return true;
+}
+
 static base_status band_all(pass_context *context, base_arena *arena) {
     const pass_options *options = context->options;
     const size_t most = options->band_nodes ? options->band_nodes : SIZE_MAX;
@@ -47,9 +57,14 @@ static base_status band_all(pass_context *context, base_arena *arena) {
         next = last->next;
         band_region *region;
         bool fits;
+        base_status status = BASE_OK;
+        if (all_keep_channels_last(context, node, last, arena))
+            status =
+                band_put_channels_last(&node, &last, &options->environment, false, arena, context->report);
+        if (status != BASE_OK) return status;
         if (!band_region_new(node, last, options->band_rows, arena, &region, &fits))
             return base_fail_memory(context->report);
-        base_status status = band_emit(region, arena, context->report);
+        if (fits) status = band_emit(region, arena, context->report);
         base_arena_free(arena);
         if (status != BASE_OK) return status;
     }
@@ -58,9 +73,10 @@ static base_status band_all(pass_context *context, base_arena *arena) {
 
 /* ---- within a limit -------------------------------------------------------------------------------------- */
 
-/* The regions of `choices` in this module become bands. */
-static base_status carry_out(ir_module *module, const band_choices *choices, base_arena *arena,
-                             base_report *report) {
+/* The regions of `choices` in this module, a copy of the context's or that itself, become bands. */
+static base_status carry_out(pass_context *context, ir_module *module, const band_choices *choices,
+                             base_arena *arena) {
+    base_report *report = context->report;
     ir_node **ends = BASE_ARRAY(arena, ir_node *, 2 * choices->count);
     base_status status = ends ? BASE_OK : base_fail_memory(report);
     size_t n = 0, at = 0;
@@ -73,6 +89,13 @@ static base_status carry_out(ir_module *module, const band_choices *choices, bas
         bool fits;
         base_arena own;
         base_arena_init(&own, arena->allocator);
+        if (choices->list[i].channels_last)
+            status = band_put_channels_last(&ends[2 * i], &ends[2 * i + 1], &context->options->environment,
+                                            module != context->module, &own, report);
+        if (status != BASE_OK) {
+            base_arena_free(&own);
+            break;
+        }
         if (!band_region_new(ends[2 * i], ends[2 * i + 1], choices->list[i].rows, &own, &region, &fits))
             status = base_fail_memory(report);
         else if (fits) status = band_emit(region, &own, report);
@@ -87,7 +110,7 @@ static base_status measure(pass_context *context, const band_choices *choices, s
     ir_module *module = ir_module_clone(context->module);
     if (!module) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
-    base_status status = carry_out(module, choices, &arena, context->report);
+    base_status status = carry_out(context, module, choices, &arena);
     if (status == BASE_OK) status = context->measure(context, module, bytes);
     base_arena_free(&arena);
     ir_module_free(module);
@@ -171,12 +194,11 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     const size_t whole = t.bytes;
     if (status != BASE_OK || whole <= limit) return status;
     if (!band_gather_shuffles(context->module->main)) return base_fail_memory(context->report);
-    band_search *search =
-        band_search_new(context->module, context->options->environment.threads, context->scratch);
+    band_search *search = band_search_new(context->module, &context->options->environment, context->scratch);
     if (!search) return base_fail_memory(context->report);
     status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
     if (status == BASE_OK) status = note(context, search, &t.best, whole);
-    return status == BASE_OK ? carry_out(context->module, &t.best, arena, context->report) : status;
+    return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }
 
 base_status pass_make_bands(pass_context *context) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* search.c: see search.h. */
 #include "passes/bands/search.h"
-#include "passes/bands/row_maps.h"
+#include "passes/bands/channels_last.h"
 #include <float.h>
 #include <stdint.h>
 
@@ -40,6 +40,7 @@ typedef struct step {
     int32_t reader_count;
     double seconds, overhead; /* time, and by what part of it a band of one row is slower */
     bool in_place;            /* it can write over what it reads */
+    int32_t apart;            /* how many steps so far cannot have their channels innermost */
     bool joins;               /* Concat, Split, and what only names bytes anew: no memory of its own */
     double live;              /* around it: made before, read at this step or later */
     double alone;             /* live while it runs alone */
@@ -63,7 +64,7 @@ struct band_search {
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
     double whole, least, seconds;
-    int threads;
+    const rt_environment *environment;
     double work;
 };
 
@@ -102,7 +103,7 @@ static void estimate_time(step *own, int threads) {
     double products = (double)y->dims[0];
     for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
     for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
-    own->seconds += products / PRODUCTS / threads;
+    own->seconds += products / PRODUCTS / (threads > 0 ? threads : 1);
     own->overhead = weights->dims[1] == 1 ? SLOWER_DEPTHWISE : SLOWER_DENSE;
 }
 
@@ -149,7 +150,8 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         own->readings[own->reading_count++] =
             (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i};
     }
-    estimate_time(own, s->threads);
+    estimate_time(own, s->environment->threads);
+    own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
 }
 
@@ -287,6 +289,7 @@ static double rows_bytes(const step *of, int64_t rows) {
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, copied, state;
+    bool channels_last; /* rows lie one after another: made in windows, and read there */
 } iteration;
 
 static void reach(iteration *it, double bytes) {
@@ -303,11 +306,12 @@ static double take_rows(step *t, band_rows rows, double row_bytes, iteration *it
     if (rows.first < kept && rows.end > t->first && kept > t->low) {
         if (t->window_bytes > 0) return 0;
         t->window_bytes = rows_bytes(t, t->end - t->low);
-        reach(it, it->live + t->window_bytes);
+        reach(it, it->live + t->window_bytes - (it->channels_last ? made_bytes(t) : 0));
         it->live += t->window_bytes - made_bytes(t) - t->kept_bytes;
-        it->copied += 2 * t->window_bytes;
+        it->copied += 2 * (it->channels_last ? t->kept_bytes : t->window_bytes);
         return 0;
     }
+    if (it->channels_last) return 0;
     const bool whole = rows.first == t->first && rows.end == t->end;
     const double part = whole ? 0 : (double)(rows.end - rows.first) * row_bytes;
     it->copied += 2 * part;
@@ -343,7 +347,8 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker < (int32_t)first) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
-            it->copied += 2 * part;
+            it->copied += (it->channels_last ? 4 : 2) * part;
+            if (it->channels_last) reach(it, it->live + 2 * part);
         } else {
             part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
         }
@@ -364,7 +369,8 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker >= (int32_t)first && !again && s->steps[r->maker].last_inside == (int32_t)n)
             leave(&s->steps[r->maker], it);
     }
-    if (own->exported) it->copied += 2 * bytes;
+    if (own->exported) it->copied += (it->channels_last ? 4 : 2) * bytes;
+    if (own->exported && it->channels_last) reach(it, it->live + bytes);
     if (own->last_inside < 0) it->live -= bytes;
 }
 
@@ -372,7 +378,8 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
                      band_choice *made) {
     if (!find_advances(s, first, last, height)) return false;
     find_rows(s, first, last);
-    iteration it = {.live = s->steps[first].live};
+    const int32_t before = first ? s->steps[first - 1].apart : 0;
+    iteration it = {.live = s->steps[first].live, .channels_last = s->steps[last].apart == before};
     for (size_t n = first; n <= last; n++) {
         step *own = &s->steps[n];
         own->window_bytes = 0;
@@ -393,7 +400,7 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         more += own->seconds * own->overhead / (rows > 0 ? rows : 1);
     }
     more += bands * (it.copied / COPIED + (double)(last - first + 4) * STEP);
-    *made = (band_choice){first, last, height, it.peak, it.state, more};
+    *made = (band_choice){first, last, height, it.peak, it.state, more, it.channels_last};
     return true;
 }
 
@@ -452,11 +459,11 @@ static bool find_least(band_search *s) {
     return true;
 }
 
-band_search *band_search_new(const ir_module *module, int threads, base_arena *arena) {
+band_search *band_search_new(const ir_module *module, const rt_environment *environment, base_arena *arena) {
     band_search *s = BASE_NEW(arena, band_search);
     int32_t *numbers = BASE_ARRAY(arena, int32_t, module->node_count);
     if (!s || !numbers) return NULL;
-    *s = (band_search){.arena = arena, .threads = threads > 0 ? threads : 1};
+    *s = (band_search){.arena = arena, .environment = environment};
     for (const ir_node *node = module->main->first; node; node = node->next)
         numbers[node->id.index] = (int32_t)s->count++;
     s->steps = BASE_ARRAY(arena, step, s->count + 1);
@@ -469,6 +476,7 @@ band_search *band_search_new(const ir_module *module, int threads, base_arena *a
         const size_t n = (size_t)numbers[node->id.index];
         s->begins[n] = -1;
         fine = read_step(s, n, node, numbers, &scratch);
+        if (n) s->steps[n].apart += s->steps[n - 1].apart;
         base_arena_free(&scratch);
     }
     if (!fine || !find_readers(s)) return NULL;

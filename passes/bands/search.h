@@ -9,6 +9,7 @@
 #define OURO_BANDS_SEARCH_H
 
 #include "ir/ir.h"
+#include "runtime/kernels/table.h"
 
 /* Nodes [first, last] of the main graph, counted from 0, in bands of so many rows of the last one. */
 typedef struct band_choice {
@@ -17,6 +18,7 @@ typedef struct band_choice {
     double bytes;        /* the estimated peak while the region runs, with all that is live around it */
     double state_bytes;  /* of that, the rows that its loop carries */
     double more_seconds; /* the estimated time that it takes more than its nodes one by one */
+    bool channels_last;  /* its tensors get their channels innermost */
 } band_choice;
 
 /* Some regions, none of which overlap. */
@@ -30,7 +32,7 @@ typedef struct band_choices {
 typedef struct band_search band_search;
 
 /* Looks at the regions of the main graph. Lives in `arena`. NULL when memory runs out. */
-band_search *band_search_new(const ir_module *module, int threads, base_arena *arena);
+band_search *band_search_new(const ir_module *module, const rt_environment *environment, base_arena *arena);
 /* The estimated peak without bands, the least one with them, and the time of the graph without bands. */
 double band_search_whole(const band_search *search);
 double band_search_least(const band_search *search);

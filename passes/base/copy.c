@@ -6,6 +6,7 @@ static const char *const reasons[] = {
     [PASS_COPY_RESULT] = "a result that another place holds already",
     [PASS_COPY_PART] = "a part of a concatenation that lies elsewhere",
     [PASS_COPY_LIMIT] = "it would be kept for more iterations than --max-unroll allows",
+    [PASS_COPY_ROWS] = "rows that the next band reads again",
 };
 
 ir_value *pass_copy(ir_graph *graph, ir_node *before, ir_value *value, const ir_node *origin,

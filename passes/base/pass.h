@@ -75,7 +75,8 @@ ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scra
 typedef enum pass_copy_reason {
     PASS_COPY_RESULT, /* a result that has to have bytes of its own (prepare_results.c) */
     PASS_COPY_PART,   /* a part of a Concat that cannot be made where the Concat lies (join_aliases.c) */
-    PASS_COPY_LIMIT   /* a carried value that would be kept too long (limit_unrolling.c) */
+    PASS_COPY_LIMIT,  /* a carried value that would be kept too long (limit_unrolling.c) */
+    PASS_COPY_ROWS    /* rows of a band that the next one reads again, so that the others go (bands/emit.c) */
 } pass_copy_reason;
 
 /* A Copy of the value, with its kernel, before `before` or (NULL) at the end of the graph; `origin`, which may be NULL, is

@@ -24,8 +24,8 @@ bool pass_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_
         if (axis > 1 || (axis == 1 && type->shape.dims[0] != 1)) return false;
         if (axis == 1 && (whole % block || first % block || extent % block)) return false;
         break;
-    case OP_LAYOUT_NHWC:
-        if (axis != 0) return false;
+    case OP_LAYOUT_NHWC: /* rows of one image lie one after another */
+        if (axis != 0 && (axis != 2 || type->shape.dims[0] != 1)) return false;
         break;
     default:
         return false;
