@@ -20,6 +20,9 @@ void allocations_fail_at(size_t number) {
 
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 
+/* Libraries find these here only where they can be seen. */
+#pragma GCC visibility push(default)
+
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t number, size_t bytes);
 void *__libc_realloc(void *memory, size_t bytes);
@@ -62,6 +65,8 @@ int posix_memalign(void **memory, size_t alignment, size_t bytes) {
     *memory = block;
     return 0;
 }
+
+#pragma GCC visibility pop
 
 #else
 

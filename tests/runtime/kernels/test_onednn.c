@@ -711,7 +711,7 @@ static void test_side_by_side(void **state) {
     assert_int_equal(failed, 0);
 }
 
-/* The counter itself counts. */
+/* The counter itself counts, also what libraries take. */
 static void test_counter(void **state) {
     (void)state;
     if (!allocations_are_counted()) return;
@@ -719,6 +719,13 @@ static void test_counter(void **state) {
     void *volatile memory = malloc(100);
     free(memory);
     assert_int_equal(allocations_count() - before, 1);
+    char *text = NULL;
+    size_t size;
+    FILE *file = open_memstream(&text, &size);
+    assert_non_null(file);
+    fclose(file);
+    free(text);
+    assert_true(allocations_count() - before > 1);
 }
 
 int main(void) {
