@@ -21,10 +21,14 @@ static const char *error_text(int number, char *text, size_t capacity) {
                     : text_of_gnu)(strerror_r(number, text, capacity), text);
 }
 
-base_status base_fail_file(base_report *report, const char *path, const char *what, int number) {
+base_status base_file_status(int number) {
     const bool users = number == ENOENT || number == ENOTDIR || number == EISDIR || number == EACCES ||
                        number == EPERM || number == ENAMETOOLONG || number == ELOOP || number == ENXIO;
+    return users ? BASE_INVALID : BASE_SYSTEM_ERROR;
+}
+
+base_status base_fail_file(base_report *report, const char *path, const char *what, int number) {
     char text[128] = "unknown error";
-    return base_fail(report, users ? BASE_INVALID : BASE_SYSTEM_ERROR, "%s: %s: %s", path, what,
+    return base_fail(report, base_file_status(number), "%s: %s: %s", path, what,
                      error_text(number, text, sizeof text));
 }

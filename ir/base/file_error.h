@@ -5,6 +5,9 @@
 
 #include "ir/base/base.h"
 
+/* Whose fault the error with this number (errno) is: BASE_INVALID or BASE_SYSTEM_ERROR, as below. */
+base_status base_file_status(int number);
+
 /* Reports "PATH: WHAT: the error with this number (errno)". BASE_INVALID where the path is wrong: it does not exist, is
  * no file, or is not for this user; BASE_SYSTEM_ERROR where the machine failed: disk, memory, open files. */
 base_status base_fail_file(base_report *report, const char *path, const char *what, int number);

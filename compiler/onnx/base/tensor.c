@@ -7,6 +7,7 @@
 #include "compiler/onnx/base/importer.h"
 #include "ir/operators/small.h"
 
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -32,6 +33,14 @@ fail(base_report *report, const Onnx__TensorProto *proto, const char *format, ..
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
     return base_fail(report, BASE_INVALID, "tensor " IMPORT_NAME ": %s", tensor_name(proto), text);
+}
+
+/* An operation on its external data failed, with this number (errno): the message blames the file or the machine. */
+static base_status fail_external(base_report *report, const Onnx__TensorProto *proto, const char *location,
+                                 const char *what, int number) {
+    return base_fail(report, base_file_status(number),
+                     "tensor " IMPORT_NAME ": external data \"%.120s\" %s: %s", tensor_name(proto), location,
+                     what, strerror(number));
 }
 
 /* Type, number of elements and bytes of a tensor as its header says. */
@@ -300,10 +309,7 @@ static base_status resolve_external(const Onnx__TensorProto *proto, const char *
     int length = snprintf(joined, sizeof joined, "%s/%s", real_folder, location);
     if (length < 0 || (size_t)length >= sizeof joined)
         return fail(report, proto, "the path of its external data is too long");
-    if (!realpath(joined, path)) {
-        return fail(report, proto, "external data \"%.120s\" cannot be opened: %s", location,
-                    strerror(errno));
-    }
+    if (!realpath(joined, path)) return fail_external(report, proto, location, "cannot be opened", errno);
     size_t prefix = strcmp(real_folder, "/") == 0 ? 0 : strlen(real_folder);
     if (strncmp(path, real_folder, prefix) != 0 || path[prefix] != '/') {
         return fail(report, proto, "external data \"%.120s\" leads out of the model's folder", location);
@@ -311,13 +317,12 @@ static base_status resolve_external(const Onnx__TensorProto *proto, const char *
     return BASE_OK;
 }
 
-static base_status read_external_bytes(const Onnx__TensorProto *proto, int file, uint64_t offset,
-                                       uint64_t length, bool has_length, import_blocks *blocks,
-                                       op_tensor *tensor, base_report *report) {
+static base_status read_external_bytes(const Onnx__TensorProto *proto, const char *location, int file,
+                                       uint64_t offset, uint64_t length, bool has_length,
+                                       import_blocks *blocks, op_tensor *tensor, base_report *report) {
     struct stat status;
-    if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode)) {
-        return fail(report, proto, "its external data is not a regular file");
-    }
+    if (fstat(file, &status) != 0) return fail_external(report, proto, location, "cannot be read", errno);
+    if (!S_ISREG(status.st_mode)) return fail(report, proto, "its external data is not a regular file");
     uint64_t size = (uint64_t)status.st_size;
     if (offset > size || (has_length && length > size - offset)) {
         return fail(report, proto, "external data at %llu with %llu bytes, the file has %llu",
@@ -333,10 +338,8 @@ static base_status read_external_bytes(const Onnx__TensorProto *proto, int file,
     for (size_t done = 0; done < tensor->bytes;) {
         ssize_t got = pread(file, (char *)tensor->data + done, tensor->bytes - done, (off_t)(offset + done));
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0) {
-            return fail(report, proto, "its external data cannot be read: %s",
-                        got ? strerror(errno) : "it became shorter");
-        }
+        if (got < 0) return fail_external(report, proto, location, "cannot be read", errno);
+        if (got == 0) return fail(report, proto, "its external data cannot be read: it became shorter");
         done += (size_t)got;
     }
     from_little_endian(tensor->data, tensor->bytes, tensor->type.dtype);
@@ -366,10 +369,8 @@ static base_status read_external(const Onnx__TensorProto *proto, const char *fol
     if (status != BASE_OK) return status;
     /* The path is resolved: a link at its end has been put there meanwhile. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-    if (file < 0)
-        return fail(report, proto, "external data \"%.120s\" cannot be opened: %s", location,
-                    strerror(errno));
-    status = read_external_bytes(proto, file, offset, length, has_length, blocks, tensor, report);
+    if (file < 0) return fail_external(report, proto, location, "cannot be opened", errno);
+    status = read_external_bytes(proto, location, file, offset, length, has_length, blocks, tensor, report);
     close(file);
     return status;
 }

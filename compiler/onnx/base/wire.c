@@ -8,6 +8,7 @@
  */
 #include "compiler/onnx/base/importer.h"
 
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -104,7 +105,7 @@ base_status import_file_read(const char *path, import_blocks *blocks, uint8_t **
                              base_report *report) {
     /* Without O_NONBLOCK the opening of a named pipe would wait for a writer. */
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (file < 0) return base_fail(report, BASE_INVALID, "cannot be opened: %s", strerror(errno));
+    if (file < 0) return base_fail(report, base_file_status(errno), "cannot be opened: %s", strerror(errno));
     struct stat status;
     base_status result = BASE_OK;
     if (fstat(file, &status) != 0) {
