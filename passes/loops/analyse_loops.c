@@ -106,12 +106,9 @@ static void take_over_initials(loop_info *info) {
         pass_storage_id swapped =
             c->kind == LOOP_ORIGIN_OUTSIDE ? first_swapped(info, c->origin.storage) : (pass_storage_id){0};
         if ((c->kind != LOOP_ORIGIN_BODY && !swapped.index) || !may_take_over(info, c->initial)) continue;
-        bool anywhere;
-        if (!loop_leaves_anywhere(info, c->initial, &anywhere)) {
-            info->out_of_memory = true;
-            return;
-        }
-        if (anywhere) continue;
+        const ir_node *maker = c->initial->node;
+        const loop_info *earlier = maker ? info->loops[maker->id.index] : NULL;
+        if (earlier && loop_leaves_anywhere(earlier, c->initial->index)) continue;
         if (swapped.index) {
             pass_memory_join(info->memory, swapped, pass_memory_location(info->memory, c->initial).storage,
                              0);
@@ -186,7 +183,6 @@ static bool place_slices(loop_info *info) {
 /* ---- one loop ------------------------------------------------------------------------------------------ */
 
 static bool analyse_loop(loop_info *info) {
-    if (!loop_find_periods(info)) return false;
     loop_find_branch_swaps(info);
     loop_find_output_swaps(info);
     loop_find_windows(info);
@@ -243,20 +239,49 @@ static void find_last_made(pass_context *context) {
     }
 }
 
+static uint32_t depth_of(const ir_graph *graph) {
+    uint32_t depth = 0;
+    for (; graph->owner; graph = graph->owner->graph) depth++;
+    return depth;
+}
+
+/* The loops whose bodies are these graphs, all of one depth: first the periods of each, then where each keeps its buffers. One
+ * may begin with what another leaves. */
+static bool analyse_depth(pass_context *context, base_arena *arena, ir_graph *const *graphs, size_t count,
+                          loop_info **loops) {
+    loop_info *infos = BASE_ARRAY(arena, loop_info, count);
+    if (!infos) return false;
+    for (size_t g = 0; g < count; g++) {
+        const ir_node *loop = graphs[g]->owner;
+        if (!loop || loop->code != OP_LOOP) continue;
+        if (!loop_info_read(context, arena, loop, &infos[g]) || !loop_find_periods(&infos[g])) return false;
+        infos[g].loops = loops;
+        loops[loop->id.index] = &infos[g];
+    }
+    for (size_t g = count; g-- > 0;) {
+        if (infos[g].loops && !analyse_loop(&infos[g])) return false;
+    }
+    for (size_t g = 0; g < count; g++) {
+        if (infos[g].loops) loops[infos[g].loop.node->id.index] = NULL;
+    }
+    return true;
+}
+
 base_status pass_analyse_loops(pass_context *context) {
     size_t graph_count;
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
+    loop_info **loops = BASE_ARRAY(context->scratch, loop_info *, context->module->node_count);
     base_arena arena;
     context->memory->swapped = BASE_ARRAY(context->memory->arena, bool, context->memory->value_count);
-    if (!graphs || !context->memory->swapped) return base_fail_memory(context->report);
+    if (!graphs || !loops || !context->memory->swapped) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
     find_last_made(context);
     bool fine = true;
-    for (size_t g = graph_count; g-- > 0 && fine;) {
-        const ir_node *loop = graphs[g]->owner;
-        loop_info info;
-        if (!loop || loop->code != OP_LOOP) continue;
-        fine = loop_info_read(context, &arena, loop, &info) && analyse_loop(&info);
+    for (size_t end = graph_count, first; end > 0 && fine; end = first) {
+        const uint32_t depth = depth_of(graphs[end - 1]);
+        first = end - 1;
+        while (first > 0 && depth_of(graphs[first - 1]) == depth) first--;
+        fine = analyse_depth(context, &arena, graphs + first, end - first, loops);
         base_arena_free(&arena);
     }
     base_arena_free(&arena);

@@ -89,8 +89,9 @@ typedef struct loop_info {
     loop_member *members;
     uint32_t member_count;
     loop_index at, made, member_of; /* by storage; see loop_first_at, loop_first_made, loop_member_of */
-    struct loop_info *earlier;      /* the last one that loop_leaves_anywhere looked at; NULL */
-    bool swaps;                     /* an output gets to its place by a buffer swap */
+    struct loop_info *
+        *loops; /* by node id: the loops of this depth, their periods found; NULL for other nodes */
+    bool swaps; /* an output gets to its place by a buffer swap */
     bool out_of_memory;
 } loop_info;
 

@@ -413,20 +413,10 @@ bool loop_find_periods(loop_info *info) {
     return !info->out_of_memory;
 }
 
-bool loop_leaves_anywhere(loop_info *info, const ir_value *value, bool *anywhere) {
-    *anywhere = false;
-    if (!value->node || value->node->code != OP_LOOP) return true;
-    if (!info->earlier ||
-        info->earlier->loop.node != value->node) { /* mostly all initial values are of one */
-        info->earlier = BASE_NEW(info->arena, loop_info);
-        if (!info->earlier || !loop_info_read(info->context, info->arena, value->node, info->earlier) ||
-            !loop_find_periods(info->earlier))
-            return false;
-    }
-    if (value->index >= info->earlier->loop.carried) return true;
-    const loop_carried *c = &info->earlier->carried[value->index];
-    if (c->kind == LOOP_ORIGIN_COPY) return true;
-    const loop_member *class = loop_class_of(info->earlier, c);
-    *anywhere = !class || (ir_loop_trips(&info->earlier->loop) < 0 && class->period > 1);
-    return true;
+bool loop_leaves_anywhere(const loop_info *info, uint32_t index) {
+    if (index >= info->loop.carried) return false;
+    const loop_carried *c = &info->carried[index];
+    if (c->kind == LOOP_ORIGIN_COPY) return false;
+    const loop_member *class = loop_class_of(info, c);
+    return !class || (ir_loop_trips(&info->loop) < 0 && class->period > 1);
 }

@@ -20,10 +20,9 @@
 /* Finds origins, members, classes and their periods. False when memory runs out. */
 bool loop_find_periods(loop_info *info);
 
-/* The value is what a loop carried, and that loop leaves it in one of several buffers, or in one that is not its own: it is best
- * read where it is. Found as that loop's own analysis finds it: loops inside of it have been analysed by now, because graphs go
- * innermost first. False when memory runs out. */
-bool loop_leaves_anywhere(loop_info *info, const ir_value *value, bool *anywhere);
+/* The loop, whose periods are found, leaves output `index` in one of several buffers, or in one that is not its own: it is best
+ * read where it is. */
+bool loop_leaves_anywhere(const loop_info *info, uint32_t index);
 
 /* Both branches of an If make what lies in storage `made` when they have read storage `over`, or element by element over it:
  * the output can be made where the parameter is, which is there still where a branch only hands it on. (branches.c) */
