@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c: implements commit.h. */
 #include "passes/loops/commit.h"
+#include "ir/operators/indices.h"
 #include <string.h>
 
 enum { MOST_DEPTH = 12 }; /* how far back it is looked whether two values are made in the same way */
@@ -57,36 +58,29 @@ static bool same_value(const ir_value *a, const ir_value *b, int depth) {
     return true;
 }
 
-/* The operators whose indices are these inputs, the same numbers for data of the same shape. */
-static bool same_indices(const ir_node *a, const ir_node *b) {
-    const bool last = a->code == OP_TENSOR_SCATTER; /* data, update, indices */
-    const uint32_t from = last ? 2 : 1,
-                   to = a->code == OP_SCATTER_ND || a->code == OP_SCATTER_ELEMENTS ? 2 : a->input_count;
-    if (a->input_count != b->input_count || !ir_input(a, 0) || !ir_input(b, 0)) return false;
-    for (uint32_t i = from; i < to; i++)
-        if (!same_value(ir_input(a, i), ir_input(b, i), MOST_DEPTH)) return false;
-    if (last && !op_shape_equal(&ir_input(a, 1)->type.shape, &ir_input(b, 1)->type.shape)) return false;
-    return op_shape_known(&ir_input(a, 0)->type.shape) &&
-           op_shape_equal(&ir_input(a, 0)->type.shape, &ir_input(b, 0)->type.shape);
+static bool same_shape(const ir_value *a, const ir_value *b) {
+    return a && b && op_shape_known(&a->type.shape) && op_shape_equal(&a->type.shape, &b->type.shape);
+}
+
+/* Two nodes of one operator whose indices, inputs [first, end), are the same numbers, for data of the same shape. */
+static bool same_indices(const ir_node *a, const ir_node *b, uint32_t first, uint32_t end) {
+    if (a->input_count != b->input_count) return false;
+    for (uint32_t i = 0; i < a->input_count && i < end; i++) {
+        if (i < first ? !same_shape(ir_input(a, i), ir_input(b, i))
+                      : !same_value(ir_input(a, i), ir_input(b, i), MOST_DEPTH))
+            return false;
+    }
+    return true;
 }
 
 /* A node that ran before has looked at the same. */
 static bool was_checked(const loop_info *info, const ir_node *node) {
-    switch (node->code) {
-    case OP_GATHER:
-    case OP_GATHER_ELEMENTS:
-    case OP_GATHER_ND:
-    case OP_SCATTER_ELEMENTS:
-    case OP_SCATTER_ND:
-    case OP_TENSOR_SCATTER:
-        break;
-    default:
-        return false;
-    }
+    uint32_t first, end;
+    if (!op_index_inputs(node->code, &first, &end)) return false;
     for (ir_node **at = info->memory->order.nodes[info->loop.body->id.index]; *at && *at != node; at++) {
         const ir_node *other = *at;
         if (other->code == node->code && other->graph == node->graph && same_attributes(other, node) &&
-            same_indices(other, node))
+            same_indices(other, node, first, end))
             return true;
     }
     return false;

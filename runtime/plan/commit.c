@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* commit.c: until when a run can fail, and from when on it changes states. */
+#include "ir/operators/indices.h"
 #include "runtime/plan/plan.h"
 #include <string.h>
 
@@ -26,14 +27,6 @@ static bool same_shape(const plan *of, uint32_t a, uint32_t b) {
     plan_tensor_type(of, a, &x);
     plan_tensor_type(of, b, &y);
     return op_shape_known(&x.shape) && op_shape_equal(&x.shape, &y.shape);
-}
-
-/* Which inputs of the operator are looked at: from *first up to *end; false where it is none of those that take indices. */
-static bool indices_of(op_code code, uint64_t *first, uint64_t *end) {
-    *first = code == OP_TENSOR_SCATTER ? 2 : 1;
-    *end = *first + 1;
-    return code == OP_GATHER || code == OP_GATHER_ELEMENTS || code == OP_GATHER_ND ||
-           code == OP_SCATTER_ELEMENTS || code == OP_SCATTER_ND || code == OP_TENSOR_SCATTER;
 }
 
 static bool same_attributes(const plan *of, const plan_node *a, const plan_node *b) {
@@ -95,18 +88,17 @@ static bool same_value(const plan *of, const maker *makers, uint32_t a, uint32_t
 /* A node before this one looks at the same indices for data of the same shape: what it lets through is fine here. */
 static bool was_checked(const plan *of, const maker *makers, uint32_t number, op_code code) {
     const plan_node *node = &of->nodes[number];
-    uint64_t first, end;
-    if (!indices_of(code, &first, &end)) return false;
+    uint32_t first, end;
+    if (!op_index_inputs(code, &first, &end)) return false;
     for (uint64_t n = of->graphs[node->graph].nodes; n < number; n++) {
         const plan_node *other = &of->nodes[n];
         bool same = plan_node_code(of, other) == code && other->input_count == node->input_count &&
-                    same_attributes(of, other, node) &&
-                    same_shape(of, input_of(of, other, 0), input_of(of, node, 0));
-        for (uint64_t i = first; same && i < end; i++)
-            same = input_of(of, node, i) != PLAN_ABSENT &&
-                   same_value(of, makers, input_of(of, other, i), input_of(of, node, i), MOST_DEPTH);
-        if (same && code == OP_TENSOR_SCATTER)
-            same = same_shape(of, input_of(of, other, 1), input_of(of, node, 1));
+                    same_attributes(of, other, node);
+        for (uint64_t i = 0; same && i < node->input_count && i < end; i++) {
+            const uint32_t x = input_of(of, other, i), y = input_of(of, node, i);
+            same = i < first ? same_shape(of, x, y)
+                             : y != PLAN_ABSENT && same_value(of, makers, x, y, MOST_DEPTH);
+        }
         if (same) return true;
     }
     return false;

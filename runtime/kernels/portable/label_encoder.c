@@ -35,10 +35,7 @@ static const op_string *text_at(const void *data, int64_t index) {
 }
 
 static uint64_t hash_of(const encoder_state *s, const void *data, int64_t index) {
-    if (s->keys != OP_STRING) {
-        const uint64_t bits = bits_of(s, data, index) * 0x9e3779b97f4a7c15u;
-        return bits ^ bits >> 32;
-    }
+    if (s->keys != OP_STRING) return base_mix(bits_of(s, data, index));
     const op_string *text = text_at(data, index);
     return base_hash(text->data, text->length, 0);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_planners.c: every planner on random problems, against the checker, the bound and all placements of
- * small problems; problems and solutions as CSV. */
+ * small problems. */
 #include "passes/planners/base/budget.h"
 #include "passes/planners/planners.h"
 #include "tests/support/support.h"
@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 static size_t below(uint64_t *state, size_t limit) {
     return (size_t)(support_random(state) % limit);
@@ -678,117 +677,7 @@ static void checker_knows_the_modes(void **unused) {
     base_arena_free(&arena);
 }
 
-/* ---- CSV ----------------------------------------------------------------------------------------------- */
-
-static const char *write_file(const char *text) {
-    static const char path[] = "test_planners.csv";
-    FILE *file = fopen(path, "w");
-    assert_non_null(file);
-    fputs(text, file);
-    assert_int_equal(fclose(file), 0);
-    return path;
-}
-
-static void csv_comes_back(void **unused) {
-    (void)unused;
-    for (uint64_t seed = 1; seed <= 12; seed++) {
-        base_arena arena;
-        base_report report = {0};
-        base_arena_init(&arena, NULL);
-        planner_problem problem = random_problem(seed, 9, (unsigned)(seed % 4), &arena), read;
-        static const char *const names[9] = {"plain", "a,b", "say \"x\"", "", "two words",
-                                             "e",     "f",   "g",         "h"};
-        const char *const *ids;
-        size_t offsets[9] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
-        planner_solution solution = {.offsets = offsets};
-        const char *path = "test_planners.csv";
-        assert_int_equal(planner_csv_write(path, &problem, names, seed % 2 ? &solution : NULL, &report),
-                         BASE_OK);
-        assert_int_equal(planner_csv_read(path, &arena, &read, &ids, &report), BASE_OK);
-        assert_int_equal(read.buffer_count, problem.buffer_count);
-        for (size_t i = 0; i < 9; i++) {
-            assert_string_equal(ids[i], names[i]);
-            assert_int_equal(read.buffers[i].size, problem.buffers[i].size);
-            assert_int_equal(read.buffers[i].first, problem.buffers[i].first);
-            assert_int_equal(read.buffers[i].last, problem.buffers[i].last);
-            assert_int_equal(read.buffers[i].fixed, problem.buffers[i].fixed);
-            assert_int_equal(read.buffers[i].alignment,
-                             problem.buffers[i].alignment ? problem.buffers[i].alignment : 1);
-        }
-        base_arena_free(&arena);
-    }
-    remove("test_planners.csv");
-}
-
-static void csv_columns_in_any_order(void **unused) {
-    (void)unused;
-    base_arena arena;
-    base_report report = {0};
-    planner_problem read;
-    base_arena_init(&arena, NULL);
-    const char *path = write_file("size, upper ,id,lower\r\n\r\n4096,7,\"a\",-3\r\n");
-    assert_int_equal(planner_csv_read(path, &arena, &read, NULL, &report), BASE_OK);
-    assert_int_equal(read.buffer_count, 1);
-    assert_int_equal(read.buffers[0].size, 4096);
-    assert_int_equal(read.buffers[0].first, -3);
-    assert_int_equal(read.buffers[0].last, 7);
-    base_arena_free(&arena);
-    remove(path);
-}
-
-static void malformed_csv_is_told(void **unused) {
-    (void)unused;
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {"", "test_planners.csv: empty: the header id,lower,upper,size is needed\n"},
-        {"id,lower,size\n", "test_planners.csv:1: there is no column upper\n"},
-        {"id,lower,upper,size,id\n", "test_planners.csv:1: twice the column id\n"},
-        {"id,lower,upper,bytes\n", "test_planners.csv:1: unknown column \"bytes\": the columns are id, "
-                                   "lower, upper, size and, optional, alignment, "
-                                   "fixed, overwrites, at, offset\n"},
-        {"id,lower,upper,size\n1,2,3\n", "test_planners.csv:2: 3 fields, but the header has 4 columns\n"},
-        {"id,lower,upper,size\n1,2,x,4\n",
-         "test_planners.csv:2: upper is \"x\": a whole number of 64 bits is needed\n"},
-        {"id,lower,upper,size\n1,2,3,99999999999999999999\n",
-         "test_planners.csv:2: size is \"99999999999999999999\": a whole number of 64 bits is needed\n"},
-        {"id,lower,upper,size\n1,2,3,-4\n", "test_planners.csv:2: size is -4: it must not be negative\n"},
-        {"id,lower,upper,size\n\n1,3,3,4\n",
-         "test_planners.csv:3: lower is 3 and upper is 3: upper must be greater\n"},
-        {"id,lower,upper,size,alignment\n1,2,3,4,6\n",
-         "test_planners.csv:2: alignment is 6: a power of two is needed\n"},
-        {"id,lower,upper,size\n\"1,2,3,4\n", "test_planners.csv:2: a quoted field has no end\n"},
-        {"id,lower,upper,size\n\"1\"2,2,3,4\n", "test_planners.csv:2: a comma must follow a quoted field\n"},
-        {"1,2,3,4,5,6,7,8,9,0,1,2,3,4,5,6,7\n", "test_planners.csv:1: more than 16 columns\n"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        base_arena arena;
-        base_report report = {0};
-        planner_problem read;
-        base_arena_init(&arena, NULL);
-        const char *path = write_file(cases[i].text);
-        assert_int_equal(planner_csv_read(path, &arena, &read, NULL, &report), BASE_INVALID);
-        assert_string_equal(report.text, cases[i].message);
-        base_arena_free(&arena);
-        remove(path);
-    }
-    base_report report = {0};
-    base_arena arena;
-    planner_problem read;
-    base_arena_init(&arena, NULL);
-    assert_int_equal(planner_csv_read("no such file.csv", &arena, &read, NULL, &report), BASE_INVALID);
-    assert_string_equal(report.text, "no such file.csv: cannot open: No such file or directory\n");
-    /* Without descriptors it is the machine that fails, not the problem. */
-    struct rlimit kept, none;
-    assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
-    none = (struct rlimit){0, kept.rlim_max};
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-    base_report_clear(&report);
-    const base_status without = planner_csv_read("no such file.csv", &arena, &read, NULL, &report);
-    assert_int_equal(setrlimit(RLIMIT_NOFILE, &kept), 0);
-    assert_int_equal(without, BASE_SYSTEM_ERROR);
-    base_arena_free(&arena);
-}
+/* ---- failing allocations ------------------------------------------------------------------------------ */
 
 static void running_out_of_memory_is_told(void **unused) {
     (void)unused;
@@ -831,9 +720,6 @@ int main(void) {
         cmocka_unit_test(modes_keep_their_promises),
         cmocka_unit_test(persistent_buffers_lie_apart),
         cmocka_unit_test(checker_knows_the_modes),
-        cmocka_unit_test(csv_comes_back),
-        cmocka_unit_test(csv_columns_in_any_order),
-        cmocka_unit_test(malformed_csv_is_told),
         cmocka_unit_test(running_out_of_memory_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
