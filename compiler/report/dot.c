@@ -7,12 +7,15 @@
  * back by a dashed edge, labelled "parameter <= replacement". A tensor whose address changes with the iterations has a line for each
  * address: the iterations in which it lies there. The branches of an If stand side by side. A legend says all this.
  *
+ * Of a large graph, blocks of nodes that stand there several times in a row are drawn once, in a box that says how often (repeats.h).
+ *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
  * layout_effort.
  */
 #include "compiler/files/files.h"
 #include "compiler/report/report.h"
+#include "compiler/report/dot.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/family.h"
 #include "compiler/report/loop.h"
@@ -22,293 +25,13 @@
 #include <string.h>
 
 enum {
-    NAME_CHARACTERS = 36,
-    LINE_CHARACTERS = 40,
     CARRIED_CHARACTERS = 18, /* of a name beside a carried edge */
-    MOST_ENTRIES = 16,       /* of a table, the rest is counted */
-    LARGE_GRAPH_EDGES = 700
+    LARGE_GRAPH_EDGES = 700,
+    LARGE_GRAPH_NODES = 60 /* with more, blocks that repeat are drawn once */
 };
-
-/* Who makes a tensor: a node, or a parameter of a graph. */
-typedef struct dot_source {
-    enum { SOURCE_NONE, SOURCE_NODE, SOURCE_PARAMETER } kind;
-    uint32_t index;  /* of the node, or of the graph */
-    uint32_t number; /* of the parameter */
-} dot_source;
-
-typedef struct dot_writer {
-    const plan *of;
-    emit_buffer *out;
-    dot_source *sources; /* by tensor id */
-    unsigned depth;
-} dot_writer;
-
-static const char *text_of(const dot_writer *writer, uint32_t text) {
-    return writer->of->texts + text;
-}
 
 static void indent(dot_writer *writer) {
     for (unsigned i = 0; i < writer->depth; i++) emit_text(writer->out, "  ");
-}
-
-/* ---- what is written into boxes ------------------------------------------------------------------------ */
-
-/* The text as XML, cut in the middle so that both ends of a path stay visible. Cuts never split a UTF-8
- * sequence. */
-static void emit_cut(emit_buffer *out, const char *text, size_t characters) {
-    size_t length = strlen(text);
-    if (length <= characters) {
-        emit_xml(out, text);
-        return;
-    }
-    size_t head = characters / 3, tail = length - (characters - head - 1);
-    while (head && ((unsigned char)text[head] & 0xC0) == 0x80) head--;
-    while (text[tail] && ((unsigned char)text[tail] & 0xC0) == 0x80) tail++;
-    char start[2 * NAME_CHARACTERS + 8];
-    if (head >= sizeof start) head = sizeof start - 1;
-    memcpy(start, text, head);
-    start[head] = 0;
-    emit_xml(out, start);
-    emit_text(out, "\xE2\x80\xA6");
-    emit_xml(out, text + tail);
-}
-
-/* "1x64x112x112" with the symbols' names. */
-static void emit_shape(dot_writer *writer, const plan_tensor *tensor) {
-    if (tensor->rank < 0) emit_text(writer->out, "?");
-    else if (tensor->rank == 0) emit_text(writer->out, "scalar");
-    for (int32_t d = 0; d < tensor->rank; d++) {
-        int64_t dim = writer->of->integers[tensor->dims + (uint64_t)d];
-        if (d) emit_text(writer->out, "\xC3\x97");
-        if (dim >= 0) emit_format(writer->out, "%" PRId64, dim);
-        else if (dim != OP_DIM_UNKNOWN && (uint64_t)-dim < writer->of->header->symbols.count &&
-                 text_of(writer, writer->of->symbols[-dim])[0]) {
-            emit_cut(writer->out, text_of(writer, writer->of->symbols[-dim]), 12);
-        } else {
-            emit_text(writer->out, "?");
-        }
-    }
-}
-
-static void emit_type(dot_writer *writer, const plan_tensor *tensor) {
-    static const char *const kinds[] = {"", "sequence of ", "optional ", "map of "};
-    emit_text(writer->out, kinds[tensor->kind & 3]);
-    if (tensor->dtype != OP_FLOAT) emit_format(writer->out, "%s ", op_dtype_name((op_dtype)tensor->dtype));
-    emit_shape(writer, tensor);
-    if (tensor->layout != OP_LAYOUT_ROW_MAJOR) {
-        emit_format(writer->out, " %s", op_layout_name((op_layout)tensor->layout));
-    }
-}
-
-/* An address of a table. One that lies in the table of a loop around it is all places of that: "@0 or @64". */
-static void emit_entry(dot_writer *writer, const plan_address *entry, uint64_t offset, int depth) {
-    enum { MOST_PLACES = 4, MOST_NESTED = 8 };
-    char text[64];
-    if (entry->space != MEMORY_MULTIVIEW || depth == MOST_NESTED) {
-        emit_text(writer->out, emit_place_print(entry, offset, text, sizeof text));
-        return;
-    }
-    const plan_multiview *view = &writer->of->multiviews[entry->index];
-    const uint32_t count = view->group ? 1 : view->prologue_count + view->period;
-    for (uint32_t k = 0; k < count && k < MOST_PLACES; k++) {
-        if (k) emit_text(writer->out, " or ");
-        emit_entry(writer, &writer->of->addresses[view->first + k], entry->offset + offset, depth + 1);
-    }
-    if (count > MOST_PLACES) emit_text(writer->out, " or ...");
-}
-
-/* The table of a tensor whose address changes, by iterations of its loop; those that repeat with their phase:
- *     256 KiB in view 3, repeats after 2
- *     t = 0: input 1 @0
- *     t = 1, 3, ...: output 1 @0
- *     t = 2, 4, ...: output 0 @0
- * or of one in a buffer that takes part in swaps:
- *     256 KiB in view 3, swapped, first @0 */
-static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
-    const plan_multiview *view = &writer->of->multiviews[address->index];
-    emit_format(writer->out, "%s in view %u", size, address->index);
-    if (view->group) {
-        emit_text(writer->out, ", swapped, first ");
-        emit_entry(writer, &writer->of->addresses[view->first], address->offset, 0);
-        return;
-    }
-    const uint32_t prologue = view->prologue_count, period = view->period;
-    if (view->stride) emit_format(writer->out, ", moves on by %" PRId64 " bytes", view->stride);
-    else if (period > 1) emit_format(writer->out, ", <B>repeats after %u</B>", period);
-    for (uint32_t k = 0; k < prologue + period && k < MOST_ENTRIES; k++) {
-        emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
-        if (k < prologue || view->stride) emit_format(writer->out, "t = %u: ", k);
-        else if (period == 1) emit_format(writer->out, "t = %u, %u, ...: ", k, k + 1);
-        else emit_format(writer->out, "t = %u, %u, ...: ", k, k + period);
-        emit_entry(writer, &writer->of->addresses[view->first + k], address->offset, 0);
-    }
-    if (prologue + period > MOST_ENTRIES)
-        emit_format(writer->out, "<BR ALIGN=\"LEFT\"/>and %u more", prologue + period - MOST_ENTRIES);
-    emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
-}
-
-static void emit_address(dot_writer *writer, const plan_tensor *tensor) {
-    static const char *const places[] = {"nowhere", "arena", "constant",        "input",
-                                         "output",  "view",  "made at run time"};
-    const plan_address *address = &tensor->address;
-    char size[32];
-    emit_size_print((size_t)tensor->bytes, size, sizeof size);
-    if (address->space == MEMORY_ARENA) {
-        emit_format(writer->out, "@%" PRIu64 " + %s", address->offset, size);
-    } else if (address->space == MEMORY_MULTIVIEW) {
-        emit_table(writer, address, size);
-    } else if (address->space == MEMORY_DYNAMIC && tensor->bytes) {
-        emit_format(writer->out, "reserved @%" PRIu64 " + %s", address->offset, size);
-    } else if (address->space == MEMORY_DYNAMIC || address->space == MEMORY_NONE) {
-        emit_text(writer->out, places[address->space]);
-    } else if (address->space <= MEMORY_DYNAMIC) {
-        emit_format(writer->out, "%s", places[address->space]);
-        if (address->space == MEMORY_INPUT || address->space == MEMORY_OUTPUT) {
-            emit_format(writer->out, " %u", address->index);
-        }
-        emit_format(writer->out, " @%" PRIu64 " + %s", address->offset, size);
-    }
-}
-
-/* What stands in most models and tells nothing: zero pads, strides of one, one group, and internal marks that
- * are shown otherwise. */
-static bool is_default(const dot_writer *writer, const plan_attribute *attribute) {
-    const char *name = text_of(writer, attribute->name);
-    static const struct {
-        const char *name;
-        int64_t value;
-    } defaults[] = {{"pads", 0},      {"strides", 1},       {"dilations", 1},         {"group", 1},
-                    {"ceil_mode", 0}, {"storage_order", 0}, {"count_include_pad", 0}, {"keepdims", 1},
-                    {"transA", 0},    {"transB", 0},        {"allowzero", 0}};
-    for (size_t i = 0; i < sizeof defaults / sizeof *defaults; i++) {
-        if (strcmp(name, defaults[i].name) != 0) continue;
-        if (attribute->kind == OP_ATTRIBUTE_INT) return (int64_t)attribute->value == defaults[i].value;
-        if (attribute->kind != OP_ATTRIBUTE_INTS) return false;
-        for (uint64_t k = 0; k < attribute->count; k++) {
-            if (writer->of->integers[attribute->value + k] != defaults[i].value) return false;
-        }
-        return true;
-    }
-    bool fused = strcmp(name, "ouro.alpha") == 0 || strcmp(name, "ouro.beta") == 0;
-    if (fused && attribute->kind == OP_ATTRIBUTE_FLOAT) return (attribute->value & 0x7FFFFFFF) == 0;
-    if (strcmp(name, "ouro.activation") == 0 || strcmp(name, "ouro.layout") == 0)
-        return true; /* seen elsewhere */
-    return strcmp(name, "auto_pad") == 0 || strcmp(name, "storage_order") == 0;
-}
-
-static void print_attribute(const dot_writer *writer, const plan_attribute *attribute, char *text,
-                            size_t capacity) {
-    const char *name = text_of(writer, attribute->name);
-    if (strncmp(name, "ouro.", 5) == 0) name += 5;
-    const int64_t *list = writer->of->integers + attribute->value;
-    size_t used = (size_t)snprintf(text, capacity, "%.24s=", name);
-    uint64_t shown = attribute->count < 6 ? attribute->count : 6;
-    switch ((op_attribute_kind)attribute->kind) {
-    case OP_ATTRIBUTE_INT:
-        snprintf(text + used, capacity - used, "%" PRId64, (int64_t)attribute->value);
-        break;
-    case OP_ATTRIBUTE_FLOAT: {
-        uint32_t bits = (uint32_t)attribute->value;
-        float value;
-        memcpy(&value, &bits, sizeof value);
-        snprintf(text + used, capacity - used, "%g", (double)value);
-        break;
-    }
-    case OP_ATTRIBUTE_STRING:
-        snprintf(text + used, capacity - used, "%.24s", text_of(writer, (uint32_t)attribute->value));
-        break;
-    case OP_ATTRIBUTE_INTS:
-        for (uint64_t k = 0; k < shown; k++) {
-            used += (size_t)snprintf(text + used, capacity - used, "%s%" PRId64, k ? "," : "", list[k]);
-        }
-        if (shown < attribute->count) snprintf(text + used, capacity - used, ",\xE2\x80\xA6");
-        break;
-    case OP_ATTRIBUTE_FLOATS:
-        for (uint64_t k = 0; k < shown; k++) {
-            uint32_t bits = (uint32_t)list[k];
-            float value;
-            memcpy(&value, &bits, sizeof value);
-            used += (size_t)snprintf(text + used, capacity - used, "%s%g", k ? "," : "", (double)value);
-        }
-        if (shown < attribute->count) snprintf(text + used, capacity - used, ",\xE2\x80\xA6");
-        break;
-    default:
-        text[0] = 0;
-        break;
-    }
-}
-
-static void emit_attributes(dot_writer *writer, const plan_node *node) {
-    size_t column = 0;
-    bool control = node->graph_count != 0;
-    for (uint64_t i = 0; i < node->attribute_count; i++) {
-        const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
-        char text[256];
-        if (is_default(writer, attribute)) continue;
-        /* How many values a loop scans is seen from its edges. */
-        if (control && (strncmp(text_of(writer, attribute->name), "ouro.scan_", 10) == 0 ||
-                        strcmp(text_of(writer, attribute->name), PLAN_SWAPS) == 0))
-            continue;
-        print_attribute(writer, attribute, text, sizeof text);
-        if (!text[0]) continue;
-        if (column && column + strlen(text) > LINE_CHARACTERS) column = 0;
-        if (!column) emit_text(writer->out, "<BR/>");
-        else emit_text(writer->out, "  ");
-        emit_xml(writer->out, text);
-        column += strlen(text) + 2;
-    }
-}
-
-/* "Conv + residual + Relu": what was fused into an operator is part of what it does. */
-static void emit_title(dot_writer *writer, const plan_node *node) {
-    const char *operator_name = text_of(writer, node->operator_name);
-    emit_text(writer->out, "<FONT POINT-SIZE=\"13\"><B>");
-    emit_xml(writer->out, operator_name);
-    bool residual = strcmp(operator_name, "Conv") == 0 && node->input_count > 3 &&
-                    writer->of->tensor_ids[node->inputs + 3] != PLAN_ABSENT;
-    if (residual) emit_text(writer->out, " + residual");
-    for (uint64_t i = 0; i < node->attribute_count; i++) {
-        const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
-        if (attribute->kind != OP_ATTRIBUTE_STRING) continue;
-        if (strcmp(text_of(writer, attribute->name), "ouro.activation") != 0) continue;
-        emit_text(writer->out, " + ");
-        emit_xml(writer->out, text_of(writer, (uint32_t)attribute->value));
-    }
-    emit_text(writer->out, "</B></FONT>");
-}
-
-/* Constants that the node reads: their shapes, on one line. */
-static void emit_constants(dot_writer *writer, const plan_node *node) {
-    size_t shown = 0, count = 0;
-    for (uint64_t i = 0; i < node->input_count; i++) {
-        uint32_t id = writer->of->tensor_ids[node->inputs + i];
-        if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NONE) continue;
-        count++;
-    }
-    if (!count) return;
-    emit_text(writer->out, "<BR/><FONT COLOR=\"#555555\">with ");
-    for (uint64_t i = 0; i < node->input_count && shown < 3; i++) {
-        uint32_t id = writer->of->tensor_ids[node->inputs + i];
-        if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NONE) continue;
-        if (shown++) emit_text(writer->out, ", ");
-        emit_type(writer, &writer->of->tensors[id]);
-    }
-    if (count > shown) emit_format(writer->out, " and %zu more", count - shown);
-    emit_text(writer->out, "</FONT>");
-}
-
-static void emit_outputs(dot_writer *writer, const plan_node *node) {
-    uint64_t shown = node->output_count < 6 ? node->output_count : 6;
-    for (uint64_t i = 0; i < shown; i++) {
-        uint32_t id = writer->of->tensor_ids[node->outputs + i];
-        if (id == PLAN_ABSENT) continue;
-        emit_text(writer->out, "<BR/><FONT COLOR=\"#333388\">");
-        if (node->output_count > 1) emit_format(writer->out, "%" PRIu64 ": ", i);
-        emit_address(writer, &writer->of->tensors[id]);
-        emit_text(writer->out, "</FONT>");
-    }
-    if (shown < node->output_count)
-        emit_format(writer->out, "<BR/>and %" PRIu64 " more", node->output_count - shown);
 }
 
 /* ---- nodes --------------------------------------------------------------------------------------------- */
@@ -329,9 +52,11 @@ static void emit_tooltip(dot_writer *writer, const char *what, const char *name)
 
 static void emit_node(dot_writer *writer, uint32_t index) {
     const plan_node *node = &writer->of->nodes[index];
-    const char *operator_name = text_of(writer, node->operator_name), *name = text_of(writer, node->name);
-    const char *kernel = text_of(writer, node->kernel);
-    const emit_family *family = emit_family_of(text_of(writer, node->operator_domain), operator_name);
+    const char *operator_name = emit_dot_text_of(writer, node->operator_name),
+               *name = emit_dot_text_of(writer, node->name);
+    const char *kernel = emit_dot_text_of(writer, node->kernel);
+    const emit_family *family =
+        emit_family_of(emit_dot_text_of(writer, node->operator_domain), operator_name);
     bool view = node->flags & PLAN_NODE_ALIAS;
     char scratch[32];
     indent(writer);
@@ -344,14 +69,16 @@ static void emit_node(dot_writer *writer, uint32_t index) {
     if (node->graph_count) emit_text(writer->out, " penwidth=2");
     emit_tooltip(writer, operator_name, name);
     emit_text(writer->out, " label=<");
-    emit_title(writer, node);
+    emit_dot_title(writer, node);
     if (view) emit_text(writer->out, " (view)");
     if (node->flags & PLAN_NODE_DYNAMIC) emit_text(writer->out, " (dynamic)");
     if (name[0]) {
+        const bool within =
+            writer->prefix_length && strncmp(name, writer->prefix, writer->prefix_length) == 0;
         emit_text(writer->out, "<BR/>");
-        emit_cut(writer->out, name, NAME_CHARACTERS);
+        emit_dot_cut(writer->out, within ? name + writer->prefix_length : name, DOT_NAME_CHARACTERS);
     }
-    emit_attributes(writer, node);
+    emit_dot_attributes(writer, node);
     if (kernel[0]) {
         emit_text(writer->out, "<BR/><I>");
         emit_xml(writer->out, kernel);
@@ -361,25 +88,32 @@ static void emit_node(dot_writer *writer, uint32_t index) {
                         emit_size_print((size_t)node->scratch_bytes, scratch, sizeof scratch));
         }
     }
-    emit_constants(writer, node);
-    if (!node->graph_count) emit_outputs(writer, node);
+    emit_dot_constants(writer, node);
+    if (!node->graph_count) emit_dot_outputs(writer, node);
     emit_text(writer->out, ">]\n");
 }
 
 /* Where a control node hands its outputs on: below its sub-graphs. */
 static void emit_exit(dot_writer *writer, uint32_t index) {
     const plan_node *node = &writer->of->nodes[index];
-    const char *operator_name = text_of(writer, node->operator_name);
-    const emit_family *family = emit_family_of(text_of(writer, node->operator_domain), operator_name);
+    const char *operator_name = emit_dot_text_of(writer, node->operator_name);
+    const emit_family *family =
+        emit_family_of(emit_dot_text_of(writer, node->operator_domain), operator_name);
     indent(writer);
     emit_format(writer->out, "x%u [style=\"rounded,filled\" fillcolor=\"%s\" color=\"%s\" penwidth=2", index,
                 family->fill, family->line);
-    emit_tooltip(writer, operator_name, text_of(writer, node->name));
+    emit_tooltip(writer, operator_name, emit_dot_text_of(writer, node->name));
     emit_text(writer->out, " label=<end of <B>");
     emit_xml(writer->out, operator_name);
     emit_text(writer->out, "</B>");
-    emit_outputs(writer, node);
+    emit_dot_outputs(writer, node);
     emit_text(writer->out, ">]\n");
+}
+
+/* Of an input or output that stands for others, too. */
+static void emit_times(dot_writer *writer, uint32_t id) {
+    if (writer->folding.times[id] > 1)
+        emit_format(writer->out, "<BR/><B>\xC3\x97%u</B>, one a block", writer->folding.times[id]);
 }
 
 static void emit_parameter(dot_writer *writer, uint32_t graph, uint64_t number, const char *role) {
@@ -389,14 +123,16 @@ static void emit_parameter(dot_writer *writer, uint32_t graph, uint64_t number, 
     emit_format(writer->out,
                 "p%u_%" PRIu64 " [shape=box style=\"filled\" fillcolor=\"white\" color=\"#3c6e3c\"", graph,
                 number);
-    emit_tooltip(writer, role, text_of(writer, tensor->name));
+    emit_tooltip(writer, role, emit_dot_text_of(writer, tensor->name));
     emit_format(writer->out, " label=<%s <B>", role);
-    emit_cut(writer->out, text_of(writer, tensor->name), NAME_CHARACTERS);
+    emit_dot_cut(writer->out, emit_dot_text_of(writer, tensor->name), DOT_NAME_CHARACTERS);
     emit_text(writer->out, "</B><BR/>");
-    emit_type(writer, tensor);
+    emit_dot_type(writer, tensor);
     emit_text(writer->out, "<BR/><FONT COLOR=\"#333388\">");
-    emit_address(writer, tensor);
-    emit_text(writer->out, "</FONT>>]\n");
+    emit_dot_address(writer, tensor);
+    emit_text(writer->out, "</FONT>");
+    emit_times(writer, id);
+    emit_text(writer->out, ">]\n");
 }
 
 static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, const char *role,
@@ -408,11 +144,12 @@ static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, con
                 number);
     emit_tooltip(writer, role, name);
     emit_format(writer->out, " label=<%s <B>", role);
-    emit_cut(writer->out, name, NAME_CHARACTERS);
+    emit_dot_cut(writer->out, name, DOT_NAME_CHARACTERS);
     emit_text(writer->out, "</B>");
     if (id != PLAN_ABSENT) {
         emit_text(writer->out, "<BR/>");
-        emit_type(writer, &writer->of->tensors[id]);
+        emit_dot_type(writer, &writer->of->tensors[id]);
+        emit_times(writer, id);
     }
     emit_text(writer->out, ">]\n");
 }
@@ -425,12 +162,11 @@ static bool begin_edge(dot_writer *writer, uint32_t id) {
     if (id == PLAN_ABSENT) return false;
     const dot_source *source = &writer->sources[id];
     if (source->kind == SOURCE_NONE) return false;
+    const uint32_t drawn = source->kind == SOURCE_NODE ? writer->folding.drawn[source->index] : 0;
     indent(writer);
     if (source->kind == SOURCE_PARAMETER)
         emit_format(writer->out, "p%u_%u -> ", source->index, source->number);
-    else
-        emit_format(writer->out, "%c%u -> ", writer->of->nodes[source->index].graph_count ? 'x' : 'n',
-                    source->index);
+    else emit_format(writer->out, "%c%u -> ", writer->of->nodes[drawn].graph_count ? 'x' : 'n', drawn);
     return true;
 }
 
@@ -440,11 +176,11 @@ static void end_edge(dot_writer *writer, uint32_t id, const char *attributes) {
     /* A parameter's box holds its type already. */
     if (writer->sources[id].kind != SOURCE_PARAMETER) {
         emit_text(writer->out, "label=<");
-        emit_type(writer, tensor);
+        emit_dot_type(writer, tensor);
         emit_text(writer->out, "> ");
     }
     emit_text(writer->out, "edgetooltip=");
-    emit_dot_text(writer->out, text_of(writer, tensor->name));
+    emit_dot_text(writer->out, emit_dot_text_of(writer, tensor->name));
     emit_format(writer->out, "%s]\n", attributes);
 }
 
@@ -470,7 +206,7 @@ static void emit_control_label(dot_writer *writer, uint32_t index, bool loop) {
 }
 
 static const char *tensor_name(const dot_writer *writer, uint32_t id) {
-    return id == PLAN_ABSENT ? "" : text_of(writer, writer->of->tensors[id].name);
+    return id == PLAN_ABSENT ? "" : emit_dot_text_of(writer, writer->of->tensors[id].name);
 }
 
 static void emit_graph(dot_writer *writer, uint32_t index);
@@ -479,7 +215,7 @@ static void emit_graph(dot_writer *writer, uint32_t index);
 static void emit_control(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
     const plan_node *node = &of->nodes[index];
-    bool loop = strcmp(text_of(writer, node->operator_name), "Loop") == 0;
+    bool loop = strcmp(emit_dot_text_of(writer, node->operator_name), "Loop") == 0;
     indent(writer);
     emit_format(writer->out, "subgraph cluster_c%u {\n", index);
     writer->depth++;
@@ -501,7 +237,7 @@ static void emit_control(dot_writer *writer, uint32_t index) {
                   "style=\"rounded,filled\" fillcolor=\"white\" color=\"#999999\" labeljust=l label=<<B>");
         emit_text(writer->out, loop ? "body" : g == node->first_graph ? "then" : "else");
         emit_text(writer->out, "</B> ");
-        emit_cut(writer->out, text_of(writer, graph->name), NAME_CHARACTERS);
+        emit_dot_cut(writer->out, emit_dot_text_of(writer, graph->name), DOT_NAME_CHARACTERS);
         emit_format(writer->out, ", buffer %s>\n",
                     emit_size_print((size_t)graph->region_bytes, size, sizeof size));
         emit_graph(writer, g);
@@ -514,13 +250,48 @@ static void emit_control(dot_writer *writer, uint32_t index) {
     emit_text(writer->out, "}\n");
 }
 
+/* A block that stands several times in a row: its first nodes, in a box that says how often. */
+static void emit_block(dot_writer *writer, const emit_repeat *repeat) {
+    const char *name = emit_dot_text_of(writer, writer->of->nodes[repeat->first].name);
+    writer->prefix_length = emit_fold_prefix(writer->of, repeat);
+    for (uint32_t n = repeat->first; !name[0] && n < repeat->first + repeat->period; n++)
+        name = emit_dot_text_of(writer, writer->of->nodes[n].name);
+    writer->prefix = name;
+    indent(writer);
+    emit_format(writer->out, "subgraph cluster_b%u {\n", repeat->first);
+    writer->depth++;
+    indent(writer);
+    emit_format(writer->out,
+                "style=\"rounded,filled\" fillcolor=\"#f3f3fa\" color=\"#333388\" penwidth=2 labeljust=l "
+                "label=<<FONT "
+                "POINT-SIZE=\"18\"><B>\xC3\x97%u</B></FONT>  %u node%s a block",
+                repeat->count, repeat->period, repeat->period == 1 ? "" : "s");
+    if (writer->prefix_length) {
+        char prefix[DOT_NAME_CHARACTERS + 1];
+        snprintf(prefix, sizeof prefix, "%.*s", (int)writer->prefix_length, name);
+        emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>the first: ");
+        emit_xml(writer->out, prefix);
+    }
+    emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>>\n");
+    for (uint32_t n = repeat->first; n < repeat->first + repeat->period; n++) emit_node(writer, n);
+    writer->depth--;
+    writer->prefix_length = 0;
+    indent(writer);
+    emit_text(writer->out, "}\n");
+}
+
+static bool is_left_out(const dot_writer *writer, uint32_t id) {
+    return id != PLAN_ABSENT && writer->folding.times[id] == 0;
+}
+
 /* The boxes of one graph, those of its sub-graphs within. */
 static void emit_graph(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
     const plan_graph *graph = &of->graphs[index];
     const plan_node *owner = graph->owner == PLAN_ABSENT ? NULL : &of->nodes[graph->owner];
-    bool body = owner && strcmp(text_of(writer, owner->operator_name), "Loop") == 0;
+    bool body = owner && strcmp(emit_dot_text_of(writer, owner->operator_name), "Loop") == 0;
     for (uint64_t i = 0; i < graph->parameter_count; i++) {
+        if (is_left_out(writer, of->tensor_ids[graph->parameters + i])) continue;
         emit_parameter(writer, index, i,
                        !body    ? "input"
                        : i == 0 ? "iteration"
@@ -529,15 +300,47 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
         uint32_t id = of->tensor_ids[graph->results + i];
-        const char *name = !owner && i < of->header->outputs.count ? text_of(writer, of->outputs[i].name)
-                           : id == PLAN_ABSENT                     ? ""
-                                                                   : text_of(writer, of->tensors[id].name);
+        if (is_left_out(writer, id)) continue;
+        const char *name = !owner && i < of->header->outputs.count
+                               ? emit_dot_text_of(writer, of->outputs[i].name)
+                           : id == PLAN_ABSENT ? ""
+                                               : emit_dot_text_of(writer, of->tensors[id].name);
         emit_result(writer, index, i, !owner ? "output" : body && i == 0 ? "condition" : "result", name);
     }
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
-        if (of->nodes[i].graph_count) emit_control(writer, (uint32_t)i);
+        const emit_repeat *repeat = emit_fold_find(&writer->folding, (uint32_t)i);
+        if (repeat) {
+            emit_block(writer, repeat);
+            i = repeat->first + (uint64_t)repeat->period * repeat->count - 1;
+        } else if (of->nodes[i].graph_count) emit_control(writer, (uint32_t)i);
         else emit_node(writer, (uint32_t)i);
     }
+}
+
+/* How the edge to input `k` of a node is drawn: "" as usual; attributes, where it goes from one block to the next; NULL: not at all,
+ * as that of the first block stands for it. */
+static const char *edge_way(const dot_writer *writer, uint32_t node, uint64_t k) {
+    const plan *of = writer->of;
+    const emit_folding *folding = &writer->folding;
+    const uint32_t id = of->tensor_ids[of->nodes[node].inputs + k];
+    if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NODE)
+        return folding->drawn[node] == node ? "" : NULL;
+    const uint32_t source = writer->sources[id].index;
+    if (folding->drawn[node] == node) {
+        /* One of several inputs that the blocks make alike. */
+        for (uint64_t i = 0; i < k && folding->drawn[source] != source; i++) {
+            const uint32_t other = of->tensor_ids[of->nodes[node].inputs + i];
+            if (other != PLAN_ABSENT && writer->sources[other].kind == SOURCE_NODE &&
+                folding->drawn[writer->sources[other].index] == folding->drawn[source])
+                return NULL;
+        }
+        return "";
+    }
+    const emit_repeat *repeat = emit_fold_find(folding, folding->drawn[node]);
+    const bool second = node - folding->drawn[node] == repeat->period;
+    return second && source >= repeat->first && source < repeat->first + repeat->period
+               ? " style=dashed color=\"#333388\" constraint=false"
+               : NULL;
 }
 
 /* The edges of one graph. All stand outside of the boxes of sub-graphs: naming a node within one would move
@@ -546,18 +349,20 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
     const plan_graph *graph = &of->graphs[index];
     const plan_node *owner = graph->owner == PLAN_ABSENT ? NULL : &of->nodes[graph->owner];
-    bool body = owner && strcmp(text_of(writer, owner->operator_name), "Loop") == 0;
+    bool body = owner && strcmp(emit_dot_text_of(writer, owner->operator_name), "Loop") == 0;
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const plan_node *node = &of->nodes[i];
         for (uint64_t k = 0; k < node->input_count; k++) {
+            const char *way = edge_way(writer, (uint32_t)i, k);
             uint32_t id = of->tensor_ids[node->inputs + k];
-            if (!begin_edge(writer, id)) continue;
-            emit_format(writer->out, "n%" PRIu64, i);
-            end_edge(writer, id, "");
+            if (!way || !begin_edge(writer, id)) continue;
+            emit_format(writer->out, "n%u", writer->folding.drawn[i]);
+            end_edge(writer, id, way);
         }
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
         uint32_t id = of->tensor_ids[graph->results + i];
+        if (is_left_out(writer, id)) continue;
         if (!begin_edge(writer, id)) continue;
         emit_format(writer->out, "r%u_%" PRIu64, index, i);
         end_edge(writer, id, "");
@@ -591,9 +396,9 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
                     "r%u_%" PRIu64 " -> p%u_%" PRIu64
                     " [style=dashed color=\"#b04a2f\" fontcolor=\"#b04a2f\" constraint=false label=<",
                     index, i, index, i + 1);
-        emit_cut(writer->out, parameter, CARRIED_CHARACTERS);
+        emit_dot_cut(writer->out, parameter, CARRIED_CHARACTERS);
         emit_text(writer->out, " &lt;= ");
-        emit_cut(writer->out, replacement, CARRIED_CHARACTERS);
+        emit_dot_cut(writer->out, replacement, CARRIED_CHARACTERS);
         emit_text(writer->out, "> edgetooltip=\"carried\"]\n");
     }
 }
@@ -609,8 +414,8 @@ static void emit_legend(dot_writer *writer) {
         views |= (node->flags & PLAN_NODE_ALIAS) != 0;
         control |= node->graph_count != 0;
         if (!(node->flags & PLAN_NODE_ALIAS))
-            used[emit_family_of(text_of(writer, node->operator_domain),
-                                text_of(writer, node->operator_name)) -
+            used[emit_family_of(emit_dot_text_of(writer, node->operator_domain),
+                                emit_dot_text_of(writer, node->operator_name)) -
                  emit_families] = true;
     }
     emit_text(writer->out, "<TR><TD><TABLE BORDER=\"0\" CELLBORDER=\"0\" CELLSPACING=\"3\"><TR>");
@@ -621,6 +426,11 @@ static void emit_legend(dot_writer *writer) {
     }
     emit_format(writer->out, "<TD>%s</TD></TR></TABLE></TD></TR>",
                 views ? "dashed: a view, nothing runs" : "");
+    if (writer->folding.repeat_count)
+        emit_text(
+            writer->out,
+            "<TR><TD><FONT COLOR=\"#333388\">\xC3\x97N: a block that stands N times in a row, drawn once; "
+            "addresses are those of the first; dashed edges go to the next</FONT></TD></TR>");
     if (control)
         emit_text(
             writer->out,
@@ -662,12 +472,11 @@ static base_status find_sources(dot_writer *writer, base_arena *arena, base_repo
  * seconds. */
 static void layout_effort(dot_writer *writer) {
     size_t edges = 0;
-    for (uint64_t i = 0; i < writer->of->header->nodes.count; i++) edges += writer->of->nodes[i].input_count;
-    for (uint64_t i = 0; i < writer->of->header->nodes.count; i++) {
+    for (uint32_t i = 0; i < writer->of->header->nodes.count; i++) {
         const plan_node *node = &writer->of->nodes[i];
-        for (uint64_t k = 0; k < node->input_count; k++) {
+        for (uint64_t k = 0; k < node->input_count && writer->folding.drawn[i] == i; k++) {
             uint32_t id = writer->of->tensor_ids[node->inputs + k];
-            if (id == PLAN_ABSENT || writer->sources[id].kind == SOURCE_NONE) edges--;
+            edges += id != PLAN_ABSENT && writer->sources[id].kind != SOURCE_NONE;
         }
     }
     if (edges > LARGE_GRAPH_EDGES) {
@@ -680,6 +489,7 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     dot_writer writer = {.of = &result->plan, .out = out, .depth = 1};
     base_status status = find_sources(&writer, arena, report);
     if (status != BASE_OK) return status;
+    if (!emit_fold(writer.of, LARGE_GRAPH_NODES, arena, &writer.folding)) return base_fail_memory(report);
     const plan_header *header = result->plan.header;
     char size[32], bound[32];
     emit_text(out, "digraph model {\n  rankdir=TB compound=true newrank=false ranksep=0.35 nodesep=0.3\n"
@@ -687,14 +497,14 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     layout_effort(&writer);
     emit_text(out, "  label=<<TABLE BORDER=\"0\" CELLSPACING=\"2\" CELLPADDING=\"1\"><TR><TD><FONT "
                    "POINT-SIZE=\"16\"><B>");
-    emit_cut(out, text_of(&writer, header->model_name), 60);
+    emit_dot_cut(out, emit_dot_text_of(&writer, header->model_name), 60);
     emit_text(out, "</B></FONT><BR/>");
     emit_format(out, "arena %s, lower bound %s, ",
                 emit_size_print((size_t)header->arena_bytes, size, sizeof size),
                 emit_size_print((size_t)header->lower_bound_bytes, bound, sizeof bound));
     emit_format(out, "constants %s, allocator ",
                 emit_size_print((size_t)header->constants_bytes, size, sizeof size));
-    emit_xml(out, text_of(&writer, header->allocator));
+    emit_xml(out, emit_dot_text_of(&writer, header->allocator));
     emit_text(out, "<BR/>in a box: operator, name, attributes, <I>kernel</I>, "
                    "<FONT COLOR=\"#333388\">@offset in the arena + size</FONT>; "
                    "element type float32 where none is given</TD></TR>");
