@@ -5,12 +5,14 @@
  *     %v, %i = TopK(%x, -1)      error
  *
  * Kernels of operators that check what they are given (OP_FLAG_CHECKED) run on the constants, with zeros in place of the
- * data that is not known. Only nodes of the main graph are looked at: they run whenever the model does. A branch or a body may
- * never run, and models rely on that; there the run tells.
+ * data that is not known. Only nodes that run whenever the model does are looked at: those of the main graph, and of bodies of
+ * loops in it that certainly run at least once. A branch or another body may never run, and models rely on that; there the
+ * run tells.
  *
  * Needs: types, no dead nodes. Breaks: nothing. Guarantees: nothing that later passes build on.
  */
 #include "passes/graph/graph.h"
+#include "ir/loop.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -113,12 +115,22 @@ static base_status check_node(pass_context *context, const ir_node *node, base_a
     return rt_kernel_evaluate(&call, &context->options->environment, arena, context->report);
 }
 
+/* Whenever the model runs. */
+static bool certainly_runs(const ir_module *module, const ir_graph *graph) {
+    while (graph != module->main) {
+        ir_loop loop;
+        if (!ir_loop_around(graph, &loop) || ir_loop_trips(&loop) < 1) return false;
+        graph = loop.node->graph;
+    }
+    return true;
+}
+
 base_status pass_check_constants(pass_context *context) {
     const ir_module *module = context->module;
     base_status first = BASE_OK;
     for (size_t n = 1; n < module->node_count && first != BASE_SYSTEM_ERROR; n++) {
         const ir_node *node = module->nodes[n];
-        if (!node || node->graph != module->main) continue;
+        if (!node || !certainly_runs(module, node->graph)) continue;
         base_arena arena;
         base_arena_init(&arena, context->scratch->allocator);
         const base_status status = check_node(context, node, &arena);

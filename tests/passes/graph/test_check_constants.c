@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_check_constants.c: constants that an operator certainly refuses are refused when the model is compiled, with the
- * node's name; those in a branch are not, since it may never run. */
+ * node's name, also in bodies that certainly run; those in a branch are not, since it may never run. */
 #include "passes/passes.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
@@ -63,6 +63,22 @@ static void bad_constants_are_refused(void **state) {
     }
 }
 
+#define LOOP(trips, inner)                                                                                   \
+    "module \"m\" { constant %c: int64[] = {9} constant %n: int64[] = " trips                                \
+    "\n graph main(%x: float32[4,6], %m: int64[]) {\n"                                                       \
+    " %y: float32[...] = Loop(" inner                                                                        \
+    ", _) {ouro.scan_outputs = 1} { graph body(%i: int64[], %k: bool[]) {\n"                                 \
+    "  %a: float32[6] = Gather(%x, %c) {axis = 0} yield %k, %a } } yield %y } }\n"
+
+static void bodies_that_run_hold_none(void **state) {
+    (void)state;
+    base_report report;
+    assert_int_equal(compile(LOOP("{2}", "%n"), &report), BASE_INVALID);
+    assert_non_null(strstr(report.text, "Gather"));
+    assert_int_equal(compile(LOOP("{0}", "%n"), &report), BASE_OK); /* not once */
+    assert_int_equal(compile(LOOP("{2}", "%m"), &report), BASE_OK); /* who knows how often */
+}
+
 /* Models rely on it that what is never run may be wrong. */
 static void branches_may_hold_them(void **state) {
     (void)state;
@@ -80,6 +96,7 @@ static void branches_may_hold_them(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(bad_constants_are_refused),
+                                       cmocka_unit_test(bodies_that_run_hold_none),
                                        cmocka_unit_test(branches_may_hold_them)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
