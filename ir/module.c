@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* module.c: modules, graphs, values and nodes are made here; symbols too. Changes and questions: ir/edit.c. */
 #include "ir/ir.h"
+#include "ir/base/printable.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -34,11 +35,19 @@ static void use_link(ir_use *use, ir_value *value) {
     value->uses = use;
 }
 
+/* A copy that may be shown anywhere. NULL when memory runs out. */
+static char *copy_name(base_arena *arena, const char *name) {
+    char *copy = base_arena_text(arena, name ? name : "", name ? strlen(name) : 0);
+    if (copy) base_text_make_printable(copy);
+    return copy;
+}
+
 /* A name of the module's that no other value has: `name`, or `name`_1, `name`_2, ... Numbers are remembered
  * by name, so that many values of one name cost no search. NULL when memory runs out. */
-static const char *unique_name(ir_module *module, const char *name) {
+static const char *unique_name(ir_module *module, const char *given) {
     base_arena *arena = &module->arena;
-    if (!base_map_get(&module->names, name)) return base_arena_text(arena, name, strlen(name));
+    const char *name = copy_name(arena, given);
+    if (!name || !base_map_get(&module->names, name)) return name;
     uintptr_t number = (uintptr_t)base_map_get(&module->name_numbers, name);
     const char *unique;
     do {
@@ -46,8 +55,7 @@ static const char *unique_name(ir_module *module, const char *name) {
         unique = base_arena_format(arena, "%s_%llu", name, (unsigned long long)number);
         if (!unique) return NULL;
     } while (base_map_get(&module->names, unique));
-    const char *key = base_arena_text(arena, name, strlen(name));
-    if (!key || !base_map_put(&module->name_numbers, key, (void *)number)) return NULL;
+    if (!base_map_put(&module->name_numbers, name, (void *)number)) return NULL;
     return unique;
 }
 
@@ -92,7 +100,7 @@ ir_module *ir_module_new(const base_allocator *allocator, const char *name) {
     module->names.arena = module->name_numbers.arena = &module->arena;
     module->symbol_names.arena = module->symbol_expressions.arena = &module->arena;
     module->value_count = module->node_count = module->graph_count = module->symbol_count = 1;
-    module->name = base_arena_text(&module->arena, name ? name : "", name ? strlen(name) : 0);
+    module->name = copy_name(&module->arena, name);
     module->values =
         base_arena_grow(&module->arena, NULL, &module->value_capacity, 1, sizeof *module->values);
     module->nodes = base_arena_grow(&module->arena, NULL, &module->node_capacity, 1, sizeof *module->nodes);
@@ -125,7 +133,7 @@ ir_graph *ir_graph_new(ir_module *module, const char *name) {
     ir_graph *graph = BASE_NEW(&module->arena, ir_graph);
     if (!graph) return NULL;
     graph->module = module;
-    graph->name = base_arena_text(&module->arena, name ? name : "", name ? strlen(name) : 0);
+    graph->name = copy_name(&module->arena, name);
     if (!graph->name || module->graph_count >= UINT32_MAX) return NULL;
     ir_graph **graphs = base_arena_grow(&module->arena, module->graphs, &module->graph_capacity,
                                         module->graph_count + 1, sizeof *graphs);
@@ -172,7 +180,7 @@ bool ir_graph_set_result_name(ir_graph *graph, uint32_t index, const char *name)
         if (!grown) return false;
         graph->result_names = grown;
     }
-    graph->result_names[index] = base_arena_text(arena, name, strlen(name));
+    graph->result_names[index] = copy_name(arena, name);
     return graph->result_names[index] != NULL;
 }
 
@@ -263,11 +271,11 @@ ir_node *ir_node_new(ir_graph *graph, ir_node *before, op_code code, const char 
     ir_node *node = BASE_NEW(arena, ir_node);
     if (!node) return NULL;
     node->code = code;
-    node->name = name && name[0] ? base_arena_text(arena, name, strlen(name)) : "";
+    node->name = name && name[0] ? copy_name(arena, name) : "";
     if (!path || !path[0]) node->path = "";
     /* Neighbours mostly have one path: no copy for each of them. */
     else if (graph->last && strcmp(graph->last->path, path) == 0) node->path = graph->last->path;
-    else node->path = base_arena_text(arena, path, strlen(path));
+    else node->path = copy_name(arena, path);
     node->attributes = attributes;
     node->graph = graph;
     node->input_count = input_count;
@@ -431,9 +439,20 @@ static int64_t symbol_add(ir_module *module, base_map *map, const char *key, ir_
 int64_t ir_symbol_named(ir_module *module, const char *name) {
     uintptr_t number = (uintptr_t)base_map_get(&module->symbol_names, name);
     if (number) return -(int64_t)number;
-    const char *key = base_arena_text(&module->arena, name, strlen(name));
-    if (!key) return OP_DIM_UNKNOWN;
-    return symbol_add(module, &module->symbol_names, key, (ir_symbol){.name = key});
+    const char *key = base_arena_text(&module->arena, name, strlen(name)),
+               *printable = copy_name(&module->arena, name);
+    if (!key || !printable) return OP_DIM_UNKNOWN;
+    if (strcmp(key, printable) == 0)
+        return symbol_add(module, &module->symbol_names, key, (ir_symbol){.name = key});
+    /* Both names, that of the file and that which is shown, stand for it. */
+    const char *shown = printable;
+    for (unsigned i = 1; shown && base_map_get(&module->symbol_names, shown); i++)
+        shown = base_arena_format(&module->arena, "%s_%u", printable, i);
+    const int64_t symbol =
+        shown ? symbol_add(module, &module->symbol_names, key, (ir_symbol){.name = shown}) : OP_DIM_UNKNOWN;
+    if (symbol != OP_DIM_UNKNOWN && !base_map_put(&module->symbol_names, shown, (void *)(uintptr_t)-symbol))
+        return OP_DIM_UNKNOWN;
+    return symbol;
 }
 
 /* The computed symbol `a operation b`, as written. */

@@ -6,6 +6,7 @@
  * types that operators give.
  */
 #include "runtime/plan/structure.h"
+#include "ir/base/printable.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,11 @@ static bool is_text(const structure_checker *c, uint64_t text) {
     return text < c->of->header->texts.count;
 }
 
+/* Names are shown by many: see printable.h. */
+static bool is_name(const structure_checker *c, uint64_t text) {
+    return is_text(c, text) && base_text_is_printable(c->of->texts + text);
+}
+
 static const char *text_of(const structure_checker *c, uint32_t text) {
     return c->of->texts + text;
 }
@@ -35,7 +41,7 @@ static bool check_basics(structure_checker *c) {
     uint64_t texts = header->texts.count;
     if (!texts || c->of->texts[0] || c->of->texts[texts - 1])
         return structure_fail(c, "its texts have no end");
-    if (!is_text(c, header->model_name) || !is_text(c, header->allocator))
+    if (!is_name(c, header->model_name) || !is_name(c, header->allocator))
         return structure_fail(c, "a name is no text");
     if (header->optimal > 1) return structure_fail(c, "optimal is %u", header->optimal);
     if (header->threads < 1 || header->threads > MOST_THREADS) {
@@ -43,7 +49,7 @@ static bool check_basics(structure_checker *c) {
     }
     if (!header->symbols.count) return structure_fail(c, "it has no symbols");
     for (uint64_t i = 0; i < header->symbols.count; i++) {
-        if (!is_text(c, c->of->symbols[i])) return structure_fail(c, "symbol %" PRIu64 " has no name", i);
+        if (!is_name(c, c->of->symbols[i])) return structure_fail(c, "symbol %" PRIu64 " has no name", i);
     }
     if (header->bounds.count && header->bounds.count != header->symbols.count)
         return structure_fail(c, "not every symbol has a bound");
@@ -51,14 +57,14 @@ static bool check_basics(structure_checker *c) {
     const plan_interface *items[] = {c->of->inputs, c->of->outputs};
     for (int t = 0; t < 2; t++) {
         for (uint64_t i = 0; i < tables[t]->count; i++) {
-            if (!is_text(c, items[t][i].name) || items[t][i].tensor >= header->tensors.count) {
+            if (!is_name(c, items[t][i].name) || items[t][i].tensor >= header->tensors.count) {
                 return structure_fail(c, "%s %" PRIu64 " refers to nothing", t ? "output" : "input", i);
             }
         }
     }
     for (uint64_t i = 0; i < header->states.count; i++) {
         const plan_state *state = &c->of->states[i];
-        if (!is_text(c, state->input) || !is_text(c, state->output) ||
+        if (!is_name(c, state->input) || !is_name(c, state->output) ||
             state->parameter >= header->tensors.count || state->result >= header->tensors.count)
             return structure_fail(c, "state %" PRIu64 " refers to nothing", i);
     }
@@ -164,7 +170,7 @@ static bool check_strings(structure_checker *c, uint32_t id) {
 static bool check_tensor(structure_checker *c, uint32_t id) {
     const plan *of = c->of;
     const plan_tensor *tensor = &of->tensors[id];
-    if (!is_text(c, tensor->name)) return structure_fail(c, "tensor %u has no name", id);
+    if (!is_name(c, tensor->name)) return structure_fail(c, "tensor %u has no name", id);
     const char *name = text_of(c, tensor->name);
     if (tensor->kind > OP_KIND_MAP || tensor->element > OP_KIND_MAP || tensor->dtype >= OP_DTYPE_COUNT ||
         tensor->layout >= OP_LAYOUT_COUNT || !check_dims(c, tensor->rank, tensor->dims)) {
@@ -258,7 +264,7 @@ static bool is_string(const structure_checker *c, int64_t text, int64_t length) 
 
 static bool is_attribute(structure_checker *c, const plan_attribute *attribute) {
     const plan *of = c->of;
-    if (!is_text(c, attribute->name)) return false;
+    if (!is_name(c, attribute->name)) return false;
     const plan_table *integers = &of->header->integers;
     uint64_t first = attribute->value;
     switch (attribute->kind) {
@@ -297,7 +303,7 @@ static bool is_attribute(structure_checker *c, const plan_attribute *attribute) 
 static bool check_graph(structure_checker *c, uint32_t number) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[number];
-    if (!is_text(c, graph->name) ||
+    if (!is_name(c, graph->name) ||
         !in_table(graph->parameters, graph->parameter_count, &of->header->tensor_ids) ||
         !in_table(graph->results, graph->result_count, &of->header->tensor_ids) ||
         !in_table(graph->nodes, graph->node_count, &of->header->nodes)) {
@@ -355,13 +361,13 @@ static bool check_node(structure_checker *c, uint32_t number) {
     const plan *of = c->of;
     const plan_node *node = &of->nodes[number];
     const plan_header *header = of->header;
-    if (!is_text(c, node->operator_name) || !is_text(c, node->operator_domain) || !is_text(c, node->name) ||
-        !is_text(c, node->path) || !is_text(c, node->kernel) || node->graph >= header->graphs.count ||
+    if (!is_name(c, node->operator_name) || !is_name(c, node->operator_domain) || !is_name(c, node->name) ||
+        !is_name(c, node->path) || !is_name(c, node->kernel) || node->graph >= header->graphs.count ||
         !in_table(node->inputs, node->input_count, &header->tensor_ids) ||
         !in_table(node->outputs, node->output_count, &header->tensor_ids) ||
         !in_table(node->attributes, node->attribute_count, &header->attributes) ||
         !in_table(node->first_graph, node->graph_count, &header->graphs) ||
-        node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || !is_text(c, node->reason)) {
+        node->flags & ~(uint32_t)(PLAN_NODE_ALIAS | PLAN_NODE_DYNAMIC) || !is_name(c, node->reason)) {
         return structure_fail(c, "node %u refers to nothing", number);
     }
     const char *name = text_of(c, node->name), *operator_name = text_of(c, node->operator_name);
