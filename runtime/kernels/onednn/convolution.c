@@ -16,7 +16,9 @@
 enum {
     IMAGE_CHANNELS = 4, /* at most, of an input that is best read row-major */
     FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
-    FEW_MAPS = 4        /* fewer maps of single points are left to it, too */
+    FEW_MAPS = 4,       /* fewer maps of single points are left to it, too */
+    GROUP_BLOCK =
+        16 /* what channels and filters of a group are multiples of, for oneDNN to be as fast on groups */
 };
 
 typedef struct convolution {
@@ -246,6 +248,20 @@ static bool is_cheap(op_layout layout, int64_t channels) {
     return (channels + block - 1) / block * block * 4 <= channels * 5;
 }
 
+/* Groups that do not fill blocks are products of row-major matrices, which the portable kernel multiplies faster than oneDNN
+ * convolves them; and what comes after them, channel by channel, stays as it lies, instead of being reordered to and fro (measured by
+ * tests/bench/bench_kernels.c). */
+static bool is_better_row_major(const op_call *call, op_layout present) {
+    const op_shape *weights = &call->inputs[1].type.shape;
+    const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
+    if (call->code != OP_CONV || group == 1 || call->inputs[0].type.shape.rank != 4 || is_column(call))
+        return false;
+    const int64_t channels = weights->dims[1], filters = weights->dims[0] / group;
+    if (channels == 1) return filters == 1 && present == OP_LAYOUT_ROW_MAJOR && weights->dims[2] > 1;
+    return channels >= GROUP_BLOCK && filters >= GROUP_BLOCK &&
+           (channels % GROUP_BLOCK != 0 || filters % GROUP_BLOCK != 0);
+}
+
 /* In order, the first that works: blocks of 16 channels, which let a Concat along the channels be a view;
  * from a row-major image of few channels; channels innermost, where oneDNN has its fastest kernels too, and the
  * only ones for groups of odd sizes (both measured by tests/bench/bench_kernels.c); blocks of 8 on machines
@@ -264,6 +280,7 @@ static bool prefer(const op_call *given, const rt_environment *environment, rt_p
                       {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_ROW_MAJOR}};
     arrangement lie = {0};
     if (!call || !rt_floats_known(call) || is_stencil(call, environment)) return false;
+    if (is_better_row_major(call, preference->inputs[0])) return false;
     const bool packed = call->inputs[1].data != NULL;
     if (!describe_weights(call, packed, &lie.weights)) return false;
     /* What has its channels innermost already keeps them there. */

@@ -5,7 +5,8 @@
  * In float, the input is gathered (im2col) a block at a time into the panels of a matrix product: rows are
  * the filters of a group, columns output positions, the depth channels times window. Where there are so few positions that
  * panels would be empty for the most part, each filter is multiplied with what each of them sees. Groups of few filters
- * (depthwise convolution) add whole output rows instead, one window element after the other. Tensors of 16 bits become floats
+ * (depthwise convolution) see one channel after the other through their windows (stencil.h), or, where these are small or have three
+ * dimensions, add whole output rows, one window element after the other. Tensors of 16 bits become floats
  * a piece at a time, and the sums are rounded once. Doubles are gathered and multiplied as floats are.
  *
  * Y = activation(X * W + bias + residual). The residual may lie in Y already (in place); where it does not,
@@ -14,11 +15,13 @@
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/stencil.h"
 #include <string.h>
 
 enum {
     FEW_FILTERS = 4,
     FEW_OUTPUTS = 8,
+    FEW_TAPS = 3, /* of a window: to copy the image for them would cost too much */
     SHORT_DEPTH = 64,
     HALF_ROWS =
         60, /* filters and depth of a piece of 16 bits, whose floats lie on the stack: whole tiles of 6 or 12 rows */
@@ -32,6 +35,8 @@ typedef struct convolution {
     /* Always three spatial dimensions; the missing ones come first and have extent 1. */
     int64_t input[3], output[3], kernel[3], stride[3], dilation[3], before[3];
     int64_t input_size, output_size, kernel_size;
+    bool is_stencil;
+    rt_stencil stencil; /* of few filters in float */
     rt_part *inside[3]; /* by window element: the outputs for which it lies inside of the input */
     bool bias, residual;
     bool part; /* a band of more rows: what is made does not depend on how many are made at once */
@@ -337,21 +342,24 @@ static void maps_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
     const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    void *scratch = job->scratch + (size_t)member * shape->stencil.bytes;
     for (int64_t item = member; item < items; item += members) {
         const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
         float *y = (float *)job->y + item * shape->output_size;
         if (job->residual) {
             memcpy(y, (const float *)job->residual + item * shape->output_size,
                    (size_t)shape->output_size * sizeof(float));
-        } else if (!job->add) {
+        } else if (!job->add && !shape->is_stencil) {
             memset(y, 0, (size_t)shape->output_size * sizeof(float));
         }
         for (int64_t channel = 0; channel < shape->channels; channel++) {
-            add_channel(shape,
-                        (const float *)job->x +
-                            ((image * shape->group + group) * shape->channels + channel) * shape->input_size,
-                        (const float *)job->weights + (map * shape->channels + channel) * shape->kernel_size,
-                        y);
+            const int64_t from = (image * shape->group + group) * shape->channels + channel;
+            const float *x = (const float *)job->x + from * shape->input_size,
+                        *weights = (const float *)job->weights +
+                                   (map * shape->channels + channel) * shape->kernel_size;
+            if (shape->is_stencil)
+                rt_stencil_run(&shape->stencil, x, weights, y, job->add || channel > 0, scratch);
+            else add_channel(shape, x, weights, y);
         }
         if (job->bias) add_value(y, shape->output_size, ((const float *)job->bias)[map]);
         rt_activation_floats(&shape->activation, y, shape->output_size);
@@ -560,6 +568,23 @@ static bool find_parts(convolution *shape, base_arena *arena) {
     return true;
 }
 
+/* Few filters in float, whose windows have two dimensions, are stencils. */
+static void find_stencil(convolution *shape, base_arena *arena) {
+    if (shape->dtype != OP_FLOAT || shape->filters >= FEW_FILTERS || shape->kernel_size <= FEW_TAPS) return;
+    if (shape->channels == 0 || shape->output_size == 0) return;
+    if (shape->input[0] != 1 || shape->output[0] != 1 || shape->kernel[0] != 1) return;
+    for (int i = 0; i < 2; i++) {
+        shape->stencil.input[i] = shape->input[i + 1];
+        shape->stencil.output[i] = shape->output[i + 1];
+        shape->stencil.kernel[i] = shape->kernel[i + 1];
+        shape->stencil.stride[i] = shape->stride[i + 1];
+        shape->stencil.dilation[i] = shape->dilation[i + 1];
+        shape->stencil.before[i] = shape->before[i + 1];
+    }
+    shape->is_stencil = rt_stencil_prepare(&shape->stencil, arena);
+    if (!shape->is_stencil) shape->stencil.bytes = 0;
+}
+
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
     const op_shape *x = &call->inputs[0].type.shape, *weights = &call->inputs[1].type.shape;
@@ -597,10 +622,11 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!find_parts(shape, arena)) return base_fail_memory(report);
     prepared->state = shape;
     prepared->run = run;
+    find_stencil(shape, arena);
     size_t bytes = block_bytes(shape);
     const bool half = rt_is_half(shape->dtype);
     bool fits = half || shape->dtype == OP_DOUBLE || !has_few_outputs(shape) || windows_bytes(shape, &bytes);
-    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) bytes = 0;
+    if (shape->dtype != OP_DOUBLE && shape->filters < FEW_FILTERS) bytes = shape->stencil.bytes;
     if (half) {
         int64_t floats = 0;
         fits = half_floats(shape, &floats) && base_size_multiply((size_t)floats, sizeof(float), &bytes);

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stencil.c: see stencil.h.
+ *
+ * The channel is copied once, with its padding, and with strides apart: elements of equal remainders, divided by the strides, make an
+ * image of their own. Then what a window element sees at successive outputs is a run of floats, where outputs are counted through the
+ * whole rows of such an image; sums between the rows are left out. A vector of sums stays in a register for all window elements.
+ */
+#include "runtime/kernels/portable/stencil.h"
+#include <string.h>
+
+enum {
+    SLACK = 64,      /* floats after the copy and after the sums that are read or written, and of no matter */
+    POSITIONS = 2048 /* outputs at a time, about: their sums stay in the nearest cache */
+};
+
+/* sums[i] = the sum over the window's elements t of weights[t] * x[offsets[t] + i]; up to SLACK more are made. */
+#define ADD_TAPS(suffix, isa, lanes)                                                                         \
+    typedef float vector_##suffix __attribute__((vector_size(lanes * sizeof(float)), may_alias));            \
+    isa static void add_taps_##suffix(const float *x, const int64_t *offsets, const float *weights,          \
+                                      int64_t taps, int64_t count, float *sums) {                            \
+        for (int64_t i = 0; i < count; i += 4 * lanes) {                                                     \
+            vector_##suffix part, sum[4];                                                                    \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) sum[v] = (vector_##suffix){0};               \
+            for (int64_t t = 0; t < taps; t++) {                                                             \
+                const float *from = x + offsets[t] + i;                                                      \
+                _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                        \
+                    memcpy(&part, from + v * lanes, sizeof part);                                            \
+                    sum[v] += part * weights[t];                                                             \
+                }                                                                                            \
+            }                                                                                                \
+            memcpy(sums + i, sum, sizeof sum);                                                               \
+        }                                                                                                    \
+    }
+
+ADD_TAPS(plain, , 4)
+#if defined(__x86_64__) && defined(__GNUC__)
+ADD_TAPS(avx2, __attribute__((target("avx2"))), 8)
+ADD_TAPS(avx512, __attribute__((target("avx512f"))), 16)
+#endif
+
+static void add_taps(const float *x, const int64_t *offsets, const float *weights, int64_t taps,
+                     int64_t count, float *sums) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) add_taps_avx512(x, offsets, weights, taps, count, sums);
+    else if (__builtin_cpu_supports("avx2")) add_taps_avx2(x, offsets, weights, taps, count, sums);
+    else add_taps_plain(x, offsets, weights, taps, count, sums);
+#else
+    add_taps_plain(x, offsets, weights, taps, count, sums);
+#endif
+}
+
+bool rt_stencil_prepare(rt_stencil *s, base_arena *arena) {
+    const int64_t taps = s->kernel[0] * s->kernel[1];
+    size_t floats = 1, sums;
+    s->offsets = BASE_ARRAY(arena, int64_t, (size_t)taps);
+    if (!s->offsets) return false;
+    for (int i = 0; i < 2; i++) {
+        int64_t reach, span;
+        if (!base_int64_multiply(s->kernel[i] - 1, s->dilation[i], &reach) ||
+            !base_int64_multiply(s->output[i] - 1, s->stride[i], &span) || reach > INT64_MAX / 4 ||
+            span > INT64_MAX / 4 || !base_size_multiply(floats, (size_t)s->stride[i], &floats))
+            return false;
+        s->grid[i] = (reach + span) / s->stride[i] + 1;
+        if (!base_size_multiply(floats, (size_t)s->grid[i], &floats)) return false;
+    }
+    if (floats > SIZE_MAX / 16) return false;
+    for (int64_t t = 0; t < taps; t++) {
+        const int64_t y = t / s->kernel[1] * s->dilation[0], x = t % s->kernel[1] * s->dilation[1];
+        const int64_t part = y % s->stride[0] * s->stride[1] + x % s->stride[1];
+        s->offsets[t] = (part * s->grid[0] + y / s->stride[0]) * s->grid[1] + x / s->stride[1];
+    }
+    s->rows = POSITIONS / s->grid[1];
+    if (s->rows < 1) s->rows = 1;
+    if (s->rows > s->output[0]) s->rows = s->output[0];
+    sums = (size_t)s->rows * (size_t)s->grid[1];
+    return base_size_align((floats + SLACK) * sizeof(float), RT_ALIGNMENT, &s->copy_bytes) &&
+           base_size_align((sums + SLACK) * sizeof(float), RT_ALIGNMENT, &sums) &&
+           base_size_add(s->copy_bytes, sums, &s->bytes);
+}
+
+/* to[i] = x[i * stride] */
+RT_CLONES static void copy_strided(const float *restrict x, int64_t stride, int64_t count,
+                                   float *restrict to) {
+    if (stride == 2) {
+        for (int64_t i = 0; i < count; i++) to[i] = x[2 * i];
+    } else {
+        for (int64_t i = 0; i < count; i++) to[i] = x[stride * i];
+    }
+}
+
+/* One image of equal remainders. */
+static void copy_part(const rt_stencil *s, const float *x, int64_t ry, int64_t rx, float *to) {
+    const int64_t width = s->grid[1], stride = s->stride[1], first = rx - s->before[1];
+    /* What of a row is no padding: the same for all rows. */
+    int64_t low = first < 0 ? (-first + stride - 1) / stride : 0,
+            high = first < s->input[1] ? (s->input[1] - 1 - first) / stride + 1 : 0;
+    if (low > width) low = width;
+    if (high > width) high = width;
+    if (high < low) high = low;
+    for (int64_t row = 0; row < s->grid[0]; row++, to += width) {
+        const int64_t y = row * s->stride[0] + ry - s->before[0];
+        if (y < 0 || y >= s->input[0]) {
+            memset(to, 0, (size_t)width * sizeof *to);
+            continue;
+        }
+        const float *from = x + y * s->input[1] + first + low * stride;
+        for (int64_t i = 0; i < low; i++) to[i] = 0;
+        if (stride == 1) memcpy(to + low, from, (size_t)(high - low) * sizeof *to);
+        else copy_strided(from, stride, high - low, to + low);
+        for (int64_t i = high; i < width; i++) to[i] = 0;
+    }
+}
+
+RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int64_t count) {
+    for (int64_t i = 0; i < count; i++) y[i] += sums[i];
+}
+
+void rt_stencil_run(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
+                    void *scratch) {
+    float *copy = scratch, *sums = (float *)(void *)((char *)scratch + s->copy_bytes), *to = copy;
+    for (int64_t ry = 0; ry < s->stride[0]; ry++)
+        for (int64_t rx = 0; rx < s->stride[1]; rx++, to += s->grid[0] * s->grid[1])
+            copy_part(s, x, ry, rx, to);
+    memset(to, 0, SLACK * sizeof *to);
+    for (int64_t row = 0; row < s->output[0]; row += s->rows) {
+        const int64_t rows = s->output[0] - row < s->rows ? s->output[0] - row : s->rows;
+        add_taps(copy + row * s->grid[1], s->offsets, weights, s->kernel[0] * s->kernel[1],
+                 (rows - 1) * s->grid[1] + s->output[1], sums);
+        for (int64_t i = 0; i < rows; i++, y += s->output[1]) {
+            if (add) add_row(sums + i * s->grid[1], y, s->output[1]);
+            else memcpy(y, sums + i * s->grid[1], (size_t)s->output[1] * sizeof *y);
+        }
+    }
+}

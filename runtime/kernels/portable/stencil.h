@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stencil.h: one channel of an image seen through one window, in float: what a convolution of each channel by itself is made of. */
+#ifndef OURO_STENCIL_H
+#define OURO_STENCIL_H
+
+#include "runtime/kernels/portable/kernels.h"
+
+/* Extents by dimension, height and width. */
+typedef struct rt_stencil {
+    int64_t input[2], output[2], kernel[2], stride[2], dilation[2], before[2];
+    /* Set by rt_stencil_prepare. */
+    int64_t grid[2];  /* of one image of equal remainders; there are stride[0] * stride[1] of them */
+    int64_t rows;     /* of outputs at a time */
+    int64_t *offsets; /* of the window elements in the copy */
+    size_t copy_bytes, bytes;
+} rt_stencil;
+
+/* Completes a description whose extents are set; offsets from `arena`. False where the numbers are too large or memory runs out. */
+bool rt_stencil_prepare(rt_stencil *stencil, base_arena *arena);
+
+/* y[output] becomes, or (`add`) is added, the window's sums over x[input]; weights[kernel]. `scratch` has stencil->bytes bytes.
+ * Sums of a window are made in the order of its elements, those over padding too. */
+void rt_stencil_run(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
+                    void *scratch);
+
+#endif
