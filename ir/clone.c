@@ -15,6 +15,7 @@ static bool clone_symbols(const cloner *c) {
         const int64_t made = symbol->name ? ir_symbol_named(c->to, symbol->name)
                                           : ir_symbol_compute(c->to, symbol->operation, symbol->a, symbol->b);
         if (made != -(int64_t)i) return false;
+        c->to->symbols[i].bound = symbol->bound;
     }
     return true;
 }

@@ -36,6 +36,7 @@
  *   prepare-results      memory/prepare_results.c      Copies where a result has no bytes of its own
  *   join-aliases         memory/join_aliases.c         the memory plan: storages; Copies of parts of a Concat
  *   reserve-growth       loops/reserve_growth.c        capacities of what grows in loops
+ *   reserve-bounds       memory/reserve_bounds.c       capacities of what depends on bounded dimensions
  *   schedule             memory/schedule.c             the order of nodes
  *   choose-in-place      memory/choose_in_place.c      what is made over what dies
  *   analyse-loops        loops/analyse_loops.c         addresses in each iteration: multi-views
@@ -77,6 +78,7 @@
     FACT(RESULTS, "results have bytes of their own")                                                         \
     FACT(STORAGES, "storages and aliases")                                                                   \
     FACT(CAPACITIES, "capacities of what grows")                                                             \
+    FACT(BOUNDED, "capacities of what depends on bounded dimensions")                                        \
     FACT(ORDER, "the order of nodes")                                                                        \
     FACT(IN_PLACE, "what is made over what dies")                                                            \
     FACT(ADDRESSES, "addresses in each iteration")                                                           \

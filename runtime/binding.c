@@ -251,6 +251,12 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
     return status;
 }
 
+/* Other sessions may use an arena of the caller before he has read the output. */
+static bool lies_in_arena(const ouro_session *session, const rt_buffer *buffer) {
+    const unsigned char *data = buffer->data, *arena = session->memory.arena;
+    return arena && data >= arena && data < arena + session->of->header->arena_bytes;
+}
+
 /* A dynamic output goes to the caller's buffer, or is kept until the next run. */
 static base_status keep_output(ouro_session *session, uint64_t index, base_report *report) {
     rt_binding *binding = &session->bound.outputs[index];
@@ -262,14 +268,14 @@ static base_status keep_output(ouro_session *session, uint64_t index, base_repor
             return base_fail(report, BASE_USAGE, "output '%s' was given %zu bytes, this run made %zu", name,
                              binding->bytes, made->bytes);
         }
-        if (made->bytes) memcpy(binding->data, made->data, made->bytes);
+        if (made->bytes && made->data != binding->data) memcpy(binding->data, made->data, made->bytes);
         binding->result.data = binding->data;
         return BASE_OK;
     }
     if (made->type.kind != OP_KIND_TENSOR)
         return rt_sequence_keep(session, made, &binding->held, &binding->result.data);
     rt_buffer *buffer = session->run.buffers[binding->tensor];
-    if (buffer && !(buffer->reserved && !session->memory.own_arena)) {
+    if (buffer && (session->memory.own_arena || !lies_in_arena(session, buffer))) {
         rt_buffer_retain(buffer);
     } else { /* bytes of the caller's or of a constant, which may go before the output is read */
         buffer = rt_pool_take(&session->memory.pool, made->bytes);

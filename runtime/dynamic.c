@@ -340,12 +340,16 @@ static base_status run_dynamic(ouro_session *session, const rt_step *step) {
     if (!detail->fresh && !is_prepared(detail) && !adapt(session, step)) status = prepare(session, step);
     if (status != BASE_OK) return status;
     detail->fresh = detail->settled = detail->follows && !measured;
+    const plan_node *node = &session->of->nodes[step->node];
     rt_buffer *scratch = NULL;
-    if (step->prepared.scratch_bytes) {
+    void *data = NULL;
+    if (step->prepared.scratch_bytes <= node->scratch_bytes && !session->code.unshared) {
+        data = session->memory.arena + node->scratch.offset;
+    } else if (step->prepared.scratch_bytes) {
         scratch = rt_pool_take(&session->memory.pool, step->prepared.scratch_bytes);
         if (!scratch) return base_fail_memory(&session->run.report);
+        data = scratch->data;
     }
-    void *data = scratch ? scratch->data : NULL;
     if (measured) status = measure(session, step, data);
     if (status == BASE_OK)
         status = step->prepared.run(&step->prepared, step->inputs, step->outputs, data, &session->run.report);

@@ -249,11 +249,13 @@ typedef struct rt_strings {
 
 typedef struct rt_shapes rt_shapes; /* shapes.c */
 
-/* Memory that is planned for the value of a tensor in the shapes of a run; data NULL: there is none. */
+/* Where the value of a tensor goes whose size only a run knows: to the caller's buffer, where it is an output that he has bound;
+ * else to memory that is planned for it, in the arena or for the shapes of this run. data NULL: there is none. */
 typedef struct rt_planned {
     void *data;
     size_t bytes;
-    rt_buffer buffer; /* the value's, while it is there */
+    rt_binding *output; /* that the tensor is, made by a node of the main graph; NULL: none */
+    rt_buffer buffer;   /* the value's, while it is there */
 } rt_planned;
 
 /* What runs, and on what: made with the session, the same in all its runs, but for the pointers that `patches` names. */
@@ -294,7 +296,7 @@ typedef struct rt_memory {
     rt_pool pool;
     rt_blocks blocks;
     rt_shapes *shapes;   /* NULL: no input has dynamic dimensions */
-    rt_planned *planned; /* by tensor id, for the shapes of this run; NULL: no input has dynamic dimensions */
+    rt_planned *planned; /* by tensor id; NULL: nothing is dynamic */
 } rt_memory;
 
 /* A state whose size only a run knows: it grows, or has dynamic dimensions. What it is now, as it is carried. */
@@ -562,7 +564,7 @@ bool rt_shapes_make(ouro_session *session);
 void rt_shapes_free(ouro_session *session);
 /* Plans for the dimensions that are bound now, unless that has been done: session->memory.planned. */
 void rt_shapes_before_run(ouro_session *session);
-/* Bytes that are planned for the last run's shapes, beside the arena. */
+/* Bytes that are planned for the last run's shapes, beside the arena: for what has no reservation in it. */
 size_t rt_shapes_bytes(const ouro_session *session);
 size_t rt_shapes_capacity(const ouro_session *session); /* of the block in which they are */
 

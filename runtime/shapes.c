@@ -186,6 +186,8 @@ static bool collect_placements(const survey *s, shape_plan *made) {
     for (uint32_t id = 0; id < header->tensors.count; id++) {
         const knowledge *k = &s->tensors[id];
         placement own = {.tensor = id, .first = k->first, .last = k->last};
+        plan_address reserved;
+        if (plan_tensor_reservation(s->of, id, &reserved)) continue;
         if (!s->session->code.dynamic[id] || s->of->tensors[id].graph != 0 || k->first == UINT64_MAX ||
             k->root != id || !op_type_bytes(&k->value.type, &own.exact) || !own.exact ||
             !base_size_align(own.exact, RT_ALIGNMENT, &own.bytes))
@@ -239,17 +241,46 @@ static size_t copy_extents(const ouro_session *session, int64_t *to) {
     return count;
 }
 
+static rt_binding *find_output(const ouro_session *session, uint32_t id) {
+    for (uint64_t i = 0; i < session->of->header->outputs.count; i++)
+        if (session->bound.outputs[i].tensor == id && session->bound.outputs[i].dynamic)
+            return &session->bound.outputs[i];
+    return NULL;
+}
+
+/* What nodes of the main graph make is an output, or has the bytes of the arena that the plan has reserved for it. */
+static void plan_reservations(ouro_session *session) {
+    const plan *of = session->of;
+    const plan_graph *main = &of->graphs[0];
+    for (uint64_t n = main->nodes; n < main->nodes + main->node_count; n++) {
+        const plan_node *node = &of->nodes[n];
+        for (uint64_t i = 0; i < node->output_count && !node->graph_count; i++) {
+            const uint32_t id = of->tensor_ids[node->outputs + i];
+            plan_address at;
+            if (id == PLAN_ABSENT || of->tensors[id].kind != OP_KIND_TENSOR) continue;
+            rt_planned *planned = &session->memory.planned[id];
+            planned->output = find_output(session, id);
+            if (!plan_tensor_reservation(of, id, &at)) continue;
+            planned->data = session->memory.arena + at.offset;
+            planned->bytes = (size_t)of->tensors[id].bytes;
+        }
+    }
+}
+
 bool rt_shapes_make(ouro_session *session) {
-    size_t count = copy_extents(session, NULL);
-    if (!count || session->code.unshared) return true;
+    if (!session->code.has_dynamic || session->code.unshared) return true;
+    session->memory.planned =
+        BASE_ARRAY(&session->code.tables, rt_planned, (size_t)session->of->header->tensors.count);
+    if (!session->memory.planned) return false;
+    plan_reservations(session);
+    const size_t count = copy_extents(session, NULL);
+    if (!count) return true;
     rt_shapes *shapes = BASE_NEW(&session->code.tables, rt_shapes);
     if (!shapes) return false;
     shapes->extent_count = count;
     shapes->extents = BASE_ARRAY(&session->code.tables, int64_t, count);
-    session->memory.planned =
-        BASE_ARRAY(&session->code.tables, rt_planned, (size_t)session->of->header->tensors.count);
     session->memory.shapes = shapes;
-    return shapes->extents && session->memory.planned;
+    return shapes->extents;
 }
 
 /* The plan for the extents at hand, made where there is none; NULL where it cannot be made. */

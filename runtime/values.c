@@ -87,12 +87,17 @@ void rt_value_release(ouro_session *session, uint32_t id) {
     session->run.tensors[id].bytes = 0;
 }
 
-/* The memory that is planned for the shapes of this run, if that is of this size. */
+/* The caller's memory for the output that the tensor is, or what is planned for it, if that is large enough. */
 static rt_buffer *planned_buffer(ouro_session *session, uint32_t id, size_t bytes) {
     rt_planned *planned = session->memory.planned ? &session->memory.planned[id] : NULL;
-    if (!planned || !planned->data || planned->bytes < bytes) return NULL;
-    planned->buffer = (rt_buffer){
-        .references = 1, .planned = true, .capacity = planned->bytes, .used = bytes, .data = planned->data};
+    if (!planned) return NULL;
+    const rt_binding *output = planned->output;
+    const bool bound = output && output->bound && output->bytes >= bytes;
+    void *data = bound ? output->data : planned->data;
+    const size_t capacity = bound ? output->bytes : planned->bytes;
+    if (!data || capacity < bytes) return NULL;
+    planned->buffer =
+        (rt_buffer){.references = 1, .planned = true, .capacity = capacity, .used = bytes, .data = data};
     return &planned->buffer;
 }
 

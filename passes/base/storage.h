@@ -38,7 +38,7 @@ typedef struct pass_storage {
     /* The bytes of a buffer that takes part in swaps, as they are at first: its multi-view; 0. */
     uint32_t swap_view;
     /* How large it is: exact at first, rounded up to RT_ALIGNMENT by analyse-liveness. A storage in the arena for a value
-     * without a known size has the bytes that reserve-growth reserves for what grows. */
+     * without a known size has the bytes that reserve-growth and reserve-bounds reserve. */
     size_t bytes;
     int64_t first, last; /* live range in the steps of `graph`; set by analyse-liveness */
     size_t offset;       /* in the region of `graph`; set by allocate */

@@ -7,6 +7,7 @@
 
 base_status pass_prepare_results(pass_context *context);  /* prepare_results.c */
 base_status pass_join_aliases(pass_context *context);     /* join_aliases.c */
+base_status pass_reserve_bounds(pass_context *context);   /* reserve_bounds.c */
 base_status pass_schedule(pass_context *context);         /* schedule.c */
 base_status pass_choose_in_place(pass_context *context);  /* choose_in_place.c */
 base_status pass_analyse_liveness(pass_context *context); /* analyse_liveness.c */

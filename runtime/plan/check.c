@@ -92,8 +92,29 @@ static bool check_scratch(replay *r, const plan_node *node) {
            replay_write_span(r, scratch->first, scratch->last, (plan_bytes_tag){0});
 }
 
+static bool is_row_major(const replay *r, uint32_t id) {
+    return r->of->tensors[id].layout == OP_LAYOUT_ROW_MAJOR;
+}
+
+/* A Reshape, or its like, of what has a reservation, which is its own, too: the executor hands it on, or copies it to itself. */
+static bool is_same_reservation(const replay *r, const plan_node *node) {
+    plan_address from, to;
+    return node->flags & PLAN_NODE_DYNAMIC && node->input_count && node->output_count &&
+           op_schema_of(plan_node_code(r->of, node))->view == OP_VIEW_SAME &&
+           r->of->tensor_ids[node->inputs] != PLAN_ABSENT &&
+           r->of->tensor_ids[node->outputs] != PLAN_ABSENT &&
+           plan_tensor_reservation(r->of, r->of->tensor_ids[node->inputs], &from) &&
+           plan_tensor_reservation(r->of, r->of->tensor_ids[node->outputs], &to) &&
+           from.offset == to.offset && is_row_major(r, r->of->tensor_ids[node->inputs]) &&
+           is_row_major(r, r->of->tensor_ids[node->outputs]) &&
+           r->of->tensors[r->of->tensor_ids[node->inputs]].bytes ==
+               r->of->tensors[r->of->tensor_ids[node->outputs]].bytes;
+}
+
 /* The node only copies a part of its input, from byte *offset on, which lies now where the output does. */
 static bool is_there(const replay *r, const plan_node *node, uint64_t *offset) {
+    *offset = 0;
+    if (is_same_reservation(r, node)) return true;
     if (!plan_kept_part(r->of, node, offset)) return false;
     const uint32_t from = r->of->tensor_ids[node->inputs], to = r->of->tensor_ids[node->outputs];
     if (r->phases[from].count || r->through[from] || r->through[to] || !replay_in_map(&r->where[from]))

@@ -38,10 +38,15 @@ typedef struct planned {
 static const struct step {
     const char *name;
     pass_function *run;
-} steps[] = {{"prepare-results", pass_prepare_results},   {"join-aliases", pass_join_aliases},
-             {"reserve-growth", pass_reserve_growth},     {"schedule", pass_schedule},
-             {"choose-in-place", pass_choose_in_place},   {"analyse-loops", pass_analyse_loops},
-             {"analyse-liveness", pass_analyse_liveness}, {"allocate", pass_allocate}};
+} steps[] = {{"prepare-results", pass_prepare_results},
+             {"join-aliases", pass_join_aliases},
+             {"reserve-growth", pass_reserve_growth},
+             {"reserve-bounds", pass_reserve_bounds},
+             {"schedule", pass_schedule},
+             {"choose-in-place", pass_choose_in_place},
+             {"analyse-loops", pass_analyse_loops},
+             {"analyse-liveness", pass_analyse_liveness},
+             {"allocate", pass_allocate}};
 enum { STEPS = sizeof steps / sizeof *steps };
 
 static void plan_program(planned *p) {
