@@ -83,6 +83,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .seconds = options->seconds,
         .max_unroll = options->max_unroll,
         .arena_limit = options->arena_limit == OURO_ARENA_LEAST ? PASS_ARENA_LEAST : options->arena_limit,
+        .time_limit = options->time_limit,
         .exact_arithmetic = options->exact_arithmetic,
         .environment = {.threads = options->threads ? options->threads : 1,
                         .portable_only = options->portable},

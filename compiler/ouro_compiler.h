@@ -59,6 +59,8 @@ typedef struct ouro_compile_options {
     int max_unroll;        /* 0: 16 */
     /* Bytes that the arena may take; OURO_ARENA_LEAST; 0: 5/4 of the least, where that saves time. */
     size_t arena_limit;
+    /* With OURO_ARENA_LEAST: the least arena whose predicted time is at most so many times that without bands; 0: any. */
+    double time_limit;
     /* No kernel that multiplies less by adding more (Winograd), whose last digits differ. */
     bool exact_arithmetic;
     /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such

@@ -34,9 +34,9 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, allocator)},
     {"--seconds", NULL, COMMAND_REAL, "S", "how long a searching planner may take",
      offsetof(compile_arguments, seconds)},
-    {"--arena-limit", NULL, COMMAND_TEXT, "BYTES|min",
+    {"--arena-limit", NULL, COMMAND_TEXT, "BYTES|min|N%",
      "what the arena may take: bands of rows for less, faster kernels for more (default: 5/4 of the least "
-     "without bands)",
+     "without bands); N%: the least whose predicted time is at most N percent more than without bands",
      offsetof(compile_arguments, arena_limit)},
     {"--tradeoff", NULL, COMMAND_FLAG, NULL,
      "print what the arena takes, and the predicted time, at several limits of it",
@@ -201,16 +201,27 @@ static void print_result(const compile_result *result, const char *model, const 
     }
 }
 
-/* Bytes, or "min". */
-static int read_limit(const command *self, const char *text, size_t *limit) {
+/* Bytes, or "min", or how many percent of time the least may cost. */
+static int read_limit(const command *self, const char *text, size_t *limit, double *time_limit) {
     char *end = NULL;
+    *time_limit = 0;
+    if (text && text[0] >= '0' && text[0] <= '9' && text[strlen(text) - 1] == '%') {
+        const double percent = strtod(text, &end);
+        if (end[0] != '%' || end[1] || !(percent <= 10000))
+            return command_fail_usage(self, "--arena-limit '%s': expected a number of percent up to 10000",
+                                      text);
+        *limit = OURO_ARENA_LEAST;
+        *time_limit = 1 + percent / 100;
+        return 0;
+    }
     errno = 0;
     const unsigned long long bytes = text && text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
     *limit = OURO_ARENA_LEAST;
     if (!text) *limit = 0;
     else if (end && !*end && errno == 0 && bytes > 0 && bytes < OURO_ARENA_LEAST) *limit = (size_t)bytes;
     else if (strcmp(text, "min") != 0)
-        return command_fail_usage(self, "--arena-limit '%s': expected a number of bytes, or min", text);
+        return command_fail_usage(
+            self, "--arena-limit '%s': expected a number of bytes, min, or percent as 5%%", text);
     return 0;
 }
 
@@ -252,8 +263,9 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     ouro_state_pair *states;
     const ouro_dim *bounds;
     size_t limit;
+    double time_limit;
     int status = check_formats(self, given);
-    if (!status) status = read_limit(self, given->arena_limit, &limit);
+    if (!status) status = read_limit(self, given->arena_limit, &limit, &time_limit);
     if (!status) status = command_dims(self, &given->dims, arena, &dims);
     if (!status) status = command_shapes(self, &given->shapes, arena, &shapes);
     if (!status) status = command_dims(self, &given->bounds, arena, &bounds);
@@ -288,6 +300,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .max_unroll = given->max_unroll > INT32_MAX ? INT32_MAX : (int)given->max_unroll,
         .portable = given->portable,
         .arena_limit = limit,
+        .time_limit = time_limit,
         .exact_arithmetic = given->exact_arithmetic,
         .tune = given->tune,
         .times_path = given->times,

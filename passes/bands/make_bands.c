@@ -136,10 +136,15 @@ static base_status attempt(pass_context *context, const band_search *search, dou
 /* Estimates are near, not right: some above the least one are tried, too. */
 static base_status find_least(pass_context *context, const band_search *search, trials *t) {
     static const double above[] = {1, 1.06, 1.15, 1.3};
+    const double time_limit = context->options->time_limit;
+    double least = band_search_least(search);
     base_status status = BASE_OK;
     size_t bytes;
+    if (time_limit > 0 &&
+        !band_search_cheap(search, (time_limit - 1) * band_search_seconds(search), context->scratch, &least))
+        return base_fail_memory(context->report);
     for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
-        status = attempt(context, search, band_search_least(search) * above[i], t, &bytes);
+        status = attempt(context, search, least * above[i], t, &bytes);
     return status;
 }
 

@@ -545,3 +545,20 @@ bool band_search_within(const band_search *s, double bytes, base_arena *arena, b
     }
     return true;
 }
+
+/* Time falls as the limit of the peak rises: by halves. */
+bool band_search_cheap(const band_search *s, double more_seconds, base_arena *arena, double *bytes) {
+    enum { TURNS = 20 };
+    double low = s->least, high = s->whole;
+    band_choices choices;
+    if (!band_search_within(s, low, arena, &choices)) return false;
+    if (choices.more_seconds <= more_seconds) high = low;
+    for (int turn = 0; turn < TURNS && high > low * 1.001; turn++) {
+        const double middle = (low + high) / 2;
+        if (!band_search_within(s, middle, arena, &choices)) return false;
+        if (choices.more_seconds <= more_seconds) high = middle;
+        else low = middle;
+    }
+    *bytes = high;
+    return true;
+}

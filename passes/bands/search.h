@@ -37,6 +37,8 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
 double band_search_whole(const band_search *search);
 double band_search_least(const band_search *search);
 double band_search_seconds(const band_search *search);
+/* The least estimated peak at which bands take at most so much more time than without. False when memory runs out. */
+bool band_search_cheap(const band_search *search, double more_seconds, base_arena *arena, double *bytes);
 /* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least
  * peak. False when memory runs out. */
 bool band_search_within(const band_search *search, double bytes, base_arena *arena, band_choices *choices);

@@ -22,6 +22,8 @@ typedef struct pass_options {
     const char *allocator; /* name of a planner; NULL: auto, or what stands for it */
     double seconds;        /* for searching planners */
     size_t arena_limit;    /* bytes; 0: 5/4 of the least; PASS_ARENA_LEAST: the least (choose_kernels.c) */
+    /* With PASS_ARENA_LEAST: the least whose predicted time is at most so many times that without bands; 0: any. */
+    double time_limit;
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
     /* Only kernels whose products and sums are those of the operator as it is written. */
     bool exact_arithmetic;

@@ -358,7 +358,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
 
     dims: extents of symbolic dimensions by name. shapes: of inputs, None leaves a dimension as it is. max: the most that a dimension
     may be. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
-    "min". The rest is as in `ouro compile --help`.
+    "min", or "5%": the least that takes at most 5 percent more time, as predicted. The rest is as in `ouro compile --help`.
     """
     kept: List[Any] = []
 
@@ -392,7 +392,10 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
         if arena_limit is not None:
-            options.arena_limit = ffi.cast("size_t", -1) if arena_limit == "min" else int(arena_limit)
+            percent = isinstance(arena_limit, str) and arena_limit.endswith("%")
+            options.arena_limit = ffi.cast("size_t", -1) if percent or arena_limit == "min" else int(arena_limit)
+            if percent:
+                options.time_limit = 1 + float(str(arena_limit)[:-1]) / 100
         report, picture = Path(folder) / "report.json", Path(folder) / "map.svg"
         options.report_path = text(report)
         options.memory_map_path = text(picture) if memory_map else ffi.NULL

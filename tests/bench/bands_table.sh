@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 # bands_table.sh OURO RUNS MODEL [OPTION...]: what bands of rows take of memory and time.
 #
-# One line: the least arena without bands, then arenas and times at several limits: the least that bands reach, 1.5 times and 2.5 times
-# that. Times are processor seconds of RUNS runs on one thread, as a ratio to the plan that is made without --arena-limit (which may
+# One line: the least arena without bands, then arena and time of the least that bands reach, of the least at 5 % more predicted time, and
+# at 20 %. Times are processor seconds of RUNS runs on one thread, as a ratio to the plan that is made without --arena-limit (which may
 # take more memory for faster kernels), the first run and the loading taken off. Both are measured in turn, three times, and the
-# median is told.
+# median is told. RUNS 0: no times, but those predicted.
 set -euo pipefail
 ouro=$1 runs=$2 model=$3
 shift 3
@@ -27,15 +27,21 @@ number() {
 }
 
 "$ouro" compile "$model" -o "$folder/plain.plan" --report "$folder/plain.json" "$@" >/dev/null
-"$ouro" compile "$model" -o "$folder/0.plan" --arena-limit min --report "$folder/0.json" "$@" >/dev/null
 whole=$(number "$folder/plain.json" least_arena_bytes)
-least=$(number "$folder/0.json" arena_bytes)
-for i in 1 2; do
-    limit=$((i == 1 ? least * 3 / 2 : least * 5 / 2))
-    "$ouro" compile "$model" -o "$folder/$i.plan" --arena-limit "$limit" --report "$folder/$i.json" "$@" >/dev/null
+limits=(min 5% 20%)
+for i in 0 1 2; do
+    "$ouro" compile "$model" -o "$folder/$i.plan" --arena-limit "${limits[i]}" --report "$folder/$i.json" "$@" >/dev/null
 done
 for i in 0 1 2; do
     : >"$folder/ratios"
+    if [ "$runs" = 0 ]; then
+        python3 -c "
+import json
+bands = json.load(open('$folder/$i.json')).get('bands')
+ratio = bands['predicted_seconds'] / bands['predicted_seconds_without'] if bands else 1
+print(json.load(open('$folder/$i.json'))['arena_bytes'], ratio)"
+        continue
+    fi
     for _ in 1 2 3; do
         python3 -c "print($(seconds "$folder/$i.plan") / $(seconds "$folder/plain.plan"))" >>"$folder/ratios"
     done

@@ -365,6 +365,8 @@ static void test_tradeoff(void **state) {
     assert_true(command_json_check(report));
     assert_non_null(strstr(report, "\"lower_bound_bytes_without\": "));
     free(expect_success(RUN("run", "t.plan", "--random", "1", "--check")));
+    free(expect_success(RUN("compile", "image.onnx", "-o", "t.plan", "--arena-limit", "12.5%")));
+    free(expect_success(RUN("run", "t.plan", "--random", "1", "--check")));
     free(picture);
     free(report);
     free(out);

@@ -464,6 +464,12 @@ static void limits_below_the_bound_are_met(void **state) {
     assert_true(bytes >= 2 * 8 * 64 * 64 * sizeof(float));
     least.arena_limit = PASS_ARENA_LEAST;
     assert_true(arena_of(&least) * 4 < bytes);
+    pass_options cheap = least;
+    cheap.time_limit = 1.000001; /* so little time that nothing that costs any can be done */
+    assert_true(arena_of(&cheap) <= bytes);
+    assert_true(arena_of(&cheap) > arena_of(&least));
+    cheap.time_limit = 1000;
+    assert_int_equal(arena_of(&cheap), arena_of(&least));
     half.arena_limit = (size_t)bytes / 2;
     assert_true(arena_of(&half) <= half.arena_limit);
     assert_true(run_both(four_convolutions, 8 * 64 * 64 * sizeof(float), &whole, &least, 1) > 0);
