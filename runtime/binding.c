@@ -14,6 +14,23 @@ void rt_binding_point(ouro_session *session, rt_binding *binding, void *data) {
     }
 }
 
+bool rt_binding_own(ouro_session *session, rt_binding *binding) {
+    const size_t bytes = (size_t)session->of->tensors[binding->tensor].bytes;
+    if (binding->dynamic || binding->own) return true;
+    binding->own = rt_take(&session->memory.source, bytes);
+    if (!binding->own) return false;
+    session->memory.output_bytes += bytes;
+    binding->data = binding->own;
+    return true;
+}
+
+static void give_own(ouro_session *session, rt_binding *binding) {
+    if (!binding->own) return;
+    rt_give(&session->memory.source, binding->own);
+    binding->own = NULL;
+    session->memory.output_bytes -= (size_t)session->of->tensors[binding->tensor].bytes;
+}
+
 ouro_status rt_binding_fail(const ouro_session *session, ouro_error *error, base_status status,
                             const char *format, ...) {
     base_report report = {0};
@@ -128,10 +145,14 @@ static ouro_status bind_output(ouro_session *session, size_t index, void *data, 
                                "output '%s' is given %zu bytes, it needs %" PRIu64, name, bytes,
                                tensor->bytes);
     }
+    if (!data && !rt_binding_own(session, binding))
+        return rt_binding_fail(session, error, BASE_SYSTEM_ERROR,
+                               "out of memory: output '%s' needs %" PRIu64 " bytes", name, tensor->bytes);
     session->run.ran = false; /* what the last run made is not where one would look now */
     binding->bound = data != NULL;
     binding->bytes = data ? bytes : (size_t)tensor->bytes;
     rt_binding_point(session, binding, data ? data : binding->own);
+    if (data) give_own(session, binding);
     return OURO_OK;
 }
 
@@ -221,7 +242,7 @@ static base_status check_bounds(const ouro_session *session, base_report *report
     return BASE_OK;
 }
 
-int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
+int64_t rt_symbol_known(const ouro_session *session, int64_t symbol) {
     for (uint64_t i = 0; i < session->of->header->inputs.count && symbol != OP_DIM_UNKNOWN; i++) {
         op_type declared;
         uint32_t id = session->bound.inputs[i].tensor;
@@ -230,7 +251,18 @@ int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
             if (declared.shape.dims[d] == symbol) return session->run.tensors[id].type.shape.dims[d];
         }
     }
-    return 0;
+    return OP_DIM_UNKNOWN;
+}
+
+int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol) {
+    const int64_t known = rt_symbol_known(session, symbol);
+    return known == OP_DIM_UNKNOWN ? 0 : known;
+}
+
+base_status rt_binding_check(const ouro_session *session, base_report *report) {
+    base_status status = check_symbols(session, report);
+    if (status == BASE_OK) status = check_bounds(session, report);
+    return status;
 }
 
 base_status rt_binding_before_run(ouro_session *session, base_report *report) {
@@ -246,9 +278,7 @@ base_status rt_binding_before_run(ouro_session *session, base_report *report) {
         binding->held = NULL;
         binding->result = (op_tensor){0};
     }
-    base_status status = check_symbols(session, report);
-    if (status == BASE_OK) status = check_bounds(session, report);
-    return status;
+    return rt_binding_check(session, report);
 }
 
 /* Other sessions may use an arena of the caller before he has read the output. */

@@ -18,7 +18,10 @@ static void *take(void *user, size_t bytes) {
     }
     rt_block *block =
         bytes <= SIZE_MAX - sizeof *block ? rt_take(blocks->source, sizeof *block + bytes) : NULL;
-    if (block) block->bytes = bytes;
+    if (block) {
+        block->bytes = bytes;
+        blocks->bytes += sizeof *block + bytes;
+    }
     return block ? block + 1 : NULL;
 }
 

@@ -16,6 +16,7 @@
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
+ * - prepare.c: what a run needs, before it happens
  * - sequence.c: sequences, optionals and maps, and nodes on them
  * - shadow.c: shadow execution
  *
@@ -281,6 +282,7 @@ typedef struct rt_blocks {
     const base_allocator *source;
     base_allocator allocator; /* of such an arena */
     rt_block *kept;           /* given back, to be taken again */
+    size_t bytes;             /* taken in all */
 } rt_blocks;
 void rt_blocks_init(rt_blocks *blocks, const base_allocator *source);
 void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
@@ -289,8 +291,8 @@ void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
 typedef struct rt_memory {
     base_allocator source; /* of all that the session takes, itself included: the caller's, or rt_heap */
     unsigned char *arena;  /* of the plan */
-    void *own_arena, *own_scratch, *own_outputs;
-    size_t output_bytes;  /* of own_outputs */
+    void *own_arena, *own_scratch;
+    size_t output_bytes;  /* the session's own, of outputs that are not bound */
     void **own_tensors;   /* by tensor id, where tensors are unshared */
     size_t scratch_bytes; /* that kernels need beyond what was planned */
     rt_pool pool;
@@ -398,7 +400,8 @@ struct ouro_session {
     atomic_bool busy; /* a thread is using the session */
 };
 
-/* ouro.c: what a state of the plan is. */
+/* ouro.c: what an output, or a state, of the plan is. */
+ouro_status rt_output_describe(const plan *of, size_t index, ouro_tensor_info *info);
 void rt_state_describe(const plan *of, size_t index, ouro_state_info *info);
 /* ouro.c: false, with OURO_USAGE, where another thread is using the session. */
 bool rt_session_enter(ouro_session *session, ouro_error *error);
@@ -433,6 +436,9 @@ void rt_states_begin(ouro_session *session);
 /* A run begins: states of dynamic dimensions get their extents and values. BASE_INVALID where they do not fit those of the
  * inputs. */
 base_status rt_states_before_run(ouro_session *session, base_report *report);
+/* States that no run has given extents get those that the dimensions of the inputs tell, without memory; `take`: and the memory
+ * that they keep. They are as they were. BASE_INVALID where states do not fit those of the inputs. */
+base_status rt_states_prepare(ouro_session *session, bool take, base_report *report);
 /* A run was right: what it made of the states is what the next one finds. Its values are still there. Where that cannot be, nothing
  * is changed. */
 base_status rt_states_advance(ouro_session *session, base_report *report);
@@ -467,8 +473,14 @@ ouro_status rt_bind_input(ouro_session *session, size_t index, const void *data,
 ouro_status rt_binding_tensor(ouro_session *session, size_t index, const ouro_value *value,
                               ouro_error *error);
 void rt_binding_point(ouro_session *session, rt_binding *binding, void *data);
+/* An output has memory of the session, where it has none, and its extents are known. False when memory runs out. */
+bool rt_binding_own(ouro_session *session, rt_binding *binding);
+/* Equal symbols are equal extents in all inputs, and none is more than the plan was made for. */
+base_status rt_binding_check(const ouro_session *session, base_report *report);
 /* The extent that a symbol has in this run, as the inputs tell; 0 where none does. */
 int64_t rt_symbol_extent(const ouro_session *session, int64_t symbol);
+/* The same; OP_DIM_UNKNOWN where none does. */
+int64_t rt_symbol_known(const ouro_session *session, int64_t symbol);
 base_status rt_binding_before_run(ouro_session *session, base_report *report);
 base_status rt_binding_after_run(ouro_session *session, base_report *report);
 
@@ -564,6 +576,12 @@ bool rt_shapes_make(ouro_session *session);
 void rt_shapes_free(ouro_session *session);
 /* Plans for the dimensions that are bound now, unless that has been done: session->memory.planned. */
 void rt_shapes_before_run(ouro_session *session);
+/* How many bytes a run would have planned, for the dimensions that inputs and states have now. `memory` NULL: nothing else happens.
+ * Else they are taken: those that it names, which are enough, or (data NULL) from the system. False when memory runs out. */
+bool rt_shapes_prepare(ouro_session *session, const ouro_span *memory, size_t *bytes);
+/* By output, what a run with these dimensions would make, as far as that follows. False when memory runs out. */
+bool rt_shapes_outputs(const ouro_session *session, op_type *types);
+size_t rt_shapes_table_bytes(const ouro_session *session);
 /* Bytes that are planned for the last run's shapes, beside the arena: for what has no reservation in it. */
 size_t rt_shapes_bytes(const ouro_session *session);
 size_t rt_shapes_capacity(const ouro_session *session); /* of the block in which they are */

@@ -181,9 +181,12 @@ ouro_status ouro_plan_input(const ouro_plan *handle, size_t index, ouro_tensor_i
     return describe(&handle->opened, handle->opened.inputs, handle->opened.header->inputs.count, index, info);
 }
 
+ouro_status rt_output_describe(const plan *of, size_t index, ouro_tensor_info *info) {
+    return describe(of, of->outputs, of->header->outputs.count, index, info);
+}
+
 ouro_status ouro_plan_output(const ouro_plan *handle, size_t index, ouro_tensor_info *info) {
-    return describe(&handle->opened, handle->opened.outputs, handle->opened.header->outputs.count, index,
-                    info);
+    return rt_output_describe(&handle->opened, index, info);
 }
 
 static int find(const plan *of, const plan_interface *items, uint64_t count, const char *name) {

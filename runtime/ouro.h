@@ -163,10 +163,27 @@ typedef struct ouro_memory {
     size_t state_bytes; /* kept from run to run: the plan's, and what was taken for states in the first run */
     size_t output_bytes;  /* the session's own memory for outputs that are not bound */
     size_t scratch_bytes; /* of kernels, beyond what was planned */
-    size_t
-        total_bytes; /* of all that the session holds now: arena (its own), shapes, run-time memory that is taken from the
-                             system, states, outputs, scratch */
+    size_t table_bytes;   /* steps, prepared kernels and the like: what holds no values */
+    /* Of all that the session holds now: arena and shapes (its own), run-time memory that is taken from the system, states, outputs,
+     * scratch, tables. What oneDNN keeps for its kernels is not known. */
+    size_t total_bytes;
 } ouro_memory;
+
+/* Memory of the caller. */
+typedef struct ouro_span {
+    void *data;
+    size_t bytes;
+} ouro_span;
+
+/* What a run needs, in bytes. Where that is more (sizes that depend on data, loops and branches of unknown sizes), it is taken
+ * while it runs. */
+typedef struct ouro_needs {
+    size_t arena_bytes; /* the plan's */
+    size_t
+        shape_bytes; /* beside it, for these dimensions; 0 where all of them are known, or bounded (--max) */
+    size_t state_bytes;  /* kept from run to run, as far as that has been taken */
+    size_t output_bytes; /* of all outputs whose sizes follow from the dimensions */
+} ouro_needs;
 
 /* What a plan keeps from run to run: what output `output` of the model was after a run, its input `input` is in the next one.
  * Neither is an input or output of the plan. */
@@ -242,10 +259,19 @@ ouro_status ouro_session_bind_value(ouro_session *session, size_t index, const o
                                     ouro_error *error);
 /* The next runs write output `index` straight to `data`, aligned to its element type; `bytes` is its
  * capacity. It may be written at any time of a run, so it must not overlap any other bound buffer. NULL: to
- * memory of the session, as at the beginning. An output whose extents are known only after a run is copied
+ * memory of the session, as at the beginning (which it does not hold while he has bound his own). An output whose extents are known only after a run is copied
  * there; too small a capacity then fails the run. */
 ouro_status ouro_session_bind_output(ouro_session *session, size_t index, void *data, size_t bytes,
                                      ouro_error *error);
+/* What a run with inputs of these dimensions needs and gives, before it happens, and memory for it: later runs with them
+ * take none, as far as sizes follow from dimensions. dims[i]: the extents of input i, as many as its rank; NULL (also all of `dims`):
+ * those of what is bound. `memory` NULL: the session takes shape_bytes from the system, once. Else it uses the caller's bytes, aligned
+ * to 64, as long as they are enough: they stay his, and are kept until the session is freed, or is prepared again. Where its
+ * data is NULL nothing is taken: the call only asks. `needs` and `outputs` (as many as the plan has; extents that do not follow
+ * are -1, bytes then 0) may be NULL. States stay what they are; what is bound stays bound; the outputs of the last run are gone.
+ * OURO_INVALID: dimensions that do not fit, or exceed a bound; OURO_USAGE: some are missing, or memory that is too small. */
+ouro_status ouro_session_prepare(ouro_session *session, const int64_t *const *dims, const ouro_span *memory,
+                                 ouro_needs *needs, ouro_tensor_info *outputs, ouro_error *error);
 /* One run. All inputs must be bound. On failure the outputs are undefined and the session stays usable.
  * Allocates nothing where the plan knows all extents and the calling thread made the session or has run it
  * before. */

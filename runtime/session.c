@@ -29,10 +29,10 @@ static base_status make_memory(ouro_session *session, const ouro_session_options
     return base_fail(report, BASE_SYSTEM_ERROR, "out of memory: the arena needs %zu bytes", bytes);
 }
 
-/* Bindings, and memory for the outputs that are not bound. */
+/* Bindings, and memory for the outputs: what the caller binds is given back (binding.c). */
 static base_status make_bindings(ouro_session *session, base_report *report) {
     const plan *of = session->of;
-    size_t inputs = (size_t)of->header->inputs.count, outputs = (size_t)of->header->outputs.count, total = 0;
+    const size_t inputs = (size_t)of->header->inputs.count, outputs = (size_t)of->header->outputs.count;
     session->bound.inputs = BASE_ARRAY(&session->code.tables, rt_binding, inputs);
     session->bound.outputs = BASE_ARRAY(&session->code.tables, rt_binding, outputs);
     if (!session->bound.inputs || !session->bound.outputs) return base_fail_memory(report);
@@ -43,21 +43,7 @@ static base_status make_bindings(ouro_session *session, base_report *report) {
         base_arena_init(&binding->lists, &session->memory.source);
         binding->dynamic = rt_is_dynamic(of, binding->tensor);
         binding->bytes = (size_t)of->tensors[binding->tensor].bytes;
-        if (i < inputs) continue;
-        if (!base_size_align(total, RT_ALIGNMENT, &total) || !base_size_add(total, binding->bytes, &total)) {
-            return base_fail(report, BASE_INVALID, "the outputs are too large");
-        }
-    }
-    session->memory.own_outputs = rt_take(&session->memory.source, total);
-    session->memory.output_bytes = total;
-    if (!session->memory.own_outputs) return base_fail_memory(report);
-    size_t used = 0;
-    for (size_t i = 0; i < outputs; i++) {
-        rt_binding *binding = &session->bound.outputs[i];
-        if (binding->dynamic) continue;
-        used = (used + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT;
-        binding->own = binding->data = (char *)session->memory.own_outputs + used;
-        used += binding->bytes;
+        if (i >= inputs && !rt_binding_own(session, binding)) return base_fail_memory(report);
     }
     return BASE_OK;
 }
@@ -302,6 +288,17 @@ static base_status make_pool(ouro_session *session, const ouro_session_options *
     return session->memory.pool.allocator ? BASE_OK : base_fail_memory(report);
 }
 
+/* Steps, prepared kernels, tables: what is neither a value nor scratch. */
+static size_t table_bytes(const ouro_session *session) {
+    size_t bytes = sizeof *session + session->code.tables.reserved + session->run.texts.reserved +
+                   session->memory.blocks.bytes + rt_shapes_table_bytes(session);
+    for (uint64_t i = 0; i < session->of->header->inputs.count; i++)
+        bytes += session->bound.inputs[i].lists.reserved;
+    for (uint64_t i = 0; i < session->of->header->outputs.count; i++)
+        bytes += session->bound.outputs[i].lists.reserved;
+    return bytes;
+}
+
 void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
     const rt_allocator_statistics statistics = rt_allocator_look(session->memory.pool.allocator);
     *memory = (ouro_memory){.arena_bytes = (size_t)session->of->header->arena_bytes,
@@ -312,10 +309,12 @@ void ouro_session_memory(const ouro_session *session, ouro_memory *memory) {
                             .run_time_allocations = statistics.taken,
                             .state_bytes = rt_states_bytes(session),
                             .output_bytes = session->memory.output_bytes,
-                            .scratch_bytes = session->memory.own_scratch ? session->memory.scratch_bytes : 0};
+                            .scratch_bytes = session->memory.own_scratch ? session->memory.scratch_bytes : 0,
+                            .table_bytes = table_bytes(session)};
     memory->total_bytes = (session->memory.own_arena ? memory->arena_bytes : 0) +
                           rt_shapes_capacity(session) + memory->run_time_reserved_bytes +
-                          memory->state_bytes + memory->output_bytes + memory->scratch_bytes;
+                          memory->state_bytes + memory->output_bytes + memory->scratch_bytes +
+                          memory->table_bytes;
 }
 
 base_status rt_session_make(const plan *of, const ouro_session_options *options, bool unshared,
@@ -379,6 +378,7 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->bound.outputs && i < header->outputs.count; i++) {
         rt_buffer_release(&session->memory.pool, session->bound.outputs[i].held);
+        rt_give(&source, session->bound.outputs[i].own);
         base_arena_free(&session->bound.outputs[i].lists);
     }
     for (uint64_t i = 0; session->bound.inputs && i < header->inputs.count; i++)
@@ -390,7 +390,6 @@ void ouro_session_free(ouro_session *session) {
     rt_blocks_free(&session->memory.blocks);
     rt_give(&source, session->memory.own_arena);
     rt_give(&source, session->memory.own_scratch);
-    rt_give(&source, session->memory.own_outputs);
     base_arena_free(&session->run.texts);
     base_arena_free(&session->code.tables);
     rt_give(&source, session);

@@ -37,6 +37,7 @@ struct rt_shapes {
     uint64_t runs;
     void *memory;
     size_t capacity;
+    bool given; /* the memory is the caller's */
 };
 
 /* ---- what may have an offset --------------------------------------------------------------------------- */
@@ -308,9 +309,10 @@ static bool reserve(const base_allocator *source, rt_shapes *shapes, const shape
     if (wanted->bytes > shapes->capacity) {
         void *larger = rt_take(source, wanted->bytes);
         if (!larger) return false;
-        rt_give(source, shapes->memory);
+        if (!shapes->given) rt_give(source, shapes->memory);
         shapes->memory = larger;
         shapes->capacity = wanted->bytes;
+        shapes->given = false;
     }
     return true;
 }
@@ -323,6 +325,58 @@ static void publish(ouro_session *session, const shape_plan *made, char *memory)
         planned->data = memory ? memory + one->offset : NULL;
         planned->bytes = one->exact;
     }
+}
+
+bool rt_shapes_prepare(ouro_session *session, const ouro_span *memory, size_t *bytes) {
+    rt_shapes *shapes = session->memory.shapes;
+    *bytes = 0;
+    if (!shapes) return true;
+    publish(session, shapes->current, NULL);
+    shapes->current = NULL;
+    copy_extents(session, shapes->extents);
+    shape_plan *found = find_plan(session);
+    if (!found) return false;
+    *bytes = found->bytes;
+    if (!memory) return true;
+    if (memory->data && memory->bytes >= found->bytes) {
+        if (!shapes->given) rt_give(&session->memory.source, shapes->memory);
+        shapes->memory = memory->data;
+        shapes->capacity = memory->bytes;
+        shapes->given = true;
+    }
+    if (!reserve(&session->memory.source, shapes, found)) return false;
+    found->used = ++shapes->runs;
+    shapes->current = found;
+    publish(session, found, shapes->memory);
+    return true;
+}
+
+bool rt_shapes_outputs(const ouro_session *session, op_type *types) {
+    const plan *of = session->of;
+    base_arena arena;
+    base_arena_init(&arena, &session->memory.source);
+    survey s = {.session = session, .of = of, .arena = &arena};
+    s.tensors = BASE_ARRAY(&arena, knowledge, (size_t)of->header->tensors.count);
+    if (s.tensors) begin_survey(&s);
+    for (uint64_t i = 0; s.tensors && i < of->header->states.count;
+         i++) /* as they are, not as they may come to be */
+        if (session->states.kept[i].dynamic)
+            s.tensors[of->states[i].parameter].value.type = session->states.kept[i].type;
+    const bool fine = s.tensors && survey_graph(&s);
+    for (uint64_t i = 0; fine && i < of->header->outputs.count; i++) {
+        op_type declared;
+        size_t bytes;
+        const uint32_t id = of->outputs[i].tensor;
+        plan_tensor_type(of, id, &declared);
+        types[i] = s.tensors[id].value.type;
+        if (op_type_bytes(&types[i], &bytes)) continue;
+        for (int32_t d = 0; d < declared.shape.rank; d++) /* of a loop or a branch: what the symbols say */
+            if (declared.shape.dims[d] < 0 && declared.shape.dims[d] != OP_DIM_UNKNOWN)
+                declared.shape.dims[d] = rt_symbol_known(session, declared.shape.dims[d]);
+        types[i] = declared;
+    }
+    base_arena_free(&arena);
+    return fine;
 }
 
 void rt_shapes_before_run(ouro_session *session) {
@@ -347,13 +401,21 @@ size_t rt_shapes_bytes(const ouro_session *session) {
 }
 
 size_t rt_shapes_capacity(const ouro_session *session) {
-    return session->memory.shapes ? session->memory.shapes->capacity : 0;
+    const rt_shapes *shapes = session->memory.shapes;
+    return shapes && !shapes->given ? shapes->capacity : 0;
+}
+
+size_t rt_shapes_table_bytes(const ouro_session *session) {
+    const rt_shapes *shapes = session->memory.shapes;
+    size_t bytes = 0;
+    for (size_t i = 0; shapes && i < KEPT_PLANS; i++) bytes += shapes->plans[i].arena.reserved;
+    return bytes;
 }
 
 void rt_shapes_free(ouro_session *session) {
     rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;
     for (size_t i = 0; i < KEPT_PLANS; i++) base_arena_free(&shapes->plans[i].arena);
-    rt_give(&session->memory.source, shapes->memory);
+    if (!shapes->given) rt_give(&session->memory.source, shapes->memory);
     session->memory.shapes = NULL;
 }

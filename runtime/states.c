@@ -180,6 +180,24 @@ base_status rt_states_before_run(ouro_session *session, base_report *report) {
     return BASE_OK;
 }
 
+base_status rt_states_prepare(ouro_session *session, bool take, base_report *report) {
+    base_status status = BASE_OK;
+    for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++) {
+        rt_kept *kept = &session->states.kept[i];
+        if (!kept->dynamic) continue;
+        if (kept->present) {
+            status = check_extents(session, i, report);
+            continue;
+        }
+        op_type type;
+        status = find_extents(session, i, &type, report);
+        if (status == BASE_OK && take) status = put_kept(session, i, &type, NULL, report);
+        if (status == BASE_OK) kept->type = type;
+        kept->present = false;
+    }
+    return status;
+}
+
 /* ---- after a run --------------------------------------------------------------------------------------- */
 
 /* In memory of their own one state may be handed to another: all are read before any is written. */
@@ -302,6 +320,8 @@ size_t rt_states_bytes(const ouro_session *session) {
     size_t bytes = session->states.own ? (size_t)session->of->header->state_bytes : 0;
     for (size_t i = 0; session->states.kept && i < state_count(session); i++)
         if (session->states.kept[i].taken) bytes += session->states.kept[i].own.capacity;
+    for (size_t i = 0; session->states.initial && i < state_count(session); i++)
+        if (session->states.initial[i].data) bytes += session->states.initial[i].bytes;
     return bytes;
 }
 

@@ -161,6 +161,105 @@ static void test_shared_arena(void **state) {
     support_session_close(&made);
 }
 
+/* What a run needs and gives is known before it happens, and taken once, from the system or from the caller. */
+static void test_prepared(void **state) {
+    (void)state;
+    support_session plain, bounded;
+    static float x[MOST * WIDTH];
+    ouro_needs needs, again;
+    ouro_tensor_info outputs[2], info;
+    ouro_memory before, memory;
+    ouro_error error;
+    const void *data;
+    const int64_t s[] = {20, WIDTH}, p[] = {7, WIDTH}, large[] = {24, WIDTH}, wrong[] = {20, 3};
+    const int64_t *const dims[] = {s, p}, *const larger[] = {large, p}, *const refused[] = {wrong, p};
+    const ouro_span ask = {0};
+    support_session_open(&plain, make_text("", ""), 1);
+    assert_int_equal(ouro_session_prepare(plain.session, NULL, &ask, &needs, outputs, &error), OURO_USAGE);
+    assert_int_equal(ouro_session_prepare(plain.session, refused, &ask, &needs, outputs, &error),
+                     OURO_INVALID);
+    assert_int_equal(ouro_session_prepare(plain.session, dims, &ask, &needs, outputs, &error), OURO_OK);
+    ouro_session_memory(plain.session, &memory);
+    assert_int_equal(memory.shape_bytes, 0);
+    assert_true(needs.shape_bytes >= 27 * 27 * sizeof(float));
+    assert_int_equal(needs.output_bytes, 27 * 35 * sizeof(float));
+    assert_string_equal(outputs[1].name, "k");
+    assert_int_equal(outputs[0].dims[0], 27);
+    assert_int_equal(outputs[1].dims[0], 27);
+    assert_int_equal(outputs[1].dims[1], 27);
+    assert_int_equal(outputs[1].bytes, 27 * 27 * sizeof(float));
+    /* Taken from the system. */
+    assert_int_equal(ouro_session_prepare(plain.session, dims, NULL, &again, NULL, &error), OURO_OK);
+    assert_memory_equal(&needs, &again, sizeof needs);
+    ouro_session_memory(plain.session, &before);
+    assert_int_equal(before.shape_bytes, needs.shape_bytes);
+    bind(&plain, 0, x, 20), bind(&plain, 1, x, 7);
+    assert_int_equal(ouro_session_run(plain.session, &error), OURO_OK);
+    ouro_session_memory(plain.session, &memory);
+    assert_int_equal(memory.shape_bytes, before.shape_bytes);
+    assert_int_equal(ouro_session_output(plain.session, 1, &info, &data, NULL), OURO_OK);
+    assert_int_equal(info.bytes, outputs[1].bytes);
+    /* From the caller, who gives too little first; and as it is bound. */
+    void *given = aligned_alloc(64, (needs.shape_bytes + 4096) / 64 * 64);
+    ouro_span memory_of_caller = {given, needs.shape_bytes - 64};
+    assert_int_equal(ouro_session_prepare(plain.session, dims, &memory_of_caller, NULL, NULL, &error),
+                     OURO_USAGE);
+    memory_of_caller.bytes = needs.shape_bytes;
+    assert_int_equal(ouro_session_prepare(plain.session, NULL, &memory_of_caller, NULL, NULL, &error),
+                     OURO_OK);
+    assert_int_equal(ouro_session_output(plain.session, 1, &info, &data, NULL), OURO_USAGE);
+    ouro_session_memory(plain.session, &memory);
+    assert_int_equal(memory.total_bytes - memory.table_bytes - memory.run_time_reserved_bytes +
+                         needs.shape_bytes,
+                     before.total_bytes - before.table_bytes - before.run_time_reserved_bytes);
+    assert_int_equal(ouro_session_run(plain.session, &error), OURO_OK);
+    assert_int_equal(ouro_session_output(plain.session, 1, &info, &data, NULL), OURO_OK);
+    assert_true((const char *)data >= (char *)given &&
+                (const char *)data < (char *)given + needs.shape_bytes);
+    /* A larger run takes its own. */
+    bind(&plain, 0, x, 24);
+    assert_int_equal(ouro_session_run(plain.session, &error), OURO_OK);
+    assert_int_equal(ouro_session_prepare(plain.session, larger, &ask, &again, NULL, &error), OURO_OK);
+    assert_true(again.shape_bytes > needs.shape_bytes);
+    support_session_close(&plain);
+    free(given);
+    /* With bounds all of it is in the arena. */
+    support_session_open(&bounded, make_text(" most 24", " most 10"), 1);
+    assert_int_equal(ouro_session_prepare(bounded.session, dims, NULL, &needs, outputs, &error), OURO_OK);
+    assert_int_equal(needs.shape_bytes, 0);
+    assert_int_equal(needs.arena_bytes, ouro_plan_arena_bytes(bounded.plan));
+    assert_int_equal(outputs[1].bytes, 27 * 27 * sizeof(float));
+    const int64_t beyond[] = {11, WIDTH};
+    const int64_t *const too_many[] = {s, beyond};
+    assert_int_equal(ouro_session_prepare(bounded.session, too_many, NULL, NULL, NULL, &error), OURO_INVALID);
+    support_session_close(&bounded);
+}
+
+/* Of outputs that the caller has bound the session holds nothing. */
+static void test_own_outputs(void **state) {
+    (void)state;
+    support_session on;
+    static float x[4096], y[4096];
+    ouro_memory before, bound, after;
+    support_session_open(
+        &on, "module \"outputs\" { graph main(%x: float32[4096]) { %y: float32[4096] = Neg(%x) yield %y } }",
+        1);
+    support_bind(&on, 0, x, sizeof x);
+    ouro_session_memory(on.session, &before);
+    assert_int_equal(before.output_bytes, sizeof y);
+    assert_int_equal(ouro_session_bind_output(on.session, 0, y, sizeof y, NULL), OURO_OK);
+    ouro_session_memory(on.session, &bound);
+    assert_int_equal(bound.output_bytes, 0);
+    assert_int_equal(bound.total_bytes, before.total_bytes - sizeof y);
+    support_run(&on);
+    assert_int_equal(ouro_session_bind_output(on.session, 0, NULL, 0, NULL), OURO_OK);
+    ouro_session_memory(on.session, &after);
+    assert_int_equal(after.output_bytes, sizeof y);
+    support_run(&on);
+    assert_memory_equal(support_output(&on, 0, sizeof y), y, sizeof y);
+    support_session_close(&on);
+}
+
 /* Reservations that share bytes with others that are live then: refused, or the same numbers come out. */
 static void test_broken(void **state) {
     (void)state;
@@ -188,8 +287,9 @@ static void test_broken(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_in_the_arena),
-                                       cmocka_unit_test(test_bound_outputs),
-                                       cmocka_unit_test(test_shared_arena), cmocka_unit_test(test_broken)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_in_the_arena), cmocka_unit_test(test_bound_outputs),
+        cmocka_unit_test(test_shared_arena), cmocka_unit_test(test_prepared),
+        cmocka_unit_test(test_own_outputs),  cmocka_unit_test(test_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
