@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* compile.c: one compile from end to end:
  *
- *   import_model -> pass_pipeline_run -> compile_write_plan -> plan_open (which verifies) -> the files that are asked
+ *   import_model -> pass_pipeline_run -> compile_move_plan -> plan_open (which verifies) -> the files that are asked
  * for
  *
  * The plan is verified from its bytes, before anything is written: no file of an unverified plan ever exists.
@@ -234,7 +234,7 @@ base_status compile_finish(const ouro_compile_options *options, compile_result *
     void *bytes = NULL;
     size_t size = 0;
     if (status == BASE_OK)
-        status = compile_write_plan(result->module, result->memory, &passes, &bytes, &size, report);
+        status = compile_move_plan(result->module, result->memory, &passes, &bytes, &size, report);
     if (status == BASE_OK) {
         status =
             plan_open(bytes, size, options->model_path, &rt_plan_host, free, bytes, &result->plan, report);

@@ -16,6 +16,10 @@
  * `portable` decides the machine text of the header. */
 base_status compile_write_plan(const ir_module *module, const pass_memory *memory,
                                const pass_options *options, void **bytes, size_t *size, base_report *report);
+/* The same; and the constants of the module, but texts, lie in these bytes afterwards, so that weights are held once: the bytes must
+ * outlive whoever reads constants of the module. */
+base_status compile_move_plan(ir_module *module, const pass_memory *memory, const pass_options *options,
+                              void **bytes, size_t *size, base_report *report);
 
 /* ---- states (states.c) ----------------------------------------------------------------------------------- */
 

@@ -21,6 +21,9 @@ typedef struct module_writer {
     uint32_t *graph_number; /* by graph id */
     uint32_t *node_number;  /* by node id */
     bool portable;
+    bool moves;          /* constants lie in the plan afterwards */
+    ir_constant **moved; /* by index of a constant of `out`: whose bytes it has; NULL: no value's */
+    size_t moved_capacity;
 } module_writer;
 
 static bool write_name(module_writer *w, const char *text, uint32_t *offset) {
@@ -62,6 +65,28 @@ static bool write_constant_tensor(module_writer *w, const char *name, const op_t
                                            : plan_write_constant(&w->out, tensor->data, bytes, offset);
 }
 
+/* The constant of a value, which is remembered where its bytes are the first of their kind. */
+static bool write_constant_value(module_writer *w, const ir_value *value, uint64_t *offset) {
+    const size_t before = w->out.constant_count, capacity = w->moved_capacity;
+    if (!write_constant_tensor(w, value->name, &value->constant->tensor, offset)) return false;
+    if (!w->moves || w->out.constant_count == before || value->type.dtype == OP_STRING) return true;
+    ir_constant **moved =
+        base_arena_grow(w->arena, w->moved, &w->moved_capacity, w->out.constant_count, sizeof *moved);
+    if (!moved) {
+        base_fail_memory(w->report);
+        return false;
+    }
+    for (size_t i = capacity; i < w->moved_capacity; i++) moved[i] = NULL;
+    w->moved = moved;
+    moved[before] = value->constant;
+    return true;
+}
+
+static void constant_copied(void *user, size_t index, void *to) {
+    const module_writer *w = user;
+    if (index < w->moved_capacity && w->moved[index]) ir_constant_move(w->moved[index], to);
+}
+
 static bool write_tensor(module_writer *w, const char *name, const op_type *type, uint32_t graph,
                          plan_address address, uint32_t *id) {
     *id = (uint32_t)plan_written_count(&w->out, PLAN_TENSORS);
@@ -88,7 +113,7 @@ static bool address_of(module_writer *w, const ir_value *value, plan_address *ad
     *address = (plan_address){.space = MEMORY_NONE};
     if (value->kind == IR_CONSTANT) {
         address->space = MEMORY_CONSTANT;
-        return write_constant_tensor(w, value->name, &value->constant->tensor, &address->offset);
+        return write_constant_value(w, value, &address->offset);
     }
     const uint32_t states = ir_module_states(w->module);
     if (value->kind == IR_PARAMETER && value->graph == w->module->main && value->index >= states) {
@@ -487,12 +512,17 @@ static bool prepare_writer(module_writer *w) {
     return w->id_of && w->graph_order && w->graph_number && w->node_number;
 }
 
-base_status compile_write_plan(const ir_module *module, const pass_memory *memory,
-                               const pass_options *options, void **bytes, size_t *size, base_report *report) {
+static base_status write_plan(const ir_module *module, bool moves, const pass_memory *memory,
+                              const pass_options *options, void **bytes, size_t *size, base_report *report) {
     base_report own = {0}; /* so that the first failure is known without the caller's report */
-    module_writer w = {
-        .module = module, .memory = memory, .report = report ? report : &own, .portable = true};
+    module_writer w = {.module = module,
+                       .memory = memory,
+                       .report = report ? report : &own,
+                       .portable = true,
+                       .moves = moves};
     plan_writer_init(&w.out, w.report);
+    if (moves) w.out.constant_copied = constant_copied;
+    w.out.user = &w;
     w.arena = &w.out.arena;
     *bytes = NULL;
     *size = 0;
@@ -504,4 +534,14 @@ base_status compile_write_plan(const ir_module *module, const pass_memory *memor
     plan_writer_free(&w.out);
     base_report_context(w.report, NULL);
     return status;
+}
+
+base_status compile_write_plan(const ir_module *module, const pass_memory *memory,
+                               const pass_options *options, void **bytes, size_t *size, base_report *report) {
+    return write_plan(module, false, memory, options, bytes, size, report);
+}
+
+base_status compile_move_plan(ir_module *module, const pass_memory *memory, const pass_options *options,
+                              void **bytes, size_t *size, base_report *report) {
+    return write_plan(module, true, memory, options, bytes, size, report);
 }

@@ -176,6 +176,9 @@ ir_value *ir_constant_new(ir_module *module, const char *name, const op_tensor *
 /* A constant whose data is copied (small) into memory of the module. */
 ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *type, const void *data,
                            size_t bytes);
+/* The constant's data now lies at `data`, where the caller has copied it, and which lives for as long as it is read; what held it is
+ * released. */
+void ir_constant_move(ir_constant *constant, void *data);
 /* Memory for a constant's data on the module's allocator: fill *data. Released with the constant. */
 ir_value *ir_constant_reserve(ir_module *module, const char *name, const op_type *type, size_t bytes,
                               void **data);

@@ -262,6 +262,12 @@ ir_value *ir_constant_copy(ir_module *module, const char *name, const op_type *t
     return value;
 }
 
+void ir_constant_move(ir_constant *constant, void *data) {
+    if (constant->release) constant->release(constant->owner);
+    constant->release = NULL;
+    constant->tensor.data = data;
+}
+
 /* ---- nodes -------------------------------------------------------------------------------------- */
 
 ir_node *ir_node_new(ir_graph *graph, ir_node *before, op_code code, const char *name, const char *path,

@@ -194,8 +194,9 @@ base_status plan_write_file(plan_writer *w, const plan_header *given, void **byt
     }
     for (size_t i = 0; i < w->constant_count; i++) {
         const plan_constant_bytes *constant = &w->constants[i];
-        put(base, &written, (size_t)(header.constants_offset + constant->offset), constant->data,
-            constant->bytes);
+        const size_t start = (size_t)(header.constants_offset + constant->offset);
+        put(base, &written, start, constant->data, constant->bytes);
+        if (w->constant_copied) w->constant_copied(w->user, i, base + start);
     }
     put(base, &written, padded, NULL, 0);
     memcpy(base, &header, sizeof header);

@@ -61,6 +61,10 @@ typedef struct plan_writer {
     size_t *constant_table; /* a hash table: indices into `constants` + 1 */
     size_t constant_buckets;
     uint64_t constants_bytes;
+    /* Called by plan_write_file with the index of a constant and where its bytes lie now, which are then no longer read
+     * where they came from; NULL: nobody asks. */
+    void (*constant_copied)(void *user, size_t index, void *to);
+    void *user;
 } plan_writer;
 
 /* `report` is not NULL, and outlives the writer. */

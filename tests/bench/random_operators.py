@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 
 from random_contrib import CONSTANT_INPUTS, CONTRIB
 from random_learned import LEARNED
+from random_new import NEW, NEW_CONSTANTS
 from random_operators_wide import WIDE, change
 
 FLOATS = [np.float32, np.float32, np.float32, np.float64, np.float16]
@@ -764,6 +765,7 @@ def either(one, other):
 
 OPERATORS.update(CONTRIB)
 OPERATORS.update(LEARNED)
+OPERATORS.update(NEW)
 for key, (version, row) in WIDE.items():
     if key in OPERATORS and OPERATORS[key][0] == version:
         row = either(OPERATORS[key][1], row)
@@ -776,6 +778,8 @@ CONSTANTS = {"Upsample@9", "Resize@10", "TopK@10", "RoiAlign", "Reshape", "Squee
 
 
 def dtype_of(inputs):
+    if inputs and isinstance(inputs[0], onnx.TensorProto):
+        return inputs[0].data_type
     return int(numpy_helper.from_array(np.asarray(inputs[0])).data_type) if inputs and inputs[0] is not None else 1
 
 
@@ -789,7 +793,7 @@ def output_types(name, opset, inputs, attributes, outputs):
         info.name = f"y{i}"
         results.append(info)
     node = helper.make_node(name, names, [f"y{i}" for i in range(outputs)], **attributes)
-    model = helper.make_model(helper.make_graph([node], name, given, results), opset_imports=[helper.make_opsetid("", 16 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else []))
+    model = helper.make_model(helper.make_graph([node], name, given, results), opset_imports=[helper.make_opsetid("", opset)])
     try:
         inferred = onnx.shape_inference.infer_shapes(model).graph.output
     except RuntimeError:  # not a valid model
@@ -803,6 +807,7 @@ def write_case(folder, name, seed):
     opset, make = OPERATORS[name]
     made = make(d)
     outputs = made[2] if len(made) > 2 else 1
+    after = made[3] if len(made) > 3 else []
     before, allowed = list(made[0]), {k: v for k, v in made[1].items() if k not in OLD_ATTRIBUTES.get(name, ())}
     domain, _, plain = name.split("@")[0].rpartition(":")
     inputs, attributes = change(d, name, before, allowed) if name not in LEARNED else (before, allowed)
@@ -817,24 +822,35 @@ def write_case(folder, name, seed):
         if value is None:
             names.append("")
             continue
+        if isinstance(value, onnx.TensorProto):
+            names.append(f"x{i}")
+            value.name = f"x{i}"
+            initializers.append(value)
+            continue
         value = np.ascontiguousarray(value)
         if inputs[i] is not None and np.ndim(inputs[i]) == 0:
             value = value.reshape(())
         names.append(f"x{i}")
-        if i and (name in CONSTANTS or name in CONSTANT_INPUTS) and d.maybe(0.6):
+        if i and (name in CONSTANTS or name in CONSTANT_INPUTS or name in NEW_CONSTANTS) and d.maybe(0.6):
             initializers.append(numpy_helper.from_array(value, f"x{i}"))
         else:
             tensor = numpy_helper.from_array(value, f"x{i}")
             graph_inputs.append(helper.make_tensor_value_info(f"x{i}", tensor.data_type, value.shape))
             data.append((f"x{i}", value, tensor))
-    node = helper.make_node(plain, names, [f"y{i}" for i in range(outputs)], domain=domain, **attributes)
+    made_names = [f"{'before' if after else 'y'}{i}" for i in range(outputs)]
+    nodes = [helper.make_node(plain, names, made_names, domain=domain, **attributes)]
+    for i, made_name in enumerate(made_names):
+        for k, (follower, its) in enumerate(after):
+            result = f"y{i}" if k == len(after) - 1 else f"{made_name}_{k}"
+            nodes.append(helper.make_node(follower, [made_name], [result], **its))
+            made_name = result
     results = []
     for i in range(outputs):
         info = onnx.ValueInfoProto()
         info.name = f"y{i}"
         results.append(info)
-    model = helper.make_model(helper.make_graph([node], name, graph_inputs, results, initializers), opset_imports=[helper.make_opsetid("", 16 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else []))
-    model.ir_version = 8
+    model = helper.make_model(helper.make_graph(nodes, name, graph_inputs, results, initializers), opset_imports=[helper.make_opsetid("", 16 if domain else opset)] + ([helper.make_opsetid(domain, opset)] if domain else []))
+    model.ir_version = 10 if name in NEW else 8
     for info, known in zip(model.graph.output, types):
         if known:
             info.type.tensor_type.elem_type = known
@@ -843,7 +859,8 @@ def write_case(folder, name, seed):
     with open(os.path.join(folder, "model.onnx"), "wb") as file:
         file.write(model.SerializeToString())
     given = ", ".join(f"{key}={str(attributes[key])[:80]!r}" if name in LEARNED else f"{key}={attributes[key]}" for key in sorted(attributes)) + "; " + " ".join(
-        f"x{i}:{np.asarray(x).dtype}{list(np.shape(x))}" for i, x in enumerate(inputs) if x is not None)
+        f"x{i}:{x.data_type}{list(x.dims)}" if isinstance(x, onnx.TensorProto) else f"x{i}:{np.asarray(x).dtype}{list(np.shape(x))}"
+        for i, x in enumerate(inputs) if x is not None)
     case = {"operator": name, "seed": seed, "given": given, "inputs": [], "outputs": outputs}
     for i, (label, value, tensor) in enumerate(data):
         with open(os.path.join(sets, f"input_{i}.pb"), "wb") as file:
@@ -855,7 +872,7 @@ def write_case(folder, name, seed):
 
 
 def generate(folder, count, seed, only):
-    names = [name for name in sorted(OPERATORS) if only in (None, name, name.rpartition(":")[0])]
+    names = [name for name in sorted(OPERATORS) if only in (None, name, name.rpartition(":")[0]) or (only == "new" and name in NEW)]
     for i in range(count):
         name = names[i % len(names)]
         write_case(os.path.join(folder, f"{i:05d}_{name}"), name, seed + i)

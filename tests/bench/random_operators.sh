@@ -4,7 +4,7 @@
 # by ONNX Runtime, with a table per operator: cases, how many agree, how many both refuse, how many only ONNX Runtime refuses, how
 # many differ (refused by ouro alone among them). Differences that random_operators.txt explains are counted apart; each other one
 # is printed with its case, which stays in FOLDER (default: build/bench/random; refused ones in FOLDER.refused). Case NNNNN of a
-# run has the seed SEED + NNNNN. OURO: the program to test (build/ouro), a build with sanitizers, say. Needs node, npm and
+# run has the seed SEED + NNNNN. OPERATOR: also a domain, or "new" for what opset 18 and later brought. OURO: the program to test (build/ouro), a build with sanitizers, say. Needs node, npm and
 # python3-onnx.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
@@ -73,7 +73,7 @@ for case in json.load(open(sys.argv[1]))['cases']:
     reason = case['reason'][:300] + ' | ' + given
     if case['status'] == 'passed':
         count(name, 'agree')
-    elif any(o in ('*', operator_of(name), operator_of(name).split('@')[0]) and p.search(reason) for o, p, _ in explained):
+    elif any(o in ('*', operator_of(name), operator_of(name).split('@')[0], operator_of(name).split('@')[0].lstrip(':')) and p.search(reason) for o, p, _ in explained):
         count(name, 'explained')
     else:
         count(name, 'differ')

@@ -163,6 +163,11 @@ static void make_branch(scope *s, statement *branch) {
     }
 }
 
+static bool takes_matrices(operation which) {
+    return which == ROW_OF || which == HALVES || which == WRITE_ROW || which == ATTEND || which == TURN ||
+           which == PACKED;
+}
+
 static statement *make_statement(scope *s) {
     statement *made = take(s->of, 1, sizeof *made);
     int drawn = below(s->of, s->depth < DEPTH ? 22 : 18);
@@ -174,15 +179,19 @@ static statement *make_statement(scope *s) {
         else make_branch(s, made);
         return made;
     }
-    static const operation drawn_operations[18] = {RELU,   RELU,       NEGATE,  MAXIMUM,  MINIMUM,   SUM,
-                                                   SUM,    DIFFERENCE, PRODUCT, PRODUCT,  REVERSE,   REVERSE,
-                                                   ROW_OF, STACK_ROWS, HALVES,  IDENTITY, ITERATION, ABOVE};
-    made->operation = drawn_operations[drawn];
+    static const operation drawn_operations[] = {
+        RELU,     RELU,      NEGATE,    MAXIMUM, MINIMUM,   SUM,       SUM,        DIFFERENCE,
+        PRODUCT,  PRODUCT,   REVERSE,   REVERSE, ROW_OF,    ROW_OF,    STACK_ROWS, HALVES,
+        IDENTITY, ITERATION, ITERATION, ABOVE,   WRITE_ROW, WRITE_ROW, SIGNS,      SWISH,
+        GELU,     NORMALIZE, ATTEND,    ATTEND,  TURN,      BITS,      PACKED};
+    enum { OPERATIONS = sizeof drawn_operations / sizeof *drawn_operations };
+    made->operation = drawn_operations[below(s->of, OPERATIONS)];
     if (made->operation == ITERATION && !s->loop) made->operation = SUM;
-    if (made->operation == ROW_OF || made->operation == HALVES) what = MATRIX;
+    if (takes_matrices(made->operation)) what = MATRIX;
     if (made->operation == STACK_ROWS) what = ROW;
     for (int i = 0; i < OPERANDS; i++) made->inputs[i] = pick(s, what);
     if (made->operation == PRODUCT) made->inputs[1] = pick(s, MATRIX);
+    if (made->operation == WRITE_ROW) made->inputs[1] = pick(s, ROW);
     made->amount = made->operation == ABOVE ? 10 * below(s->of, 4) : below(s->of, PROGRAM_SIDE);
     if (made->operation == ROW_OF) what = ROW;
     else if (made->operation == STACK_ROWS) what = MATRIX;
@@ -247,6 +256,101 @@ static const char *type_text(kind what) {
     return what == MATRIX ? "float32[4,4]" : what == ROW ? "float32[4]" : "bool[]";
 }
 
+int program_weight(int row, int column) {
+    return (5 * row + 3 * column) % 16 - 8;
+}
+
+int program_quarters(int row, int pair) {
+    return (row + 3 * pair) % 4;
+}
+
+/* Integers by operators whose results are exact, or are rounded. */
+static void write_rarer(FILE *file, const statement *s, const char *type, const char *out,
+                        const char (*in)[NAME]) {
+    switch (s->operation) {
+    case WRITE_ROW:
+        fprintf(file, "%%%s.0: float32[1,4,4] = Reshape(%%%s, %%as_batch)\n", out, in[0]);
+        fprintf(file, "%%%s.1: float32[1,1,4] = Reshape(%%%s, %%as_batch_row)\n", out, in[1]);
+        fprintf(file, "%%%s.2: float32[1,4,4] = TensorScatter(%%%s.0, %%%s.1, %%k%d) {axis = 1}\n", out, out,
+                out, s->amount);
+        fprintf(file, "%%%s: %s = Reshape(%%%s.2, %%square)\n", out, type, out);
+        break;
+    case SIGNS:
+        fprintf(file, "%%%s.t: %s = Sign(%%%s)\n", out, type, in[0]);
+        fprintf(file, "%%%s: %s = CumProd(%%%s.t, %%trips0) {reverse = %d}\n", out, type, out, s->amount & 1);
+        break;
+    case SWISH:
+        fprintf(file, "%%%s.t: %s = Swish(%%%s) {alpha = 64.0}\n", out, type, in[0]);
+        fprintf(file, "%%%s: %s = Round(%%%s.t)\n", out, type, out);
+        break;
+    case GELU:
+        fprintf(file, "%%%s.0: %s = Mul(%%%s, %%n10)\n", out, type, in[0]);
+        fprintf(file, "%%%s.1: %s = Gelu(%%%s.0)\n", out, type, out);
+        fprintf(file, "%%%s.2: %s = Clip(%%%s.1, %%low, %%high)\n", out, type, out);
+        fprintf(file, "%%%s: %s = Round(%%%s.2)\n", out, type, out);
+        break;
+    case NORMALIZE:
+        fprintf(file, "%%%s.t: %s = RMSNormalization(%%%s, %%factor)\n", out, type, in[0]);
+        fprintf(file, "%%%s: %s = Round(%%%s.t)\n", out, type, out);
+        break;
+    case ATTEND:
+        for (int i = 0; i < 3; i++)
+            fprintf(file, "%%%s.%d: float32[1,1,4,4] = Reshape(%%%s, %%as_head)\n", out, i, in[i]);
+        fprintf(
+            file,
+            "%%%s.3: float32[1,1,4,4] = Attention(%%%s.0, %%%s.1, %%%s.2) {scale = 64.0, is_causal = %d}\n",
+            out, out, out, out, s->amount & 1);
+        fprintf(file, "%%%s.4: float32[1,1,4,4] = Round(%%%s.3)\n", out, out);
+        fprintf(file, "%%%s: %s = Reshape(%%%s.4, %%square)\n", out, type, out);
+        break;
+    case TURN:
+        fprintf(file, "%%%s.0: float32[1,1,4,4] = Reshape(%%%s, %%as_head)\n", out, in[0]);
+        fprintf(file, "%%%s.1: float32[1,1,4,4] = RotaryEmbedding(%%%s.0, %%cosines, %%sines)\n", out, out);
+        fprintf(file, "%%%s: %s = Reshape(%%%s.1, %%square)\n", out, type, out);
+        break;
+    case BITS:
+        for (int i = 0; i < 2; i++)
+            fprintf(file, "%%%s.%d: int32%s = Cast(%%%s) {to = 6}\n", out, i, type + strlen("float32"),
+                    in[i]);
+        fprintf(file, "%%%s.2: int32%s = BitwiseXor(%%%s.0, %%%s.1)\n", out, type + strlen("float32"), out,
+                out);
+        fprintf(file, "%%%s.3: %s = Cast(%%%s.2) {to = 1}\n", out, type, out);
+        fprintf(file, "%%%s: %s = Clip(%%%s.3, %%low, %%high)\n", out, type, out);
+        break;
+    case PACKED:
+        fprintf(file,
+                "%%%s.t: %s = com.microsoft.MatMulNBits(%%%s, %%packed, %%ones) {K = 4, N = 4, bits = 4, "
+                "block_size = 16}\n",
+                out, type, in[0]);
+        fprintf(file, "%%%s: %s = Clip(%%%s.t, %%low, %%high)\n", out, type, out);
+        break;
+    default:
+        break;
+    }
+}
+
+/* Constants of the rarer operators. */
+static void write_constants(FILE *file) {
+    static const int cosine[] = {1, 0, -1, 0}, sine[] = {0, 1, 0, -1};
+    fprintf(file,
+            "constant %%as_batch: int64[3] = {1, 4, 4}\nconstant %%as_batch_row: int64[3] = {1, 1, 4}\n");
+    fprintf(file, "constant %%as_head: int64[4] = {1, 1, 4, 4}\nconstant %%square: int64[2] = {4, 4}\n");
+    fprintf(file, "constant %%factor: float32[4] = {7.3, 7.3, 7.3, 7.3}\n");
+    fprintf(file, "constant %%ones: float32[4] = {1, 1, 1, 1}\nconstant %%cosines: float32[1,4,2] = {");
+    for (int i = 0; i < 8; i++) fprintf(file, "%s%d", i ? ", " : "", cosine[program_quarters(i / 2, i % 2)]);
+    fprintf(file, "}\nconstant %%sines: float32[1,4,2] = {");
+    for (int i = 0; i < 8; i++) fprintf(file, "%s%d", i ? ", " : "", sine[program_quarters(i / 2, i % 2)]);
+    /* Columns of the product are rows of blocks of 16 weights, two a byte, of which 4 are used; 8 is zero. */
+    fprintf(file, "}\nconstant %%packed: uint8[4,1,8] = {");
+    for (int i = 0; i < 32; i++) {
+        const int column = i / 8, row = i % 8 * 2;
+        const int low = row < 4 ? program_weight(row, column) + 8 : 8,
+                  high = row < 4 ? program_weight(row + 1, column) + 8 : 8;
+        fprintf(file, "%s%d", i ? ", " : "", low + 16 * high);
+    }
+    fprintf(file, "}\n");
+}
+
 /* One operation on values of these names; `count` is the name of the iteration's number as a real. */
 void program_write_operation(FILE *file, const statement *s, kind what, kind of_input, const char *out,
                              const char (*in)[NAME], const char *count) {
@@ -302,6 +406,7 @@ void program_write_operation(FILE *file, const statement *s, kind what, kind of_
         fprintf(file, "%%%s: bool[] = Greater(%%%s.t, %%n%d)\n", out, out, s->amount);
         break;
     default:
+        write_rarer(file, s, type, out, in);
         break;
     }
     (void)of_input;
@@ -322,6 +427,7 @@ void program_write_head(const program *of, FILE *file) {
     fprintf(file, "constant %%as_row: int64[1] = {-1}\nconstant %%as_matrix: int64[2] = {1, -1}\n");
     fprintf(file, "constant %%halves: int64[2] = {2, 2}\n");
     fprintf(file, "constant %%none: float32[0,4] = {}\n");
+    write_constants(file);
     for (int v = WEIGHT; v <= BIAS; v++) {
         fprintf(file, "constant %%v%d: %s = {", v, type_text(of->kinds[v]));
         write_numbers(file, of->data[v], program_elements_of(of, v));

@@ -26,6 +26,15 @@ typedef enum operation {
     IDENTITY,
     ITERATION, /* adds the number of the iteration */
     ABOVE,     /* is the largest element greater than `amount`? */
+    WRITE_ROW, /* TensorScatter: row `amount` of a matrix becomes another one */
+    SIGNS,     /* CumProd of the signs of columns, or of a row; backwards where `amount` is odd */
+    SWISH,     /* so steep that integers become those of Relu */
+    GELU,      /* of tenfold integers, which is tenfold Relu */
+    NORMALIZE, /* RMSNormalization of rows, times 7.3, rounded */
+    ATTEND, /* rows of values at the rows of keys that are most like a query, rounded; causal where `amount` is odd */
+    TURN,   /* RotaryEmbedding by quarters */
+    BITS,   /* of integers */
+    PACKED, /* product of a matrix and weights of 4 bits */
     BRANCH,
     LOOP
 } operation;
@@ -84,6 +93,9 @@ enum {
     BIAS
 };
 
+/* Weights of PACKED, and in quarters how far TURN turns the pair `pair` of row `row`. */
+int program_weight(int row, int column);
+int program_quarters(int row, int pair);
 /* The value, or the one that stands for it; so many numbers. */
 int program_value_of(const program *of, int value);
 int program_elements_of(const program *of, int value);

@@ -4,6 +4,7 @@
 #include "tests/support/program_parts.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
+#include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +30,82 @@ typedef struct machine {
 
 static float clip(float x) {
     return x < -99 ? -99 : x > 99 ? 99 : x;
+}
+
+/* Of each query the values at the keys that are most like it, on average. */
+static void attend(const statement *s, const live *q, const live *k, const live *v, live *out) {
+    for (int i = 0; i < PROGRAM_SIDE; i++) {
+        const int keys = s->amount & 1 ? i + 1 : PROGRAM_SIDE;
+        float score[PROGRAM_SIDE], largest = -INFINITY;
+        for (int j = 0; j < keys; j++) {
+            score[j] = 0;
+            for (int d = 0; d < PROGRAM_SIDE; d++)
+                score[j] += q->data[i * PROGRAM_SIDE + d] * k->data[j * PROGRAM_SIDE + d];
+            if (score[j] > largest) largest = score[j];
+        }
+        for (int d = 0; d < PROGRAM_SIDE; d++) {
+            float sum = 0;
+            int count = 0;
+            for (int j = 0; j < keys; j++) {
+                if (score[j] < largest) continue;
+                sum += v->data[j * PROGRAM_SIDE + d];
+                count++;
+            }
+            out->data[i * PROGRAM_SIDE + d] = rintf(sum / (float)count);
+        }
+    }
+}
+
+/* Operations whose elements depend on others; the rest is elementwise. */
+static bool compute_rarer(const machine *m, const statement *s, int count, live *out) {
+    const live *a = &m->values[program_value_of(m->of, s->inputs[0])],
+               *b = &m->values[program_value_of(m->of, s->inputs[1])],
+               *c = &m->values[program_value_of(m->of, s->inputs[2])];
+    const int side = PROGRAM_SIDE, columns = count == PROGRAM_SIDE ? 1 : PROGRAM_SIDE;
+    switch (s->operation) {
+    case ATTEND:
+        attend(s, a, b, c, out);
+        return true;
+    case WRITE_ROW:
+        memcpy(out->data, a->data, sizeof out->data);
+        memcpy(out->data + s->amount * side, b->data, PROGRAM_SIDE * sizeof *b->data);
+        return true;
+    case SIGNS:
+        for (int e = 0; e < count; e++) {
+            out->data[e] = 1;
+            for (int k = e % columns; k < count; k += columns)
+                if (s->amount & 1 ? k >= e : k <= e)
+                    out->data[e] *= (float)((a->data[k] > 0) - (a->data[k] < 0));
+        }
+        return true;
+    case NORMALIZE:
+        for (int e = 0; e < count; e++) {
+            double squares = 0;
+            for (int k = e - e % side; k < e - e % side + side; k++)
+                squares += (double)a->data[k] * (double)a->data[k];
+            out->data[e] = (float)rint((double)a->data[e] / sqrt(squares / side + 1e-5) * 7.3);
+        }
+        return true;
+    case TURN:
+        for (int e = 0; e < count; e++) {
+            static const int cosine[] = {1, 0, -1, 0}, sine[] = {0, 1, 0, -1};
+            const int row = e / side, pair = e % 2, turn = program_quarters(row, pair);
+            const float low = a->data[row * side + pair], high = a->data[row * side + 2 + pair];
+            out->data[e] = e % side < 2 ? low * (float)cosine[turn] - high * (float)sine[turn]
+                                        : high * (float)cosine[turn] + low * (float)sine[turn];
+        }
+        return true;
+    case PACKED:
+        for (int e = 0; e < count; e++) {
+            float sum = 0;
+            for (int k = 0; k < side; k++)
+                sum += a->data[e / side * side + k] * (float)program_weight(k, e % side);
+            out->data[e] = clip(sum);
+        }
+        return true;
+    default:
+        return false;
+    }
 }
 
 static void compute(const machine *m, const statement *s, live *out) {
@@ -66,11 +143,19 @@ static void compute(const machine *m, const statement *s, live *out) {
     default:
         break;
     }
+    if (compute_rarer(m, s, count, out)) return;
     for (int e = 0; e < count; e++) {
         float x = a->data[e], y = b->data[e], result = x;
         switch (s->operation) {
         case RELU:
+        case SWISH:
             result = x > 0 ? x : 0;
+            break;
+        case GELU:
+            result = x > 0 ? clip(10 * x) : 0;
+            break;
+        case BITS:
+            result = clip((float)((int)x ^ (int)y));
             break;
         case NEGATE:
             result = -x;

@@ -160,6 +160,11 @@ base_status import_convert_center_crop_pad(import_node *n) {
     int64_t all[OP_MAX_RANK];
     for (int32_t i = 0; i < rank; i++) all[i] = i;
     if (!given) count = (size_t)rank;
+    const op_shape *extents = &n->inputs[1]->type.shape;
+    if (extents->rank == 1 && extents->dims[0] >= 0 && (uint64_t)extents->dims[0] != count)
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "input 1 has %lld elements, expected one for each of %zu axes",
+                         (long long)extents->dims[0], count);
     ir_value *axes = import_constant_integers(n, count, given ? given : all);
     ir_value *nothing = import_constant_integers(n, 1, &zero), *half = import_constant_integers(n, 1, &two);
     ir_value *want = expr_cast(n, n->inputs[1], OP_INT64);

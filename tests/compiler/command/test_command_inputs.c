@@ -58,6 +58,12 @@ static void test_shapes(void **state) {
     expect_output(RUN("run", "ranks.onnx", "--random", "1", "--shape", "a=2x?", "--shape", "b=2,5"),
                   "y: float32[2,5]");
     expect_output(RUN("inspect", "unnamed.onnx", "--shape", "a=4x?"), "a: float32[4,3]");
+    /* A plan that leaves ranks open runs like the model. */
+    expect_output(RUN("compile", "ranks.onnx", "-o", "ranks.plan"), "plan ranks.plan");
+    expect_output(RUN("run", "ranks.plan", "--input", "a=[[1,2]]", "--input", "b=3"), "y: float32[1,2]: 4 5");
+    expect_output(RUN("run", "ranks.plan", "--random", "1", "--shape", "a=2x1x3", "--shape", "b=scalar"),
+                  "y: float32[2,1,3]");
+    expect_error(RUN("run", "ranks.plan", "--random", "1"), 1, "its rank is not known");
     expect_output(RUN("compile", "unnamed.onnx", "--shape", "a=4x3", "-o", "fixed.plan"), "arena");
     expect_output(RUN("inspect", "fixed.plan"), "a: float32[4,3]");
     /* One name is one extent, wherever it stands. */

@@ -311,8 +311,17 @@ static void test_habits(void **state) {
     onnx_input(o, o->graph, "x", 1, "2,-1");
     onnx_node(o, o->graph, "Relu", "", "x", "y");
     onnx_output(o, o->graph, "y");
+    /* Some write 0 for a dimension beside its symbol, which comes after it in the file: the last one counts. */
+    onnx_input(o, o->graph, "z", 1, "0,3");
+    Onnx__TypeProto__Tensor *both = o->graph->input[1]->type->tensor_type;
+    ProtobufCMessageUnknownField symbol = {
+        .tag = 2, .wire_type = PROTOBUF_C_WIRE_TYPE_LENGTH_PREFIXED, .len = 2, .data = (uint8_t *)"\1N"};
+    both->shape->dim[0]->base.n_unknown_fields = 1;
+    both->shape->dim[0]->base.unknown_fields = &symbol;
     ir_module *module = import_valid(o);
     assert_true(module->main->parameters[0]->type.shape.dims[1] == OP_DIM_UNKNOWN);
+    assert_true(module->main->parameters[1]->type.shape.dims[0] < 0);
+    assert_int_equal(module->main->parameters[1]->type.shape.dims[1], 3);
     assert_string_equal(
         module->warning,
         "the model is of opset 1000; its operators are taken as those of opset 27, the newest known");

@@ -49,6 +49,13 @@ static void opset_zero(onnx *o) {
     start(o);
     o->model->opset_import[0]->version = 0;
 }
+static void crop_axes(onnx *o) {
+    onnx_input(o, o->graph, "x", 1, "4,5");
+    onnx_integers(o, o->graph, "s", 1, (int64_t[]){3});
+    onnx_node(o, o->graph, "CenterCropPad", "crop", "x,s", "y");
+    onnx_output(o, o->graph, "y");
+    o->model->opset_import[0]->version = 18;
+}
 static void unknown_operators(onnx *o) {
     start(o);
     onnx_node(o, o->graph, "Foo", "one", "x", "a");
@@ -490,6 +497,7 @@ static const struct {
     CASE(output_without_name),
     CASE(no_opset),
     CASE(opset_zero),
+    CASE(crop_axes),
     CASE(unknown_operators),
     CASE(cycle),
     CASE(cycle_of_one),
