@@ -61,6 +61,8 @@ static base_status check_options(const ouro_compile_options *options, base_repor
         return base_fail(report, BASE_USAGE, "%d threads, expected 1 to %d", options->threads,
                          (int)MOST_THREADS);
     }
+    if (options->weight_bits != 0 && options->weight_bits != 4 && options->weight_bits != 8)
+        return base_fail(report, BASE_USAGE, "weights of %d bits, expected 8 or 4", options->weight_bits);
     if (options->max_unroll < 0) return base_fail(report, BASE_USAGE, "negative limit of unrolling");
     for (size_t i = 0; i < options->dim_count; i++) {
         if (options->dims[i].extent < 0) {
@@ -84,6 +86,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .max_unroll = options->max_unroll,
         .arena_limit = options->arena_limit == OURO_ARENA_LEAST ? PASS_ARENA_LEAST : options->arena_limit,
         .time_limit = options->time_limit,
+        .weight_bits = options->weight_bits,
         .exact_arithmetic = options->exact_arithmetic,
         .environment = {.threads = options->threads ? options->threads : 1,
                         .portable_only = options->portable},

@@ -61,6 +61,8 @@ typedef struct ouro_compile_options {
     size_t arena_limit;
     /* With OURO_ARENA_LEAST: the least arena whose predicted time is at most so many times that without bands; 0: any. */
     double time_limit;
+    /* 8 or 4: constant weights of products (MatMul, Gemm) are stored in so many bits, in blocks; 0: as they are. */
+    int weight_bits;
     /* No kernel that multiplies less by adding more (Winograd), whose last digits differ. */
     bool exact_arithmetic;
     /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such

@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 typedef struct compile_arguments {
-    const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times;
+    const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times,
+        *weights;
     command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll;
     double seconds;
@@ -46,6 +47,9 @@ static const command_option compile_table[] = {
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
      "no kernel that multiplies less by adding more (Winograd)",
      offsetof(compile_arguments, exact_arithmetic)},
+    {"--weights", NULL, COMMAND_TEXT, "int8|int4",
+     "store constant weights of products in 8 or 4 bits, in blocks; the report tells the error",
+     offsetof(compile_arguments, weights)},
     {"--tune", NULL, COMMAND_FLAG, NULL, "measure kernels on this machine, and choose by what they take",
      offsetof(compile_arguments, tune)},
     {"--times", NULL, COMMAND_TEXT, "FILE", "measured times: read where they are, written after --tune",
@@ -90,6 +94,8 @@ static int check_formats(const command *self, const compile_arguments *given) {
         return command_fail_usage(self, "--memory-map '%s': expected a name that ends in .svg or .html",
                                   given->memory_map);
     }
+    if (given->weights && strcmp(given->weights, "int8") != 0 && strcmp(given->weights, "int4") != 0)
+        return command_fail_usage(self, "--weights '%s': expected int8 or int4", given->weights);
     if (given->quiet && given->verbose) return command_fail_usage(self, "-q and -v exclude each other");
     return 0;
 }
@@ -150,6 +156,18 @@ static void print_dynamic(const plan *of, unsigned count) {
            hints[0] ? "; planned ahead where these are given:" : "", hints);
 }
 
+/* Weights that were stored in few bits: how many bytes less, and what that costs at most. */
+static void print_weights(const compile_result *result) {
+    char before[32], after[32];
+    emit_weights sum = emit_weights_sum(result->module);
+    if (!sum.count) return;
+    printf("  weights of %zu product%s in %d bits: %s, in float %s; error of a product at most %.2f %% (root "
+           "mean "
+           "square)\n",
+           sum.count, sum.count == 1 ? "" : "s", sum.bits, emit_size_print(sum.bytes, after, sizeof after),
+           emit_size_print(sum.float_bytes, before, sizeof before), 100 * sum.error);
+}
+
 static void print_result(const compile_result *result, const char *model, const char *plan_path,
                          bool verbose) {
     const plan_header *header = result->plan.header;
@@ -181,13 +199,19 @@ static void print_result(const compile_result *result, const char *model, const 
     }
     if (memory->choice_count) {
         double saved = 0;
-        for (size_t i = 0; i < memory->choice_count; i++)
+        size_t measured = 0;
+        for (size_t i = 0; i < memory->choice_count; i++) {
             saved += memory->choices[i].seconds_before - memory->choices[i].seconds;
-        printf("  %zu faster kernel%s within the limit of the arena (least arena %s): %.1f ms less, as "
-               "predicted\n",
+            measured += memory->choices[i].measured;
+        }
+        printf("  %zu faster kernel%s within the limit of the arena (least arena %s): %.1f ms less, as %s\n",
                memory->choice_count, memory->choice_count == 1 ? "" : "s",
-               emit_size_print(memory->least_arena_bytes, bound, sizeof bound), saved * 1e3);
+               emit_size_print(memory->least_arena_bytes, bound, sizeof bound), saved * 1e3,
+               measured == memory->choice_count ? "measured"
+               : measured                       ? "measured or predicted"
+                                                : "predicted");
     }
+    print_weights(result);
     printf("  constants %s, allocator %s\n",
            emit_size_print(header->constants_bytes, constants, sizeof constants),
            result->plan.texts + header->allocator);
@@ -301,6 +325,9 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .portable = given->portable,
         .arena_limit = limit,
         .time_limit = time_limit,
+        .weight_bits = !given->weights                       ? 0
+                       : strcmp(given->weights, "int4") == 0 ? 4
+                                                             : 8,
         .exact_arithmetic = given->exact_arithmetic,
         .tune = given->tune,
         .times_path = given->times,

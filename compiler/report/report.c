@@ -133,10 +133,57 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
         emit_json_text(json, "operator", op_schema_of(choice->node->code)->name);
         emit_json_text(json, "kernel", choice->node->kernel);
         emit_json_text(json, "instead_of", choice->instead_of);
+        emit_json_bool(json, "measured", choice->measured);
         emit_json_real(json, "predicted_seconds", choice->seconds);
         emit_json_real(json, "predicted_seconds_before", choice->seconds_before);
         emit_json_integer(json, "scratch_bytes", choice->scratch_bytes);
         emit_json_integer(json, "more_constant_bytes", choice->constant_bytes);
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
+}
+
+/* The product's weights were stored in few bits by the compiler. */
+static bool read_weights(const ir_node *node, emit_weights *of) {
+    if (!node || node->code != OP_MATMUL_BITS || !op_attribute_find(&node->attributes, "ouro.weights_error"))
+        return false;
+    const double elements = (double)op_attribute_integer(&node->attributes, "K", 0) *
+                            (double)op_attribute_integer(&node->attributes, "N", 0);
+    *of = (emit_weights){.count = 1,
+                         .bits = (int)op_attribute_integer(&node->attributes, "bits", 0),
+                         .bytes = ir_input(node, 1)->constant->tensor.bytes +
+                                  ir_input(node, 2)->constant->tensor.bytes,
+                         .float_bytes = (size_t)(elements * sizeof(float)),
+                         .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
+    return true;
+}
+
+emit_weights emit_weights_sum(const ir_module *module) {
+    emit_weights sum = {0}, one;
+    for (size_t n = 1; n < module->node_count; n++) {
+        if (!read_weights(module->nodes[n], &one)) continue;
+        sum.count++;
+        sum.bits = one.bits;
+        sum.bytes += one.bytes;
+        sum.float_bytes += one.float_bytes;
+        if (one.error > sum.error) sum.error = one.error;
+    }
+    return sum;
+}
+
+static void emit_weights_list(emit_buffer *json, const ir_module *module) {
+    emit_weights one;
+    emit_json_open(json, "weights", '[');
+    for (size_t n = 1; n < module->node_count; n++) {
+        if (!read_weights(module->nodes[n], &one)) continue;
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "node", module->nodes[n]->name);
+        emit_json_integer(json, "bits", (uint64_t)one.bits);
+        emit_json_integer(json, "block",
+                          (uint64_t)op_attribute_integer(&module->nodes[n]->attributes, "block_size", 0));
+        emit_json_integer(json, "bytes", one.bytes);
+        emit_json_integer(json, "float_bytes", one.float_bytes);
+        emit_json_real(json, "relative_error", one.error);
         emit_json_close(json, '}');
     }
     emit_json_close(json, ']');
@@ -225,6 +272,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     emit_json_integer(&json, "views", views);
     base_status status = emit_kernels(&json, of, report);
     emit_choices(&json, memory);
+    emit_weights_list(&json, result->module);
     emit_states(&json, of);
     base_arena arena;
     base_arena_init(&arena, NULL);

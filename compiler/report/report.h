@@ -47,6 +47,17 @@ void emit_tradeoff_table(emit_buffer *text, const tradeoff_curve *curve);
 /* As a picture, .svg. */
 base_status emit_tradeoff_picture(const tradeoff_curve *curve, const char *path, base_report *report);
 
+/* ---- weights in few bits (report.c) ------------------------------------------------------------------------- */
+
+/* Products whose weights the compiler stored in few bits. */
+typedef struct emit_weights {
+    size_t count;
+    int bits;
+    size_t bytes, float_bytes; /* of the weights with their scales; in float */
+    double error;              /* the largest of any product, relative, as root mean squares */
+} emit_weights;
+emit_weights emit_weights_sum(const ir_module *module);
+
 /* ---- files (dot.c, memory_map.c, report.c, problem.c); each is written whole or not at all -------------- */
 
 base_status emit_dot(const compile_result *result, const char *path, base_report *report);

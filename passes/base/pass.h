@@ -30,6 +30,7 @@ typedef struct pass_options {
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
     int64_t band_rows;
     size_t band_nodes;          /* with them: at most so many nodes in a region; 0: any number */
+    int weight_bits;            /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
     int max_unroll;             /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;

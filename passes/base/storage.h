@@ -93,7 +93,8 @@ typedef struct pass_order {
 typedef struct pass_choice {
     const ir_node *node;
     const char *instead_of;         /* the kernel that it would have had */
-    double seconds, seconds_before; /* predicted, with this kernel and with that one */
+    double seconds, seconds_before; /* with this kernel and with that one: predicted, or, both of them, */
+    bool measured;
     size_t scratch_bytes;           /* of the kernel chosen */
     size_t constant_bytes;          /* that its weights take more */
 } pass_choice;

@@ -14,6 +14,7 @@ base_status pass_lower_recurrent(pass_context *context);     /* lower_recurrent.
 base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_code.c */
 base_status pass_check_constants(pass_context *context);     /* check_constants.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
+base_status pass_quantize_weights(pass_context *context);    /* quantize_weights.c */
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 
 /* The axes of its input in the order in which a Transpose puts them; false where they are not so many. (fuse.c) */

@@ -32,6 +32,7 @@ typedef struct candidate {
     const rt_kernel *kernel;
     rt_cost cost;
     double seconds_before;
+    bool measured;  /* both times are */
     size_t scratch; /* rounded up */
     size_t more;    /* bytes of constants that this adds */
 } candidate;
@@ -136,17 +137,21 @@ static bool packed_call(chooser *c, const op_call *call, const rt_cost *cost, vo
 
 /* What the kernel takes: as the record says, as measured, or (where neither is to be had) as predicted. */
 static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
-                         const rt_cost *cost) {
+                         const rt_cost *cost, bool *measured) {
     pass_tuning *tuning = c->context->options->tuning;
     const rt_environment *environment = &c->context->options->environment;
     double seconds = cost->seconds;
     op_call tried;
     op_tensor plain;
+    *measured = false;
     if (!tuning) return seconds;
-    if (strcmp(kernel->name, node->kernel) == 0)
-        return pass_tuning_seconds(tuning, kernel, call, environment, &seconds) ? seconds : cost->seconds;
+    if (strcmp(kernel->name, node->kernel) == 0) {
+        *measured = pass_tuning_seconds(tuning, kernel, call, environment, &seconds);
+        return *measured ? seconds : cost->seconds;
+    }
     if (!packed_call(c, call, cost, NULL, &tried)) return cost->seconds;
-    if (pass_tuning_knows(tuning, kernel, &tried, environment, &seconds) || !tuning->measure) return seconds;
+    *measured = pass_tuning_knows(tuning, kernel, &tried, environment, &seconds);
+    if (*measured || !tuning->measure) return seconds;
     void *data = rt_arena_aligned(&c->arena, cost->packed_bytes);
     if (!data || unpacked_weights(c, node, call, &plain) != BASE_OK ||
         !packed_call(c, call, cost, data, &tried))
@@ -154,7 +159,8 @@ static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kerne
     memset(data, 0, cost->packed_bytes);
     if (kernel->pack(&tried, environment, 1, &plain, data, c->context->report) != BASE_OK)
         return cost->seconds;
-    return pass_tuning_seconds(tuning, kernel, &tried, environment, &seconds) ? seconds : cost->seconds;
+    *measured = pass_tuning_seconds(tuning, kernel, &tried, environment, &seconds);
+    return *measured ? seconds : cost->seconds;
 }
 
 /* The fastest of the other kernels that the step has memory for. */
@@ -169,14 +175,16 @@ static void consider(chooser *c, ir_node *node) {
     if (!pass_shapes_known(node)) return;
     if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
     if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
-    before.seconds = seconds_of(c, node, now, &call, &before);
+    bool before_measured;
+    before.seconds = seconds_of(c, node, now, &call, &before, &before_measured);
     candidate best = {.seconds_before = before.seconds, .cost = before};
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
         candidate tried = {.node = node, .kernel = kernel, .seconds_before = before.seconds};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
         if (!estimate(c, node, kernel, &call, &tried.cost)) continue;
-        tried.cost.seconds = seconds_of(c, node, kernel, &call, &tried.cost);
+        tried.cost.seconds = seconds_of(c, node, kernel, &call, &tried.cost, &tried.measured);
+        tried.measured &= before_measured;
         if (tried.cost.seconds >= best.cost.seconds) continue;
         if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         const size_t now_bytes = weights->uses->next ? 0 : weights->constant->tensor.bytes;
@@ -257,6 +265,7 @@ static base_status carry_out(chooser *c, const candidate *chosen, size_t step) {
                                                             .instead_of = node->kernel,
                                                             .seconds = chosen->cost.seconds,
                                                             .seconds_before = chosen->seconds_before,
+                                                            .measured = chosen->measured,
                                                             .scratch_bytes = chosen->cost.scratch_bytes,
                                                             .constant_bytes = chosen->more};
     node->kernel = chosen->kernel->name;

@@ -352,7 +352,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             shapes: Optional[Mapping[str, Sequence[Optional[int]]]] = None, max: Optional[Mapping[str, int]] = None,
             state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
-            exact_arithmetic: bool = False, portable: bool = False, memory_map: bool = False,
+            exact_arithmetic: bool = False, weights: Optional[str] = None, portable: bool = False, memory_map: bool = False,
             dot: Optional[PathLike] = None, problem: Optional[PathLike] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
@@ -391,6 +391,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.states, options.state_count = states, len(state or {})
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
+        options.weight_bits = {None: 0, "int8": 8, "int4": 4}[weights]
         if arena_limit is not None:
             percent = isinstance(arena_limit, str) and arena_limit.endswith("%")
             options.arena_limit = ffi.cast("size_t", -1) if percent or arena_limit == "min" else int(arena_limit)

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_quantize_weights.c: products with weights in 8 and 4 bits are off from those in float by what the pass says, with and without
+ * bias, transposed or not; what is small or no constant stays as it is. */
+#include "tests/support/plan.h"
+#include "tests/support/support.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROWS = 3, DEPTH = 70, COLUMNS = 96, LENGTH = 1 << 18 };
+
+static float random_number(uint32_t *state) {
+    *state = *state * 1664525 + 1013904223;
+    return (float)((int32_t)*state >> 8) / (float)(1 << 23);
+}
+
+static size_t append(char *text, size_t at, const char *words) {
+    return at + (size_t)snprintf(text + at, LENGTH - at, "%s", words);
+}
+
+static size_t append_numbers(char *text, size_t at, const float *numbers, int count) {
+    at = append(text, at, "{");
+    for (int i = 0; i < count; i++)
+        at += (size_t)snprintf(text + at, LENGTH - at, "%s%.9g", i ? ", " : "", (double)numbers[i]);
+    return append(text, at, "}\n");
+}
+
+/* What `y` and `z` are: x w + b, and x w' with the same numbers transposed. */
+static const char *const bodies[] = {
+    "graph main(%x: float32[3,70]) {\n"
+    " %p: float32[3,96] = MatMul(%x, %w) %y: float32[3,96] = Add(%b, %p)\n"
+    " %z: float32[3,70] = Gemm(%y, %w) {transB = 1}\n"
+    " yield %y, %z } }\n",
+    "graph main(%x: float32[3,70]) {\n"
+    " %y: float32[3,96] = Gemm(%x, %w, %b)\n"
+    " %z: float32[3,70] = Gemm(%y, %w) {transB = 1}\n"
+    " yield %y, %z } }\n",
+};
+
+typedef struct numbers {
+    float w[DEPTH * COLUMNS], b[COLUMNS], x[ROWS * DEPTH];
+} numbers;
+
+static char *make_text(const numbers *of, const char *body) {
+    char *text = malloc(LENGTH);
+    assert_non_null(text);
+    size_t at = append(text, 0, "module \"m\" {\n constant %w: float32[70,96] = ");
+    at = append_numbers(text, at, of->w, DEPTH * COLUMNS);
+    at = append(text, at, " constant %b: float32[96] = ");
+    at = append_numbers(text, at, of->b, COLUMNS);
+    append(text, at, body);
+    return text;
+}
+
+/* The error of `made` over the size of `wanted`, both as root mean squares. */
+static double relative_error(const float *made, const double *wanted, int count) {
+    double lost = 0, whole = 0;
+    for (int i = 0; i < count; i++) {
+        lost += (made[i] - wanted[i]) * (made[i] - wanted[i]);
+        whole += wanted[i] * wanted[i];
+    }
+    return sqrt(lost / whole);
+}
+
+static uint64_t count_nodes(const plan *of, const char *operator_name) {
+    uint64_t count = 0;
+    for (uint64_t n = 0; n < of->header->nodes.count; n++)
+        count += strcmp(of->texts + of->nodes[n].operator_name, operator_name) == 0;
+    return count;
+}
+
+static void products_are_about_the_same(void **state) {
+    (void)state;
+    numbers of;
+    uint32_t seed = 7;
+    for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
+    for (int i = 0; i < COLUMNS; i++) of.b[i] = random_number(&seed);
+    for (int i = 0; i < ROWS * DEPTH; i++) of.x[i] = random_number(&seed);
+    for (size_t i = 0; i < sizeof(of.w) / sizeof(float); i += 97) of.w[i] = 0;
+    for (int bits = 4; bits <= 8; bits += 4) {
+        for (size_t form = 0; form < sizeof bodies / sizeof *bodies; form++) {
+            char *text = make_text(&of, bodies[form]);
+            const pass_options options = {.weight_bits = bits,
+                                          .environment = {.threads = 1, .portable_only = true}};
+            support_session on;
+            support_session_open_with(&on, text, &options);
+            const plan *made = rt_plan_of(on.plan);
+            assert_int_equal(count_nodes(made, "MatMulNBits"), 2);
+            assert_int_equal(count_nodes(made, "MatMul") + count_nodes(made, "Gemm"), 0);
+            const int block = bits == 4 ? 32 : 64,
+                      blocks = (DEPTH + block - 1) / block * COLUMNS + (COLUMNS + block - 1) / block * DEPTH;
+            assert_in_range(made->header->constants_bytes, blocks * (block * bits / 8 + 4) + COLUMNS * 4,
+                            blocks * (block * bits / 8 + 4) + COLUMNS * 4 + 5 * 64);
+            support_bind(&on, 0, of.x, sizeof of.x);
+            support_run(&on);
+            const float *y = support_output(&on, 0, ROWS * COLUMNS * sizeof(float)),
+                        *z = support_output(&on, 1, ROWS * DEPTH * sizeof(float));
+            double want[ROWS * COLUMNS], back[ROWS * DEPTH];
+            for (int i = 0; i < ROWS * COLUMNS; i++) {
+                want[i] = (double)of.b[i % COLUMNS];
+                for (int k = 0; k < DEPTH; k++)
+                    want[i] +=
+                        (double)of.x[i / COLUMNS * DEPTH + k] * (double)of.w[k * COLUMNS + i % COLUMNS];
+            }
+            for (int i = 0; i < ROWS * DEPTH; i++) {
+                back[i] = 0;
+                for (int k = 0; k < COLUMNS; k++)
+                    back[i] += (double)y[i / DEPTH * COLUMNS + k] * (double)of.w[i % DEPTH * COLUMNS + k];
+            }
+            /* Numbers spread evenly over [-1, 1] in steps of 1/8 or 1/128 are off by 1/sqrt(12) of a step. */
+            const double expected = sqrt(3.0 / 12) / (bits == 4 ? 8 : 128);
+            const double first = relative_error(y, want, ROWS * COLUMNS),
+                         second = relative_error(z, back, ROWS * DEPTH);
+            print_message("%d bits: %g and %g, expected %g\n", bits, first, second, expected);
+            assert_true(first < 1.3 * expected && second < 1.3 * expected);
+            assert_true(first > 0.5 * expected && second > 0.5 * expected);
+            support_session_close(&on);
+            free(text);
+        }
+    }
+}
+
+/* Weights that are given, few, or not all finite. */
+static void others_stay(void **state) {
+    (void)state;
+    static const char *const kept[] = {
+        "graph main(%x: float32[3,70], %v: float32[70,96]) {\n"
+        " %y: float32[3,96] = MatMul(%x, %v) %z: float32[3,96] = Add(%y, %b) yield %z } }\n",
+        "graph main(%x: float32[3,96]) { %z: float32[3,24] = Gemm(%x, %few) yield %z } }\n",
+        "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n"};
+    const pass_options options = {.weight_bits = 8, .environment = {.threads = 1, .portable_only = true}};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        numbers of = {.w = {1}};
+        float few[COLUMNS * COLUMNS / 4] = {0};
+        char *body = malloc(LENGTH);
+        assert_non_null(body);
+        if (i == 2) of.w[5] = INFINITY;
+        size_t at = append(body, 0, i == 1 ? " constant %few: float32[96,24] = " : "");
+        if (i == 1) at = append_numbers(body, at, few, COLUMNS * COLUMNS / 4);
+        append(body, at, kept[i]);
+        char *text = make_text(&of, body);
+        support_session on;
+        support_session_open_with(&on, text, &options);
+        assert_int_equal(count_nodes(rt_plan_of(on.plan), "MatMulNBits"), 0);
+        support_session_close(&on);
+        free(text);
+        free(body);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_about_the_same),
+                                       cmocka_unit_test(others_stay)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
