@@ -15,6 +15,7 @@
 #include "passes/bands/emit.h"
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
+#include "passes/bands/tokens.h"
 
 /* The longest region that begins with `first`, and has at most so many nodes; *last is NULL where there is none of two. */
 static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena *arena, ir_node **last) {
@@ -46,7 +47,8 @@ static bool all_keep_channels_last(const pass_context *context, const ir_node *f
 static base_status band_all(pass_context *context, base_arena *arena) {
     const pass_options *options = context->options;
     const size_t most = options->band_nodes ? options->band_nodes : SIZE_MAX;
-    if (!band_gather_shuffles(context->module->main)) return base_fail_memory(context->report);
+    if (!band_gather_shuffles(context->module->main) || !band_tokens_to_rows(context->module->main))
+        return base_fail_memory(context->report);
     for (ir_node *node = context->module->main->first, *next; node; node = next) {
         ir_node *last;
         next = node->next;
@@ -198,7 +200,8 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     base_status status = measure(context, &t.best, &t.bytes);
     const size_t whole = t.bytes;
     if (status != BASE_OK || whole <= limit) return status;
-    if (!band_gather_shuffles(context->module->main)) return base_fail_memory(context->report);
+    if (!band_gather_shuffles(context->module->main) || !band_tokens_to_rows(context->module->main))
+        return base_fail_memory(context->report);
     band_search *search = band_search_new(context->module, &context->options->environment, context->scratch);
     if (!search) return base_fail_memory(context->report);
     status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);

@@ -280,6 +280,10 @@ static bool find_rows(band_region *region, base_arena *arena, bool *fits) {
     for (int64_t b = 0; b < region->band_count; b++) {
         find_ends(region, first + b, ends);
         find_made(region, b, ends);
+        for (size_t n = 0; n < region->count; n++) {
+            const band_rows made = region->nodes[n].made[b];
+            if (band_too_few(region->nodes[n].node, made.end - made.first)) *fits = false;
+        }
     }
     find_loop(region);
     return true;

@@ -12,12 +12,15 @@ int64_t band_node_rows(const ir_node *node) {
     return node->outputs[0]->type.shape.dims[BAND_AXIS];
 }
 
-/* Element by element, with broadcasting: nothing that looks further than its own place. */
-static bool is_elementwise(op_code code) {
+bool band_is_elementwise(op_code code) {
     op_infer_function *infer = op_schema_of(code)->infer;
     return infer == op_infer_elementwise_unary || infer == op_infer_elementwise_binary ||
            infer == op_infer_cast || infer == op_infer_compare || infer == op_infer_where ||
            infer == op_infer_fused || infer == op_infer_is_special;
+}
+
+bool band_is_reduction(op_code code) {
+    return op_schema_of(code)->infer == op_infer_reduce;
 }
 
 static bool is_window(op_code code) {
@@ -112,8 +115,34 @@ static bool picks_others(const ir_node *node) {
     return own_axis(node, 0) != BAND_AXIS && indices->constant && indices->type.shape.rank == 1;
 }
 
+/* Constant axes, none of which is that of the rows. */
+static bool reduces_others(const ir_node *node) {
+    const ir_value *axes = ir_input(node, 1);
+    const int32_t rank = node->outputs[0]->type.shape.rank;
+    if (!axes || !axes->constant || axes->type.dtype != OP_INT64 || axes->type.shape.rank != 1 ||
+        !op_attribute_integer(&node->attributes, "keepdims", 1) || !axes->type.shape.dims[0])
+        return false;
+    for (int64_t i = 0; i < axes->type.shape.dims[0]; i++)
+        if (entry_of(axes, i) == BAND_AXIS || entry_of(axes, i) == BAND_AXIS - rank) return false;
+    return true;
+}
+
+bool band_too_few(const ir_node *node, int64_t rows) {
+    return node->code == OP_MATMUL && rows > 0 && rows < BAND_FEWEST_OF_PRODUCT;
+}
+
+/* A product of matrices whose left one has the rows, of a band or of a token each. */
+static bool multiplies_rows(const ir_node *node) {
+    const ir_value *left = ir_input(node, 0);
+    const op_shape *result = &node->outputs[0]->type.shape;
+    return result->rank == BAND_AXIS + 2 && left->type.shape.rank == BAND_AXIS + 2 &&
+           result->dims[BAND_AXIS + 1] > 1 && !op_attribute_find(&node->attributes, "ouro.left") &&
+           (ir_input(node, 1)->type.layout != OP_LAYOUT_PACKED ||
+            op_attribute_integer(&node->attributes, "ouro.row_blocks", 0));
+}
+
 static bool code_supported(const ir_node *node) {
-    if (is_elementwise(node->code) || is_window(node->code)) return true;
+    if (band_is_elementwise(node->code) || is_window(node->code)) return true;
     switch (node->code) {
     case OP_BATCH_NORMALIZATION:
         return !op_attribute_integer(&node->attributes, "training_mode", 0);
@@ -140,8 +169,12 @@ static bool code_supported(const ir_node *node) {
     case OP_QUANTIZE_LINEAR:
     case OP_DEQUANTIZE_LINEAR:
         return is_per_channel(node);
+    case OP_MATMUL:
+        return multiplies_rows(node);
+    case OP_RMS_NORMALIZATION:
+        return own_axis(node, -1) == node->outputs[0]->type.shape.rank - 1;
     default:
-        return false;
+        return band_is_reduction(node->code) && reduces_others(node);
     }
 }
 
@@ -149,7 +182,8 @@ static bool code_supported(const ir_node *node) {
 static bool reads_first_only(op_code code) {
     return code == OP_CONV_TRANSPOSE || code == OP_BATCH_NORMALIZATION || code == OP_SPLIT ||
            code == OP_RESIZE || code == OP_SLICE || code == OP_GATHER || code == OP_QUANTIZE_LINEAR ||
-           code == OP_DEQUANTIZE_LINEAR || op_schema_of(code)->infer == op_infer_elementwise_unary;
+           code == OP_DEQUANTIZE_LINEAR || code == OP_RMS_NORMALIZATION || band_is_reduction(code) ||
+           op_schema_of(code)->infer == op_infer_elementwise_unary;
 }
 
 band_reading band_node_reading(const ir_node *node, uint32_t index) {
@@ -157,6 +191,7 @@ band_reading band_node_reading(const ir_node *node, uint32_t index) {
     if (!input) return BAND_READS_NOTHING;
     if (is_window(node->code)) return index == 0 || index == 3 ? BAND_READS_ROWS : BAND_READS_ALL;
     if (reads_first_only(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
+    if (node->code == OP_MATMUL && index == 1) return BAND_READS_ALL;
     const int32_t rank = node->outputs[0]->type.shape.rank, own = input->type.shape.rank;
     if (own == rank && input->type.shape.dims[BAND_AXIS] != 1) return BAND_READS_ROWS;
     return own == rank && band_node_rows(node) == 1 && !input->constant ? BAND_READS_ROWS : BAND_READS_ALL;
@@ -179,6 +214,7 @@ static bool input_fits(const ir_node *node, uint32_t index) {
         break;
     }
     if (is_window(node->code) || reads_first_only(node->code)) return true;
+    if (node->code == OP_MATMUL && index == 1) return true;
     const op_shape *shape = &input->type.shape;
     const int32_t lacking = node->outputs[0]->type.shape.rank - shape->rank;
     return op_shape_known(shape) && (lacking > BAND_AXIS || shape->dims[BAND_AXIS - lacking] == 1);

@@ -28,6 +28,9 @@ typedef enum band_reading {
     BAND_READS_ROWS
 } band_reading;
 
+/* Element by element, with broadcasting: nothing that looks further than its own place. */
+bool band_is_elementwise(op_code code);
+bool band_is_reduction(op_code code); /* along axes */
 /* Can the node be computed some rows at a time, with the same numbers? All of its outputs then have the same number of rows.
  * False where it cannot, or nobody has said how. `arena` is for what is read on the way. */
 bool band_node_supported(const ir_node *node, base_arena *arena);
@@ -37,6 +40,9 @@ band_reading band_node_reading(const ir_node *node, uint32_t index);
 bool band_node_window(const ir_node *node, base_arena *arena, band_window *window);
 /* Of a Slice that is supported: which of its bounds is that of the rows; -1: it takes all of them. */
 int64_t band_slice_entry(const ir_node *node);
+/* Products of few rows are summed in another order: no band of one may have fewer than these, unless the whole has. */
+enum { BAND_FEWEST_OF_PRODUCT = 4 };
+bool band_too_few(const ir_node *node, int64_t rows);
 /* The rows that the results have. */
 int64_t band_node_rows(const ir_node *node);
 

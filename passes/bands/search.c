@@ -8,7 +8,7 @@
 /* Nodes that are looked at in all regions together, a second or two; each first node has the same share of what is left. */
 static const double MOST_WORK = 1e8;
 enum { MOST_NODES = 600, OUTSIDE = -1 };
-static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 enum { HEIGHTS = sizeof heights / sizeof *heights };
 
 /* Rates of one core, as in runtime/kernels/portable/cost.c; rows of a band are copied within the caches. How much slower a
@@ -91,6 +91,17 @@ static int32_t step_of_use(const ir_use *use, const ir_graph *main, const int32_
     return node ? numbers[node->id.index] : INT32_MAX;
 }
 
+/* A product reads its right matrix anew for each band. */
+static void estimate_product(step *own, int threads) {
+    const op_shape *left = &ir_input(own->node, 0)->type.shape;
+    const op_shape *result = &own->node->outputs[0]->type.shape;
+    double products = 1;
+    for (int32_t i = 0; i < result->rank; i++) products *= (double)result->dims[i];
+    const double columns = (double)result->dims[result->rank - 1], inner = (double)left->dims[left->rank - 1];
+    own->seconds += products * inner / PRODUCTS / (threads > 0 ? threads : 1);
+    own->overhead = (double)own->rows * columns * inner * sizeof(float) / COPIED / own->seconds;
+}
+
 static void estimate_time(step *own, int threads) {
     const ir_node *node = own->node;
     double moved = own->bytes;
@@ -98,6 +109,7 @@ static void estimate_time(step *own, int threads) {
         if (ir_input(node, i) && !ir_input(node, i)->constant) moved += bytes_of(ir_input(node, i));
     own->seconds = moved / BYTES;
     own->overhead = SLOWER;
+    if (node->code == OP_MATMUL) estimate_product(own, threads);
     if (node->code != OP_CONV) return;
     const op_shape *weights = &ir_input(node, 1)->type.shape, *y = &node->outputs[0]->type.shape;
     double products = (double)y->dims[0];
@@ -377,6 +389,11 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
 static bool simulate(band_search *s, size_t first, size_t last, int64_t height, double most,
                      band_choice *made) {
     if (!find_advances(s, first, last, height)) return false;
+    for (size_t n = first; n <= last; n++) {
+        const step *own = &s->steps[n];
+        if (band_too_few(own->node, own->advance) || band_too_few(own->node, own->rows % own->advance))
+            return false;
+    }
     find_rows(s, first, last);
     const int32_t before = first ? s->steps[first - 1].apart : 0;
     iteration it = {.live = s->steps[first].live, .channels_last = s->steps[last].apart == before};

@@ -109,6 +109,14 @@ static bool rows_are_open(const ir_node *node) {
     return (node->code == OP_MATMUL || node->code == OP_GEMM) && weights && weights->constant;
 }
 
+/* A product of many rows that may be multiplied some at a time (passes/bands). */
+static bool rows_may_be_cut(const layouter *l, const ir_node *node) {
+    const pass_options *options = l->context->options;
+    const op_shape *shape = node->outputs[0] ? &node->outputs[0]->type.shape : NULL;
+    return (options->arena_limit || options->band_rows > 0) && node->code == OP_MATMUL &&
+           rows_are_open(node) && shape && shape->rank > 2 && shape->dims[shape->rank - 2] > 1;
+}
+
 /* Images of which some extents are open, but not their channels. */
 static bool images_are_open(layouter *l, const ir_node *node) {
     op_call call;
@@ -274,7 +282,8 @@ static base_status lay_out_graph(layouter *l, ir_graph *graph) {
         if (node->code == OP_REORDER) continue;
         bool control = op_schema_of(node->code)->flags & OP_FLAG_GRAPHS;
         const bool open =
-            !control && !pass_shapes_known(node) && (images_are_open(l, node) || rows_are_open(node));
+            !control && (pass_shapes_known(node) ? rows_may_be_cut(l, node)
+                                                 : images_are_open(l, node) || rows_are_open(node));
         if (!control && node->output_count && (open || pass_shapes_known(node))) {
             status = grant_wish(l, node, open, &done);
             if (status == BASE_OK && !done) status = follow(l, node, &done);

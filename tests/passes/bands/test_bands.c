@@ -489,10 +489,68 @@ static void limits_below_the_bound_are_met(void **state) {
     ir_module_free(module);
 }
 
+/* A layer of a transformer: a normalised token, attention, a feed-forward network, residuals. */
+static char *transformer_layer(int64_t tokens) {
+    network n = {.seed = (uint64_t)tokens, .constants = calloc(1, TEXT), .nodes = calloc(1, TEXT)};
+    char *text = calloc(1, TEXT);
+    assert_true(n.constants && n.nodes && text);
+    constant(&n, "16,16", 256);
+    constant(&n, "16,96", 16 * 96);
+    constant(&n, "96,16", 16 * 96);
+    constant(&n, "16", 16);
+    append(n.constants,
+           "  constant %%last: int64[1] = {-1}\n  constant %%heads: int64[4] = {1, %" PRId64
+           ", 2, 8}\n  constant %%all: int64[3] = {1, %" PRId64 ", 16}\n",
+           tokens, tokens);
+    append(text,
+           "module \"layer\" {\n%s  graph main(%%x: float32[1,%" PRId64 ",16]) {\n"
+           "    %%m: float32[...] = ReduceMean(%%x, %%last) {keepdims = 1}\n"
+           "    %%c: float32[...] = Sub(%%x, %%m)\n"
+           "    %%v: float32[...] = Mul(%%c, %%k3)\n"
+           "    %%q: float32[...] = MatMul(%%v, %%k0)\n"
+           "    %%q4: float32[...] = Reshape(%%q, %%heads)\n"
+           "    %%qh: float32[...] = Transpose(%%q4) {perm = [0, 2, 1, 3]}\n"
+           "    %%kh: float32[...] = Transpose(%%q4) {perm = [0, 2, 3, 1]}\n"
+           "    %%s: float32[...] = MatMul(%%qh, %%kh)\n"
+           "    %%p: float32[...] = Softmax(%%s) {axis = -1}\n"
+           "    %%h: float32[...] = MatMul(%%p, %%qh)\n"
+           "    %%t: float32[...] = Transpose(%%h) {perm = [0, 2, 1, 3]}\n"
+           "    %%a: float32[...] = Reshape(%%t, %%all)\n"
+           "    %%r: float32[...] = Add(%%a, %%x)\n"
+           "    %%f: float32[...] = MatMul(%%r, %%k1)\n"
+           "    %%g: float32[...] = Relu(%%f)\n"
+           "    %%e: float32[...] = MatMul(%%g, %%k2)\n"
+           "    %%y: float32[1,%" PRId64 ",16] = Add(%%e, %%r)\n"
+           "    yield %%y\n  }\n}\n",
+           n.constants, tokens, tokens);
+    free(n.constants);
+    free(n.nodes);
+    return text;
+}
+
+/* Tokens are rows, of the feed-forward network and of the queries. */
+static void tokens_go_in_bands(void **state) {
+    (void)state;
+    for (int portable = 0; portable < 2; portable++) {
+        for (int64_t height = 4; height <= 13; height += 3) {
+            const int64_t tokens = 6 * height + 4;
+            char *text = transformer_layer(tokens);
+            const pass_options whole = {.exact_arithmetic = true,
+                                        .environment = {.threads = 1, .portable_only = portable}};
+            pass_options banded = whole;
+            banded.band_rows = height;
+            banded.environment.threads = 1 + portable;
+            const size_t loops = run_both(text, (size_t)tokens * 16 * sizeof(float), &whole, &banded, 1);
+            assert_true(loops >= 2);
+            free(text);
+        }
+    }
+}
+
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(random_networks),
-                                       cmocka_unit_test(random_networks_in_blocks),
-                                       cmocka_unit_test(limits_below_the_bound_are_met)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(random_networks), cmocka_unit_test(random_networks_in_blocks),
+        cmocka_unit_test(tokens_go_in_bands), cmocka_unit_test(limits_below_the_bound_are_met)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
