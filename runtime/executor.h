@@ -320,6 +320,12 @@ typedef struct rt_initial {
     size_t bytes;
 } rt_initial;
 
+/* An extent of a state, as it is carried, and one of an input that are the same symbol. */
+typedef struct rt_tie {
+    uint32_t state, input;
+    int32_t axis, input_axis;
+} rt_tie;
+
 /* What is kept from run to run. */
 typedef struct rt_states {
     unsigned char *memory, *own; /* of the plan's states; `own` where the session has taken it */
@@ -327,6 +333,8 @@ typedef struct rt_states {
     int64_t t;                   /* the number of the next run, since the states were reset */
     rt_kept *kept;               /* by state */
     rt_initial *initial;         /* by state */
+    rt_tie *ties;                /* of the states of dynamic dimensions */
+    size_t tie_count;
 } rt_states;
 
 /* What the caller binds between runs. */

@@ -23,6 +23,34 @@ static void describe_kept(const plan *of, uint32_t index, rt_kept *kept) {
     plan_tensor_type(of, state->parameter, &kept->type);
 }
 
+/* Extents of states and of inputs that one symbol says are equal: made with the session. */
+static bool find_ties(ouro_session *session) {
+    const plan *of = session->of;
+    rt_states *states = &session->states;
+    size_t capacity = 0;
+    for (uint32_t i = 0; i < state_count(session); i++) {
+        op_type declared;
+        plan_tensor_type(of, of->states[i].parameter, &declared);
+        for (int32_t d = 0; states->kept[i].dynamic && d < declared.shape.rank; d++) {
+            const int64_t symbol = declared.shape.dims[d];
+            if (symbol >= 0 || symbol == OP_DIM_UNKNOWN || d == states->kept[i].axis) continue;
+            for (uint32_t k = 0; k < of->header->inputs.count; k++) {
+                op_type input;
+                plan_tensor_type(of, of->inputs[k].tensor, &input);
+                for (int32_t e = 0; input.kind == OP_KIND_TENSOR && e < input.shape.rank; e++) {
+                    if (input.shape.dims[e] != symbol) continue;
+                    rt_tie *ties = base_arena_grow(&session->code.tables, states->ties, &capacity,
+                                                   states->tie_count + 1, sizeof *ties);
+                    if (!ties) return false;
+                    states->ties = ties;
+                    ties[states->tie_count++] = (rt_tie){i, k, d, e};
+                }
+            }
+        }
+    }
+    return true;
+}
+
 base_status rt_states_make(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     rt_states *states = &session->states;
@@ -37,7 +65,7 @@ base_status rt_states_make(ouro_session *session, base_report *report) {
     if (!states->kept || !states->initial || !rt_multiviews_make(session, plan_run_loop(of), &states->loop))
         return base_fail_memory(report);
     for (uint32_t i = 0; i < count; i++) describe_kept(of, i, &states->kept[i]);
-    return BASE_OK;
+    return find_ties(session) ? BASE_OK : base_fail_memory(report);
 }
 
 bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t result) {
@@ -132,43 +160,34 @@ static base_status find_extents(const ouro_session *session, size_t index, op_ty
 }
 
 /* Where the inputs of this run have the same symbols, they have the same extents. */
-static base_status check_extents(const ouro_session *session, size_t index, base_report *report) {
+static base_status check_extents(const ouro_session *session, base_report *report) {
     const plan *of = session->of;
-    const rt_kept *kept = &session->states.kept[index];
-    op_type declared;
-    plan_tensor_type(of, of->states[index].parameter, &declared);
-    for (int32_t d = 0; d < declared.shape.rank; d++) {
-        if (declared.shape.dims[d] >= 0 || declared.shape.dims[d] == OP_DIM_UNKNOWN || d == kept->axis)
-            continue;
-        for (uint64_t i = 0; i < of->header->inputs.count; i++) {
-            op_type input;
-            plan_tensor_type(of, of->inputs[i].tensor, &input);
-            const op_shape *given = &session->run.tensors[of->inputs[i].tensor].type.shape;
-            for (int32_t e = 0; input.kind == OP_KIND_TENSOR && e < input.shape.rank; e++) {
-                if (input.shape.dims[e] != declared.shape.dims[d] ||
-                    given->dims[e] == kept->type.shape.dims[d])
-                    continue;
-                return base_fail(report, BASE_INVALID,
-                                 "dimension '%s' is %" PRId64 " in input '%s', and %" PRId64
-                                 " in state '%s': reset the states before it changes",
-                                 of->texts + of->symbols[-declared.shape.dims[d]], given->dims[e],
-                                 of->texts + of->inputs[i].name, kept->type.shape.dims[d],
-                                 of->texts + of->states[index].input);
-            }
-        }
+    for (size_t i = 0; i < session->states.tie_count; i++) {
+        const rt_tie *tie = &session->states.ties[i];
+        const rt_kept *kept = &session->states.kept[tie->state];
+        const plan_interface *input = &of->inputs[tie->input];
+        const int64_t given = session->run.tensors[input->tensor].type.shape.dims[tie->input_axis];
+        if (!kept->present || given == kept->type.shape.dims[tie->axis]) continue;
+        op_type declared;
+        plan_tensor_type(of, of->states[tie->state].parameter, &declared);
+        return base_fail(report, BASE_INVALID,
+                         "dimension '%s' is %" PRId64 " in input '%s', and %" PRId64
+                         " in state '%s': reset the states before it changes",
+                         of->texts + of->symbols[-declared.shape.dims[tie->axis]], given,
+                         of->texts + input->name, kept->type.shape.dims[tie->axis],
+                         of->texts + of->states[tie->state].input);
     }
     return BASE_OK;
 }
 
 base_status rt_states_before_run(ouro_session *session, base_report *report) {
+    base_status status = check_extents(session, report);
+    if (status != BASE_OK) return status;
     for (size_t i = 0; i < state_count(session); i++) {
         rt_kept *kept = &session->states.kept[i];
         const uint32_t id = session->of->states[i].parameter;
-        base_status status = BASE_OK;
         if (!kept->dynamic) continue;
-        if (kept->present) {
-            status = check_extents(session, i, report);
-        } else {
+        if (!kept->present) {
             op_type type;
             status = find_extents(session, i, &type, report);
             if (status == BASE_OK) status = put_kept(session, i, &type, NULL, report);
@@ -181,14 +200,10 @@ base_status rt_states_before_run(ouro_session *session, base_report *report) {
 }
 
 base_status rt_states_prepare(ouro_session *session, bool take, base_report *report) {
-    base_status status = BASE_OK;
+    base_status status = check_extents(session, report);
     for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++) {
         rt_kept *kept = &session->states.kept[i];
-        if (!kept->dynamic) continue;
-        if (kept->present) {
-            status = check_extents(session, i, report);
-            continue;
-        }
+        if (!kept->dynamic || kept->present) continue;
         op_type type;
         status = find_extents(session, i, &type, report);
         if (status == BASE_OK && take) status = put_kept(session, i, &type, NULL, report);

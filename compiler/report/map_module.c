@@ -5,6 +5,9 @@
  * side: the prologue, one period, and the first iteration of the next period. In a storage that such values share, each of
  * them is drawn where it lies in that iteration: so one sees storages change hands. Places in buffers of the caller are drawn
  * above the arena.
+ *
+ * A model with states is the body of a loop, whose iterations are runs: these stand side by side in the same way, and the memory of the
+ * states is drawn above the arena.
  */
 #include "compiler/report/map.h"
 #include "ir/loop.h"
@@ -31,6 +34,7 @@ typedef struct map_module {
     bool *shared;       /* by storage: values of a loop lie in it by turns */
     uint32_t *period;   /* by node id: of a loop */
     uint32_t *prologue;
+    uint64_t states; /* where the memory of the states is drawn */
     bool failed;
 } map_module;
 
@@ -86,6 +90,11 @@ static bool turns(const map_module *m, const ir_node *node) {
     return node->code == OP_LOOP && m->period[node->id.index] && m->shown[node->id.index] > 1;
 }
 
+/* It ends some time, which runs do not. */
+static bool leaves(const map_module *m, const ir_node *node) {
+    return turns(m, node) && node != m->module->run;
+}
+
 static double place_columns(map_module *m, const ir_graph *graph) {
     double at = 0;
     double *steps = BASE_ARRAY(m->arena, double, graph->node_count + 2);
@@ -100,7 +109,7 @@ static double place_columns(map_module *m, const ir_graph *graph) {
         for (uint32_t g = 0; g < node->graph_count; g++) inner += place_columns(m, node->graphs[g]);
         const uint32_t shown = m->shown[node->id.index] = iterations_of(m, node, inner);
         inner *= shown;
-        if (turns(m, node)) inner++; /* what is left when it ends */
+        if (leaves(m, node)) inner++; /* what is left when it ends */
         if (step <= graph->node_count) steps[step++] = at;
         m->start[node->id.index] = at;
         m->width[node->id.index] = inner > 1 ? inner : 1;
@@ -165,6 +174,32 @@ static void add_relations(map_module *m, map_rectangle *rectangle, const ir_valu
     if (readers[0]) rectangle->readers = readers;
 }
 
+/* ---- states -------------------------------------------------------------------------------------------- */
+
+/* It is kept from run to run. */
+static bool is_state(const map_module *m, const pass_storage *storage) {
+    return m->module->run && storage->graph == m->module->run->graph;
+}
+
+/* Where a location in the arena, or in the memory of the states, is drawn. */
+static uint64_t height_of(const map_module *m, pass_location location) {
+    const pass_storage *storage = &m->memory->storages[location.storage.index];
+    return pass_memory_offset(m->memory, location) + (is_state(m, storage) ? m->states : 0);
+}
+
+static bool add_band(map_module *m, uint64_t low, uint64_t bytes, const char *name) {
+    map_picture *picture = m->picture;
+    map_band *grown = base_arena_grow(m->arena, picture->bands, &picture->band_capacity,
+                                      picture->band_count + 1, sizeof *grown);
+    if (!grown) {
+        m->failed = true;
+        return false;
+    }
+    picture->bands = grown;
+    grown[picture->band_count++] = (map_band){.low = low, .bytes = bytes, .name = name};
+    return true;
+}
+
 /* ---- storages ------------------------------------------------------------------------------------------ */
 
 static map_rectangle *add(map_module *m) {
@@ -176,7 +211,8 @@ static map_rectangle *add(map_module *m) {
 
 static void draw_storage(map_module *m, uint32_t index, double origin) {
     const pass_storage *storage = &m->memory->storages[index];
-    const uint64_t low = pass_memory_offset(m->memory, (pass_location){.storage = {index}});
+    const uint64_t low = height_of(m, (pass_location){.storage = {index}}),
+                   offset = pass_memory_offset(m->memory, (pass_location){.storage = {index}});
     const ir_node *node = storage->scratch_of ? storage->scratch_of : storage->buffer_of;
     const char *name = node ? node_label(node) : storage->value ? storage->value->name : "";
     const char *kind = storage->scratch_of ? "scratch of " : storage->buffer_of ? "buffer of " : "";
@@ -193,10 +229,11 @@ static void draw_storage(map_module *m, uint32_t index, double origin) {
         .family = storage->scratch_of ? NULL : family_of(node_of(storage)),
     };
     rectangle->title = FORMAT(
-        m, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s%s", kind,
+        m, "%s%s%s%s\n%zu bytes (%s)\nsteps %" PRId64 " to %" PRId64 "%s%s\noffset %" PRIu64 "%s%s%s", kind,
         name, type[0] ? "\n" : "", type, storage->bytes, emit_size_print(storage->bytes, size, sizeof size),
         storage->first, storage->last - 1, storage->graph->owner ? " of " : "",
-        storage->graph->owner ? storage->graph->name : "", low,
+        storage->graph->owner ? storage->graph->name : "", offset,
+        is_state(m, storage) ? "\nkept from run to run" : "",
         m->shared[index] ? "\na place that values of a loop hold by turns" : "", other_values(m, storage));
     if (!node && storage->value) add_relations(m, rectangle, storage->value);
     if (storage->scratch_of)
@@ -240,15 +277,7 @@ static uint64_t band_of(map_module *m, const pass_storage *storage) {
     for (size_t i = 0; i < picture->band_count; i++)
         if (strcmp(picture->bands[i].name, text) == 0) return picture->bands[i].low;
     const uint64_t top = emit_map_top(picture), gap = storage->bytes / 8 + 1;
-    map_band *grown = base_arena_grow(m->arena, picture->bands, &picture->band_capacity,
-                                      picture->band_count + 1, sizeof *grown);
-    if (!grown) {
-        m->failed = true;
-        return 0;
-    }
-    picture->bands = grown;
-    grown[picture->band_count++] = (map_band){.low = top + gap, .bytes = storage->bytes, .name = text};
-    return top + gap;
+    return add_band(m, top + gap, storage->bytes, text) ? top + gap : 0;
 }
 
 /* The end of the last step of the graph that reads the value, or an alias of it. */
@@ -321,10 +350,9 @@ static void draw_tenant(map_module *m, const ir_graph *graph, const ir_value *va
     if (!op_type_bytes(&value->type, &bytes) || !bytes) return;
     const bool caller = storage->space == MEMORY_INPUT || storage->space == MEMORY_OUTPUT;
     if (storage->space != MEMORY_ARENA && !caller) return;
-    const uint64_t low =
-        caller ? band_of(m, storage) + location.offset : pass_memory_offset(m->memory, location);
+    const uint64_t low = caller ? band_of(m, storage) + location.offset : height_of(m, location);
     const double first =
-        !node ? 0 : m->start[node->id.index] + (turns(m, node) ? m->width[node->id.index] - 1 : 0);
+        !node ? 0 : m->start[node->id.index] + (leaves(m, node) ? m->width[node->id.index] - 1 : 0);
     double last = last_read(m, graph, value, 0);
     if (last < first + 1) last = first + 1;
     /* A parameter lies where its replacement was made: both have one colour. */
@@ -343,8 +371,10 @@ static void draw_tenant(map_module *m, const ir_graph *graph, const ir_value *va
                         .family = family_of(maker)};
     rectangle->title = FORMAT(m, "%s\n%s%s%zu bytes (%s)\n%s %" PRIu64, value->name, iteration,
                               iteration[0] ? "\n" : "", bytes, emit_size_print(bytes, size, sizeof size),
-                              caller ? "in a buffer of the caller, offset" : "offset",
-                              caller ? (uint64_t)location.offset : low);
+                              caller                 ? "in a buffer of the caller, offset"
+                              : is_state(m, storage) ? "kept from run to run, offset"
+                                                     : "offset",
+                              caller ? (uint64_t)location.offset : pass_memory_offset(m->memory, location));
     add_relations(m, rectangle, value);
 }
 
@@ -375,12 +405,13 @@ static void draw_loop_spans(map_module *m, const ir_node *node, double at, unsig
                                 : FORMAT(m, "%s: places repeat after %u", node_label(node), m->period[id]));
     for (uint32_t t = 0; t < shown && shown > 1; t++) {
         const uint32_t settled = m->prologue[id] + m->period[id];
-        const char *text = t >= settled ? FORMAT(m, "%u, as %u", t, t - m->period[id])
-                           : t == 0     ? "0 entered"
-                                        : FORMAT(m, "%u", t);
+        const char *text = t >= settled             ? FORMAT(m, "%u, as %u", t, t - m->period[id])
+                           : node == m->module->run ? FORMAT(m, "run %u", t)
+                           : t == 0                 ? "0 entered"
+                                                    : FORMAT(m, "%u", t);
         add_span(m, at + t * body, at + (t + 1) * body, depth, true, text);
     }
-    if (turns(m, node)) add_span(m, at + shown * body, at + m->width[id], depth, true, "left");
+    if (leaves(m, node)) add_span(m, at + shown * body, at + m->width[id], depth, true, "left");
 }
 
 static void draw_node(map_module *m, const ir_node *node, double origin, unsigned depth) {
@@ -388,7 +419,9 @@ static void draw_node(map_module *m, const ir_node *node, double origin, unsigne
     const double at = origin + m->start[id];
     const bool loop = node->code == OP_LOOP && node->graph_count == 1;
     const char **columns = m->picture->columns;
-    if (!node->graph_count && at < m->picture->width) columns[(size_t)at] = op_schema_of(node->code)->name;
+    const bool resets = m->module->run && node->graph == m->module->run->graph; /* no step of the model */
+    if (!node->graph_count && !resets && at < m->picture->width)
+        columns[(size_t)at] = op_schema_of(node->code)->name;
     if (loop) draw_loop_spans(m, node, at, depth);
     double inner = at;
     for (uint32_t t = 0; t < m->shown[id] && node->graph_count && !m->failed; t++) {
@@ -414,7 +447,8 @@ static void draw_graph(map_module *m, const ir_graph *graph, double origin, unsi
     for (const ir_node *node = graph->first; node && !m->failed; node = node->next) {
         draw_node(m, node, origin, depth);
         for (uint32_t i = 0; i < node->output_count; i++)
-            if (node->outputs[i]) draw_tenant(m, graph, node->outputs[i], origin);
+            if (node->outputs[i] && (!m->module->run || graph != m->module->run->graph))
+                draw_tenant(m, graph, node->outputs[i], origin);
     }
 }
 
@@ -451,30 +485,75 @@ static void sort_storages(map_module *m) {
     }
 }
 
+/* The memory of the states above the arena, and in it the capacity of those that grow. */
+static void draw_states(map_module *m) {
+    const uint64_t bytes = m->memory->state_bytes;
+    m->states = m->picture->height + m->picture->height / 16 + 1;
+    if (!m->module->run || !bytes) return;
+    if (!add_band(m, m->states, bytes, "states")) return;
+    const ir_graph *main_graph = m->module->main;
+    for (uint32_t i = 0; m->memory->reserved && i < ir_module_states(m->module); i++) {
+        const struct pass_reservation *reserved = &m->memory->reserved[i];
+        char size[32];
+        if (!reserved->bytes) continue;
+        const ir_value *value = main_graph->parameters[i];
+        map_rectangle *rectangle = add(m);
+        *rectangle = (map_rectangle){.kind = MAP_STORAGE,
+                                     .first = 0,
+                                     .last = m->picture->width,
+                                     .low = m->states + reserved->offset,
+                                     .bytes = reserved->bytes,
+                                     .name = value->name,
+                                     .family = family_of(main_graph->results[i]->value->node)};
+        rectangle->title = FORMAT(
+            m, "%s\n%zu bytes (%s) for at most %" PRId64 " positions\nkept from run to run, offset %zu",
+            value->name, reserved->bytes, emit_size_print(reserved->bytes, size, sizeof size),
+            m->module->states[i].bound, reserved->offset);
+        add_relations(m, rectangle, value);
+    }
+}
+
+/* The bytes that live in each step of the main graph, once for each of the runs that are drawn. */
+static void repeat_curve(map_module *m, uint32_t runs) {
+    const ir_graph *main_graph = m->module->main;
+    const size_t steps = main_graph->node_count;
+    map_picture *picture = m->picture;
+    const double origin = m->module->run ? m->start[m->module->run->id.index] : 0,
+                 body = m->graph_width[main_graph->id.index];
+    for (uint32_t t = 0; t < runs; t++) {
+        size_t at = t * steps;
+        if (t) memcpy(&picture->curve[at], picture->curve, steps * sizeof *picture->curve);
+        for (const ir_node *node = main_graph->first; node; node = node->next)
+            picture->curve_at[at++] = origin + t * body + m->start[node->id.index];
+    }
+    picture->curve_at[runs * steps] = picture->width;
+    picture->curve_count = runs * steps;
+}
+
 base_status emit_map_of_module(const compile_result *result, map_picture *picture, base_arena *arena,
                                base_report *report) {
     const pass_memory *memory = result->memory;
-    const ir_graph *main_graph = result->module->main;
+    const ir_node *run = result->module->run;
+    const ir_graph *main_graph = result->module->main, *top = run ? run->graph : main_graph;
     const size_t steps = main_graph->node_count;
     map_module m = {.module = result->module, .memory = memory, .picture = picture, .arena = arena};
     *picture = (map_picture){.title = result->module->name,
                              .height = memory->arena_bytes,
                              .bound = memory->lower_bound_bytes,
-                             .curve = BASE_ARRAY(arena, uint64_t, steps + 1),
-                             .curve_at = BASE_ARRAY(arena, double, steps + 2),
-                             .curve_count = steps,
                              .families = true,
                              .unsized = memory->dynamic_values};
-    if (!reserve(&m) || !picture->curve || !picture->curve_at) return base_fail_memory(report);
+    if (!reserve(&m)) return base_fail_memory(report);
     find_periods(&m);
-    picture->width = place_columns(&m, main_graph);
+    picture->width = place_columns(&m, top);
+    const uint32_t runs = run ? m.shown[run->id.index] : 1;
     picture->columns = BASE_ARRAY(arena, const char *, (size_t)picture->width + 1);
-    if (m.failed || !picture->columns) return base_fail_memory(report);
-    size_t at = 0;
-    for (const ir_node *node = main_graph->first; node; node = node->next)
-        picture->curve_at[at++] = m.start[node->id.index];
-    picture->curve_at[steps] = picture->width;
+    picture->curve = BASE_ARRAY(arena, uint64_t, runs * steps + 1);
+    picture->curve_at = BASE_ARRAY(arena, double, runs *steps + 2);
+    if (m.failed || !picture->columns || !picture->curve || !picture->curve_at)
+        return base_fail_memory(report);
     sort_storages(&m);
-    draw_graph(&m, main_graph, 0, 0);
+    repeat_curve(&m, runs);
+    draw_states(&m);
+    draw_graph(&m, top, 0, 0);
     return m.failed ? base_fail_memory(report) : BASE_OK;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_map.c: pictures of memory: loops with their iterations, places that change hands, the page that stands alone. */
 #include "compiler/ouro_compiler.h"
+#include "models/builder.h"
 #include "models/models.h"
 #include "tests/support/command.h"
 #include <setjmp.h>
@@ -10,21 +11,26 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* The picture of a model, in the form that the name's ending says. */
-static char *draw(model *m, const char *name) {
+/* The picture of a model with a state or without, in the form that the name's ending says. */
+static char *draw_with(model *m, const char *name, const ouro_state_pair *state) {
     char path[512], onnx[512];
     snprintf(path, sizeof path, "%s/%s", TEST_BINARY_DIR, name);
     snprintf(onnx, sizeof onnx, "%s/test_map.onnx", TEST_BINARY_DIR);
     assert_int_equal(model_write(m, onnx), 0);
     model_free(m);
     ouro_error error;
-    const ouro_compile_options options = {.model_path = onnx, .memory_map_path = path};
+    const ouro_compile_options options = {
+        .model_path = onnx, .memory_map_path = path, .states = state, .state_count = state != NULL};
     if (ouro_compile(&options, &error) != OURO_OK) fail_msg("%s", error.message);
     char *text = command_file(TEST_BINARY_DIR, name, NULL);
     assert_non_null(text);
     remove(path);
     remove(onnx);
     return text;
+}
+
+static char *draw(model *m, const char *name) {
+    return draw_with(m, name, NULL);
 }
 
 static size_t count(const char *text, const char *part) {
@@ -73,6 +79,30 @@ static void test_unsized(void **state) {
     free(svg);
 }
 
+/* A model with a state: runs stand side by side, until the state comes round, and it is drawn above the arena. */
+static void test_runs(void **state) {
+    (void)state;
+    static const int64_t dims[] = {32, 32};
+    static const ouro_state_pair pair = {"h", "y"};
+    model *m = model_new("runs", 17);
+    const char *h = graph_input(m->graph, "h", MODEL_FLOAT, 2, dims),
+               *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, dims);
+    const char *t = unary(m->graph, "Exp", x);
+    node_outputs(m->graph, "MatMul", "product", 2, (const char *[]){h, t}, 1, (const char *[]){"y"});
+    const char *o = unary(m->graph, "Neg", "y");
+    graph_output(m->graph, "y", MODEL_FLOAT, 2, dims);
+    graph_output(m->graph, o, MODEL_FLOAT, 2, dims);
+    char *svg = draw_with(m, "runs.svg", &pair);
+    const char *reason;
+    if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
+    static const char *const runs[] = {">run 0</text>", ">run 1</text>", ">2, as 0</text>", ">states</text>"};
+    for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_int_equal(count(svg, runs[i]), 1);
+    assert_null(strstr(svg, ">left</text>"));
+    assert_int_equal(count(svg, "kept from run to run, offset 0"), 3); /* y, h, y */
+    assert_int_equal(count(svg, "kept from run to run, offset 4096"), 3);
+    free(svg);
+}
+
 /* The data of the page are JSON, and nothing is loaded from elsewhere. */
 static void test_page(void **state) {
     (void)state;
@@ -93,10 +123,8 @@ static void test_page(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_swap),
-        cmocka_unit_test(test_nested),
-        cmocka_unit_test(test_unsized),
-        cmocka_unit_test(test_page),
+        cmocka_unit_test(test_swap), cmocka_unit_test(test_nested), cmocka_unit_test(test_unsized),
+        cmocka_unit_test(test_runs), cmocka_unit_test(test_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
