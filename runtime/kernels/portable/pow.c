@@ -7,6 +7,7 @@
  * near.
  */
 #include "runtime/kernels/portable/pow.h"
+#include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <string.h>
@@ -23,31 +24,6 @@ int64_t rt_power_integer(int64_t base, bool negative, uint64_t magnitude) {
         square *= square;
     }
     return (int64_t)result;
-}
-
-#define LOAD(dtype, type)                                                                                    \
-    case dtype:                                                                                              \
-        return (double)((const type *)data)[index]
-
-static double load_real(op_dtype dtype, const void *data, int64_t index) {
-    switch (dtype) {
-        LOAD(OP_FLOAT, float);
-        LOAD(OP_DOUBLE, double);
-        LOAD(OP_INT8, int8_t);
-        LOAD(OP_INT16, int16_t);
-        LOAD(OP_INT32, int32_t);
-        LOAD(OP_INT64, int64_t);
-        LOAD(OP_UINT8, uint8_t);
-        LOAD(OP_UINT16, uint16_t);
-        LOAD(OP_UINT32, uint32_t);
-        LOAD(OP_UINT64, uint64_t);
-    case OP_FLOAT16:
-        return (double)base_float_from_half(((const uint16_t *)data)[index]);
-    case OP_BFLOAT16:
-        return (double)base_float_from_bfloat16(((const uint16_t *)data)[index]);
-    default:
-        return 0.0;
-    }
 }
 
 static bool is_real(op_dtype dtype) {
@@ -124,7 +100,7 @@ static void power_mixed(op_dtype dtype, void *to, const void *base, int64_t base
     for (int64_t i = 0; i < count; i++) {
         int64_t from = i * base_stride, by = i * exponent_stride;
         if (real) {
-            double x = load_real(dtype, base, from), y = load_real(exponent_dtype, exponent, by);
+            double x = rt_element_load(dtype, base, from), y = rt_element_load(exponent_dtype, exponent, by);
             store_real(dtype, to, i, pow(x, y));
             continue;
         }

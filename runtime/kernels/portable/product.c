@@ -10,20 +10,26 @@ enum {
     FEW_DOTS = 256 /* fewer short sums are not worth panels */
 };
 
+#define LOAD(dtype, type)                                                                                    \
+    case dtype:                                                                                              \
+        return (double)((const type *)data)[index]
+
 double rt_element_load(op_dtype dtype, const void *data, int64_t index) {
     switch (dtype) {
-    case OP_FLOAT:
-        return (double)((const float *)data)[index];
-    case OP_DOUBLE:
-        return ((const double *)data)[index];
+        LOAD(OP_FLOAT, float);
+        LOAD(OP_DOUBLE, double);
+        LOAD(OP_INT8, int8_t);
+        LOAD(OP_INT16, int16_t);
+        LOAD(OP_INT32, int32_t);
+        LOAD(OP_INT64, int64_t);
+        LOAD(OP_UINT8, uint8_t);
+        LOAD(OP_UINT16, uint16_t);
+        LOAD(OP_UINT32, uint32_t);
+        LOAD(OP_UINT64, uint64_t);
     case OP_FLOAT16:
         return (double)base_float_from_half(((const uint16_t *)data)[index]);
     case OP_BFLOAT16:
         return (double)base_float_from_bfloat16(((const uint16_t *)data)[index]);
-    case OP_INT8:
-        return ((const int8_t *)data)[index];
-    case OP_UINT8:
-        return ((const uint8_t *)data)[index];
     default:
         return 0;
     }

@@ -82,7 +82,8 @@ static inline void rt_prefetch(const void *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += RT_ALIGNMENT) __builtin_prefetch((const char *)from + at);
 }
 
-/* The element at `index` of a tensor of any numeric dtype, and its change. */
+/* The element at `index` of a tensor of any numeric type, as a double (64-bit integers are rounded); and its change, in a real type
+ * or 8-bit integers. */
 double rt_element_load(op_dtype dtype, const void *data, int64_t index);
 void rt_element_store(op_dtype dtype, void *data, int64_t index, double value);
 
