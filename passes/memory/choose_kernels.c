@@ -4,7 +4,8 @@
  * Some operators have several kernels, of which the faster ones want more scratch and larger weights (Winograd's convolution).
  * Scratch is live in one step only: where that step is not the one with the most bytes live, it costs nothing. So each
  * application may have as much as its step leaves free under the limit of the arena, whatever the others take. Weights add
- * up: the choices that save most time a byte come first, until the limit of the constants is reached.
+ * up: the choices that save most time a byte come first, until the limit of the constants is reached. A kernel that is slower but
+ * wants smaller constants is the fallback of a faster one.
  *
  * What a kernel takes is predicted, or measured (pass_options.tuning): the record of times then decides.
  *
@@ -35,6 +36,9 @@ typedef struct candidate {
     bool measured;  /* both times are */
     size_t scratch; /* rounded up */
     size_t more;    /* bytes of constants that this adds */
+    /* Over the fallback, or over the kernel that the node has: */
+    double gain; /* seconds */
+    size_t step; /* bytes of constants */
 } candidate;
 
 typedef struct chooser {
@@ -163,47 +167,66 @@ static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kerne
     return *measured ? seconds : cost->seconds;
 }
 
-/* The fastest of the other kernels that the step has memory for. */
-static void consider(chooser *c, ir_node *node) {
+/* The other kernels that the step has memory for and that are faster: the fastest, and the one with the smallest constants. Before,
+ * `fastest` has what the kernel of the node takes. */
+static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const op_call *call,
+                        candidate *fastest, candidate *smallest) {
     const rt_environment *environment = &c->context->options->environment;
-    const rt_kernel *now = node->kernel ? rt_kernel_find(node->kernel) : NULL, *kernel;
-    const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
-    op_call call;
-    rt_cost before;
-    if (!now || !now->estimate || !weights || !weights->constant || !ir_node_call(node, &c->arena, &call))
-        return;
-    if (!pass_shapes_known(node)) return;
-    if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
-    if (!now->estimate(&call, environment, SIZE_MAX, &before)) return;
-    bool before_measured;
-    before.seconds = seconds_of(c, node, now, &call, &before, &before_measured);
-    candidate best = {.seconds_before = before.seconds, .cost = before};
+    const ir_value *weights = ir_input(node, 1);
+    const size_t now_bytes = weights->uses->next ? 0 : weights->constant->tensor.bytes;
+    const double before = fastest->cost.seconds;
+    const bool now_measured = fastest->measured;
+    const rt_kernel *kernel;
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
-        candidate tried = {.node = node, .kernel = kernel, .seconds_before = before.seconds};
+        candidate tried = {.node = node, .kernel = kernel, .seconds_before = before};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
-        if (!estimate(c, node, kernel, &call, &tried.cost)) continue;
-        tried.cost.seconds = seconds_of(c, node, kernel, &call, &tried.cost, &tried.measured);
-        tried.measured &= before_measured;
-        if (tried.cost.seconds >= best.cost.seconds) continue;
+        if (!estimate(c, node, kernel, call, &tried.cost)) continue;
+        tried.cost.seconds = seconds_of(c, node, kernel, call, &tried.cost, &tried.measured);
+        tried.measured &= now_measured;
+        if (tried.cost.seconds >= before) continue;
         if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
-        const size_t now_bytes = weights->uses->next ? 0 : weights->constant->tensor.bytes;
-        tried.more = tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
-        best = tried;
+        tried.step = tried.more =
+            tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
+        tried.gain = before - tried.cost.seconds;
+        if (tried.cost.seconds < fastest->cost.seconds) *fastest = tried;
+        if (!smallest->node || tried.more < smallest->more) *smallest = tried;
     }
-    if (best.node) c->list[c->count++] = best;
-}
-
-static double gain(const candidate *of) {
-    return of->seconds_before - of->cost.seconds;
 }
 
 /* Most time saved for each byte of constants first; of equal ones in the order of the nodes. */
 static int compare_candidates(const void *left, const void *right) {
     const candidate *a = left, *b = right;
-    const double first = gain(a) * (double)(b->more + 1), second = gain(b) * (double)(a->more + 1);
+    const double first = a->gain * (double)(b->step + 1), second = b->gain * (double)(a->step + 1);
     if (first != second) return first > second ? -1 : 1;
     return a->node->id.index < b->node->id.index ? -1 : a->node->id.index > b->node->id.index;
+}
+
+static void consider(chooser *c, ir_node *node) {
+    const rt_environment *environment = &c->context->options->environment;
+    const rt_kernel *now = node->kernel ? rt_kernel_find(node->kernel) : NULL;
+    const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
+    op_call call;
+    candidate fastest = {.node = NULL}, smallest = {.node = NULL};
+    if (!now || !now->estimate || !weights || !weights->constant || !ir_node_call(node, &c->arena, &call))
+        return;
+    if (!pass_shapes_known(node)) return;
+    if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
+    if (!now->estimate(&call, environment, SIZE_MAX, &fastest.cost)) return;
+    fastest.cost.seconds = seconds_of(c, node, now, &call, &fastest.cost, &fastest.measured);
+    try_kernels(c, node, now, &call, &fastest, &smallest);
+    if (!fastest.node) return;
+    if (smallest.more < fastest.more) {
+        candidate step = fastest;
+        step.gain = smallest.cost.seconds - fastest.cost.seconds;
+        step.step = fastest.more - smallest.more;
+        /* A fallback that saves less a byte than the step from it would never be taken by itself. */
+        if (compare_candidates(&smallest, &step) < 0) {
+            c->list[c->count++] = smallest;
+            fastest = step;
+        }
+    }
+    c->list[c->count++] = fastest;
 }
 
 /* ---- a choice carried out ------------------------------------------------------------------------------- */
@@ -264,8 +287,8 @@ static base_status carry_out(chooser *c, const candidate *chosen, size_t step) {
     memory->choices[memory->choice_count++] = (pass_choice){.node = node,
                                                             .instead_of = node->kernel,
                                                             .seconds = chosen->cost.seconds,
-                                                            .seconds_before = chosen->seconds_before,
                                                             .measured = chosen->measured,
+                                                            .seconds_before = chosen->seconds_before,
                                                             .scratch_bytes = chosen->cost.scratch_bytes,
                                                             .constant_bytes = chosen->more};
     node->kernel = chosen->kernel->name;
@@ -286,13 +309,20 @@ static base_status carry_out_all(chooser *c, size_t constants) {
     if (!limit && !base_size_add(constants, constants / 2, &limit)) limit = constants;
     if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
     memory->choices = BASE_ARRAY(memory->arena, pass_choice, c->count + 1);
-    if (!memory->choices) return base_fail_memory(c->context->report);
+    const candidate **last =
+        BASE_ARRAY(c->context->scratch, const candidate *, c->context->module->node_count);
+    if (!memory->choices || !last) return base_fail_memory(c->context->report);
+    for (size_t i = 0; i < c->count; i++) {
+        size_t larger;
+        if (!base_size_add(sum, c->list[i].step, &larger) || larger > limit) continue;
+        sum = larger;
+        last[c->list[i].node->id.index] = &c->list[i];
+    }
     for (size_t i = 0; i < c->count; i++) {
         const candidate *chosen = &c->list[i];
-        size_t larger;
-        if (!base_size_add(sum, chosen->more, &larger) || larger > limit) continue;
-        sum = larger;
-        base_status status = carry_out(c, chosen, (size_t)memory->order.numbers[chosen->node->id.index]);
+        const uint32_t node = chosen->node->id.index;
+        if (last[node] != chosen) continue;
+        base_status status = carry_out(c, chosen, (size_t)memory->order.numbers[node]);
         if (status != BASE_OK) return status;
     }
     return pass_memory_extend(memory, c->context->module) ? BASE_OK : base_fail_memory(c->context->report);
@@ -307,7 +337,7 @@ base_status pass_choose_kernels(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(module, context->scratch, &graph_count);
     size_t *peaks = BASE_ARRAY(context->scratch, size_t, memory->graph_count);
     size_t *free = BASE_ARRAY(context->scratch, size_t, node_count);
-    c.list = BASE_ARRAY(context->scratch, candidate, node_count);
+    c.list = BASE_ARRAY(context->scratch, candidate, 2 * node_count); /* at most two for each */
     if (!graphs || !peaks || !free || !c.list ||
         !pass_region_peaks(memory, graphs, graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);

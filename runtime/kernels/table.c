@@ -28,7 +28,10 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     }
     const rt_kernel *portable = portable_kernels[code];
     if (index == 0) return portable != &rt_kernel_none ? portable : NULL;
-    return index == 1 && code == OP_CONV ? OP_CHOSEN(CONV, &rt_kernel_winograd) : NULL;
+    if (code != OP_CONV) return NULL;
+    return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
+           : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
+                        : NULL;
 }
 
 const rt_kernel *rt_kernel_of(op_code code, const char *name) {

@@ -8,7 +8,9 @@ static const struct rates {
     double near;       /* bytes a second from and to a near cache */
     double far;        /* from and to one shared by all cores */
     double near_bytes; /* that a near cache holds */
-} rates = {.direct = 50e9, .winograd = 50e9, .near = 40e9, .far = 20e9, .near_bytes = 1 << 20};
+    double windows;    /* of 3x3 weights, transformed in a second */
+} rates = {
+    .direct = 50e9, .winograd = 50e9, .near = 40e9, .far = 20e9, .near_bytes = 1 << 20, .windows = 75e6};
 
 static double elements(const op_shape *shape, int32_t from) {
     double product = 1;
@@ -30,5 +32,6 @@ double rt_winograd_seconds(const rt_winograd_work *work, int threads) {
     const double products = work->products / rates.winograd;
     const double moved =
         2 * work->transformed_bytes / (work->block_bytes <= rates.near_bytes ? rates.near : rates.far);
-    return (products + moved) / threads + work->blocks * work->weight_bytes / rates.far;
+    const double transforms = work->windows / rates.windows;
+    return (products + moved + transforms) / threads + work->blocks * work->weight_bytes / rates.far;
 }

@@ -19,6 +19,7 @@ typedef struct rt_winograd_work {
     double transformed_bytes; /* of both transformed tensors, which are written once and read once */
     double block_bytes;       /* of those, what is in use at a time: the caches hold it or do not */
     double weight_bytes;      /* transformed weights, which every block reads */
+    double windows;           /* of weights that are transformed in each run; 0: at compile time */
     double blocks;
 } rt_winograd_work;
 double rt_winograd_seconds(const rt_winograd_work *work, int threads);

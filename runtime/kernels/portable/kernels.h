@@ -114,6 +114,7 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 
 /* Conv with fewer products, for more scratch and larger weights (winograd.c). */
 extern const rt_kernel rt_kernel_winograd;
+extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that stay as small as they are */
 
 #define OP(code, text, domain, since, imin, imax, omin, omax, attributes, inference, in_place, view, flags,  \
            kernel, family)                                                                                   \

@@ -8,8 +8,9 @@
  *     M = V U           at each point: tiles x channels times channels x filters
  *     y = A' M A        for each tile and filter              4x4 outputs
  *
- * U, the transformed weights, is made at compile time. V and M are scratch: so many tiles at a time as the attribute
- * ouro.blocks says. Fewer blocks take more scratch and read U less often. Results depend neither on the number of blocks nor
+ * U, the transformed weights, is made at compile time, and is four times as large as the weights; or, where constants must stay
+ * small (portable.winograd_transforming), in scratch, in each run: little work beside a large image, and the same numbers. V and M
+ * are scratch: so many tiles at a time as the attribute ouro.blocks says. Fewer blocks take more scratch and read U less often. Results depend neither on the number of blocks nor
  * on that of threads; they differ from the direct convolution's in the last digits.
  *
  * Where channels lie innermost, vectors hold channels. In a row-major image they hold tiles.
@@ -24,7 +25,8 @@
 enum {
     OUTPUTS = 4, /* of a tile, along each axis */
     WINDOW = 3,  /* of the weights, likewise */
-    EDGE = 6,    /* of what a tile sees, likewise: OUTPUTS + WINDOW - 1 */
+    WEIGHTS = WINDOW * WINDOW,
+    EDGE = 6, /* of what a tile sees, likewise: OUTPUTS + WINDOW - 1 */
     POINTS = EDGE * EDGE,
     LANES = 8, /* channels or tiles of one vector */
     FEWEST_CHANNELS = 16,
@@ -46,12 +48,14 @@ typedef struct winograd {
     int64_t depth, columns;                 /* channels and filters, rounded up to whole panels */
     int64_t v_point, m_point;               /* floats from one point to the next */
     bool bias, residual;
+    bool transforms; /* the weights, in each run */
     rt_activation activation;
 } winograd;
 
 typedef struct winograd_job {
     const winograd *shape;
     const float *x, *weights, *bias, *residual;
+    const float *u; /* the transformed weights */
     float *y, *v, *m;
     int64_t first, count; /* the tiles of this block */
 } winograd_job;
@@ -66,12 +70,27 @@ static bool is_row_major(const winograd *shape) {
     return shape->layout == OP_LAYOUT_ROW_MAJOR;
 }
 
+/* Pairs of a channel and a filter, those included that pad a panel of filters. */
+static int64_t pairs(const winograd *shape) {
+    return shape->channels * shape->columns;
+}
+
+static size_t transformed_bytes(const winograd *shape) {
+    return (size_t)(POINTS * pairs(shape)) * sizeof(float);
+}
+
+/* Of the constant. */
 static size_t weights_bytes(const winograd *shape) {
-    return (size_t)(POINTS * shape->channels * shape->columns) * sizeof(float);
+    return shape->transforms ? (size_t)(WEIGHTS * pairs(shape)) * sizeof(float) : transformed_bytes(shape);
+}
+
+/* V and M, after U where that is made in each run. */
+static size_t scratch_before(const winograd *shape) {
+    return shape->transforms ? (size_t)round_up((int64_t)transformed_bytes(shape), RT_ALIGNMENT) : 0;
 }
 
 static size_t scratch_bytes(const winograd *shape) {
-    return (size_t)(POINTS * (shape->v_point + shape->m_point)) * sizeof(float);
+    return scratch_before(shape) + (size_t)(POINTS * (shape->v_point + shape->m_point)) * sizeof(float);
 }
 
 /* The work in so many blocks. */
@@ -172,20 +191,31 @@ RT_CLONES static void transform_output(const float *from, int64_t step, lanes *o
     for (int i = 0; i < OUTPUTS; i++) TRANSFORM_4(half + i * EDGE, 1, outputs + i * OUTPUTS, 1);
 }
 
-/* The weights of one channel and filter at all points, in double: G g G'. */
-static void transform_weights(const float *weights, double *points) {
-    static const double g[EDGE][WINDOW] = {{1.0 / 4, 0, 0},
-                                           {-1.0 / 6, -1.0 / 6, -1.0 / 6},
-                                           {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                                           {1.0 / 24, 1.0 / 12, 1.0 / 6},
-                                           {1.0 / 24, -1.0 / 12, 1.0 / 6},
-                                           {0, 0, 1}};
-    for (int i = 0; i < EDGE; i++) {
-        for (int j = 0; j < EDGE; j++) {
-            double sum = 0;
-            for (int r = 0; r < WINDOW; r++)
-                for (int c = 0; c < WINDOW; c++) sum += g[i][r] * g[j][c] * (double)weights[r * WINDOW + c];
-            points[i * EDGE + j] = sum;
+/* G applied to three values: six. */
+#define TRANSFORM_3(in, step, out)                                                                           \
+    do {                                                                                                     \
+        const double g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                             \
+        const double ends = (g0 + g2) * (1.0 / 6), far = g0 * (1.0 / 24) + g2 * (1.0 / 6);                   \
+        (out)[0] = g0 * 0.25;                                                                                \
+        (out)[1] = -(ends + g1 * (1.0 / 6));                                                                 \
+        (out)[2] = g1 * (1.0 / 6) - ends;                                                                    \
+        (out)[3] = far + g1 * (1.0 / 12);                                                                    \
+        (out)[4] = far - g1 * (1.0 / 12);                                                                    \
+        (out)[5] = g2;                                                                                       \
+    } while (0)
+
+/* The weights of `count` pairs at all points, in double: U = G g G'. Weight k of pair i lies at weights[k * pairs + i], point p of
+ * it comes to u[p * pairs + i]. */
+RT_CLONES static void transform_weights(const float *weights, int64_t pairs, int64_t count, float *u) {
+    RT_VECTOR
+    for (int64_t i = 0; i < count; i++) {
+        double g[WEIGHTS], half[WINDOW][EDGE], points[EDGE][EDGE];
+        _Pragma("GCC unroll 9") for (int k = 0; k < WEIGHTS; k++) g[k] = (double)weights[k * pairs + i];
+        _Pragma("GCC unroll 3") for (int c = 0; c < WINDOW; c++) TRANSFORM_3(g + c, WINDOW, half[c]);
+        _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) TRANSFORM_3(&half[0][r], EDGE, points[r]);
+        _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
+            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) u[(r * EDGE + c) * pairs + i] =
+                (float)points[r][c];
         }
     }
 }
@@ -380,7 +410,7 @@ static void enter_member(void *context, int member, int members) {
 static void multiply(const winograd_job *job, int64_t point, int64_t panel) {
     const winograd *shape = job->shape;
     const float *v = job->v + point * shape->v_point;
-    const float *u = job->weights + point * shape->channels * shape->columns;
+    const float *u = job->u + point * pairs(shape);
     float *m = job->m + point * shape->m_point + panel * RT_PANEL;
     const bool rows = is_row_major(shape);
     for (int64_t from = 0; from < shape->channels; from += RT_BLOCK_DEPTH) {
@@ -419,6 +449,15 @@ static void leave_member(void *context, int member, int members) {
     }
 }
 
+static void transform_member(void *context, int member, int members) {
+    const winograd_job *job = context;
+    const int64_t count = pairs(job->shape), parts = (count + RT_PANEL - 1) / RT_PANEL;
+    const int64_t first = parts * member / members * RT_PANEL,
+                  next = parts * (member + 1) / members * RT_PANEL;
+    const int64_t end = next < count ? next : count;
+    transform_weights(job->weights + first, count, end - first, (float *)job->u + first);
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)report;
@@ -426,11 +465,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     winograd_job job = {.shape = shape,
                         .x = inputs[0].data,
                         .weights = inputs[1].data,
+                        .u = shape->transforms ? scratch : inputs[1].data,
                         .bias = shape->bias ? inputs[2].data : NULL,
                         .residual = shape->residual ? inputs[3].data : NULL,
                         .y = outputs[0].data,
-                        .v = scratch,
-                        .m = (float *)scratch + POINTS * shape->v_point};
+                        .v = (float *)(void *)((char *)scratch + scratch_before(shape))};
+    job.m = job.v + POINTS * shape->v_point;
+    if (shape->transforms) rt_team_run(prepared->threads, transform_member, &job);
     for (job.first = 0; job.first < shape->tiles; job.first += shape->tiles_each) {
         const int64_t rest = shape->tiles - job.first;
         job.count = rest < shape->tiles_each ? rest : shape->tiles_each;
@@ -441,35 +482,52 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     return BASE_OK;
 }
 
-/* ---- the kernel ---------------------------------------------------------------------------------------- */
+/* ---- the kernels --------------------------------------------------------------------------------------- */
+
+static bool is_accepted(const op_call *call, bool transforms, winograd *shape) {
+    const op_type *weights = &call->inputs[1].type;
+    if (!read_shape(call, shape)) return false;
+    shape->transforms = transforms;
+    return weights->layout == OP_LAYOUT_PACKED && weights->packed_bytes == weights_bytes(shape) &&
+           (!shape->bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
+}
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     winograd shape;
-    const op_type *weights = &call->inputs[1].type;
-    return read_shape(call, &shape) && weights->layout == OP_LAYOUT_PACKED &&
-           weights->packed_bytes == weights_bytes(&shape) &&
-           (!shape.bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
+    return is_accepted(call, false, &shape);
 }
 
-static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
-                     rt_cost *cost) {
+static bool accepts_transforming(const op_call *call, const rt_environment *environment) {
+    (void)environment;
+    winograd shape;
+    return is_accepted(call, true, &shape);
+}
+
+/* What the convolution does with the blocks that are set. */
+static rt_winograd_work work_of(const winograd *shape) {
+    return (rt_winograd_work){
+        .products = (double)POINTS * (double)shape->tiles * (double)shape->channels * (double)shape->filters,
+        .transformed_bytes =
+            (double)POINTS * (double)shape->tiles * (double)(shape->depth + shape->columns) * sizeof(float),
+        .block_bytes = (double)(scratch_bytes(shape) - scratch_before(shape)),
+        .weight_bytes = (double)transformed_bytes(shape),
+        .windows = shape->transforms ? (double)pairs(shape) : 0,
+        .blocks = (double)((shape->tiles + shape->tiles_each - 1) / shape->tiles_each)};
+}
+
+static bool estimate_either(const op_call *call, const rt_environment *environment, bool transforms,
+                            size_t scratch_limit, rt_cost *cost) {
     winograd shape;
     if (!read_shape(call, &shape)) return false;
+    shape.transforms = transforms;
     *cost = (rt_cost){.packed_bytes = weights_bytes(&shape)};
     for (int64_t blocks = 1; blocks <= MOST_BLOCKS; blocks++) {
         const int64_t before = shape.tiles_each;
         set_blocks(&shape, blocks);
         if (blocks > 1 && shape.tiles_each == before) continue;
         if (scratch_bytes(&shape) <= scratch_limit) {
-            const rt_winograd_work work = {
-                .products =
-                    (double)POINTS * (double)shape.tiles * (double)shape.channels * (double)shape.filters,
-                .transformed_bytes = (double)POINTS * (double)shape.tiles *
-                                     (double)(shape.depth + shape.columns) * sizeof(float),
-                .block_bytes = (double)scratch_bytes(&shape),
-                .weight_bytes = (double)cost->packed_bytes,
-                .blocks = (double)((shape.tiles + shape.tiles_each - 1) / shape.tiles_each)};
+            const rt_winograd_work work = work_of(&shape);
             const double seconds = rt_winograd_seconds(&work, environment->threads);
             if (!cost->blocks || seconds < cost->seconds) {
                 cost->seconds = seconds;
@@ -482,7 +540,41 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     return cost->blocks != 0;
 }
 
-/* Channels innermost: [point][panel of filters][channel][RT_PANEL]. Row-major: [point][filter][channel]. */
+static bool estimate(const op_call *call, const rt_environment *environment, size_t scratch_limit,
+                     rt_cost *cost) {
+    return estimate_either(call, environment, false, scratch_limit, cost);
+}
+
+static bool estimate_transforming(const op_call *call, const rt_environment *environment,
+                                  size_t scratch_limit, rt_cost *cost) {
+    return estimate_either(call, environment, true, scratch_limit, cost);
+}
+
+/* The order of the pairs. Channels innermost: [panel of filters][channel][RT_PANEL]. Row-major: [filter][channel]. */
+static int64_t pair_at(const winograd *shape, int64_t filter, int64_t channel) {
+    return is_row_major(shape)
+               ? filter * shape->channels + channel
+               : (filter / RT_PANEL * shape->channels + channel) * RT_PANEL + filter % RT_PANEL;
+}
+
+/* The weights as transform_weights wants them: [weight][pair]. */
+static base_status pack_weights(const op_call *call, const rt_environment *environment, uint32_t input,
+                                const op_tensor *plain, void *packed, base_report *report) {
+    (void)environment;
+    winograd shape;
+    if (input != 1 || !read_shape(call, &shape))
+        return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
+    const float *weights = plain->data;
+    for (int64_t filter = 0; filter < shape.filters; filter++) {
+        for (int64_t channel = 0; channel < shape.channels; channel++, weights += WEIGHTS) {
+            for (int64_t k = 0; k < WEIGHTS; k++)
+                ((float *)packed)[k * pairs(&shape) + pair_at(&shape, filter, channel)] = weights[k];
+        }
+    }
+    return BASE_OK;
+}
+
+/* The same pairs, transformed: [point][pair]. */
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *plain, void *packed, base_report *report) {
     (void)environment;
@@ -491,25 +583,21 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
     const float *weights = plain->data;
     for (int64_t filter = 0; filter < shape.filters; filter++) {
-        for (int64_t channel = 0; channel < shape.channels; channel++) {
-            double points[POINTS];
-            transform_weights(weights + (filter * shape.channels + channel) * WINDOW * WINDOW, points);
-            const int64_t at =
-                is_row_major(&shape)
-                    ? filter * shape.channels + channel
-                    : (filter / RT_PANEL * shape.channels + channel) * RT_PANEL + filter % RT_PANEL;
+        for (int64_t channel = 0; channel < shape.channels; channel++, weights += WEIGHTS) {
+            float u[POINTS];
+            transform_weights(weights, 1, 1, u);
             for (int64_t point = 0; point < POINTS; point++)
-                ((float *)packed)[point * shape.channels * shape.columns + at] = (float)points[point];
+                ((float *)packed)[point * pairs(&shape) + pair_at(&shape, filter, channel)] = u[point];
         }
     }
     return BASE_OK;
 }
 
-static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
-                           rt_prepared *prepared, base_report *report) {
+static base_status prepare_either(const op_call *call, bool transforms, base_arena *arena,
+                                  rt_prepared *prepared, base_report *report) {
     winograd *shape = BASE_NEW(arena, winograd);
     if (!shape) return base_fail_memory(report);
-    if (!accepts(call, environment) || !read_shape(call, shape))
+    if (!is_accepted(call, transforms, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no Winograd form");
     prepared->state = shape;
     prepared->run = run;
@@ -517,5 +605,23 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     return BASE_OK;
 }
 
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    return prepare_either(call, false, arena, prepared, report);
+}
+
+static base_status prepare_transforming(const op_call *call, const rt_environment *environment,
+                                        base_arena *arena, rt_prepared *prepared, base_report *report) {
+    (void)environment;
+    return prepare_either(call, true, arena, prepared, report);
+}
+
 const rt_kernel rt_kernel_winograd = {
     .name = "portable.winograd", .accepts = accepts, .estimate = estimate, .pack = pack, .prepare = prepare};
+
+const rt_kernel rt_kernel_winograd_transforming = {.name = "portable.winograd_transforming",
+                                                   .accepts = accepts_transforming,
+                                                   .estimate = estimate_transforming,
+                                                   .pack = pack_weights,
+                                                   .prepare = prepare_transforming};

@@ -39,9 +39,9 @@ static void draw(application *app, uint64_t *seed, bool residual) {
 }
 
 /* Runs the application in `layout` by Winograd in as many blocks as fit into `scratch` bytes; the output, row-major. */
-static op_tensor run_winograd(application *app, op_layout layout, size_t scratch_limit, int threads,
-                              bool in_place) {
-    const rt_kernel *kernel = rt_kernel_find("portable.winograd");
+static op_tensor run_winograd(application *app, const char *name, op_layout layout, size_t scratch_limit,
+                              int threads, bool in_place) {
+    const rt_kernel *kernel = rt_kernel_find(name);
     const rt_environment environment = {.threads = threads};
     op_tensor inputs[APPLICATION_INPUTS], output = {.type = app->outputs[0].type};
     op_attribute attributes[APPLICATION_ATTRIBUTES + 1];
@@ -104,9 +104,11 @@ static void test_equals_the_direct_convolution(void **state) {
         application_run(&app, "portable.convolution", 1);
         const op_tensor expected = app.outputs[0];
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-            const op_tensor all = run_winograd(&app, layouts[i], SIZE_MAX, 1, false);
-            const op_tensor blocks =
-                run_winograd(&app, layouts[i], 600000, 2, residual && layouts[i] != OP_LAYOUT_ROW_MAJOR);
+            const op_tensor all = run_winograd(&app, "portable.winograd", layouts[i], SIZE_MAX, 1, false);
+            const op_tensor blocks = run_winograd(&app, "portable.winograd", layouts[i], 600000, 2,
+                                                  residual && layouts[i] != OP_LAYOUT_ROW_MAJOR);
+            const op_tensor transforming = run_winograd(&app, "portable.winograd_transforming", layouts[i],
+                                                        SIZE_MAX, 1 + (int)(trial % 3), false);
             int64_t count;
             assert_true(op_shape_elements(&expected.type.shape, &count));
             for (int64_t k = 0; k < count; k++)
@@ -114,6 +116,9 @@ static void test_equals_the_direct_convolution(void **state) {
                                        trial, k);
             if (memcmp(all.data, blocks.data, (size_t)count * sizeof(float)) != 0)
                 fail_msg("seed %" PRIu64 ", %s: blocks or threads change the result", trial,
+                         op_layout_name(layouts[i]));
+            if (memcmp(all.data, transforming.data, (size_t)count * sizeof(float)) != 0)
+                fail_msg("seed %" PRIu64 ", %s: weights transformed in the run are others", trial,
                          op_layout_name(layouts[i]));
         }
         application_free(&app);
