@@ -10,7 +10,7 @@ cross=
 [ "$preset" != cross ] || { cross=1 preset=release; }
 
 packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compiler libprotobuf-c-dev libonnx-dev
-          libdnnl-dev libxxhash-dev libgraphviz-dev libcmocka-dev libonnx-testdata libpcre2-dev libjpeg62-turbo-dev libpng-dev
+          libdnnl-dev libxxhash-dev zlib1g-dev libgraphviz-dev libcmocka-dev libonnx-testdata libpcre2-dev libjpeg62-turbo-dev libpng-dev
           libwebp-dev libtiff-dev libopenjp2-7-dev)
 # Compilers for other machines, and what runs their programs here.
 [ -z "$cross" ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross

@@ -32,8 +32,8 @@ static const command_option bench_table[] = {
      "run each model in turns with ONNX Runtime (libonnxruntime.so.1, or what OURO_ONNXRUNTIME names) and "
      "tell the ratio",
      offsetof(bench_options, compare_ort)},
-    {"--input", NULL, COMMAND_LIST, "NAME=FILE|VALUE",
-     "an input from a .npy or .pb file, or written out; the others are made up (seed 1)",
+    {"--input", NULL, COMMAND_LIST, "[NAME=]FILE|VALUE",
+     "an input from a .npy, .npz or .pb file, or written out; the others are made up (seed 1)",
      offsetof(bench_options, inputs)},
     {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; those not bound are 1",
      offsetof(bench_options, dims)},

@@ -198,8 +198,12 @@ base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t se
  * text. (literal.c) */
 base_status command_read_literal(const char *text, const op_type *expected, base_arena *arena,
                                  op_tensor *tensor, base_report *report);
-/* Reads NAME.npy or NAME.pb, by content. A tensor where an optional is expected is what that holds. */
-base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+/* The names of the arrays in an archive (.npz), in `arena`. BASE_USAGE: the file is something else. */
+base_status command_list_npz(const char *path, base_arena *arena, const char ***names, size_t *count,
+                             base_report *report);
+/* Reads a file of a value for the input `name`: .npy, .npz (the array of this name, or the only one) or .pb, told by content. A tensor
+ * where an optional is expected is what that holds. */
+base_status command_read_value(const char *path, const char *name, const op_type *expected, base_arena *arena,
                                import_value *value, base_report *report);
 /* The value as the runtime takes it; arrays from `arena`, tensors' data where they are. False when memory runs out. */
 bool command_value_of(const import_value *from, base_arena *arena, ouro_value *value);

@@ -4,6 +4,7 @@
 #include "ir/operators/small.h"
 #include "compiler/onnx/import.h"
 #include "compiler/files/npy.h"
+#include "compiler/files/npz.h"
 #include <string.h>
 
 base_status command_fill_random(op_tensor *tensor, const char *name, uint64_t seed, base_arena *arena,
@@ -113,18 +114,62 @@ op_tensor command_value_tensor(const ouro_value *value) {
     return tensor;
 }
 
-base_status command_read_value(const char *path, const op_type *expected, base_arena *arena,
+/* The member of an archive that is meant for the input: the one of its name, or the only one. */
+static base_status read_member(const file_bytes *file, const char *path, const char *name, base_arena *arena,
+                               op_tensor *tensor, base_report *report) {
+    file_npz archive;
+    base_status status = file_npz_open(file->data, file->size, path, arena, &archive, report);
+    if (status != BASE_OK) return status;
+    const file_npz_member *member = file_npz_find(&archive, name);
+    if (!member && archive.count == 1) member = &archive.members[0];
+    if (member) return file_npz_read(&archive, member, arena, tensor, report);
+    char list[512];
+    size_t used = 0;
+    list[0] = 0;
+    for (size_t i = 0; i < archive.count && used < sizeof list; i++)
+        used += (size_t)snprintf(list + used, sizeof list - used, "%s'%s'", i ? ", " : "",
+                                 archive.members[i].name);
+    return base_fail(report, BASE_INVALID, "%s: there is no array '%s' in it, there %s: %s", path, name,
+                     archive.count == 1 ? "is" : "are", archive.count ? list : "none");
+}
+
+base_status command_list_npz(const char *path, base_arena *arena, const char ***names, size_t *count,
+                             base_report *report) {
+    file_bytes file;
+    file_npz archive;
+    *names = NULL;
+    *count = 0;
+    base_status status = file_read(path, &file, report);
+    if (status != BASE_OK) return status;
+    if (!file_is_npz(file.data, file.size))
+        status =
+            base_fail(report, BASE_USAGE, "%s: expected NAME=FILE, or an archive of arrays (.npz)", path);
+    if (status == BASE_OK) status = file_npz_open(file.data, file.size, path, arena, &archive, report);
+    if (status == BASE_OK) {
+        *names = BASE_ARRAY(arena, const char *, archive.count + 1);
+        if (!*names) status = base_fail_memory(report);
+        for (; status == BASE_OK && *count < archive.count; ++*count)
+            (*names)[*count] = archive.members[*count].name;
+    }
+    file_release(&file);
+    return status;
+}
+
+base_status command_read_value(const char *path, const char *name, const op_type *expected, base_arena *arena,
                                import_value *value, base_report *report) {
     file_bytes file;
     base_status status = file_read(path, &file, report);
     if (status != BASE_OK) return status;
+    const bool npz = file_is_npz(file.data, file.size);
     bool npy = file.size >= 6 && memcmp(file.data, "\x93NUMPY", 6) == 0;
     size_t length = strlen(path);
     bool named_npy = length >= 4 && strcmp(path + length - 4, ".npy") == 0;
     *value = (import_value){0};
-    if (npy || named_npy) status = file_npy_decode(file.data, file.size, path, arena, &value->tensor, report);
+    if (npz) status = read_member(&file, path, name, arena, &value->tensor, report);
+    else if (npy || named_npy)
+        status = file_npy_decode(file.data, file.size, path, arena, &value->tensor, report);
     file_release(&file);
-    if (!npy && !named_npy) status = import_value_read(path, expected, arena, value, report);
+    if (!npz && !npy && !named_npy) status = import_value_read(path, expected, arena, value, report);
     bool holds = expected->kind == OP_KIND_OPTIONAL && expected->element == OP_KIND_TENSOR;
     if (status != BASE_OK || value->kind != OP_KIND_TENSOR || !holds) return status;
     import_value *held = BASE_NEW(arena, import_value);

@@ -72,7 +72,9 @@ static base_status check_input(const char *path, const input_names *known, size_
 /* What is no file, and has no name that a file would have, is meant as a value. */
 static bool is_literal(const char *text) {
     const char *dot = strrchr(text, '.');
-    const bool named = strchr(text, '/') || (dot && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".pb") == 0));
+    const bool named =
+        strchr(text, '/') ||
+        (dot && (strcmp(dot, ".npy") == 0 || strcmp(dot, ".npz") == 0 || strcmp(dot, ".pb") == 0));
     return !named && access(text, F_OK) != 0;
 }
 
@@ -102,6 +104,53 @@ static import_value slice_of(const import_value *stack, size_t index) {
     return slice;
 }
 
+/* Reads what is given for one input. */
+static int read_input(const command_model_request *request, const input_names *known, command_model *model,
+                      const char *name, const char *file) {
+    size_t index = 0;
+    while (index < known->count && strcmp(known->names[index], name) != 0) index++;
+    if (index == known->count) return fail_unknown_input(request, known, name);
+    if (command_is_given(&model->inputs[index])) {
+        return command_fail(BASE_USAGE, "--input '%s': this input was given already", name);
+    }
+    base_report report = {0};
+    base_status status;
+    const bool stacked = request->steps && index < model->input_count && take_stacked(&file, &model->arena);
+    if (!file) return command_fail_memory();
+    model->stacked[index] = stacked;
+    if (is_literal(file)) {
+        base_report_context(&report, "--input %s", name);
+        status = command_read_literal(file, &known->types[index], &model->arena, &model->inputs[index].tensor,
+                                      &report);
+    } else {
+        status = command_read_value(file, name, &known->types[index], &model->arena, &model->inputs[index],
+                                    &report);
+    }
+    if (status == BASE_OK && stacked && !is_stack(&model->inputs[index]))
+        status = base_fail(&report, BASE_INVALID, "%s: input '%s' has no axis along which it is stacked",
+                           file, name);
+    if (status == BASE_OK) {
+        const import_value one = stacked ? slice_of(&model->inputs[index], 0) : model->inputs[index];
+        status = check_input(file, known, index, &one, &report);
+    }
+    return status == BASE_OK ? 0 : command_fail_report(&report);
+}
+
+/* An archive without a name before it: each of its arrays is the input of its name. */
+static int read_archive(const command_model_request *request, const input_names *known, command_model *model,
+                        const char *given) {
+    const char **names, *path = given;
+    size_t count;
+    base_report report = {0};
+    if (request->steps) take_stacked(&path, &model->arena);
+    if (!path) return command_fail_memory();
+    int status = 0;
+    if (command_list_npz(path, &model->arena, &names, &count, &report) != BASE_OK)
+        return command_fail_report(&report);
+    for (size_t i = 0; i < count && !status; i++) status = read_input(request, known, model, names[i], given);
+    return status;
+}
+
 /* Reads the files of --input. */
 static int read_inputs(const command_model_request *request, const input_names *known, command_model *model) {
     model->input_count = known->count - known->states;
@@ -111,41 +160,15 @@ static int read_inputs(const command_model_request *request, const input_names *
     model->assumed = BASE_ARRAY(&model->arena, const char *, known->count + 1);
     model->stacked = BASE_ARRAY(&model->arena, bool, known->count + 1);
     if (!model->inputs || !model->made_up || !model->assumed || !model->stacked) return command_fail_memory();
-    for (size_t i = 0; i < request->inputs.count; i++) {
-        const char *name, *file;
-        if (!command_split(request->self, "--input", request->inputs.items[i], &model->arena, &name, &file)) {
-            return BASE_USAGE;
-        }
-        size_t index = 0;
-        while (index < known->count && strcmp(known->names[index], name) != 0) index++;
-        if (index == known->count) return fail_unknown_input(request, known, name);
-        if (command_is_given(&model->inputs[index])) {
-            return command_fail(BASE_USAGE, "--input '%s': this input was given already", name);
-        }
-        base_report report = {0};
-        base_status status;
-        const bool stacked =
-            request->steps && index < model->input_count && take_stacked(&file, &model->arena);
-        if (!file) return command_fail_memory();
-        model->stacked[index] = stacked;
-        if (is_literal(file)) {
-            base_report_context(&report, "--input %s", name);
-            status = command_read_literal(file, &known->types[index], &model->arena,
-                                          &model->inputs[index].tensor, &report);
-        } else {
-            status =
-                command_read_value(file, &known->types[index], &model->arena, &model->inputs[index], &report);
-        }
-        if (status == BASE_OK && stacked && !is_stack(&model->inputs[index]))
-            status = base_fail(&report, BASE_INVALID, "%s: input '%s' has no axis along which it is stacked",
-                               file, name);
-        if (status == BASE_OK) {
-            const import_value one = stacked ? slice_of(&model->inputs[index], 0) : model->inputs[index];
-            status = check_input(file, known, index, &one, &report);
-        }
-        if (status != BASE_OK) return command_fail_report(&report);
+    int status = 0;
+    for (size_t i = 0; i < request->inputs.count && !status; i++) {
+        const char *name, *file, *given = request->inputs.items[i];
+        if (!strchr(given, '=') && strchr(given, '.')) status = read_archive(request, known, model, given);
+        else if (!command_split(request->self, "--input", given, &model->arena, &name, &file))
+            status = BASE_USAGE;
+        else status = read_input(request, known, model, name, file);
     }
-    return 0;
+    return status;
 }
 
 /* ---- opening ------------------------------------------------------------------------------------------- */

@@ -16,8 +16,9 @@ typedef struct run_options {
 } run_options;
 
 static const command_option run_table[] = {
-    {"--input", NULL, COMMAND_LIST, "NAME=FILE[:stacked]|VALUE",
-     "an input from a .npy or .pb file, or written out: 7, 1,2,3, [[1,2],[3,4]]; or what a state begins "
+    {"--input", NULL, COMMAND_LIST, "[NAME=]FILE[:stacked]|VALUE",
+     "an input from a .npy, .npz or .pb file, or written out: 7, 1,2,3, [[1,2],[3,4]]; or what a state "
+     "begins "
      "with; may "
      "be repeated",
      offsetof(run_options, inputs)},

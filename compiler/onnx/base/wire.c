@@ -237,9 +237,31 @@ static base_status scan(wire *w, const ProtobufCMessageDescriptor *descriptor, s
     return BASE_OK;
 }
 
+/* What begins as files of other kinds do is told by its kind: NULL where it is none of these. */
+static const char *other_kind(const uint8_t *data, size_t size) {
+    static const struct {
+        const char *begins, *is;
+    } kinds[] = {{"OUROPLAN", "a plan of ouro"},
+                 {"\x93NUMPY", "an array of numpy (.npy)"},
+                 {"PK\3\4", "a zip archive (an .npz of numpy, or a model that is still to be unpacked)"},
+                 {"\x1f\x8b", "a gzip archive, still to be unpacked"},
+                 {"\x89HDF", "an HDF5 file (Keras): tf2onnx converts it"},
+                 {"version https://git-lfs", "a pointer of Git LFS in place of the file: git lfs pull"},
+                 {"<!DOCTYPE", "a page of the web"},
+                 {"<html", "a page of the web"}};
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        const size_t length = strlen(kinds[i].begins);
+        if (size >= length && memcmp(data, kinds[i].begins, length) == 0) return kinds[i].is;
+    }
+    return size > 8 && memcmp(data + 4, "TFL3", 4) == 0 ? "a TensorFlow Lite model: tf2onnx converts it"
+                                                        : NULL;
+}
+
 base_status import_unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *data, size_t size,
                           import_blocks *blocks, ProtobufCMessage **message, base_report *report) {
     wire w = {.data = data, .report = report};
+    const char *other = other_kind(data, size);
+    if (other) return base_fail(report, BASE_INVALID, "not an ONNX file, but %s", other);
     base_status status = scan(&w, descriptor, 0, size, 0);
     if (status != BASE_OK) return status;
     ProtobufCAllocator allocator = {unpack_allocate, unpack_release, blocks};
