@@ -92,6 +92,8 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
                         .portable_only = options->portable},
         .dump_after = options->dump_after,
         .dump_file = options->dump_file ? options->dump_file : stderr,
+        .progress = options->progress,
+        .progress_user = options->progress_user,
     };
 }
 

@@ -77,6 +77,9 @@ typedef struct ouro_compile_options {
     const char *problem_path;    /* CSV of the allocation problem; NULL: none */
     const char *dump_after;      /* a pass, or "all": textual IR to dump_file; NULL: none */
     FILE *dump_file;             /* NULL: stderr */
+    /* Told the name of each pass before it runs, by the thread that compiles; NULL: nobody asks. */
+    void (*progress)(void *user, const char *pass);
+    void *progress_user;
 } ouro_compile_options;
 
 /* Compiles; every file is written whole (to a temporary name beside it, then renamed) or not at all. */

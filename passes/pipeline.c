@@ -161,6 +161,7 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
     if (status == BASE_OK) status = pass_pipeline_check(rows, PASS_COUNT, report);
     for (size_t i = 0; i < PASS_COUNT && status == BASE_OK; i++) {
         const pass_row *pass = &rows[i];
+        if (options->progress) options->progress(options->progress_user, pass->name);
         status = pass->run(&context);
         base_arena_free(&scratch);
 #ifdef OURO_DEBUG_CHECKS

@@ -110,11 +110,14 @@ typedef struct command_progress {
     pthread_cond_t wake;
     bool stop, shown;
     double started;
-    char text[160]; /* what is being done; under lock */
+    char text[160];      /* what is being done; under lock */
+    const char *subject; /* of command_progress_pass: the model */
 } command_progress;
 void command_progress_begin(command_progress *progress, const char *text);
 void command_progress_say(command_progress *progress, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+/* As ouro_compile_options.progress, with the progress as its user: says which pass runs. */
+void command_progress_pass(void *progress, const char *pass);
 /* Takes the line off the terminal, before something is printed to stdout meanwhile. */
 void command_progress_clear(command_progress *progress);
 void command_progress_end(command_progress *progress);

@@ -346,6 +346,9 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     base_status done = compile_import(&options, &result, &report);
     if (done == BASE_OK) command_warn(&result);
     command_progress_say(&progress, "compiling %s", model);
+    progress.subject = model;
+    options.progress = command_progress_pass;
+    options.progress_user = &progress;
     if (done == BASE_OK) done = compile_finish(&options, &result, &report);
     command_progress_say(&progress, "writing files");
     if (done == BASE_OK) done = compile_emit(&result, &options, &report);

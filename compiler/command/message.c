@@ -142,6 +142,11 @@ void command_progress_say(command_progress *progress, const char *format, ...) {
     va_end(arguments);
 }
 
+void command_progress_pass(void *user, const char *pass) {
+    command_progress *progress = user;
+    command_progress_say(progress, "compiling %s: %s", progress->subject, pass);
+}
+
 void command_progress_clear(command_progress *progress) {
     if (!progress->active) return;
     pthread_mutex_lock(&progress->lock);

@@ -307,6 +307,9 @@ static int open_onnx(const command_model_request *request, command_model *model,
         }
     }
     command_progress_say(progress, "compiling %s", request->path);
+    progress->subject = request->path;
+    options.progress = command_progress_pass;
+    options.progress_user = progress;
     if (imported && fix_inputs(request, model, &compiled, &report) == BASE_OK &&
         compile_finish(&options, &compiled, &report) == BASE_OK) {
         model->handle = rt_plan_new(&compiled.plan);

@@ -6,13 +6,17 @@
 static const command_option verify_table[] = {{0}};
 
 /* The plan of any machine is accepted: whether it is right does not depend on where it runs. */
-static int verify_one(const char *path) {
+static int verify_one(const char *path, command_progress *progress) {
     base_report report = {0};
     file_bytes file;
     plan opened = {0};
-    if (file_read(path, &file, &report) != BASE_OK) return command_fail_report(&report);
+    const bool there = file_read(path, &file, &report) == BASE_OK;
+    const bool valid =
+        there && plan_open(file.data, file.size, path, NULL, NULL, NULL, &opened, &report) == BASE_OK;
+    command_progress_end(progress);
+    if (!there) return command_fail_report(&report);
     int status = 0;
-    if (plan_open(file.data, file.size, path, NULL, NULL, NULL, &opened, &report) != BASE_OK) {
+    if (!valid) {
         status = command_fail_report(&report);
     } else {
         char arena[32];
@@ -32,7 +36,10 @@ static int verify_main(const command *self, int count, char **arguments) {
     command_list plans;
     int status = command_parse(self, count, arguments, NULL, &plans, &arena);
     for (size_t i = 0; i < plans.count && status != BASE_USAGE; i++) {
-        int one = verify_one(plans.items[i]);
+        command_progress progress;
+        command_progress_begin(&progress, "verifying");
+        command_progress_say(&progress, "verifying %s", plans.items[i]);
+        int one = verify_one(plans.items[i], &progress);
         if (one > status) status = one;
     }
     base_arena_free(&arena);

@@ -37,6 +37,9 @@ typedef struct pass_options {
     rt_environment environment; /* threads; portable_only */
     const char *dump_after;     /* name of a pass, "all", or NULL */
     FILE *dump_file;            /* where to; NULL: stderr */
+    /* Told the name of each pass before it runs; NULL: nobody asks. */
+    void (*progress)(void *user, const char *pass);
+    void *progress_user;
 } pass_options;
 
 static inline uint32_t pass_unroll_limit(const pass_options *options) {

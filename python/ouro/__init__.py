@@ -27,7 +27,7 @@ import numpy
 
 from ouro._ouro import ffi, lib
 
-__all__ = ["OuroError", "Tensor", "Plan", "Session", "MemoryMap", "compile", "load", "alloc", "command", "version"]
+__all__ = ["OuroError", "Tensor", "State", "Plan", "Session", "MemoryMap", "compile", "tradeoff", "load", "alloc", "command", "version"]
 
 PathLike = Union[str, "os.PathLike[str]"]
 
@@ -40,10 +40,12 @@ _DTYPES: Dict[int, numpy.dtype] = {
 """numpy's types by the numbers that ONNX gives them. Others, such as bfloat16 and the types of 8 bits and fewer, are handed over as
 the unsigned integers that hold their bits."""
 _BITS = {16: numpy.dtype(numpy.uint16)}
-_STRING, _TENSOR, _SEQUENCE, _OPTIONAL = 8, 0, 1, 2
+_STRING, _INT64 = 8, 7
+_TENSOR, _SEQUENCE, _OPTIONAL, _MAP = 0, 1, 2, 3
+_KINDS = ("tensor", "sequence", "optional", "map")
 
-Value = Union[numpy.ndarray, List[Any], None]
-"""A tensor; a sequence as a list; an optional as what it holds, or None."""
+Value = Union[numpy.ndarray, List[Any], Dict[Any, Any], None]
+"""A tensor; a sequence as a list; an optional as what it holds, or None; a map as a dict."""
 
 
 class OuroError(Exception):
@@ -77,7 +79,8 @@ class Tensor:
     """What an input or output is. A dimension is a number, its name in the model, or None where it has neither."""
 
     name: str
-    kind: str  # "tensor", "sequence" or "optional"
+    kind: str  # "tensor", "sequence", "optional" or "map"
+    element: str  # what a sequence or an optional holds
     dtype: numpy.dtype
     shape: Optional[Tuple[Union[int, str, None], ...]]  # None: the rank is not known
     bytes: int  # 0: not known before a run
@@ -89,8 +92,19 @@ def _tensor(info: Any) -> Tensor:
     if info.rank >= 0:
         shape = tuple(info.dims[d] if info.dims[d] >= 0 else
                       _text(info.dim_names[d]) if info.dim_names[d] != ffi.NULL else None for d in range(info.rank))
-    return Tensor(_text(info.name), ("tensor", "sequence", "optional")[info.kind], _dtype(info.dtype), shape, info.bytes,
-                  info.dtype)
+    return Tensor(_text(info.name), _KINDS[info.kind], _KINDS[info.element], _dtype(info.dtype), shape, info.bytes, info.dtype)
+
+
+@dataclass(frozen=True)
+class State:
+    """What a plan keeps from run to run: after a run, `input` of the model is what `output` was."""
+
+    input: str
+    output: str
+    dtype: numpy.dtype
+    shape: Tuple[Optional[int], ...]  # None: not known before a run
+    axis: Optional[int]  # along which runs append; None: it has one size
+    bound: int  # the most positions along that axis; 0: any number
 
 
 class MemoryMap(str):
@@ -106,14 +120,22 @@ class _Values:
     def __init__(self) -> None:
         self.kept: List[Any] = []
 
-    def fill(self, value: Any, target: Any, kind: int, number: int) -> None:
-        if kind == _SEQUENCE or kind == _OPTIONAL:
-            items = list(value) if kind == _SEQUENCE else [] if value is None else [value]
+    def fill(self, value: Any, target: Any, kind: int, number: int, element: int = _TENSOR) -> None:
+        if kind != _TENSOR:
+            if kind == _MAP:  # two vectors: keys, values
+                keys = list(value)
+                texts = any(isinstance(key, (str, bytes)) for key in keys)
+                items = [numpy.array(keys, object if texts else numpy.int64),
+                         numpy.array(list(value.values()), _dtype(number))]
+                numbers = [_STRING if texts else _INT64, number]
+            else:
+                items = list(value) if kind == _SEQUENCE else [] if value is None else [value]
+                numbers = [number] * len(items)
             elements = ffi.new("ouro_value[]", max(1, len(items)))
             self.kept.append(elements)
             for i, item in enumerate(items):
-                inner = _SEQUENCE if kind == _OPTIONAL and isinstance(item, (list, tuple)) else _TENSOR
-                self.fill(item, ffi.addressof(elements, i), inner, number)
+                inner = element if kind != _MAP else _TENSOR
+                self.fill(item, ffi.addressof(elements, i), inner, numbers[i])
             target.kind, target.elements, target.count = kind, elements, len(items)
             return
         array = numpy.asarray(value) if number == _STRING else numpy.ascontiguousarray(value, _dtype(number))
@@ -161,6 +183,8 @@ def _python(value: Any, copy: bool) -> Value:
     items = [_python(value.elements[i], copy) for i in range(value.count)]
     if value.kind == _SEQUENCE:
         return items
+    if value.kind == _MAP:
+        return dict(zip(items[0].tolist(), items[1].tolist()))
     return items[0] if items else None
 
 
@@ -193,7 +217,7 @@ class Session:
                 raise OuroError(2, f"there is no input '{name}', expected one of: {known}")
             tensor = self.plan.inputs[index]
             kept, target = _Values(), ffi.new("ouro_value *")
-            kept.fill(value, target, ("tensor", "sequence", "optional").index(tensor.kind), tensor.number)
+            kept.fill(value, target, _KINDS.index(tensor.kind), tensor.number, _KINDS.index(tensor.element))
             _check(lib.ouro_session_bind_value(self._handle, index, target, error), error)
             self._kept[index] = kept
 
@@ -239,6 +263,32 @@ class Session:
         error = ffi.new("ouro_error *")
         _check(lib.ouro_session_state_reset(self._handle, error), error)
 
+    def _state(self, name: str) -> int:
+        index = lib.ouro_plan_find_state(self.plan._handle, name.encode())
+        if index < 0:
+            known = ", ".join(state.input for state in self.plan.states) or "it has none"
+            raise OuroError(2, f"there is no state '{name}', expected one of: {known}")
+        return int(index)
+
+    def state(self, name: str) -> numpy.ndarray:
+        """What a state is now, by the name of its input or output: a copy."""
+        info, data, error = ffi.new("ouro_state_info *"), ffi.new("void **"), ffi.new("ouro_error *")
+        _check(lib.ouro_session_state_get(self._handle, self._state(name), info, ffi.cast("const void **", data), error), error)
+        shape = tuple(info.dims[d] for d in range(info.rank))
+        dtype = _dtype(info.dtype)
+        if data[0] == ffi.NULL or info.bytes == 0:
+            return numpy.empty(shape, dtype)
+        flat = numpy.frombuffer(ffi.buffer(data[0], info.bytes), dtype)
+        return numpy.lib.stride_tricks.as_strided(flat, shape, tuple(info.strides[d] for d in range(info.rank))).copy()
+
+    def set_state(self, name: str, value: Any) -> None:
+        """A state becomes this array; the others keep their values."""
+        index, error = self._state(name), ffi.new("ouro_error *")
+        array = numpy.ascontiguousarray(value, self.plan.states[index].dtype)
+        dims = ffi.new("int64_t[]", list(numpy.shape(value)) or 1)
+        _check(lib.ouro_session_state_set(self._handle, index, ffi.cast("void *", array.ctypes.data), array.nbytes, dims, error),
+               error)
+
     def truncate(self, length: int) -> None:
         """States that grow keep their first `length` positions."""
         error = ffi.new("ouro_error *")
@@ -275,7 +325,7 @@ class Session:
         memory = ffi.new("ouro_memory *")
         lib.ouro_session_memory(self._handle, memory)
         names = ("arena_bytes", "shape_bytes", "run_time_bytes", "run_time_peak_bytes", "run_time_reserved_bytes",
-                 "run_time_allocations")
+                 "run_time_allocations", "state_bytes", "output_bytes", "scratch_bytes", "total_bytes")
         return {name: int(getattr(memory, name)) for name in names}
 
 
@@ -299,6 +349,13 @@ class Plan:
 
         self.inputs: List[Tensor] = describe(lib.ouro_plan_input_count(self._handle), lib.ouro_plan_input)
         self.outputs: List[Tensor] = describe(lib.ouro_plan_output_count(self._handle), lib.ouro_plan_output)
+        self.states: List[State] = []
+        state = ffi.new("ouro_state_info *")
+        for index in range(lib.ouro_plan_state_count(self._handle)):
+            lib.ouro_plan_state(self._handle, index, state)
+            shape = tuple(state.dims[d] if state.dims[d] >= 0 else None for d in range(state.rank))
+            self.states.append(State(_text(state.input), _text(state.output), _dtype(state.dtype), shape,
+                                     state.axis if state.axis >= 0 else None, state.bound))
 
     @property
     def arena_bytes(self) -> int:
@@ -352,13 +409,15 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             shapes: Optional[Mapping[str, Sequence[Optional[int]]]] = None, max: Optional[Mapping[str, int]] = None,
             state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
-            exact_arithmetic: bool = False, weights: Optional[str] = None, portable: bool = False, memory_map: bool = False,
-            dot: Optional[PathLike] = None, problem: Optional[PathLike] = None) -> Plan:
+            exact_arithmetic: bool = False, weights: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
+            portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None,
+            problem: Optional[PathLike] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
     dims: extents of symbolic dimensions by name. shapes: of inputs, None leaves a dimension as it is. max: the most that a dimension
     may be. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
-    "min", or "5%": the least that takes at most 5 percent more time, as predicted. The rest is as in `ouro compile --help`.
+    "min", or "5%": the least that takes at most 5 percent more time, as predicted. tune: kernels are measured on this machine; times: a file
+    of measured times, read where it is there, written after tuning. The rest is as in `ouro compile --help`.
     """
     kept: List[Any] = []
 
@@ -392,6 +451,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
         options.weight_bits = {None: 0, "int8": 8, "int4": 4}[weights]
+        options.tune, options.times_path = tune, text(times)
         if arena_limit is not None:
             percent = isinstance(arena_limit, str) and arena_limit.endswith("%")
             options.arena_limit = ffi.cast("size_t", -1) if percent or arena_limit == "min" else int(arena_limit)
@@ -405,6 +465,16 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         _check(lib.ouro_compile_plan(options, plan, error), error)
         path = os.path.abspath(os.fspath(output)) if output is not None else None
         return Plan(plan[0], path, json.loads(report.read_text()), picture.read_text() if memory_map else None)
+
+
+def tradeoff(model: PathLike, picture: Optional[PathLike] = None, *, dims: Optional[Mapping[str, int]] = None) -> str:
+    """What the arena takes, and the predicted time, at several limits of it: the table of `ouro compile --tradeoff`, and with
+    `picture` a file (.svg) of the curve."""
+    chosen = [f"{name}={extent}" for name, extent in (dims or {}).items()]
+    with tempfile.TemporaryDirectory() as folder:
+        drawn: List[PathLike] = ["--tradeoff-picture", picture] if picture is not None else []
+        return command("compile", model, "-q", "-o", Path(folder) / "unused.plan", "--tradeoff", *drawn,
+                       *(part for one in chosen for part in ("--dim", one)))
 
 
 def load(path: PathLike, share: bool = False) -> Plan:

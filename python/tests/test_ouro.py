@@ -15,7 +15,7 @@ import ouro
 def models(tmp_path_factory):
     folder = tmp_path_factory.mktemp("models")
     subprocess.run([os.environ["OURO_MODELS"], str(folder), "swap", "convolution_recurrence", "newton", "rnn_cell",
-                    "greedy_decoding"], check=True, stdout=subprocess.DEVNULL)
+                    "greedy_decoding", "decoder"], check=True, stdout=subprocess.DEVNULL)
     return folder
 
 
@@ -110,6 +110,36 @@ def test_errors(models):
         plan.run({"a": random(7), "b": random(65536)})
     with pytest.raises(ouro.OuroError, match="not bound"):
         plan.session().run()
+
+
+def test_state_values(models, tmp_path):
+    plan = ouro.compile(models / "decoder.onnx", state={"past.*": "present.*"}, max={"past": 8, "sequence": 4})
+    assert len(plan.states) > 0 and all(state.axis is not None for state in plan.states)
+    session = plan.session()
+    feeds = {tensor.name: numpy.zeros([1 if not isinstance(d, int) else d for d in tensor.shape], tensor.dtype)
+             for tensor in plan.inputs}
+    outputs = [step for step in session.stream([feeds] * 3)]
+    assert len(outputs) == 3 and session.length == 3
+    name = plan.states[0].input
+    kept = session.state(name)
+    assert kept.shape[plan.states[0].axis] == 3 and numpy.array_equal(kept, session.state(plan.states[0].output))
+    other = plan.session()
+    for state in plan.states:
+        other.set_state(state.input, session.state(state.input))
+    for left, right in zip(session.run(feeds).values(), other.run(feeds).values()):
+        numpy.testing.assert_array_equal(left, right)
+    assert session.memory["state_bytes"] > 0 and session.memory["total_bytes"] >= session.memory["state_bytes"]
+    with pytest.raises(ouro.OuroError, match="there is no state 'nothing'"):
+        session.state("nothing")
+
+
+def test_tuning_and_tradeoff(models, tmp_path):
+    times = tmp_path / "times.txt"
+    plan = ouro.compile(models / "convolution_recurrence.onnx", tune=True, times=times)
+    again = ouro.compile(models / "convolution_recurrence.onnx", times=times)
+    assert times.exists() and plan.arena_bytes == again.arena_bytes
+    table = ouro.tradeoff(models / "convolution_recurrence.onnx", tmp_path / "curve.svg")
+    assert "arena" in table and (tmp_path / "curve.svg").read_text().startswith("<")
 
 
 def test_alloc():

@@ -31,7 +31,17 @@ static void expect_bytes(const void *bytes, size_t size, const char *message) {
 static void test_files(void **state) {
     (void)state;
     expect_bytes("", 0, "model.onnx: not an ONNX model: the file is empty\n");
-    expect_bytes("PK\x03\x04", 4, "model.onnx: not a valid ONNX file: byte 2: no such field in protobuf\n");
+    expect_bytes("PK\x03\x05", 4, "model.onnx: not a valid ONNX file: byte 2: no such field in protobuf\n");
+    expect_bytes(
+        "PK\x03\x04", 4,
+        "model.onnx: not an ONNX file, but a zip archive (an .npz of numpy, or a model that is still to be "
+        "unpacked)\n");
+    expect_bytes("OUROPLAN", 8, "model.onnx: not an ONNX file, but a plan of ouro\n");
+    expect_bytes(
+        "version https://git-lfs.github.com/spec/v1\n", 43,
+        "model.onnx: not an ONNX file, but a pointer of Git LFS in place of the file: git lfs pull\n");
+    expect_bytes("\x1c\0\0\0TFL3\x14", 9,
+                 "model.onnx: not an ONNX file, but a TensorFlow Lite model: tf2onnx converts it\n");
     expect_bytes("\x3b", 1,
                  "model.onnx: not a valid ONNX file: byte 0: graph of ModelProto is of a wrong kind\n");
     expect_bytes("\x08\xff", 2,
