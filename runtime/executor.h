@@ -17,6 +17,7 @@
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
  * - prepare.c: what a run needs, before it happens
+ * - shape_places.c: what these are, without a run
  * - sequence.c: sequences, optionals and maps, and nodes on them
  * - shadow.c: shadow execution
  *
@@ -593,6 +594,8 @@ size_t rt_shapes_table_bytes(const ouro_session *session);
 /* Bytes that are planned for the last run's shapes, beside the arena: for what has no reservation in it. */
 size_t rt_shapes_bytes(const ouro_session *session);
 size_t rt_shapes_capacity(const ouro_session *session); /* of the block in which they are */
+/* The places of the plan for the shapes at hand (places NULL: none is written); how many there are. */
+size_t rt_shapes_places(const ouro_session *session, rt_shape_place *places);
 
 /* sequence.c */
 bool rt_sequence_is_node(const plan *of, const plan_node *node);

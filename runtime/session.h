@@ -32,6 +32,18 @@ typedef void rt_trace_function(void *user, const rt_trace_event *event);
 /* The next runs call `trace` after each step; NULL: no longer. */
 void rt_session_trace(ouro_session *session, rt_trace_function *trace, void *user);
 
+/* Where a tensor lies that has no size before the shapes of a run are known: bytes of the block for these shapes, while the steps `first`
+ * to `last` of the main graph run (last UINT64_MAX: to the end of the run). */
+typedef struct rt_shape_place {
+    uint32_t tensor;
+    size_t offset, bytes;
+    uint64_t first, last;
+} rt_shape_place;
+/* What a run with the bound inputs would plan, without running: the places, in `arena`, by tensor id. The session is as before.
+ * BASE_INVALID: the inputs do not fit together. */
+base_status rt_session_plan_shapes(ouro_session *session, base_arena *arena, rt_shape_place **places,
+                                   size_t *count, base_report *report);
+
 /* One run with the bound inputs in which every tensor is computed twice: in the planned memory, and beside it
  * in memory of its own; after each step the bytes of its outputs must be equal. BASE_INVALID names the first
  * step and tensor that differ. Leaves the session as ouro_session_run does: its outputs are those of the

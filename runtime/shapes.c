@@ -412,6 +412,19 @@ size_t rt_shapes_table_bytes(const ouro_session *session) {
     return bytes;
 }
 
+size_t rt_shapes_places(const ouro_session *session, rt_shape_place *places) {
+    const shape_plan *made = session->memory.shapes ? session->memory.shapes->current : NULL;
+    for (size_t i = 0; made && places && i < made->placement_count; i++) {
+        const placement *one = &made->placements[i];
+        places[i] = (rt_shape_place){.tensor = one->tensor,
+                                     .offset = one->offset,
+                                     .bytes = one->bytes,
+                                     .first = one->first,
+                                     .last = one->last};
+    }
+    return made ? made->placement_count : 0;
+}
+
 void rt_shapes_free(ouro_session *session) {
     rt_shapes *shapes = session->memory.shapes;
     if (!shapes) return;

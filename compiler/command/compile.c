@@ -152,6 +152,21 @@ static void print_dynamic(const plan *of, unsigned count) {
         if (unnamed && used < sizeof hints)
             used += (size_t)snprintf(hints + used, sizeof hints - used, " --shape %.80s=AxB", input);
     }
+    /* States grow: what they can come to is a bound. */
+    for (uint64_t i = 0; i < of->header->states.count && used < sizeof hints; i++) {
+        op_type type;
+        if (of->states[i].bound) continue;
+        plan_state_type(of, (uint32_t)i, &type);
+        for (int32_t d = 0; d < type.shape.rank && used < sizeof hints; d++) {
+            const int64_t dim = type.shape.dims[d];
+            const char *name = dim < 0 && dim != OP_DIM_UNKNOWN ? plan_symbol_name(of, (uint64_t)-dim) : NULL;
+            char option[128];
+            if (!name) continue;
+            snprintf(option, sizeof option, " --max %.80s=N", name);
+            if (!strstr(hints, option))
+                used += (size_t)snprintf(hints + used, sizeof hints - used, "%s", option);
+        }
+    }
     printf("  %u tensor%s sized at run time%s%s\n", count, count == 1 ? " is" : "s are",
            hints[0] ? "; planned ahead where these are given:" : "", hints);
 }

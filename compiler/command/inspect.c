@@ -14,15 +14,19 @@
 
 typedef struct inspect_options {
     command_list dims, shapes;
+    const char *memory_map;
     bool json;
 } inspect_options;
 
 static const command_option inspect_table[] = {
     {"--json", NULL, COMMAND_FLAG, NULL, "print one JSON object", offsetof(inspect_options, json)},
-    {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension of a model; may be repeated",
+    {"--dim", NULL, COMMAND_LIST, "NAME=N", "bind a symbolic dimension; may be repeated",
      offsetof(inspect_options, dims)},
-    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input of a model",
+    {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input",
      offsetof(inspect_options, shapes)},
+    {"--memory-map", NULL, COMMAND_TEXT, "FILE",
+     "a picture of what a plan gets for the shapes of --dim and --shape: .svg or .html",
+     offsetof(inspect_options, memory_map)},
     {0},
 };
 
@@ -210,7 +214,16 @@ static void print_blocks(const plan *of) {
            emit_size_print(blocks.session, texts[1], sizeof texts[1]));
 }
 
-static int print_plan(const plan *of, base_arena *arena) {
+static void print_shapes(const inspect_shapes *shapes) {
+    char texts[3][32];
+    printf("a run with %s: %zu tensor%s in %s (%zu bytes), lower bound %s, without reuse %s\n",
+           shapes->inputs, shapes->tensors, shapes->tensors == 1 ? "" : "s",
+           emit_size_print(shapes->bytes, texts[0], sizeof texts[0]), shapes->bytes,
+           emit_size_print(shapes->bound, texts[1], sizeof texts[1]),
+           emit_size_print(shapes->sum, texts[2], sizeof texts[2]));
+}
+
+static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *arena) {
     const plan_header *header = of->header;
     printf("model: %s\n", of->texts + header->model_name);
     print_interface(of, "inputs", of->inputs, header->inputs.count);
@@ -233,6 +246,7 @@ static int print_plan(const plan *of, base_arena *arena) {
     printf("allocator: %s%s\n", of->texts + header->allocator, header->optimal ? " (proved optimal)" : "");
     printf("machine: %s, %u thread%s\n", header->machine, header->threads, header->threads == 1 ? "" : "s");
     print_blocks(of);
+    if (shapes->inputs) print_shapes(shapes);
     if (!emit_peak_print(stdout, of, arena)) return command_fail_memory();
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);
@@ -346,7 +360,7 @@ static bool emit_one_loop(emit_buffer *json, const plan *of, uint32_t node) {
     return true;
 }
 
-static int emit_plan(const plan *of, base_arena *arena) {
+static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *arena) {
     const plan_header *header = of->header;
     emit_buffer json = {0};
     emit_json_open(&json, NULL, '{');
@@ -390,6 +404,15 @@ static int emit_plan(const plan *of, base_arena *arena) {
         emit_json_integer(&json, "plan_block_bytes", blocks.plan);
         emit_json_integer(&json, "session_block_bytes", blocks.session);
     }
+    if (shapes->inputs) {
+        emit_json_open(&json, "shapes", '{');
+        emit_json_text(&json, "inputs", shapes->inputs);
+        emit_json_integer(&json, "tensors", shapes->tensors);
+        emit_json_integer(&json, "bytes", shapes->bytes);
+        emit_json_integer(&json, "lower_bound_bytes", shapes->bound);
+        emit_json_integer(&json, "sum_bytes", shapes->sum);
+        emit_json_close(&json, '}');
+    }
     const bool ranked = emit_peak_emit(&json, of, arena);
     size_t count;
     operator_count *counts = count_operators(of, arena, &count);
@@ -417,16 +440,20 @@ typedef struct inspected {
     plan opened;
     file_bytes file;
     command_model model;
+    inspect_shapes shapes; /* of a plan, where --dim or --shape is given */
 } inspected;
 
 static int open_inspected(const command *self, const inspect_options *options, const char *path,
-                          inspected *made) {
+                          base_arena *arena, inspected *made) {
     bool is_plan = false;
     *made = (inspected){0};
     int status = command_is_plan(path, &is_plan);
-    if (!status && is_plan && (options->shapes.count || options->dims.count))
-        return command_fail_usage(self, "%s is a plan: %s is for models (.onnx)", path,
-                                  options->shapes.count ? "--shape" : "--dim");
+    const bool shaped = options->shapes.count || options->dims.count || options->memory_map;
+    if (!status && is_plan && shaped)
+        status = command_inspect_shapes(self, path, &options->dims, &options->shapes, options->memory_map,
+                                        arena, &made->shapes);
+    else if (!status && options->memory_map)
+        return command_fail_usage(self, "%s is a model: `ouro compile --memory-map` draws its memory", path);
     if (!status && is_plan) {
         base_report report = {0};
         if (file_read(path, &made->file, &report) != BASE_OK ||
@@ -460,14 +487,15 @@ static int inspect_main(const command *self, int count, char **arguments) {
     inspected plans[2] = {0};
     int status = command_parse(self, count, arguments, &options, &operands, &arena);
     for (size_t i = 0; !status && i < operands.count; i++)
-        status = open_inspected(self, &options, operands.items[i], &plans[i]);
+        status = open_inspected(self, &options, operands.items[i], &arena, &plans[i]);
     if (!status && operands.count == 2 && !options.json) {
         status = command_inspect_compare(plans[0].of, plans[1].of, operands.items, &arena);
     } else if (!status) {
         if (options.json && operands.count == 2) printf("[");
         for (size_t i = 0; i < operands.count && !status; i++) {
             if (i) printf(",");
-            status = options.json ? emit_plan(plans[i].of, &arena) : print_plan(plans[i].of, &arena);
+            status = options.json ? emit_plan(plans[i].of, &plans[i].shapes, &arena)
+                                  : print_plan(plans[i].of, &plans[i].shapes, &arena);
         }
         if (options.json && operands.count == 2) printf("]\n");
     }

@@ -141,7 +141,15 @@ static void test_shapes_of_plans(void **state) {
                   "y: float32[4,3]");
     expect_error(RUN("run", "named.plan", "--random", "1", "--shape", "a=4x7"), 2,
                  "planned for input 'a' as float32[N,3]");
-    expect_error(RUN("inspect", "named.plan", "--shape", "a=4x3"), 2, "--shape is for models");
+    expect_output(RUN("inspect", "named.plan", "--dim", "N=4"),
+                  "a run with a float32[4,3], b float32[4,3]: 1 tensor in 64 B (64 bytes)");
+    expect_output(RUN("inspect", "named.plan", "--shape", "a=4x3", "--shape", "b=4x3", "--json"),
+                  "\"inputs\": \"a float32[4,3], b float32[4,3]\"");
+    expect_error(RUN("inspect", "named.plan", "--dim", "M=4"), 2,
+                 "no input has a dimension 'M', expected one of: N");
+    expect_error(RUN("inspect", "named.plan", "--shape", "a=4x7"), 2,
+                 "planned for input 'a' as float32[N,3]");
+    expect_error(RUN("inspect", "named.onnx", "--memory-map", "map.svg"), 2, "is a model");
     expect_error(RUN("run", "named.plan", "--input", "a=[[1,2]]", "--input", "b=[[1,2,3]]"), 1,
                  "input 'a' is float32[1,2], expected float32[N,3]");
 }
