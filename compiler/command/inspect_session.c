@@ -28,7 +28,7 @@ static const char *list_symbols(const plan *of, base_arena *arena) {
     return list && list[0] ? list : "(it has none)";
 }
 
-/* What --dim says of the inputs of a plan, as shapes behind those that are given already. */
+/* What --dim says of the inputs of a plan, as shapes after those that are given already. */
 static int add_dims(const command *self, const command_list *list, command_model *model) {
     const plan *of = model->plan;
     const ouro_dim *dims;
