@@ -25,6 +25,9 @@ typedef struct chain {
     uint32_t count;
     uint32_t *next;     /* by parameter: the one that it holds in the next iteration, or NONE */
     uint32_t *distance; /* dependence distance: iterations that the value has been kept; 0: not known yet */
+    uint32_t *path;     /* scratch of cut_chain */
+    uint32_t *walk;     /* scratch: by parameter, which walk has passed it first, from 1 */
+    bool *endless;      /* by parameter: it leads into a cycle */
 } chain;
 
 static bool fail_memory(pass_context *context) {
@@ -40,6 +43,14 @@ static const ir_value *origin_of(const ir_value *value, const ir_graph *graph) {
     return value;
 }
 
+/* Which of the carried values has it as its parameter; NONE where none has. */
+static uint32_t carried_index(const ir_loop *loop, const ir_value *value) {
+    if (value->kind != IR_PARAMETER || value->graph != loop->body || value->index < loop->first_parameter ||
+        value->index - loop->first_parameter >= loop->carried)
+        return NONE;
+    return value->index - loop->first_parameter;
+}
+
 static bool replace_by_copy(pass_context *context, const ir_loop *loop, uint32_t index) {
     ir_graph *body = loop->body;
     ir_value *value = ir_loop_carry(loop, index).replacement;
@@ -52,8 +63,7 @@ static bool replace_by_copy(pass_context *context, const ir_loop *loop, uint32_t
 /* Cuts the chain after parameter `index` wherever it gets too long. */
 static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
     /* Down to where the distance is known, or the value is made, then back up. */
-    uint32_t *path = BASE_ARRAY(context->scratch, uint32_t, c->count), length = 0, known = 0;
-    if (!path) return fail_memory(context);
+    uint32_t *path = c->path, length = 0, known = 0;
     for (uint32_t at = index; at != NONE; at = c->next[at]) {
         if (c->distance[at]) {
             known = c->distance[at];
@@ -74,14 +84,40 @@ static bool cut_chain(pass_context *context, chain *c, uint32_t index, uint32_t 
     return true;
 }
 
-/* A cycle that is too long becomes a chain: the copy is made for its first parameter. */
-static bool cut_cycle(pass_context *context, chain *c, uint32_t index, uint32_t longest) {
-    uint32_t length = 1, at = c->next[index];
-    for (; at != NONE && at != index && length <= c->count; at = c->next[at]) length++;
-    if (at != index || length <= longest) return true;
-    if (!replace_by_copy(context, c->loop, index)) return false;
-    c->next[index] = NONE;
+/* Walks from `index` to the end, or to where a walk has been: that parameter. */
+static uint32_t walk_from(chain *c, uint32_t index) {
+    uint32_t at = index;
+    for (; at != NONE && !c->walk[at]; at = c->next[at]) c->walk[at] = index + 1;
+    return at;
+}
+
+/* Cycles that are too long become chains: the copy is made for the first parameter of each. In O(n). */
+static bool cut_cycles(pass_context *context, chain *c, uint32_t longest) {
+    memset(c->walk, 0, c->count * sizeof *c->walk);
+    for (uint32_t i = 0; i < c->count; i++) {
+        const uint32_t met = walk_from(c, i);
+        if (met == NONE || c->walk[met] != i + 1) continue;
+        uint32_t first = met, length = 1;
+        for (uint32_t at = c->next[met]; at != met; at = c->next[at], length++)
+            if (at < first) first = at;
+        if (length <= longest) continue;
+        if (!replace_by_copy(context, c->loop, first)) return false;
+        c->next[first] = NONE;
+    }
     return true;
+}
+
+/* Marks what leads into a cycle. In O(n). */
+static void find_endless(chain *c) {
+    memset(c->walk, 0, c->count * sizeof *c->walk);
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->walk[i]) continue;
+        const uint32_t met = walk_from(c, i);
+        const bool endless = met != NONE && (c->walk[met] == i + 1 || c->endless[met]);
+        for (uint32_t at = i; endless && at != NONE && c->walk[at] == i + 1 && !c->endless[at];
+             at = c->next[at])
+            c->endless[at] = true;
+    }
 }
 
 /* The node that makes the replacement may be able to make it over the parameter. */
@@ -101,20 +137,19 @@ static bool limit_loop(pass_context *context, const ir_loop *loop, uint32_t limi
     chain c = {.loop = loop, .count = loop->carried};
     c.next = BASE_ARRAY(context->scratch, uint32_t, c.count);
     c.distance = BASE_ARRAY(context->scratch, uint32_t, c.count);
-    if (!c.next || !c.distance) return fail_memory(context);
+    c.path = BASE_ARRAY(context->scratch, uint32_t, c.count);
+    c.walk = BASE_ARRAY(context->scratch, uint32_t, c.count);
+    c.endless = BASE_ARRAY(context->scratch, bool, c.count);
+    if (!c.next || !c.distance || !c.path || !c.walk || !c.endless) return fail_memory(context);
     for (uint32_t i = 0; i < c.count; i++) {
         const ir_value *from = origin_of(ir_loop_carry(loop, i).replacement, loop->body);
-        c.next[i] = NONE;
-        for (uint32_t k = 0; k < c.count; k++)
-            if (from == ir_loop_carry(loop, k).parameter && ir_loop_is_static(loop, i)) c.next[i] = k;
+        c.next[i] = ir_loop_is_static(loop, i) ? carried_index(loop, from) : NONE;
     }
-    for (uint32_t i = 0; i < c.count; i++)
-        if (!cut_cycle(context, &c, i, limit)) return false;
+    if (!cut_cycles(context, &c, limit)) return false;
     /* What remains of cycles is short enough, and would have no end. */
+    find_endless(&c);
     for (uint32_t i = 0; i < c.count; i++) {
-        uint32_t at = i, steps = 0;
-        while (at != NONE && steps++ <= c.count) at = c.next[at];
-        if (at == NONE && !c.distance[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1))
+        if (!c.endless[i] && !c.distance[i] && !cut_chain(context, &c, i, limit > 1 ? limit - 1 : 1))
             return false;
     }
     for (uint32_t i = 0; i < c.count && limit == 1; i++) {
