@@ -93,8 +93,8 @@ static int solve_all(const alloc_options *options, const char *path, const plann
     base_report_context(&report, "%s", path);
     if (planner_lower_bound(problem, arena, &bound, &report) != BASE_OK) return command_fail_report(&report);
     char text[32];
-    printf("%s: %zu buffers, lower bound %zu (%s)\n", path, problem->buffer_count, bound,
-           emit_size_print(bound, text, sizeof text));
+    printf("%s: %zu buffer%s, lower bound %zu (%s)\n", path, problem->buffer_count,
+           emit_plural(problem->buffer_count), bound, emit_size_print(bound, text, sizeof text));
     printf("  %-18s %14s %8s %11s\n", "allocator", "height", "ratio", "time");
     emit_json_open(json, NULL, '{');
     emit_json_text(json, "problem", path);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench.c: `ouro bench`: the time, the memory and the allocations of a run. */
 #include "compiler/command/command.h"
+#include "compiler/report/emit.h"
 #include "compiler/command/onnxruntime.h"
 #include "compiler/command/profile.h"
 #include "runtime/session.h"
@@ -298,12 +299,12 @@ static void emit_numbers(emit_buffer *json, const bench_subject *subject, const 
 
 static void print_numbers(const char *path, const bench_numbers *numbers) {
     char text[32];
-    printf("%s: median %.4f ms, least %.4f, 90 %% within %.4f, 99 %% within %.4f, of %zu runs on %d "
+    printf("%s: median %.4f ms, least %.4f, 90 %% within %.4f, 99 %% within %.4f, of %zu run%s on %d "
            "thread%s; first "
            "%.3f ms, load %.3f ms\n",
            path, numbers->median * 1e3, numbers->minimum * 1e3, numbers->p90 * 1e3, numbers->p99 * 1e3,
-           numbers->runs, numbers->threads, numbers->threads == 1 ? "" : "s", numbers->first * 1e3,
-           numbers->load * 1e3);
+           numbers->runs, emit_plural(numbers->runs), numbers->threads,
+           emit_plural((uint64_t)numbers->threads), numbers->first * 1e3, numbers->load * 1e3);
     printf("  arena %s", emit_size_print(numbers->arena_bytes, text, sizeof text));
     if (numbers->shape_bytes)
         printf(", planned for these shapes %s", emit_size_print(numbers->shape_bytes, text, sizeof text));

@@ -72,7 +72,8 @@ bool command_compare(const ouro_value *actual, const import_value *expected, ten
     if (expected->kind == OP_KIND_MAP)
         return compare_maps(actual, expected, tolerance, errors, reason, capacity);
     if (actual->count != expected->count) {
-        snprintf(reason, capacity, "has %zu elements, expected %zu", actual->count, expected->count);
+        snprintf(reason, capacity, "has %zu element%s, expected %zu", actual->count,
+                 actual->count == 1 ? "" : "s", expected->count);
         return false;
     }
     for (size_t i = 0; i < actual->count; i++) {

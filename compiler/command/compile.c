@@ -206,11 +206,12 @@ static void print_result(const compile_result *result, const char *model, const 
             nodes += bands->list[i].nodes;
             more += bands->list[i].more_seconds;
         }
-        printf("  %zu operators in %zu loop%s over bands of rows; without them at least %s, and %.0f %% less "
-               "time, as predicted\n",
-               nodes, bands->count, bands->count == 1 ? "" : "s",
-               emit_size_print(bands->whole_bytes, bound, sizeof bound),
-               100 * more / (bands->whole_seconds + more));
+        printf(
+            "  %zu operator%s in %zu loop%s over bands of rows; without them at least %s, and %.0f %% less "
+            "time, as predicted\n",
+            nodes, emit_plural(nodes), bands->count, emit_plural(bands->count),
+            emit_size_print(bands->whole_bytes, bound, sizeof bound),
+            100 * more / (bands->whole_seconds + more));
     }
     if (memory->choice_count) {
         double saved = 0;

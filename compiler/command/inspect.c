@@ -192,7 +192,7 @@ static void print_states(const plan *of) {
         printf("  %s <= %s: %s, %s", state.input, state.output,
                plan_type_print(of, &type, shape, sizeof shape), state.how);
         if (state.axis >= 0) printf(" along axis %" PRId64, state.axis);
-        if (state.bound) printf(", at most %" PRIu64 " positions", state.bound);
+        if (state.bound) printf(", at most %" PRIu64 " position%s", state.bound, emit_plural(state.bound));
         if (state.bytes) printf(", %s", emit_size_print((size_t)state.bytes, text, sizeof text));
         if (view) {
             printf(", ");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* profile.c: a table of what nodes take; see compiler/command/profile.h. */
 #include "compiler/command/profile.h"
+#include "compiler/report/emit.h"
 #include "runtime/session.h"
 #include <stdlib.h>
 #include <string.h>
@@ -152,8 +153,9 @@ static void print_clean(const char *text, int width) {
 
 void command_profile_print(const profile *of, const plan *from) {
     const size_t shown = of->count < SHOWN ? of->count : SHOWN;
-    printf("%zu runs observed, %.4f ms in %zu nodes; this machine: %.1f GFLOP/s, %.1f GB/s\n", of->runs,
-           of->seconds * 1e3, of->count, of->peak.operations * 1e-9, of->peak.bytes * 1e-9);
+    printf("%zu run%s observed, %.4f ms in %zu node%s; this machine: %.1f GFLOP/s, %.1f GB/s\n", of->runs,
+           emit_plural(of->runs), of->seconds * 1e3, of->count, emit_plural(of->count),
+           of->peak.operations * 1e-9, of->peak.bytes * 1e-9);
     printf("      ms  share  GFLOP/s    GB/s  of peak  runs  operator            kernel                    "
            "node\n");
     for (size_t i = 0; i < shown; i++) {

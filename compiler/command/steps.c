@@ -265,8 +265,8 @@ static int prepare(stepper *s, size_t count) {
     }
     const size_t most = command_model_steps(s->model);
     if (count <= most) return 0;
-    return command_fail(BASE_USAGE, "%s: there are stacked inputs for %zu steps, not for %zu", s->model->path,
-                        most, count);
+    return command_fail(BASE_USAGE, "%s: there are stacked inputs for %zu step%s, not for %zu",
+                        s->model->path, most, most == 1 ? "" : "s", count);
 }
 
 static int run_all(stepper *s, size_t count, command_progress *progress) {

@@ -20,8 +20,9 @@ static int verify_one(const char *path, command_progress *progress) {
         status = command_fail_report(&report);
     } else {
         char arena[32];
-        printf("%s: valid: %zu steps in %zu graphs, arena %s (%zu bytes)\n", path,
-               (size_t)opened.header->nodes.count, (size_t)opened.header->graphs.count,
+        printf("%s: valid: %zu step%s in %zu graph%s, arena %s (%zu bytes)\n", path,
+               (size_t)opened.header->nodes.count, emit_plural(opened.header->nodes.count),
+               (size_t)opened.header->graphs.count, emit_plural(opened.header->graphs.count),
                emit_size_print(opened.header->arena_bytes, arena, sizeof arena),
                (size_t)opened.header->arena_bytes);
         plan_close(&opened);

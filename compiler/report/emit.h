@@ -10,7 +10,7 @@ typedef struct emit_buffer {
     char *data; /* zero-terminated once something was written */
     size_t length, capacity;
     bool failed;
-    bool json_comma; /* a value stands before: the next one needs a comma */
+    bool json_comma;   /* a value stands before: the next one needs a comma */
     bool json_compact; /* no line breaks */
     unsigned json_depth;
 } emit_buffer;
@@ -26,6 +26,11 @@ base_status emit_write(const emit_buffer *buffer, const char *path, base_report 
 void emit_xml(emit_buffer *buffer, const char *text);
 /* A Graphviz string with its quotes; `\` and `"` are escaped, so that no name can be read as an escape. */
 void emit_dot_text(emit_buffer *buffer, const char *text);
+
+/* The end of a noun that `count` stands before: "" for one, else "s". */
+static inline const char *emit_plural(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
 
 /* JSON, one key a line. `key` NULL: an element of a list. */
 void emit_json_open(emit_buffer *buffer, const char *key, char bracket);     /* '{' or '[' */

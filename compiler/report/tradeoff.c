@@ -85,11 +85,11 @@ base_status emit_tradeoff_picture(const tradeoff_curve *curve, const char *path,
     for (size_t i = 0; i < curve->count; i++) {
         const tradeoff_point *point = &curve->points[i];
         emit_format(&svg,
-                    "<circle cx='%.1f' cy='%.1f' r='4' fill='#06c'><title>%s, %.2f: %zu nodes in bands, %zu "
-                    "faster kernels</title></circle>\n",
+                    "<circle cx='%.1f' cy='%.1f' r='4' fill='#06c'><title>%s, %.2f: %zu node%s in bands, %zu "
+                    "faster kernel%s</title></circle>\n",
                     across(&f, (double)point->arena_bytes), up(&f, point->seconds / unit),
                     emit_size_print(point->arena_bytes, size, sizeof size), point->seconds / unit,
-                    point->banded, point->kernels);
+                    point->banded, emit_plural(point->banded), point->kernels, emit_plural(point->kernels));
     }
     emit_text(&svg, "</svg>\n");
     base_status status = emit_write(&svg, path, report);
