@@ -302,6 +302,14 @@ typedef struct rt_memory {
     rt_planned *planned; /* by tensor id; NULL: nothing is dynamic */
 } rt_memory;
 
+/* Bytes that sessions, a session and its clones, only read. `source` gives them and this back with the last one. */
+typedef struct rt_shared {
+    atomic_size_t references;
+    base_allocator source;
+    size_t bytes;
+    void *data;
+} rt_shared;
+
 /* A state whose size only a run knows: it grows, or has dynamic dimensions. What it is now, as it is carried. */
 typedef struct rt_kept {
     bool dynamic;      /* else it has an address in the plan, and all of this is nothing */
@@ -312,6 +320,8 @@ typedef struct rt_kept {
     rt_buffer *buffer; /* that holds it; one reference is this one's */
     rt_buffer own;     /* the capacity of one that grows up to a bound: data NULL before the first run */
     void *taken;       /* its memory, where the plan has none for it */
+    bool read_only;    /* each run leaves it as it is */
+    rt_shared *shared; /* then: its bytes, which clones have too */
 } rt_kept;
 
 /* What a reset puts into a state, as it is carried. */
@@ -319,6 +329,7 @@ typedef struct rt_initial {
     unsigned char *data; /* NULL: zeros, or nothing for one that grows */
     op_type type;
     size_t bytes;
+    rt_shared *shared; /* has the data, for clones too */
 } rt_initial;
 
 /* An extent of a state, as it is carried, and one of an input that are the same symbol. */
@@ -453,6 +464,12 @@ base_status rt_states_prepare(ouro_session *session, bool take, base_report *rep
 base_status rt_states_advance(ouro_session *session, base_report *report);
 /* The tensor is a state that grows along this axis, the result of the Concat that a run appends with. */
 bool rt_states_grows(const ouro_session *session, uint32_t parameter, uint32_t result);
+/* Data from this source, taken over, with one reference; on failure (NULL) too: it is given back then. */
+rt_shared *rt_shared_new(const base_allocator *source, void *data, size_t bytes);
+rt_shared *rt_shared_retain(rt_shared *shared);
+void rt_shared_release(rt_shared *shared); /* NULL is allowed in both */
+/* The states of a session, and what resets make of them, become those of its clone, which is new: what both only read is shared. */
+base_status rt_states_clone(const ouro_session *from, ouro_session *clone, base_report *report);
 /* The states of one session as those of another one of the same plan, which may have unshared tensors. */
 void rt_states_copy(const ouro_session *from, ouro_session *to);
 void rt_states_free(ouro_session *session);

@@ -355,8 +355,12 @@ ouro_status ouro_session_state_save(const ouro_session *session, void *data, siz
 /* The states become what they were when these bytes were saved. OURO_INVALID: they are not those of a session of this plan;
  * then nothing is changed. */
 ouro_status ouro_session_state_load(ouro_session *session, const void *data, size_t bytes, ouro_error *error);
-/* A session of the same plan with the same options and states, which goes its own way from there (a beam of a search). They share the
- * plan and its constants; what runs change is each one's own. Nothing is bound yet. Free with ouro_session_free. */
+/* A session of the same plan with the same options and states, which goes its own way from there (a beam of a search). Shared, and
+ * not copied: the plan with its constants; dynamic states that runs leave as they are (the caches of an encoder, which a decoder
+ * only reads), until one of the two sets, loads or resets them; what ouro_session_state_initial was given. Copied: the bytes of all
+ * other states, as many as they have now. Made anew: arena, tables, prepared kernels, memory of outputs. Nothing is bound yet. Sessions
+ * that share may run in different threads, and be freed in any order; an allocator of theirs must then be thread-safe. Free with
+ * ouro_session_free. */
 ouro_status ouro_session_clone(const ouro_session *session, ouro_session **clone, ouro_error *error);
 
 #ifdef __cplusplus

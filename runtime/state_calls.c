@@ -100,9 +100,10 @@ static ouro_status set_initial(ouro_session *session, size_t index, const void *
         if (status != OURO_OK) return status;
         made.bytes = bytes;
         made.data = turn(session, index, &made.type, data, bytes);
-        if (!made.data) return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
+        made.shared = rt_shared_new(&session->memory.source, made.data, bytes);
+        if (!made.shared) return rt_binding_fail(session, error, BASE_SYSTEM_ERROR, "out of memory");
     }
-    rt_give(&session->memory.source, session->states.initial[index].data);
+    rt_shared_release(session->states.initial[index].shared);
     session->states.initial[index] = made;
     return OURO_OK;
 }
@@ -340,19 +341,7 @@ ouro_status ouro_session_clone(const ouro_session *session, ouro_session **clone
     *clone = NULL;
     if (rt_session_make(session->of, &options, false, clone, &report) != BASE_OK)
         return rt_error_set(error, &report);
-    unsigned char *all = rt_take(source, saved_bytes(session));
-    base_status status = all ? BASE_OK : base_fail_memory(&report);
-    if (all) save(session, all);
-    if (all && state_count(session)) status = load(*clone, all, &report);
-    rt_give(source, all);
-    for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++) {
-        const rt_initial *from = &session->states.initial[i];
-        rt_initial *to = &(*clone)->states.initial[i];
-        *to = *from;
-        to->data = from->data ? rt_take(source, from->bytes) : NULL;
-        if (from->data && !to->data) status = base_fail_memory(&report);
-        else if (from->bytes) memcpy(to->data, from->data, from->bytes);
-    }
+    base_status status = state_count(session) ? rt_states_clone(session, *clone, &report) : BASE_OK;
     if (status == BASE_OK) return OURO_OK;
     ouro_session_free(*clone);
     *clone = NULL;

@@ -19,6 +19,7 @@ static size_t state_count(const ouro_session *session) {
 static void describe_kept(const plan *of, uint32_t index, rt_kept *kept) {
     const plan_state *state = &of->states[index];
     kept->dynamic = rt_is_dynamic(of, state->parameter);
+    kept->read_only = state->parameter == state->result;
     kept->axis = state->axis == PLAN_ABSENT ? -1 : state->turned ? 0 : (int32_t)state->axis;
     plan_tensor_type(of, state->parameter, &kept->type);
 }
@@ -88,6 +89,56 @@ static void count(ouro_session *session, int64_t t) {
 
 /* ---- values of sizes that only runs know --------------------------------------------------------------- */
 
+rt_shared *rt_shared_new(const base_allocator *source, void *data, size_t bytes) {
+    rt_shared *shared = data ? rt_take(source, sizeof *shared) : NULL;
+    if (!shared) {
+        rt_give(source, data);
+        return NULL;
+    }
+    *shared = (rt_shared){.source = *source, .bytes = bytes, .data = data};
+    atomic_init(&shared->references, 1);
+    return shared;
+}
+
+rt_shared *rt_shared_retain(rt_shared *shared) {
+    if (shared) atomic_fetch_add_explicit(&shared->references, 1, memory_order_relaxed);
+    return shared;
+}
+
+void rt_shared_release(rt_shared *shared) {
+    if (!shared || atomic_fetch_sub_explicit(&shared->references, 1, memory_order_acq_rel) > 1) return;
+    const base_allocator source = shared->source;
+    rt_give(&source, shared->data);
+    rt_give(&source, shared);
+}
+
+/* The state is these bytes, whose reference is its own from now on. */
+static void hold_shared(rt_kept *kept, rt_shared *shared, const op_type *type) {
+    rt_shared_release(kept->shared);
+    kept->shared = shared;
+    kept->own = (rt_buffer){.references = 1,
+                            .planned = true,
+                            .capacity = shared->bytes,
+                            .used = shared->bytes,
+                            .data = shared->data};
+    kept->buffer = &kept->own;
+    kept->type = *type;
+    kept->bytes = shared->bytes;
+    kept->present = true;
+}
+
+/* A value of its own for a state that no run changes: clones may have the one that it was. */
+static base_status put_read_only(ouro_session *session, rt_kept *kept, const op_type *type, const void *data,
+                                 size_t bytes, base_report *report) {
+    void *copy = rt_take(&session->memory.source, bytes);
+    if (copy && bytes && data) memcpy(copy, data, bytes);
+    else if (copy && bytes) memset(copy, 0, bytes);
+    rt_shared *shared = rt_shared_new(&session->memory.source, copy, bytes);
+    if (!shared) return base_fail_memory(report);
+    hold_shared(kept, shared, type);
+    return BASE_OK;
+}
+
 static void release_kept(ouro_session *session, rt_kept *kept) {
     rt_buffer_release(&session->memory.pool, kept->buffer);
     kept->buffer = NULL;
@@ -128,6 +179,8 @@ static base_status put_kept(ouro_session *session, size_t index, const op_type *
                          "state '%s' has %" PRId64 " positions, the plan was made for at most %" PRIu64
                          " (--max)",
                          session->of->texts + state->input, type->shape.dims[kept->axis], state->bound);
+    if (kept->read_only && !session->code.unshared)
+        return put_read_only(session, kept, type, data, bytes, report);
     rt_buffer *buffer = take_capacity(session, index, type, bytes);
     if (!buffer) return base_fail_memory(report);
     if (bytes && data) memmove(buffer->data, data, bytes);
@@ -302,6 +355,25 @@ void rt_states_copy(const ouro_session *from, ouro_session *to) {
     }
 }
 
+base_status rt_states_clone(const ouro_session *from, ouro_session *clone, base_report *report) {
+    base_status status = BASE_OK;
+    for (size_t i = 0; i < state_count(from) && status == BASE_OK; i++) {
+        const rt_kept *kept = &from->states.kept[i];
+        rt_initial *initial = &clone->states.initial[i];
+        *initial = from->states.initial[i];
+        (void)rt_shared_retain(initial->shared);
+        if (kept->shared && kept->present) {
+            hold_shared(&clone->states.kept[i], rt_shared_retain(kept->shared), &kept->type);
+        } else if (kept->dynamic) {
+            if (kept->present)
+                status = put_kept(clone, i, &kept->type, kept->bytes ? kept->buffer->data : NULL, report);
+        } else { /* the clone is before its first run, where no two states share bytes */
+            memcpy(state_tensor(clone, i)->data, state_tensor(from, i)->data, state_tensor(from, i)->bytes);
+        }
+    }
+    return status;
+}
+
 /* ---- resets, and the end --------------------------------------------------------------------------------- */
 
 /* Before the first run no two states share bytes. */
@@ -334,7 +406,8 @@ void rt_states_begin(ouro_session *session) {
 size_t rt_states_bytes(const ouro_session *session) {
     size_t bytes = session->states.own ? (size_t)session->of->header->state_bytes : 0;
     for (size_t i = 0; session->states.kept && i < state_count(session); i++)
-        if (session->states.kept[i].taken) bytes += session->states.kept[i].own.capacity;
+        if (session->states.kept[i].taken || session->states.kept[i].shared)
+            bytes += session->states.kept[i].own.capacity;
     for (size_t i = 0; session->states.initial && i < state_count(session); i++)
         if (session->states.initial[i].data) bytes += session->states.initial[i].bytes;
     return bytes;
@@ -343,10 +416,11 @@ size_t rt_states_bytes(const ouro_session *session) {
 void rt_states_free(ouro_session *session) {
     for (size_t i = 0; session->states.kept && i < state_count(session); i++) {
         release_kept(session, &session->states.kept[i]);
+        rt_shared_release(session->states.kept[i].shared);
         rt_give(&session->memory.source, session->states.kept[i].taken);
     }
     for (size_t i = 0; session->states.initial && i < state_count(session); i++)
-        rt_give(&session->memory.source, session->states.initial[i].data);
+        rt_shared_release(session->states.initial[i].shared);
     rt_give(&session->memory.source, session->states.own);
 }
 
