@@ -223,6 +223,44 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
+/* Of the lines that the windows of a row of outputs see, the largest floats: of line elements [first, first + count) of each. */
+static void maximum_of_float_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, int64_t first,
+                                   int64_t count, float *line) {
+    const pool *shape = job->shape;
+    const float *x = (const float *)job->x + map * shape->input_size;
+    const int64_t low = first < 0 ? -first : 0, end = least(first + count, shape->input[2]) - first;
+    for (int64_t i = 0; i < count; i++) line[i] = -INFINITY;
+    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
+        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
+        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high && end > low; ky++) {
+            const int64_t row =
+                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
+            maximum_row(x + row * shape->input[2] + first + low, 1, line + low, end - low);
+        }
+    }
+}
+
+/* The largest of a row of outputs, without indices: of all lines first, whose elements lie side by side, then of neighbours. False where
+ * windows are wider than what is worked on at a time. */
+static bool maximum_of_floats(const pool_job *job, int64_t map, int64_t z, int64_t y) {
+    enum { LINE = 1024 };
+    const pool *shape = job->shape;
+    const int64_t stride = shape->stride[2], reach = (shape->kernel[2] - 1) * shape->dilation[2] + 1;
+    if (reach > LINE / 2 || stride > LINE / 2) return false;
+    const int64_t most = (LINE - reach) / stride + 1;
+    float line[LINE],
+        *to = (float *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
+    for (int64_t i = 0; i < shape->output[2]; i += most) {
+        const int64_t outputs = least(most, shape->output[2] - i);
+        maximum_of_float_lines(job, map, z, y, i * stride - shape->before[2], (outputs - 1) * stride + reach,
+                               line);
+        for (int64_t j = 0; j < outputs; j++) to[i + j] = -INFINITY;
+        for (int64_t kx = 0; kx < shape->kernel[2]; kx++)
+            maximum_row(line + kx * shape->dilation[2], stride, to + i, outputs);
+    }
+    return true;
+}
+
 /* Every stride-th byte. */
 RT_CLONES static void take_every(const uint8_t *restrict x, int64_t stride, uint8_t *restrict y,
                                  int64_t count) {
@@ -328,12 +366,13 @@ static void pool_map_float(const pool_job *job, int64_t map) {
     const pool *shape = job->shape;
     const bool few = shape->output[2] < FEW_OUTPUTS && shape->kernel[2] >= FEW_OUTPUTS &&
                      shape->dilation[2] == 1 && !job->indices;
+    const bool lines = shape->maximum && !job->indices && shape->kernel[0] * shape->kernel[1] > 1;
     float *to = (float *)job->y + map * shape->output_size;
     for (int64_t z = 0; z < shape->output[0]; z++) {
         const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
         for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
             if (few) pool_windows(job, map, z, y);
-            else pool_row(job, map, z, y);
+            else if (!lines || !maximum_of_floats(job, map, z, y)) pool_row(job, map, z, y);
             if (!shape->maximum && !shape->sums) divide_row(shape, planes * taps_counted(shape, 1, y), to);
         }
     }
