@@ -3,7 +3,7 @@
 """learned_models.py FOLDER: models of attention, products with 4-bit weights, tree ensembles, normalisations and activations on the
 shapes of transformers, for compare.sh:
 
-    learned_models.py models && compare.sh -r 3 models/*.onnx
+    learned_models.py models && compare.sh models/*.onnx
 
 Needs python3-onnx."""
 import os

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# loops.sh [-t THREADS] [-r ROUNDS]: the example models with loops, ouro beside ONNX Runtime in one run, and what
+# loops.sh [-t THREADS]: the example models with loops, ouro beside ONNX Runtime in one run, and what
 # each loop copies according to its report. See compare.sh.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

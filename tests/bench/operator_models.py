@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """operator_models.py FOLDER: models of one operator each (and some of a few), on shapes that networks have, for compare.sh:
 
-    operator_models.py models && compare.sh -r 3 models/*.onnx | sort -k 4 -g
+    operator_models.py models && compare.sh models/*.onnx | sort -t "|" -k 6 -g
 
 shows which kernels are slower. What random_operators.sh is for values, this is for time. Needs python3-onnx."""
 import sys
