@@ -13,6 +13,7 @@
 #include "passes/bands/bands.h"
 #include "passes/bands/channels_last.h"
 #include "passes/bands/emit.h"
+#include "passes/bands/global_pools.h"
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
 #include "passes/bands/tokens.h"
@@ -35,6 +36,14 @@ static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena
     return true;
 }
 
+/* The graph as rows can be seen in it. */
+static base_status prepare(pass_context *context) {
+    ir_graph *graph = context->module->main;
+    const bool fine = band_gather_shuffles(graph) && band_tokens_to_rows(graph) &&
+                      band_split_global_pools(graph, context->options->environment.portable_only);
+    return fine ? BASE_OK : base_fail_memory(context->report);
+}
+
 static bool all_keep_channels_last(const pass_context *context, const ir_node *first, const ir_node *last,
                                    base_arena *arena) {
     for (const ir_node *node = first; node; node = node->next) {
@@ -47,8 +56,8 @@ static bool all_keep_channels_last(const pass_context *context, const ir_node *f
 static base_status band_all(pass_context *context, base_arena *arena) {
     const pass_options *options = context->options;
     const size_t most = options->band_nodes ? options->band_nodes : SIZE_MAX;
-    if (!band_gather_shuffles(context->module->main) || !band_tokens_to_rows(context->module->main))
-        return base_fail_memory(context->report);
+    base_status prepared = prepare(context);
+    if (prepared != BASE_OK) return prepared;
     for (ir_node *node = context->module->main->first, *next; node; node = next) {
         ir_node *last;
         next = node->next;
@@ -200,8 +209,8 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     base_status status = measure(context, &t.best, &t.bytes);
     const size_t whole = t.bytes;
     if (status != BASE_OK || whole <= limit) return status;
-    if (!band_gather_shuffles(context->module->main) || !band_tokens_to_rows(context->module->main))
-        return base_fail_memory(context->report);
+    status = prepare(context);
+    if (status != BASE_OK) return status;
     band_search *search = band_search_new(context->module, &context->options->environment, context->scratch);
     if (!search) return base_fail_memory(context->report);
     status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* global_pools.h: a pool of a whole map is a pool of each row, and then of what these give. */
+#ifndef OURO_GLOBAL_POOLS_H
+#define OURO_GLOBAL_POOLS_H
+
+#include "ir/ir.h"
+
+/* Global pools of the graph, and means over its rows and columns, read one number a row, which a pool of windows as wide as the
+ * map has made: that can be done band by band, so that the map need not be whole. Averages are summed in another order so: not
+ * where the `same_bits` are wanted. False when memory runs out. */
+bool band_split_global_pools(ir_graph *graph, bool same_bits);
+
+#endif
