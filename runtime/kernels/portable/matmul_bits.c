@@ -200,9 +200,9 @@ static void pack_rows(const bits_context *c) {
 }
 
 /* Groups [from, to) of bytes of a column. */
-RT_CLONES_FUSED static void unpack_groups(const uint8_t *column, const float *scales, const float *zeros,
-                                          int64_t from, int64_t to, int64_t bytes, int shift, int bits,
-                                          float *left) {
+static inline __attribute__((always_inline)) void unpack(const uint8_t *column, const float *scales,
+                                                         const float *zeros, int64_t from, int64_t to,
+                                                         int64_t bytes, int shift, int bits, float *left) {
     const uint32_t mask = (uint32_t)((1 << bits) - 1);
     for (; from < to; from += GROUP) {
         words group;
@@ -210,11 +210,24 @@ RT_CLONES_FUSED static void unpack_groups(const uint8_t *column, const float *sc
         load_group(column, from, bytes, &group);
         spread(scales, from, bytes, shift, &scale);
         spread(zeros, from, bytes, shift, &zero);
-        for (int down = 0; down < 32; down += bits, left += LANES)
+        for (int j = 0; j < 32 / bits; j++, left += LANES)
             *(reals *)left =
-                scale * (__builtin_convertvector((integers)(group >> down & mask), reals) - zero);
+                scale * (__builtin_convertvector((integers)(group >> (j * bits) & mask), reals) - zero);
     }
 }
+
+#define UNPACK(bits)                                                                                         \
+    RT_CLONES_FUSED static void unpack_##bits(const uint8_t *column, const float *scales,                    \
+                                              const float *zeros, int64_t from, int64_t to, int64_t bytes,   \
+                                              int shift, float *left) {                                      \
+        unpack(column, scales, zeros, from, to, bytes, shift, bits, left);                                   \
+    }
+UNPACK(2)
+UNPACK(4)
+UNPACK(8)
+
+typedef void unpack_function(const uint8_t *column, const float *scales, const float *zeros, int64_t from,
+                             int64_t to, int64_t bytes, int shift, float *left);
 
 /* The same with groups of the file's own. */
 static void unpack_elements(const bits_context *c, int64_t column, int64_t from, int64_t count, float *left) {
@@ -243,8 +256,14 @@ static void unpack_column(const bits_context *c, int64_t column, int64_t from, i
     }
     for (int64_t b = low; b < high && b < s->blocks; b++) zeros[b - low] = zero_of(c, column, b);
     const int64_t skipped = low * s->block_bytes;
-    unpack_groups(c->weights + column * bytes + skipped, c->scales + column * s->blocks + low, zeros,
-                  first - skipped, after - skipped, bytes - skipped, s->shift, s->bits, left);
+    /* The next ones are wanted after a product, and lie alone: no processor asks for them by itself. */
+    const uint8_t *next = c->weights + column * bytes + after;
+    for (int64_t at = 0; at < after - first && after + at < bytes; at += RT_ALIGNMENT)
+        __builtin_prefetch(next + at);
+    if (high < s->blocks) __builtin_prefetch(c->scales + column * s->blocks + high);
+    unpack_function *const function = s->bits == 2 ? unpack_2 : s->bits == 4 ? unpack_4 : unpack_8;
+    function(c->weights + column * bytes + skipped, c->scales + column * s->blocks + low, zeros,
+             first - skipped, after - skipped, bytes - skipped, s->shift, left);
 }
 
 /* Groups of columns, times the rows of which there are panels. */
