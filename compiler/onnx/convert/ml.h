@@ -12,7 +12,8 @@
 base_status import_ml_transformed(const import_node *n, ir_value **scores);
 base_status import_ml_transformed_as(const import_node *n, const char *name, ir_value **scores);
 /* How the score of one class of two becomes those of both: as 1 - s and s, or as -s and s, of which LOGISTIC takes the logistic
- * function; no other transform does anything. Linear models: as 1 - s and s, but with LOGISTIC as the others. */
+ * function; no other transform does anything. Linear models, and trees whose weights are all positive: as 1 - s and s, but with LOGISTIC as the
+ * others. */
 typedef enum ml_pair { ML_PAIR_COMPLEMENT, ML_PAIR_NEGATED, ML_PAIR_LINEAR } ml_pair;
 base_status import_ml_paired(const import_node *n, ml_pair kind, ir_value **scores);
 /* The text of an attribute equals `text`; `otherwise` is what an absent one equals. */

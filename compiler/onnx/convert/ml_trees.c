@@ -321,7 +321,7 @@ base_status import_convert_tree_classifier(import_node *n) {
     index = classes == 2 ? label_of_two(n, scores, one, positive) : label_of_many(n, &trees, scores);
     scores = expr_cast(n, scores, OP_FLOAT);
     if (!scores || !index) return import_memory(n);
-    status = single ? import_ml_paired(n, positive ? ML_PAIR_COMPLEMENT : ML_PAIR_NEGATED, &scores)
+    status = single ? import_ml_paired(n, positive ? ML_PAIR_LINEAR : ML_PAIR_NEGATED, &scores)
                     : import_ml_transformed(n, &scores);
     return status == BASE_OK ? import_ml_finish_classifier(n, labels, index, scores) : status;
 }
