@@ -203,6 +203,45 @@ static void test_constant_forms(void **state) {
     expect_text(o, "compiler/onnx/cases/constants.ir");
 }
 
+/* One tree of two leaves, whose weights are positive, for two classes: with LOGISTIC the scores go through the logistic function. */
+static void test_logistic_trees(void **state) {
+    (void)state;
+    static float values[] = {0.5f, 0, 0}, weights[] = {0.25f, 3};
+    static ProtobufCBinaryData modes[] = {
+        {10, (uint8_t *)"BRANCH_LEQ"}, {4, (uint8_t *)"LEAF"}, {4, (uint8_t *)"LEAF"}};
+    onnx *o = onnx_new(17);
+    onnx_opset(o, "ai.onnx.ml", 1);
+    onnx_input(o, o->graph, "x", 1, "4,2");
+    Onnx__NodeProto *node = onnx_node(o, o->graph, "TreeEnsembleClassifier", "", "x", "label,scores");
+    node->domain = onnx_text(o, "ai.onnx.ml");
+    static const char *const lists[][2] = {{"nodes_treeids", "0,0,0"},      {"nodes_nodeids", "0,1,2"},
+                                           {"nodes_featureids", "1,0,0"},   {"nodes_truenodeids", "1,0,0"},
+                                           {"nodes_falsenodeids", "2,0,0"}, {"class_treeids", "0,0"},
+                                           {"class_nodeids", "1,2"},        {"class_ids", "0,0"},
+                                           {"classlabels_int64s", "0,1"}};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        onnx_set_integers(o, node, lists[i][0], lists[i][1]);
+    onnx_set_text(o, node, "post_transform", "LOGISTIC");
+    Onnx__AttributeProto *a =
+        onnx_attribute(o, node, "nodes_values", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+    a->n_floats = 3;
+    a->floats = values;
+    a = onnx_attribute(o, node, "class_weights", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOATS);
+    a->n_floats = 2;
+    a->floats = weights;
+    a = onnx_attribute(o, node, "nodes_modes", ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRINGS);
+    a->n_strings = 3;
+    a->strings = modes;
+    onnx_output(o, o->graph, "label");
+    onnx_output(o, o->graph, "scores");
+    ir_module *module = import_valid(o);
+    const ir_value *scores = module->main->results[1]->value;
+    assert_non_null(scores->node);
+    assert_int_equal(scores->node->code, OP_SIGMOID);
+    ir_module_free(module);
+    onnx_free(o);
+}
+
 /* ---- external data ------------------------------------------------------------------------------------- */
 
 static void test_external(void **state) {
@@ -519,11 +558,17 @@ int main(int count, char **arguments) {
     char folder[] = "/tmp/ouro_import_XXXXXX";
     if (!mkdtemp(folder) || chdir(folder) != 0) return 1; /* messages and modules then have no path in them */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_encodings),       cmocka_unit_test(test_sparse),
-        cmocka_unit_test(test_constant_forms),  cmocka_unit_test(test_external),
-        cmocka_unit_test(test_interface_names), cmocka_unit_test(test_initializers_as_inputs),
-        cmocka_unit_test(test_dimensions),      cmocka_unit_test(test_habits),
-        cmocka_unit_test(test_unsorted),        cmocka_unit_test(test_functions),
+        cmocka_unit_test(test_encodings),
+        cmocka_unit_test(test_sparse),
+        cmocka_unit_test(test_constant_forms),
+        cmocka_unit_test(test_logistic_trees),
+        cmocka_unit_test(test_external),
+        cmocka_unit_test(test_interface_names),
+        cmocka_unit_test(test_initializers_as_inputs),
+        cmocka_unit_test(test_dimensions),
+        cmocka_unit_test(test_habits),
+        cmocka_unit_test(test_unsorted),
+        cmocka_unit_test(test_functions),
         cmocka_unit_test(test_values),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
