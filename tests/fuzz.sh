@@ -26,7 +26,7 @@ fi
 export ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 failed=0
 for target in "${targets[@]}"; do
-    corpus=build-fuzz/corpus/$target
+    corpus=$PWD/build-fuzz/corpus/$target # whole: fuzz_command works in a folder of its own
     mkdir -p "$corpus"
     folders=()
     [ ! -d tests/fuzz/seeds/"$target" ] || folders+=(tests/fuzz/seeds/"$target")
@@ -38,7 +38,7 @@ for target in "${targets[@]}"; do
     esac
     log=build-fuzz/$target.log
     nice -n 15 build-fuzz/tests/"$target" -max_total_time="$seconds" -rss_limit_mb=6000 -malloc_limit_mb=3000 -timeout=60 \
-        -print_final_stats=1 -artifact_prefix=build-fuzz/"$target"- "${options[@]}" "$corpus" "${folders[@]}" >"$log" 2>&1 </dev/null || failed=1
+        -print_final_stats=1 -artifact_prefix="$PWD"/build-fuzz/"$target"- "${options[@]}" "$corpus" "${folders[@]}" >"$log" 2>&1 </dev/null || failed=1
     printf '%-20s %12s executions, %s\n' "$target" "$(sed -n 's/^stat::number_of_executed_units: //p' "$log")" \
         "$(grep -o 'cov: [0-9]* ft: [0-9]*' "$log" | tail -1)"
     ! grep -E '^(==[0-9]+==.*ERROR|.*runtime error|SUMMARY)' "$log" || tail -5 "$log"
