@@ -343,10 +343,11 @@ static base_status run_dynamic(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_buffer *scratch = NULL;
     void *data = NULL;
-    if (step->prepared.scratch_bytes <= node->scratch_bytes && !session->code.unshared) {
+    const size_t bytes = step->prepared.scratch_bytes;
+    if (bytes && bytes <= node->scratch_bytes && !session->code.unshared) {
         data = session->memory.arena + node->scratch.offset;
-    } else if (step->prepared.scratch_bytes) {
-        scratch = rt_pool_take(&session->memory.pool, step->prepared.scratch_bytes);
+    } else if (bytes) {
+        scratch = rt_pool_take(&session->memory.pool, bytes);
         if (!scratch) return base_fail_memory(&session->run.report);
         data = scratch->data;
     }
