@@ -13,6 +13,7 @@
  */
 #include "passes/graph/graph.h"
 #include "ir/loop.h"
+#include "ir/operators/indices.h"
 #include <inttypes.h>
 #include <string.h>
 
@@ -21,19 +22,8 @@ static const size_t largest_checked = (size_t)1 << 26;
 
 /* The inputs that such an operator looks at, from *first up to *end; the others are data. False: none is certain. */
 static bool find_checked_inputs(const ir_node *node, uint32_t *first, uint32_t *end) {
+    if (op_index_inputs(node->code, first, end)) return node->input_count >= *end;
     switch (node->code) {
-    case OP_GATHER:
-    case OP_GATHER_ELEMENTS:
-    case OP_GATHER_ND:
-    case OP_SCATTER_ELEMENTS:
-    case OP_SCATTER_ND:
-        *first = 1;
-        *end = 2;
-        return true;
-    case OP_TENSOR_SCATTER:
-        *first = 2;
-        *end = 3;
-        return node->input_count == 3;
     case OP_ONE_HOT:
     case OP_TOP_K:
     case OP_CUM_SUM:
