@@ -118,12 +118,12 @@ void command_onnxruntime_free(onnxruntime *runtime) {
 
 /* ---- runs --------------------------------------------------------------------------------------------- */
 
-static base_status make_input(const onnxruntime *runtime, const char *name, const import_value *value,
+static base_status make_value(const onnxruntime *runtime, const char *name, const import_value *value,
                               void **made, base_report *report) {
     const op_tensor *tensor = &value->tensor;
     if (value->kind != OP_KIND_TENSOR || tensor->type.dtype == OP_STRING)
-        return base_fail_unsupported(
-            report, "input '%s': only tensors of numbers are compared with ONNX Runtime", name);
+        return base_fail_unsupported(report, "'%s': only tensors of numbers are compared with ONNX Runtime",
+                                     name);
     int64_t dims[OP_MAX_RANK];
     memcpy(dims, tensor->type.shape.dims, sizeof dims);
     return check(runtime,
@@ -208,22 +208,27 @@ base_status command_onnxruntime_open(onnxruntime *runtime, const char *model, in
     memset(session->values, 0, (input_count + output_count + 1) * sizeof(void *));
     base_status status = create_session(runtime, model, threads, &session->session, report);
     for (size_t i = 0; i < input_count && status == BASE_OK; i++)
-        status = make_input(runtime, names[i], &inputs[i], &session->values[i], report);
+        status = make_value(runtime, names[i], &inputs[i], &session->values[i], report);
     return status;
 }
 
-static void release_outputs(onnxruntime_session *session) {
-    void **outputs = session->values + session->input_count;
-    for (size_t i = 0; i < session->output_count; i++) {
-        if (outputs[i]) CALL(session->runtime, ROW_RELEASE_VALUE, void, void *)(outputs[i]);
-        outputs[i] = NULL;
+static void release_values(onnxruntime_session *session, size_t first, size_t count) {
+    for (void **value = session->values + first; count-- > 0; value++) {
+        if (*value) CALL(session->runtime, ROW_RELEASE_VALUE, void, void *)(*value);
+        *value = NULL;
     }
+}
+
+base_status command_onnxruntime_bind(onnxruntime_session *session, size_t index, const import_value *value,
+                                     base_report *report) {
+    release_values(session, index, 1);
+    return make_value(session->runtime, session->names[index], value, &session->values[index], report);
 }
 
 base_status command_onnxruntime_run_again(onnxruntime_session *session, double *seconds,
                                           base_report *report) {
     const onnxruntime *runtime = session->runtime;
-    release_outputs(session);
+    if (!session->bound) release_values(session, session->input_count, session->output_count);
     const double start = command_seconds();
     void *failed = CALL(runtime, ROW_RUN, void *, void *, void *, const char *const *, void *const *, size_t,
                         const char *const *, size_t, void **)(
@@ -235,9 +240,7 @@ base_status command_onnxruntime_run_again(onnxruntime_session *session, double *
 
 void command_onnxruntime_close(onnxruntime_session *session) {
     if (!session->runtime) return;
-    if (session->values) release_outputs(session);
-    for (size_t i = 0; i < session->input_count && session->values; i++)
-        if (session->values[i]) CALL(session->runtime, ROW_RELEASE_VALUE, void, void *)(session->values[i]);
+    if (session->values) release_values(session, 0, session->input_count + session->output_count);
     if (session->session) CALL(session->runtime, ROW_RELEASE_SESSION, void, void *)(session->session);
     *session = (onnxruntime_session){0};
 }

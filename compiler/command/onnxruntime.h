@@ -19,14 +19,18 @@ typedef struct onnxruntime_session {
     const char *const *names; /* of the inputs, then of the outputs */
     void **values;            /* likewise; outputs: of the last run */
     size_t input_count, output_count;
+    bool bound; /* all outputs lie where the caller says, by command_onnxruntime_bind */
 } onnxruntime_session;
 
 /* Reads the model file, to run it on `threads` threads on these inputs (tensors, no strings), which stay where they are, like
  * the names, as long as the session. command_onnxruntime_close in either case. */
 base_status command_onnxruntime_open(onnxruntime *runtime, const char *model, int threads,
-                                     const char *const *names, const import_value *inputs,
-                                     size_t input_count, size_t output_count, base_arena *arena,
-                                     onnxruntime_session *session, base_report *report);
+                                     const char *const *names, const import_value *inputs, size_t input_count,
+                                     size_t output_count, base_arena *arena, onnxruntime_session *session,
+                                     base_report *report);
+/* Value `index`, of the inputs and then of the outputs, lies in this memory, which stays the caller's, until it is bound anew. */
+base_status command_onnxruntime_bind(onnxruntime_session *session, size_t index, const import_value *value,
+                                     base_report *report);
 /* One run; *seconds is its time. */
 base_status command_onnxruntime_run_again(onnxruntime_session *session, double *seconds, base_report *report);
 void command_onnxruntime_close(onnxruntime_session *session);

@@ -6,17 +6,5 @@
 # first data set gives the inputs. Needs python3 and, for the library of ONNX Runtime, npm, unless OURO_ONNXRUNTIME names it.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-bench=$root/build/bench
-if [ -z "${OURO_ONNXRUNTIME:-}" ]; then
-    modules=$bench/node_modules/onnxruntime-node
-    mkdir -p "$bench"
-    [ -d "$modules" ] || (cd "$bench" && { [ -f package.json ] || echo '{"private":true}' >package.json; } &&
-        npm install --ignore-scripts --silent onnxruntime-node@1.30.0)
-    case $(uname -m) in
-    aarch64) processor=arm64 ;;
-    *) processor=x64 ;;
-    esac
-    OURO_ONNXRUNTIME=$(find "$modules/bin" -path "*/linux/$processor/libonnxruntime.so.1" | head -n 1)
-    export OURO_ONNXRUNTIME
-fi
+. "$root/tests/bench/find_onnxruntime.sh"
 exec python3 "$root/tests/bench/compare_table.py" "$root/build/ouro" "$@"

@@ -1,32 +1,31 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# decoder.sh [-t THREADS] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time: the time of a token at several positions,
-# with states beside ONNX Runtime, which gets its outputs back as inputs. The model has the inputs input_ids and position_ids of one
-# position. Needs node and npm; installs onnxruntime-node under build/bench.
+# decoder.sh [-t THREADS] [-n TOKENS] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
+# ONNX Runtime, whose outputs are bound and given back as inputs: the time of a token at several positions, the largest difference of all
+# logits and, in the end, of the caches, which may be 0.001; then the memory of a process that runs one of them. The model has the inputs
+# input_ids and position_ids of one position. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
+# names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-threads=1
-while getopts t: option; do
+threads=1 tokens=2012 clock=
+while getopts t:n:p option; do
     case $option in
     t) threads=$OPTARG ;;
+    n) tokens=$OPTARG ;;
+    p) clock=--processor-time ;;
     *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
-[ $# = 1 ] || { echo "usage: decoder.sh [-t THREADS] DECODER.onnx" >&2; exit 2; }
-positions="16 512 2000"
-bench=$root/build/bench
-mkdir -p "$bench"
-if [ ! -d "$bench/node_modules/onnxruntime-node" ]; then
-    (cd "$bench" && { [ -f package.json ] || echo '{"private":true}' >package.json; } &&
-        npm install --ignore-scripts --silent onnxruntime-node@1.30.0)
-fi
-"$root/build/ouro" compile "$1" -o "$bench/decoder.plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 --dim sequence=1
-NODE_PATH=$bench/node_modules node "$root/tests/bench/decoder.js" "$1" "$threads" $positions >"$bench/decoder.theirs"
-printf '%-10s %12s %12s %8s\n' position "ouro ms" "ORT ms" ratio
-for position in $positions; do
-    "$root/build/ouro" bench "$bench/decoder.plan" --threads "$threads" --warmup $((position - 12)) --runs 24 --json "$bench/decoder.json" >/dev/null
-    ours=$(sed -n 's/.*"median_ms": *\([0-9.eE+-]*\).*/\1/p' "$bench/decoder.json" | head -n 1)
-    theirs=$(awk -v p="$position" '$1 == p {print $2}' "$bench/decoder.theirs")
-    printf '%-10s %12.3f %12.3f %8.2f\n' "$position" "$ours" "$theirs" "$(awk "BEGIN {print $ours / $theirs}")"
-done
+[ $# = 1 ] || { echo "usage: decoder.sh [-t THREADS] [-n TOKENS] [-p] DECODER.onnx" >&2; exit 2; }
+. "$root/tests/bench/find_onnxruntime.sh"
+cmake --build "$root/build" --target ouro bench_states >/dev/null
+plan=$(mktemp)
+trap 'rm -f "$plan"' EXIT
+"$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 --dim sequence=1
+run() {
+    "$root/build/tests/bench_states" --threads "$threads" --steps "$tokens" $clock --input input_ids=below:8000 --input position_ids=run "$@"
+}
+run --at 16 --at 512 --at 2000 "$plan" "$1"
+run --only ouro "$plan" "$1"
+run --only ort "$plan" "$1"
