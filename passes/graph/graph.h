@@ -17,6 +17,9 @@ base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants
 base_status pass_quantize_weights(pass_context *context);    /* quantize_weights.c */
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 
+/* A ScatterND or GatherND whose constant indices go through whole axes names their slices. (shorten_indices.c; for
+ * fold-constants) */
+base_status pass_shorten_indices(pass_context *context, ir_node *node);
 /* The axes of its input in the order in which a Transpose puts them; false where they are not so many. (fuse.c) */
 bool pass_transpose_order(const ir_node *transpose, int32_t rank, int64_t *order);
 /* A product can read its operand (0: left, 1: right) with the axes in this order: the innermost stays the depth of the left

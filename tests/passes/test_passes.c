@@ -35,6 +35,9 @@ static const struct pass_case {
     {"graph/cases/fold_constants", pass_fold_constants, 0},
     {"graph/cases/fold_slice_of_all", pass_fold_constants, 0},
     {"graph/cases/fold_unknown", pass_fold_constants, 0},
+    /* Constant tuples that go through a whole axis become rows or planes; not through a part of it, nor of mixed rows, nor what
+     * is not constant. */
+    {"graph/cases/shorten_indices", pass_fold_constants, 0},
     /* Keys and values of two heads, appended to along their third axis and read by products. What others read stays, and so does
      * what stands before what is there already, or is not what the loop began with. */
     {"loops/cases/carry_growth", pass_carry_growth, 0},
