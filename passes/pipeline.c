@@ -121,12 +121,14 @@ static base_status dump(const pass_context *context, const pass_row *pass) {
     return BASE_OK;
 }
 
-/* pass_context.measure: runs the passes after make-bands, up to the one that knows the lower bound of the arena. */
-static base_status measure(const pass_context *context, ir_module *module, size_t *bytes) {
+/* pass_context.measure: runs the passes after make-bands, with the one that places what lies in the arena: not every planner
+ * reaches the lower bound. */
+static base_status measure(const pass_context *context, ir_module *module, struct pass_measured *measured) {
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
     size_t first = 0;
     options.exact_arithmetic = true; /* no kernel that wants more memory */
+    options.arena_limit = 0;         /* how much it is, is the question */
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
     base_arena_init(&memory_arena, context->scratch->allocator);
@@ -137,11 +139,12 @@ static base_status measure(const pass_context *context, ir_module *module, size_
                           .report = context->report};
     base_status status = BASE_OK;
     while (rows[first].run != pass_make_bands) first++;
-    for (size_t i = first + 1; i < PASS_COUNT && rows[i].run != pass_allocate && status == BASE_OK; i++) {
+    for (size_t i = first + 1; i < PASS_COUNT && rows[i - 1].run != pass_allocate && status == BASE_OK; i++) {
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
     }
-    if (status == BASE_OK) *bytes = inner.memory->least_arena_bytes;
+    if (status == BASE_OK)
+        *measured = (struct pass_measured){inner.memory->least_arena_bytes, inner.memory->arena_bytes};
     base_arena_free(&scratch);
     base_arena_free(&memory_arena);
     return status;

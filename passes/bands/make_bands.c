@@ -115,14 +115,15 @@ static base_status carry_out(pass_context *context, ir_module *module, const ban
     return status;
 }
 
-/* The arena that the choices come to. */
-static base_status measure(pass_context *context, const band_choices *choices, size_t *bytes) {
+/* What the choices come to. */
+static base_status measure(pass_context *context, const band_choices *choices,
+                           struct pass_measured *measured) {
     base_arena arena;
     ir_module *module = ir_module_clone(context->module);
     if (!module) return base_fail_memory(context->report);
     base_arena_init(&arena, context->scratch->allocator);
     base_status status = carry_out(context, module, choices, &arena);
-    if (status == BASE_OK) status = context->measure(context, module, bytes);
+    if (status == BASE_OK) status = context->measure(context, module, measured);
     base_arena_free(&arena);
     ir_module_free(module);
     return status;
@@ -139,9 +140,12 @@ static base_status attempt(pass_context *context, const band_search *search, dou
     band_choices choices;
     if (!band_search_within(search, estimate, context->scratch, &choices))
         return base_fail_memory(context->report);
-    base_status status = measure(context, &choices, bytes);
-    if (status == BASE_OK && *bytes < t->bytes) *t = (trials){choices, *bytes};
-    return status;
+    struct pass_measured measured;
+    base_status status = measure(context, &choices, &measured);
+    if (status != BASE_OK) return status;
+    *bytes = measured.arena;
+    if (*bytes < t->bytes) *t = (trials){choices, *bytes};
+    return BASE_OK;
 }
 
 /* Estimates are near, not right: some above the least one are tried, too. */
@@ -206,15 +210,16 @@ static base_status note(pass_context *context, const band_search *search, const 
 
 static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
     trials t = {.best = {0}};
-    base_status status = measure(context, &t.best, &t.bytes);
-    const size_t whole = t.bytes;
-    if (status != BASE_OK || whole <= limit) return status;
+    struct pass_measured whole;
+    base_status status = measure(context, &t.best, &whole);
+    if (status != BASE_OK || whole.arena <= limit) return status;
+    t.bytes = whole.arena;
     status = prepare(context);
     if (status != BASE_OK) return status;
     band_search *search = band_search_new(context->module, &context->options->environment, context->scratch);
     if (!search) return base_fail_memory(context->report);
     status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
-    if (status == BASE_OK) status = note(context, search, &t.best, whole);
+    if (status == BASE_OK) status = note(context, search, &t.best, whole.bound);
     return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }
 

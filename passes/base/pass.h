@@ -29,9 +29,9 @@ typedef struct pass_options {
     bool exact_arithmetic;
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
     int64_t band_rows;
-    size_t band_nodes;          /* with them: at most so many nodes in a region; 0: any number */
-    int weight_bits;            /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
-    int max_unroll;             /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
+    size_t band_nodes; /* with them: at most so many nodes in a region; 0: any number */
+    int weight_bits;   /* 8 or 4: of constant weights of products (quantize_weights.c); 0: as they are */
+    int max_unroll;    /* the largest unroll factor of a loop (limit_unrolling.c); 0: 16 */
     struct pass_tuning *tuning; /* measured times of kernels (memory/tuning.h); NULL: predictions */
     pass_recurrent recurrent;
     rt_environment environment; /* threads; portable_only */
@@ -50,6 +50,11 @@ static inline uint32_t pass_unroll_limit(const pass_options *options) {
 
 typedef struct pass_context pass_context;
 
+/* Of an arena, with the kernels that take least: the lower bound, and what the planner comes to. */
+struct pass_measured {
+    size_t bound, arena;
+};
+
 /* Everything that a pass sees. `scratch` is reset after each pass. */
 struct pass_context {
     ir_module *module;
@@ -59,8 +64,8 @@ struct pass_context {
     pass_memory *memory;      /* NULL before join-aliases */
     base_report *report;
     const pass_bands *bands; /* what make-bands has done; NULL: nothing */
-    /* The least arena that the passes after this one would come to on `module`, a copy of this one's, which they change. */
-    base_status (*measure)(const pass_context *context, ir_module *module, size_t *bytes);
+    /* What the passes after this one would come to on `module`, a copy of this one's, which they change. */
+    base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };
 
 typedef base_status pass_function(pass_context *context);

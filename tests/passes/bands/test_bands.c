@@ -4,6 +4,7 @@
  *
  * OURO_TEST_BANDS=N tries N networks, OURO_TEST_SEED=S begins with seed S. A failure prints its seed and the network.
  */
+#include "tests/support/networks.h"
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include <setjmp.h>
@@ -21,329 +22,6 @@ enum { NETWORKS = 24 };
 #else
 enum { NETWORKS = 160 };
 #endif
-enum { MOST_TENSORS = 24, TEXT = 1 << 20 };
-
-/* A tensor that the network has made so far. */
-typedef struct made {
-    int64_t channels, height, width;
-    bool read;
-} made;
-
-typedef struct network {
-    uint64_t seed;
-    char *constants, *nodes;
-    made tensors[MOST_TENSORS];
-    int count, constant_count;
-    int64_t images;
-    int64_t block; /* every number of channels is a multiple of this */
-} network;
-
-static int64_t draw(network *n, int64_t low, int64_t high) {
-    return low + (int64_t)(support_random(&n->seed) % (uint64_t)(high - low + 1));
-}
-
-static void append(char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void append(char *text, const char *format, ...) {
-    va_list arguments;
-    const size_t length = strlen(text);
-    va_start(arguments, format);
-    const int more = vsnprintf(text + length, TEXT - length, format, arguments);
-    va_end(arguments);
-    assert_true(more >= 0 && (size_t)more < TEXT - length);
-}
-
-/* A constant of numbers between -1 and 1. */
-static int constant(network *n, const char *shape, int64_t count) {
-    append(n->constants, "  constant %%k%d: float32[%s] = {", n->constant_count, shape);
-    for (int64_t i = 0; i < count; i++)
-        append(n->constants, "%s%.3f", i ? ", " : "", (double)draw(n, -1000, 1000) / 1000);
-    append(n->constants, "}\n");
-    return n->constant_count++;
-}
-
-static void begin_node(network *n, const made *of) {
-    append(n->nodes, "    %%t%d: float32[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64 "] = ", n->count,
-           n->images, of->channels, of->height, of->width);
-    n->tensors[n->count++] = *of;
-}
-
-/* One axis of a window: what is drawn, and how many positions it has; 0: it does not fit. */
-typedef struct window {
-    int64_t kernel, stride, dilation, before, after;
-} window;
-
-static window draw_window(network *n, int64_t most) {
-    window w = {.kernel = draw(n, 1, most), .stride = draw(n, 0, 3) ? 1 : draw(n, 2, 3)};
-    w.dilation = draw(n, 0, 3) ? 1 : draw(n, 2, 3);
-    const int64_t extent = (w.kernel - 1) * w.dilation + 1;
-    w.before = draw(n, 0, 1) ? extent / 2 : draw(n, 0, extent - 1);
-    w.after = draw(n, 0, 1) ? w.before : draw(n, 0, extent - 1);
-    return w;
-}
-
-static int64_t positions(const window *w, int64_t input, bool ceiling, int same) {
-    if (same) return (input + w->stride - 1) / w->stride;
-    const int64_t free = input + w->before + w->after - (w->kernel - 1) * w->dilation - 1;
-    if (free < 0) return 0;
-    int64_t count = free / w->stride + 1;
-    if (ceiling && free % w->stride && count * w->stride < input + w->before) count++;
-    return count;
-}
-
-/* The attributes of a window; no pads where `same` (1: upper, 2: lower) says them. */
-static void append_window(network *n, const window *h, const window *w, int same) {
-    if (same) append(n->nodes, "auto_pad = \"%s\", ", same == 1 ? "SAME_UPPER" : "SAME_LOWER");
-    else
-        append(n->nodes, "pads = [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "], ", h->before,
-               w->before, h->after, w->after);
-    append(n->nodes,
-           "dilations = [%" PRId64 ", %" PRId64 "], kernel_shape = [%" PRId64 ", %" PRId64
-           "], strides = [%" PRId64 ", %" PRId64 "]",
-           h->dilation, w->dilation, h->kernel, w->kernel, h->stride, w->stride);
-}
-
-static int pick(network *n) {
-    /* Mostly the last one, so that there are chains. */
-    const int from = draw(n, 0, 3) ? n->count - 1 : (int)draw(n, 0, n->count - 1);
-    n->tensors[from].read = true;
-    return from;
-}
-
-static void add_convolution(network *n) {
-    const int from = pick(n);
-    const made x = n->tensors[from];
-    const window h = draw_window(n, 7), w = draw_window(n, 3);
-    const int same = draw(n, 0, 4) ? 0 : (int)draw(n, 1, 2);
-    made y = {.channels = n->block * draw(n, 1, n->block > 1 ? 2 : 6),
-              .height = positions(&h, x.height, false, same),
-              .width = positions(&w, x.width, false, same)};
-    int64_t group = 1;
-    if (!draw(n, 0, 2)) y.channels = group = x.channels;
-    else if (n->block == 1 && x.channels % 2 == 0 && y.channels % 2 == 0 && draw(n, 0, 1)) group = 2;
-    if (y.height < 1 || y.width < 1) return;
-    char shape[64];
-    snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, y.channels,
-             x.channels / group, h.kernel, w.kernel);
-    const int weights = constant(n, shape, y.channels * x.channels / group * h.kernel * w.kernel);
-    begin_node(n, &y);
-    append(n->nodes, "Conv(%%t%d, %%k%d) {", from, weights);
-    append_window(n, &h, &w, same);
-    append(n->nodes, ", group = %" PRId64 "}\n", group);
-}
-
-static void add_pool(network *n) {
-    const int from = pick(n);
-    const made x = n->tensors[from];
-    const window h = draw_window(n, 4), w = draw_window(n, 3);
-    const bool ceiling = draw(n, 0, 1), largest = draw(n, 0, 1);
-    const int same = draw(n, 0, 4) ? 0 : (int)draw(n, 1, 2);
-    const made y = {.channels = x.channels,
-                    .height = positions(&h, x.height, ceiling, same),
-                    .width = positions(&w, x.width, ceiling, same)};
-    if (y.height < 1 || y.width < 1) return;
-    begin_node(n, &y);
-    append(n->nodes, "%s(%%t%d) {", largest ? "MaxPool" : "AveragePool", from);
-    append_window(n, &h, &w, same);
-    append(n->nodes, ", ceil_mode = %d", ceiling);
-    if (!largest) append(n->nodes, ", count_include_pad = %d", (int)draw(n, 0, 1));
-    append(n->nodes, "}\n");
-}
-
-static void add_unary(network *n) {
-    static const char *const names[] = {"Relu", "Sigmoid", "HardSwish", "Tanh", "Neg"};
-    const int from = pick(n);
-    const made y = n->tensors[from];
-    begin_node(n, &(made){y.channels, y.height, y.width, false});
-    append(n->nodes, "%s(%%t%d)\n", names[draw(n, 0, 4)], from);
-}
-
-/* Of the same height and width as tensor `of`, with as many channels where `alike`; -1: there is none. */
-static int partner(network *n, int of, bool alike) {
-    const made *x = &n->tensors[of];
-    for (int tries = 0; tries < 20; tries++) {
-        const int other = (int)draw(n, 0, n->count - 1);
-        const made *y = &n->tensors[other];
-        if (other == of || y->height != x->height || y->width != x->width) continue;
-        if (!alike || x->channels == y->channels) return other;
-    }
-    return -1;
-}
-
-static void add_residual(network *n) {
-    const int from = pick(n), other = partner(n, from, true);
-    const made y = n->tensors[from];
-    if (other < 0) return;
-    n->tensors[other].read = true;
-    begin_node(n, &(made){y.channels, y.height, y.width, false});
-    append(n->nodes, "%s(%%t%d, %%t%d)\n", draw(n, 0, 2) ? "Add" : "Mul", other, from);
-}
-
-static void add_concat(network *n) {
-    const int from = pick(n), other = partner(n, from, false);
-    if (other < 0 || n->tensors[from].channels + n->tensors[other].channels > 12 * n->block) return;
-    const made *x = &n->tensors[from];
-    n->tensors[other].read = true;
-    begin_node(n, &(made){x->channels + n->tensors[other].channels, x->height, x->width, false});
-    append(n->nodes, "Concat(%%t%d, %%t%d) {axis = 1}\n", other, from);
-}
-
-static void add_scale(network *n) {
-    const int from = pick(n);
-    const made y = n->tensors[from];
-    char shape[32];
-    snprintf(shape, sizeof shape, "%" PRId64 ",1,1", y.channels);
-    const int scale = constant(n, shape, y.channels);
-    begin_node(n, &(made){y.channels, y.height, y.width, false});
-    append(n->nodes, "Mul(%%t%d, %%k%d)\n", from, scale);
-}
-
-/* Each row becomes several. */
-static void add_rows(network *n) {
-    const int from = pick(n);
-    const made x = n->tensors[from];
-    const int64_t times = draw(n, 2, 3);
-    if (x.height > 60) return;
-    if (draw(n, 0, 1) && x.channels % (times * times) == 0) {
-        begin_node(n, &(made){x.channels / times / times, x.height * times, x.width * times, false});
-        append(n->nodes, "DepthToSpace(%%t%d) {blocksize = %" PRId64 ", mode = \"%s\"}\n", from, times,
-               draw(n, 0, 1) ? "DCR" : "CRD");
-        return;
-    }
-    if (draw(n, 0, 1)) {
-        char shape[64];
-        const int64_t maps = draw(n, 1, 5);
-        snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",2", x.channels, maps, times);
-        const int weights = constant(n, shape, x.channels * maps * times * 2);
-        begin_node(n, &(made){maps, x.height * times, x.width + 1, false});
-        append(n->nodes, "ConvTranspose(%%t%d, %%k%d) {strides = [%" PRId64 ", 1]}\n", from, weights, times);
-        return;
-    }
-    const int scales = n->constant_count++;
-    append(n->constants, "  constant %%k%d: float32[4] = {1, 1, %" PRId64 ", 1}\n", scales, times);
-    begin_node(n, &(made){x.channels, x.height * times, x.width, false});
-    append(n->nodes, "Resize(%%t%d, _, %%k%d) {mode = \"nearest\"%s}\n", from, scales,
-           draw(n, 0, 1) ? ""
-                         : ", coordinate_transformation_mode = \"asymmetric\", nearest_mode = \"floor\"");
-}
-
-/* Some channels, or all in another order. */
-static void add_channels(network *n) {
-    const int from = pick(n);
-    const made x = n->tensors[from];
-    if (x.channels < 2) return;
-    if (draw(n, 0, 1)) {
-        const int indices = n->constant_count++;
-        append(n->constants, "  constant %%k%d: int64[%" PRId64 "] = {", indices, x.channels);
-        for (int64_t i = 0; i < x.channels; i++)
-            append(n->constants, "%s%" PRId64, i ? ", " : "", (i + 1) % x.channels);
-        append(n->constants, "}\n");
-        begin_node(n, &(made){x.channels, x.height, x.width, false});
-        append(n->nodes, "Gather(%%t%d, %%k%d) {axis = 1}\n", from, indices);
-        return;
-    }
-    /* Without the first channel, and every other row or column from the second on. */
-    const int first = n->constant_count, end = first + 1, axes = first + 2, steps = first + 3;
-    const bool rows = draw(n, 0, 1);
-    const made y = {x.channels - 1, rows ? x.height / 2 : x.height, rows ? x.width : x.width / 2, false};
-    if (y.height < 1 || y.width < 1) return;
-    n->constant_count += 4;
-    append(n->constants,
-           "  constant %%k%d: int64[2] = {1, 1}\n  constant %%k%d: int64[2] = {%" PRId64 ", 1000}\n", first,
-           end, x.channels);
-    append(n->constants, "  constant %%k%d: int64[2] = {1, %d}\n  constant %%k%d: int64[2] = {1, 2}\n", axes,
-           rows ? 2 : 3, steps);
-    begin_node(n, &y);
-    append(n->nodes, "Slice(%%t%d, %%k%d, %%k%d, %%k%d, %%k%d)\n", from, first, end, axes, steps);
-}
-
-/* Channels in groups, whose order becomes that within the groups. */
-static void add_shuffle(network *n) {
-    const int from = pick(n);
-    const made x = n->tensors[from];
-    if (x.channels % 2 || x.channels < 4) return;
-    const int split = n->constant_count, whole = split + 1;
-    n->constant_count += 2;
-    append(n->constants,
-           "  constant %%k%d: int64[5] = {%" PRId64 ", 2, %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", split,
-           n->images, x.channels / 2, x.height, x.width);
-    append(n->constants,
-           "  constant %%k%d: int64[4] = {%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64 "}\n", whole,
-           n->images, x.channels, x.height, x.width);
-    append(n->nodes, "    %%s%d: float32[...] = Reshape(%%t%d, %%k%d)\n", n->count, from, split);
-    append(n->nodes, "    %%r%d: float32[...] = Transpose(%%s%d) {perm = [0, 2, 1, 3, 4]}\n", n->count,
-           n->count);
-    const int number = n->count;
-    begin_node(n, &(made){x.channels, x.height, x.width, false});
-    append(n->nodes, "Reshape(%%r%d, %%k%d)\n", number, whole);
-}
-
-static void add_node(network *n) {
-    if (n->block == 1 && !draw(n, 0, 6)) {
-        static void (*const kinds[])(network *) = {add_rows, add_channels, add_shuffle};
-        kinds[draw(n, 0, 2)](n);
-        return;
-    }
-    switch (draw(n, 0, 9)) {
-    case 0:
-    case 1:
-    case 2:
-    case 3:
-        add_convolution(n);
-        break;
-    case 4:
-        add_pool(n);
-        break;
-    case 5:
-        add_unary(n);
-        break;
-    case 6:
-    case 7:
-        add_residual(n);
-        break;
-    case 8:
-        add_concat(n);
-        break;
-    default:
-        add_scale(n);
-        break;
-    }
-}
-
-/* The whole module; every tensor that nobody reads is a result, and now and then another one. */
-static char *finish(network *n, const char *kind) {
-    char *text = calloc(1, TEXT);
-    assert_non_null(text);
-    const made *x = &n->tensors[0];
-    append(text,
-           "module \"%s\" {\n%s  graph main(%%t0: float32[%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64
-           "]) {\n%s    yield ",
-           kind, n->constants, n->images, x->channels, x->height, x->width, n->nodes);
-    const char *between = "";
-    for (int i = 1; i < n->count; i++) {
-        if (n->tensors[i].read && draw(n, 0, 7)) continue;
-        append(text, "%s%%t%d", between, i);
-        between = ", ";
-    }
-    append(text, "\n  }\n}\n");
-    return text;
-}
-
-static char *draw_network(uint64_t seed, int64_t block, size_t *input_bytes) {
-    network n = {.seed = seed, .block = block, .constants = calloc(1, TEXT), .nodes = calloc(1, TEXT)};
-    assert_true(n.constants && n.nodes);
-    n.images = draw(&n, 0, 5) ? 1 : 2;
-    begin_node(&n, &(made){block * draw(&n, 1, block > 1 ? 2 : 4), draw(&n, 1, 100), draw(&n, 1, 12), false});
-    n.nodes[0] = 0;
-    const int64_t wanted = draw(&n, 2, 14);
-    for (int tries = 0; tries < 60 && n.count <= wanted; tries++) add_node(&n);
-    const made *x = &n.tensors[0];
-    *input_bytes = (size_t)(n.images * x->channels * x->height * x->width) * sizeof(float);
-    char *text = n.count > 1 ? finish(&n, "bands") : NULL;
-    free(n.constants);
-    free(n.nodes);
-    return text;
-}
-
 static size_t loops_of(const support_session *session) {
     const plan *of = rt_plan_of(session->plan);
     size_t loops = 0;
@@ -395,7 +73,7 @@ static size_t run_both(const char *text, size_t bytes, const pass_options *whole
     return loops;
 }
 
-static void run_random(uint64_t count, bool portable) {
+static void run_random(uint64_t count, bool portable, bool tokens) {
     const char *first = getenv("OURO_TEST_SEED"), *many = getenv("OURO_TEST_BANDS");
     const uint64_t begin = first ? strtoull(first, NULL, 10) : 1;
     if (many) count = strtoull(many, NULL, 10);
@@ -403,7 +81,8 @@ static void run_random(uint64_t count, bool portable) {
     for (uint64_t seed = begin; seed < begin + count; seed++) {
         size_t bytes;
         uint64_t chance = seed * 7919;
-        char *text = draw_network(seed, portable ? 1 : 16, &bytes);
+        char *text = tokens ? support_network_of_tokens(seed, &bytes)
+                            : support_network_of_maps(seed, portable ? 1 : 16, &bytes);
         if (!text) continue;
         if (first) printf("seed %" PRIu64 "\n%s", seed, text);
         const pass_options whole = {.exact_arithmetic = true,
@@ -423,13 +102,20 @@ static void run_random(uint64_t count, bool portable) {
 /* In row-major layout, by the portable kernels: the same bits. */
 static void random_networks(void **state) {
     (void)state;
-    run_random(NETWORKS, true);
+    run_random(NETWORKS, true, false);
 }
 
 /* In the layouts that kernels prefer. */
 static void random_networks_in_blocks(void **state) {
     (void)state;
-    run_random(NETWORKS / 6, false);
+    run_random(NETWORKS / 6, false, false);
+}
+
+/* Tokens, on portable kernels and on others. */
+static void random_networks_of_tokens(void **state) {
+    (void)state;
+    run_random(NETWORKS / 4, true, true);
+    run_random(NETWORKS / 4, false, true);
 }
 
 static const char four_convolutions[] =
@@ -447,12 +133,37 @@ static const char four_convolutions[] =
     "  }\n"
     "}\n";
 
-static uint64_t arena_of(const pass_options *options) {
+static uint64_t arena_of_network(const char *text, const pass_options *options) {
     support_session opened;
-    support_session_open_with(&opened, four_convolutions, options);
+    support_session_open_with(&opened, text, options);
     const uint64_t bytes = rt_plan_of(opened.plan)->header->arena_bytes;
     support_session_close(&opened);
     return bytes;
+}
+
+static uint64_t arena_of(const pass_options *options) {
+    return arena_of_network(four_convolutions, options);
+}
+
+/* Whatever the least is with a planner, each limit from there on is met with it. */
+static void limits_are_met_by_planners_that_miss_the_bound(void **state) {
+    static const char *const planners[] = {"nnc", "bfc", "greedy-by-size"};
+    (void)state;
+    for (uint64_t seed = 1; seed <= 6; seed++) {
+        size_t bytes;
+        char *text = support_network_of_maps(seed, 1, &bytes);
+        assert_non_null(text);
+        pass_options options = {.exact_arithmetic = true,
+                                .arena_limit = PASS_ARENA_LEAST,
+                                .allocator = planners[seed % 3],
+                                .environment = {.threads = 1, .portable_only = true}};
+        const uint64_t least = arena_of_network(text, &options);
+        for (uint64_t part = 50; part <= 150 && least; part = part * 21 / 20) {
+            options.arena_limit = (size_t)(least * part / 50);
+            assert_true(arena_of_network(text, &options) <= options.arena_limit);
+        }
+        free(text);
+    }
 }
 
 static void limits_below_the_bound_are_met(void **state) {
@@ -489,52 +200,13 @@ static void limits_below_the_bound_are_met(void **state) {
     ir_module_free(module);
 }
 
-/* A layer of a transformer: a normalised token, attention, a feed-forward network, residuals. */
-static char *transformer_layer(int64_t tokens) {
-    network n = {.seed = (uint64_t)tokens, .constants = calloc(1, TEXT), .nodes = calloc(1, TEXT)};
-    char *text = calloc(1, TEXT);
-    assert_true(n.constants && n.nodes && text);
-    constant(&n, "16,16", 256);
-    constant(&n, "16,96", 16 * 96);
-    constant(&n, "96,16", 16 * 96);
-    constant(&n, "16", 16);
-    append(n.constants,
-           "  constant %%last: int64[1] = {-1}\n  constant %%heads: int64[4] = {1, %" PRId64
-           ", 2, 8}\n  constant %%all: int64[3] = {1, %" PRId64 ", 16}\n",
-           tokens, tokens);
-    append(text,
-           "module \"layer\" {\n%s  graph main(%%x: float32[1,%" PRId64 ",16]) {\n"
-           "    %%m: float32[...] = ReduceMean(%%x, %%last) {keepdims = 1}\n"
-           "    %%c: float32[...] = Sub(%%x, %%m)\n"
-           "    %%v: float32[...] = Mul(%%c, %%k3)\n"
-           "    %%q: float32[...] = MatMul(%%v, %%k0)\n"
-           "    %%q4: float32[...] = Reshape(%%q, %%heads)\n"
-           "    %%qh: float32[...] = Transpose(%%q4) {perm = [0, 2, 1, 3]}\n"
-           "    %%kh: float32[...] = Transpose(%%q4) {perm = [0, 2, 3, 1]}\n"
-           "    %%s: float32[...] = MatMul(%%qh, %%kh)\n"
-           "    %%p: float32[...] = Softmax(%%s) {axis = -1}\n"
-           "    %%h: float32[...] = MatMul(%%p, %%qh)\n"
-           "    %%t: float32[...] = Transpose(%%h) {perm = [0, 2, 1, 3]}\n"
-           "    %%a: float32[...] = Reshape(%%t, %%all)\n"
-           "    %%r: float32[...] = Add(%%a, %%x)\n"
-           "    %%f: float32[...] = MatMul(%%r, %%k1)\n"
-           "    %%g: float32[...] = Relu(%%f)\n"
-           "    %%e: float32[...] = MatMul(%%g, %%k2)\n"
-           "    %%y: float32[1,%" PRId64 ",16] = Add(%%e, %%r)\n"
-           "    yield %%y\n  }\n}\n",
-           n.constants, tokens, tokens);
-    free(n.constants);
-    free(n.nodes);
-    return text;
-}
-
 /* Tokens are rows, of the feed-forward network and of the queries. */
 static void tokens_go_in_bands(void **state) {
     (void)state;
     for (int portable = 0; portable < 2; portable++) {
         for (int64_t height = 4; height <= 13; height += 3) {
             const int64_t tokens = 6 * height + 4;
-            char *text = transformer_layer(tokens);
+            char *text = support_network_of_a_layer(tokens);
             const pass_options whole = {.exact_arithmetic = true,
                                         .environment = {.threads = 1, .portable_only = portable}};
             pass_options banded = whole;
@@ -549,8 +221,11 @@ static void tokens_go_in_bands(void **state) {
 
 int main(int count, char **arguments) {
     support_arguments(count, arguments);
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_networks), cmocka_unit_test(random_networks_in_blocks),
-        cmocka_unit_test(tokens_go_in_bands), cmocka_unit_test(limits_below_the_bound_are_met)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_networks),
+                                       cmocka_unit_test(random_networks_in_blocks),
+                                       cmocka_unit_test(random_networks_of_tokens),
+                                       cmocka_unit_test(tokens_go_in_bands),
+                                       cmocka_unit_test(limits_below_the_bound_are_met),
+                                       cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
