@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # setup.sh [PRESET [TARGET...]]: installs the Debian packages that are missing and builds one preset (release, into build/).
 # demo.sh and test.sh call it; calling it again is quick. `./setup.sh cross` also installs what tests/installation/test_embedded.sh
-# needs, `./setup.sh fuzz` what tests/fuzz.sh needs.
+# and test_static.sh need, `./setup.sh fuzz` what tests/fuzz.sh needs.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 preset=${1:-release}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # test.sh: installs what is missing, builds, and passes the tests: with oneDNN, with portable kernels only, and
 # under the address and undefined-behaviour sanitizers. `./test.sh quick` runs the first of these alone. `./test.sh cross`
-# builds the runtime for other machines instead, and runs it: with musl, for aarch64 and for 32-bit ARM.
+# builds the runtime for other machines instead, and runs it: with musl, for aarch64 and for 32-bit ARM; and with musl the whole command.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 
@@ -14,7 +14,8 @@ run() {
 
 if [ "${1:-}" = cross ]; then
     ./setup.sh cross
-    exec tests/installation/test_embedded.sh build build/embedded
+    tests/installation/test_embedded.sh build build/embedded
+    exec tests/installation/test_static.sh build build/static
 fi
 run release
 if [ "${1:-}" != quick ]; then

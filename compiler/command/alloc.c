@@ -157,7 +157,7 @@ static int alloc_one(const alloc_options *options, const char *path, emit_buffer
         problem.capacity = (size_t)options->capacity;
         status = solve_all(options, path, &problem, json, &arena, &best, &progress);
     }
-    command_progress_end(&progress);
+    command_progress_say(&progress, "%s: writing files", path);
     if (!status && options->output &&
         planner_csv_write(options->output, &problem, ids, &best.solution, &report) != BASE_OK) {
         status = command_fail_report(&report);
@@ -166,6 +166,7 @@ static int alloc_one(const alloc_options *options, const char *path, emit_buffer
         emit_solution_map(&problem, ids, &best.solution, path, options->memory_map, &report) != BASE_OK) {
         status = command_fail_report(&report);
     }
+    command_progress_end(&progress);
     base_arena_free(&arena);
     return status;
 }

@@ -102,7 +102,7 @@ int command_finish(int status);
 double command_seconds(void); /* a monotonic clock */
 
 /* Work that takes more than a second says so on a terminal: one line on stderr that names what is being done
- * and for how long, erased at the end. Nothing where stderr is no terminal, or `text` is NULL. */
+ * and for how long, no wider than the terminal, erased at the end. Nothing where stderr is no terminal, or `text` is NULL. */
 typedef struct command_progress {
     bool active;
     pthread_t thread;

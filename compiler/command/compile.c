@@ -282,7 +282,7 @@ static base_status show_tradeoff(const compile_arguments *given, const ouro_comp
     tradeoff_curve curve;
     emit_buffer text = {0};
     if (!given->tradeoff && !given->tradeoff_picture) return BASE_OK;
-    command_progress_begin(&progress, "compiling within several limits");
+    command_progress_begin(&progress, given->quiet ? NULL : "compiling within several limits");
     base_status status = compile_tradeoff(options, &curve, report);
     command_progress_end(&progress);
     if (status == BASE_OK && given->tradeoff_picture)
@@ -358,7 +358,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     compile_result result;
     command_progress progress;
     /* Dumps go to stderr as well, and are progress enough. */
-    command_progress_begin(&progress, given->dump_after ? NULL : "importing");
+    command_progress_begin(&progress, given->dump_after || given->quiet ? NULL : "importing");
     base_status done = compile_import(&options, &result, &report);
     if (done == BASE_OK) command_warn(&result);
     command_progress_say(&progress, "compiling %s", model);

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* message.c: messages, the end of stdout, the clock and progress; see command.h. */
 #include "compiler/command/command.h"
+#include "ir/base/file_error.h"
 #include <errno.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
-/* Names come from files: whatever is in them, a message stays one line of a terminal. */
+/* Names come from files: whatever is in them, a message stays one line of a terminal. There it takes the line of the progress. */
 static void print_line(const char *kind, const char *text) {
+    if (isatty(STDERR_FILENO)) fputs("\r\033[K", stderr);
     fprintf(stderr, "%s: ", kind);
     for (const char *at = text; *at; at++) {
         unsigned char c = (unsigned char)*at;
@@ -79,9 +82,9 @@ int command_finish(int status) {
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout)) {
         int number = errno;
-        char text[128];
+        char text[BASE_ERROR_TEXT];
         return command_fail(BASE_SYSTEM_ERROR, "standard output: cannot write: %s",
-                            number ? strerror_r(number, text, sizeof text) : "an earlier write failed");
+                            number ? base_error_text(number, text) : "an earlier write failed");
     }
     return status;
 }
@@ -99,6 +102,27 @@ static void erase_line(command_progress *progress) {
     progress->shown = false;
 }
 
+/* One line of the terminal, however narrow: of a longer one only the last part could be erased. What is too long is cut in front,
+ * where a path begins with folders. */
+static void show_line(command_progress *progress, double passed) {
+    char time[32];
+    struct winsize window = {0};
+    const int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+    const int time_length = snprintf(time, sizeof time, " (%.0f s)", passed);
+    const int most = columns - 1 - time_length; /* the cursor wants a column too */
+    const char *text = progress->text;
+    size_t length = strlen(text);
+    if (most < 4) return;
+    const bool cut = length > (size_t)most;
+    if (cut) {
+        text += length - (size_t)(most - 3);
+        while ((*text & 0xC0) == 0x80) text++; /* not within a character */
+    }
+    fprintf(stderr, "\r\033[K%s%s%s", cut ? "..." : "", text, time);
+    fflush(stderr);
+    progress->shown = true;
+}
+
 static void *progress_thread(void *user) {
     command_progress *progress = user;
     pthread_mutex_lock(&progress->lock);
@@ -110,9 +134,7 @@ static void *progress_thread(void *user) {
         pthread_cond_timedwait(&progress->wake, &progress->lock, &until);
         double passed = command_seconds() - progress->started;
         if (progress->stop || passed < 1) continue;
-        fprintf(stderr, "\r\033[K%s (%.0f s)", progress->text, passed);
-        fflush(stderr);
-        progress->shown = true;
+        show_line(progress, passed);
     }
     erase_line(progress);
     pthread_mutex_unlock(&progress->lock);

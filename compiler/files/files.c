@@ -86,9 +86,8 @@ static int write_all(int descriptor, const unsigned char *bytes, size_t size) {
 enum { TEMPORARY_NAMES = 1000 };
 
 static base_status fail_write(base_report *report, const char *path, int number) {
-    char text[128];
-    return base_fail(report, BASE_SYSTEM_ERROR, "%s: cannot write: %s", path,
-                     strerror_r(number, text, sizeof text));
+    char text[BASE_ERROR_TEXT];
+    return base_fail(report, BASE_SYSTEM_ERROR, "%s: cannot write: %s", path, base_error_text(number, text));
 }
 
 /* The open file is the one that has this name. Who holds its lock can rely on that: the name changes under the lock only. */
@@ -214,10 +213,10 @@ base_status file_make_directory(const char *path, base_report *report) {
         int number = mkdir(copy, 0777) == 0 ? 0 : errno;
         bool exists = number && stat(copy, &about) == 0;
         if (number && !(exists && S_ISDIR(about.st_mode))) {
-            char text[128];
+            char text[BASE_ERROR_TEXT];
             if (exists) number = ENOTDIR;
             status = base_fail(report, BASE_SYSTEM_ERROR, "%s: cannot make the directory: %s", path,
-                               strerror_r(number, text, sizeof text));
+                               base_error_text(number, text));
         }
         copy[i] = kept;
     }

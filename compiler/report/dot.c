@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by libgvc.
+/* dot.c: a picture of the compiled graph, in the language of Graphviz; .svg and .png are drawn by drawing.c.
  *
  * A node is a box: operator, name, key attributes, kernel; a line for its constants, one for each output: where its bytes
  * lie. It is coloured by family. A dashed outline without colour is an alias: nothing runs. An edge has the type and the shape
@@ -19,7 +19,6 @@
 #include "compiler/report/emit.h"
 #include "compiler/report/family.h"
 #include "compiler/report/loop.h"
-#include <graphviz/gvc.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -520,46 +519,6 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     return out->failed ? base_fail_memory(report) : BASE_OK;
 }
 
-/* Graphviz writes its own complaints to stderr by default; ours say which file. */
-static int silent(char *message) {
-    (void)message;
-    return 0;
-}
-
-/* A bitmap has a largest size; what is larger is drawn at fewer dots an inch, before Graphviz complains. */
-static void fit_bitmap(Agraph_t *graph) {
-    const double most = 32000, usual = 96, points = 72;
-    double width = GD_bb(graph).UR.x, height = GD_bb(graph).UR.y;
-    double larger = (width > height ? width : height) + 20;
-    if (larger * usual / points > most) GD_drawing(graph)->dpi = most * points / larger;
-}
-
-static base_status render(const emit_buffer *dot, const char *format, const char *path, base_report *report) {
-    agseterrf(silent);
-    GVC_t *context = gvContext();
-    Agraph_t *graph = context ? agmemread(dot->data) : NULL;
-    char *picture = NULL;
-    unsigned length = 0;
-    base_status status = BASE_OK;
-    if (!graph || gvLayout(context, graph, "dot") != 0) {
-        status = base_fail(report, BASE_SYSTEM_ERROR,
-                           "%s: Graphviz cannot lay out the graph; --dot FILE.dot still writes it", path);
-    } else {
-        if (strcmp(format, "png") == 0) fit_bitmap(graph);
-        if (gvRenderData(context, graph, format, &picture, &length) != 0 || !picture) {
-            status = base_fail(report, BASE_SYSTEM_ERROR,
-                               "%s: this installation of Graphviz cannot write .%s", path, format);
-        } else {
-            status = file_write(path, picture, length, report);
-        }
-        gvFreeRenderData(picture);
-        gvFreeLayout(context, graph);
-    }
-    if (graph) agclose(graph);
-    if (context) gvFreeContext(context);
-    return status;
-}
-
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
@@ -571,8 +530,8 @@ base_status emit_dot(const compile_result *result, const char *path, base_report
     emit_buffer out = {0};
     base_status status = write_dot(result, &arena, &out, report);
     if (status == BASE_OK) {
-        if (ends_with(path, ".svg")) status = render(&out, "svg", path, report);
-        else if (ends_with(path, ".png")) status = render(&out, "png", path, report);
+        if (ends_with(path, ".svg")) status = emit_drawing(&out, "svg", path, report);
+        else if (ends_with(path, ".png")) status = emit_drawing(&out, "png", path, report);
         else status = emit_write(&out, path, report);
     }
     emit_free(&out);

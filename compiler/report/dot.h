@@ -40,4 +40,8 @@ void emit_dot_attributes(dot_writer *writer, const plan_node *node);
 void emit_dot_constants(dot_writer *writer, const plan_node *node);
 void emit_dot_outputs(dot_writer *writer, const plan_node *node);
 
+/* Draws a graph in the language of Graphviz into the file `path`; `format` is "svg" or "png". Not on several threads: Graphviz keeps
+ * what is global. Fails in a build without Graphviz. */
+base_status emit_drawing(const emit_buffer *dot, const char *format, const char *path, base_report *report);
+
 #endif

@@ -2,6 +2,7 @@
 /* file_error.c: see file_error.h. */
 #include "ir/base/file_error.h"
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 /* GNU's strerror_r returns the text, which need not be in `text`; that of POSIX a status. */
@@ -15,10 +16,11 @@ static inline const char *text_of_posix(int status, const char *text) {
     return text;
 }
 
-static const char *error_text(int number, char *text, size_t capacity) {
-    return _Generic(strerror_r(number, text, capacity), int
+const char *base_error_text(int number, char text[BASE_ERROR_TEXT]) {
+    snprintf(text, BASE_ERROR_TEXT, "unknown error");
+    return _Generic(strerror_r(number, text, BASE_ERROR_TEXT), int
                     : text_of_posix, default
-                    : text_of_gnu)(strerror_r(number, text, capacity), text);
+                    : text_of_gnu)(strerror_r(number, text, BASE_ERROR_TEXT), text);
 }
 
 base_status base_file_status(int number) {
@@ -28,7 +30,7 @@ base_status base_file_status(int number) {
 }
 
 base_status base_fail_file(base_report *report, const char *path, const char *what, int number) {
-    char text[128] = "unknown error";
+    char text[BASE_ERROR_TEXT];
     return base_fail(report, base_file_status(number), "%s: %s: %s", path, what,
-                     error_text(number, text, sizeof text));
+                     base_error_text(number, text));
 }

@@ -5,6 +5,11 @@
 
 #include "ir/base/base.h"
 
+enum { BASE_ERROR_TEXT = 128 }; /* characters that an error's text may want */
+
+/* What the error with this number (errno) means; in `text` or in static memory. On any C library, and on several threads. */
+const char *base_error_text(int number, char text[BASE_ERROR_TEXT]);
+
 /* Whose fault the error with this number (errno) is: BASE_INVALID or BASE_SYSTEM_ERROR, as below. */
 base_status base_file_status(int number);
 
