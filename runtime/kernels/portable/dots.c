@@ -4,17 +4,17 @@
  */
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
-/* Halves of RT_DOT_LANES sums are added until one is left; then the sum is y. */
-#define FOLD(parts, y)                                                                                       \
-    do {                                                                                                     \
-        _Pragma("GCC unroll 8") for (int l = 0; l < 8; l++) parts[l] += parts[l + 8];                        \
-        _Pragma("GCC unroll 4") for (int l = 0; l < 4; l++) parts[l] += parts[l + 4];                        \
-        y = (parts[0] + parts[2]) + (parts[1] + parts[3]);                                                   \
-    } while (0)
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
 
-/* ROWS sums at once, so that no addition waits for the one before. What is left of the depth is filled up with zeros. */
-#define DOTS(name, target, real, vector, loose, ROWS)                                                        \
+/* ROWS sums at once, so that no addition waits for the one before. What is left of the depth is filled up with zeros: REST adds
+ * it. END makes each row's RT_DOT_LANES sums one: halves are added until one is left. */
+#define DOTS(name, target, real, vector, loose, ROWS, REST, END)                                             \
     target static void name(const real *a, const real *b, int64_t step, int64_t depth, real *y) {            \
         enum { WIDE = sizeof(vector) / sizeof(real), VECTORS = RT_DOT_LANES / WIDE };                        \
         vector sums[ROWS][VECTORS];                                                                          \
@@ -29,20 +29,28 @@
                     left * *(const loose *)(b + r * step + k + v * WIDE);                                    \
             }                                                                                                \
         }                                                                                                    \
-        if (k < depth) {                                                                                     \
-            real left[RT_DOT_LANES] = {0}, right[RT_DOT_LANES] = {0};                                        \
-            memcpy(left, a + k, (size_t)(depth - k) * sizeof(real));                                         \
-            _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                        \
-                memcpy(right, b + r * step + k, (size_t)(depth - k) * sizeof(real));                         \
-                _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[r][v] +=                     \
-                    *(const loose *)(left + v * WIDE) * *(const loose *)(right + v * WIDE);                  \
-            }                                                                                                \
-        }                                                                                                    \
+        if (k < depth) REST(real, loose, ROWS);                                                              \
+        END(real, ROWS);                                                                                     \
+    }
+
+#define REST_COPIED(real, loose, ROWS)                                                                       \
+    {                                                                                                        \
+        real left[RT_DOT_LANES] = {0}, right[RT_DOT_LANES] = {0};                                            \
+        memcpy(left, a + k, (size_t)(depth - k) * sizeof(real));                                             \
         _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
-            real parts[RT_DOT_LANES];                                                                        \
-            memcpy(parts, sums[r], sizeof parts);                                                            \
-            FOLD(parts, y[r]);                                                                               \
+            memcpy(right, b + r * step + k, (size_t)(depth - k) * sizeof(real));                             \
+            _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sums[r][v] +=                         \
+                *(const loose *)(left + v * WIDE) * *(const loose *)(right + v * WIDE);                      \
         }                                                                                                    \
+    }
+
+#define END_COPIED(real, ROWS)                                                                               \
+    _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                                \
+        real parts[RT_DOT_LANES];                                                                            \
+        memcpy(parts, sums[r], sizeof parts);                                                                \
+        _Pragma("GCC unroll 8") for (int l = 0; l < 8; l++) parts[l] += parts[l + 8];                        \
+        _Pragma("GCC unroll 4") for (int l = 0; l < 4; l++) parts[l] += parts[l + 4];                        \
+        y[r] = (parts[0] + parts[2]) + (parts[1] + parts[3]);                                                \
     }
 
 /* A vector, and one that may lie anywhere. */
@@ -53,9 +61,9 @@ VECTOR(floats_16, float, 16);
 VECTOR(doubles_16, double, 16);
 
 #define BASELINE
-DOTS(floats_1_baseline, BASELINE, float, floats_16, loose_floats_16, 1)
-DOTS(floats_2_baseline, BASELINE, float, floats_16, loose_floats_16, 2)
-DOTS(doubles_1_baseline, BASELINE, double, doubles_16, loose_doubles_16, 1)
+DOTS(floats_1_baseline, BASELINE, float, floats_16, loose_floats_16, 1, REST_COPIED, END_COPIED)
+DOTS(floats_2_baseline, BASELINE, float, floats_16, loose_floats_16, 2, REST_COPIED, END_COPIED)
+DOTS(doubles_1_baseline, BASELINE, double, doubles_16, loose_doubles_16, 1, REST_COPIED, END_COPIED)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 VECTOR(floats_32, float, 32);
@@ -64,14 +72,63 @@ VECTOR(doubles_32, double, 32);
 VECTOR(doubles_64, double, 64);
 #define AVX2 __attribute__((target("avx2")))
 #define AVX512 __attribute__((target("avx512f")))
-DOTS(floats_1_avx2, AVX2, float, floats_32, loose_floats_32, 1)
-DOTS(floats_4_avx2, AVX2, float, floats_32, loose_floats_32, 4)
-DOTS(floats_1_avx512, AVX512, float, floats_64, loose_floats_64, 1)
-DOTS(floats_8_avx512, AVX512, float, floats_64, loose_floats_64, 8)
-DOTS(doubles_1_avx2, AVX2, double, doubles_32, loose_doubles_32, 1)
-DOTS(doubles_2_avx2, AVX2, double, doubles_32, loose_doubles_32, 2)
-DOTS(doubles_1_avx512, AVX512, double, doubles_64, loose_doubles_64, 1)
-DOTS(doubles_4_avx512, AVX512, double, doubles_64, loose_doubles_64, 4)
+
+#if __has_builtin(__builtin_shufflevector)
+/* The last four sums of four rows become one each, side by side. */
+static inline void end_four(floats_16 a, floats_16 b, floats_16 c, floats_16 d, float *y) {
+    const floats_16 ab =
+                        __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7),
+                    cd =
+                        __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
+    *(loose_floats_16 *)y =
+        __builtin_shufflevector(ab, cd, 0, 1, 4, 5) + __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+}
+
+/* By QUARTER(r), the last four sums of row r. */
+#define END_FOUR(QUARTER, ROWS)                                                                              \
+    _Pragma("GCC unroll 2") for (int r = 0; r < ROWS; r += 4)                                                \
+        end_four(QUARTER(r), QUARTER(r + 1), QUARTER(r + 2), QUARTER(r + 3), y + r)
+#define HALVES_4(v) (__builtin_shufflevector(v, v, 0, 1, 2, 3) + __builtin_shufflevector(v, v, 4, 5, 6, 7))
+#define HALVES_8(v)                                                                                          \
+    (__builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +                                                 \
+     __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15))
+#define QUARTER_AVX2(r) HALVES_4((sums[r][0] + sums[r][1]))
+#define QUARTER_AVX512(r) HALVES_4(HALVES_8(sums[r][0]))
+#define END_AVX2(real, ROWS) END_FOUR(QUARTER_AVX2, ROWS)
+#define END_AVX512(real, ROWS) END_FOUR(QUARTER_AVX512, ROWS)
+#else
+#define END_AVX2 END_COPIED
+#define END_AVX512 END_COPIED
+#endif
+
+/* Elements that are there, and zeros, without a copy. */
+static const int32_t there[2 * RT_DOT_LANES] = {-1, -1, -1, -1, -1, -1, -1, -1,
+                                                -1, -1, -1, -1, -1, -1, -1, -1};
+#define REST_AVX2(real, loose, ROWS)                                                                         \
+    {                                                                                                        \
+        const int32_t *from = there + RT_DOT_LANES - (depth - k);                                            \
+        _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                          \
+            const __m256i mask = _mm256_loadu_si256((const __m256i *)(const void *)(from + v * WIDE));       \
+            const floats_32 left = _mm256_maskload_ps(a + k + v * WIDE, mask);                               \
+            _Pragma("GCC unroll 4") for (int r = 0; r < ROWS; r++) sums[r][v] +=                             \
+                left * (floats_32)_mm256_maskload_ps(b + r * step + k + v * WIDE, mask);                     \
+        }                                                                                                    \
+    }
+#define REST_AVX512(real, loose, ROWS)                                                                       \
+    {                                                                                                        \
+        const __mmask16 mask = (__mmask16)((1U << (depth - k)) - 1);                                         \
+        const floats_64 left = _mm512_maskz_loadu_ps(mask, a + k);                                           \
+        _Pragma("GCC unroll 8") for (int r = 0; r < ROWS; r++) sums[r][0] +=                                 \
+            left * (floats_64)_mm512_maskz_loadu_ps(mask, b + r * step + k);                                 \
+    }
+DOTS(floats_1_avx2, AVX2, float, floats_32, loose_floats_32, 1, REST_AVX2, END_COPIED)
+DOTS(floats_4_avx2, AVX2, float, floats_32, loose_floats_32, 4, REST_AVX2, END_AVX2)
+DOTS(floats_1_avx512, AVX512, float, floats_64, loose_floats_64, 1, REST_AVX512, END_COPIED)
+DOTS(floats_8_avx512, AVX512, float, floats_64, loose_floats_64, 8, REST_AVX512, END_AVX512)
+DOTS(doubles_1_avx2, AVX2, double, doubles_32, loose_doubles_32, 1, REST_COPIED, END_COPIED)
+DOTS(doubles_2_avx2, AVX2, double, doubles_32, loose_doubles_32, 2, REST_COPIED, END_COPIED)
+DOTS(doubles_1_avx512, AVX512, double, doubles_64, loose_doubles_64, 1, REST_COPIED, END_COPIED)
+DOTS(doubles_4_avx512, AVX512, double, doubles_64, loose_doubles_64, 4, REST_COPIED, END_COPIED)
 #endif
 
 typedef void dots_floats(const float *a, const float *b, int64_t step, int64_t depth, float *y);
