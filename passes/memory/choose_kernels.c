@@ -12,17 +12,27 @@
  * The limits: pass_options.arena_limit and constant_limit. A graph inside of a loop or a branch may take what the step of
  * its node leaves.
  *
+ * What is live at once may fit under the limit where the planner leaves gaps. So the choices are tried: where storages end above
+ * the limit, the nodes of these steps get less, until the planner's arena fits.
+ *
  * Needs: kernels, the order, live ranges. Breaks: nothing. Guarantees: every node that had a kernel has one, and its scratch a
  * storage of that size; pass_memory.choices lists what was chosen.
  */
 #include "passes/layout/layout.h"
 #include "passes/memory/memory.h"
+#include "passes/memory/regions.h"
 #include "passes/memory/tuning.h"
 #include "runtime/kernels/table.h"
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_GROWTH_NUMERATOR = 5, MOST_GROWTH_DENOMINATOR = 4 }; /* of the arena, where no limit is given */
+enum {
+    MOST_GROWTH_NUMERATOR = 5, /* of the arena, where no limit is given */
+    MOST_GROWTH_DENOMINATOR = 4,
+    GAPS_DENOMINATOR = 20, /* the part of the arena that choices may add as gaps */
+    TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
+    TRIAL_WORK = 200000,   /* of a planner that searches */
+};
 
 /* A kernel that makes the arena larger takes at most this part of the time of one that does not. */
 static const double NOTABLY = 0.9;
@@ -43,11 +53,18 @@ typedef struct candidate {
 
 typedef struct chooser {
     pass_context *context;
-    base_arena arena;   /* of one node */
-    const size_t *free; /* by node id: bytes that its step leaves under the limit, its own scratch included */
-    size_t growth;      /* of the arena, up to the limit */
+    base_arena arena;  /* of one node */
+    size_t *free;      /* by node id: bytes that its step leaves under the limit, its own scratch included */
+    size_t growth;     /* of the arena, up to the limit */
+    size_t limit;      /* of the arena */
+    size_t least;      /* of the arena: bytes that are live at the peak without choices */
+    size_t without;    /* what the planner's arena takes without choices; 0: not known yet */
+    size_t constants;  /* bytes, before anything is chosen */
+    ir_graph **graphs; /* outermost first */
+    size_t graph_count;
     candidate *list;
     size_t count;
+    const candidate **chosen; /* by node id; NULL: the node keeps its kernel */
 } chooser;
 
 /* ---- limits -------------------------------------------------------------------------------------------- */
@@ -259,23 +276,25 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     return BASE_OK;
 }
 
-static base_status set_scratch(pass_memory *memory, ir_node *node, const candidate *chosen, size_t step) {
+/* The storage of the node's scratch is as large as what is chosen wants it. */
+static bool set_scratch(pass_memory *memory, const candidate *chosen) {
+    ir_node *node = chosen->node;
+    const size_t step = (size_t)memory->order.numbers[node->id.index];
     pass_storage_id *scratch = &memory->scratch[node->id.index];
-    node->scratch_bytes = chosen->cost.scratch_bytes;
     if (!scratch->index && chosen->scratch) {
         pass_storage storage = {.space = MEMORY_ARENA, .graph = node->graph, .scratch_of = node};
         *scratch = pass_memory_add(memory, &storage);
-        if (!scratch->index) return BASE_SYSTEM_ERROR;
+        if (!scratch->index) return false;
     }
-    if (!scratch->index) return BASE_OK;
+    if (!scratch->index) return true;
     pass_storage *storage = pass_memory_storage(memory, *scratch);
     storage->bytes = chosen->scratch;
     storage->first = (int64_t)step;
     storage->last = storage->first + 1;
-    return BASE_OK;
+    return true;
 }
 
-static base_status carry_out(chooser *c, const candidate *chosen, size_t step) {
+static base_status carry_out(chooser *c, const candidate *chosen) {
     pass_memory *memory = c->context->memory;
     base_report *report = c->context->report;
     ir_node *node = chosen->node;
@@ -296,66 +315,176 @@ static base_status carry_out(chooser *c, const candidate *chosen, size_t step) {
         .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = chosen->cost.blocks};
     if (chosen->cost.blocks && !ir_attribute_set(c->context->module, &node->attributes, &blocks))
         return base_fail_memory(report);
-    if (set_scratch(memory, node, chosen, step) != BASE_OK) return base_fail_memory(report);
+    node->scratch_bytes = chosen->cost.scratch_bytes;
+    if (!set_scratch(memory, chosen)) return base_fail_memory(report);
     base_arena_free(&c->arena);
     return BASE_OK;
 }
 
-/* All candidates, while the constants stay within their limit. */
-static base_status carry_out_all(chooser *c, size_t constants) {
+static base_status carry_out_all(chooser *c) {
     pass_memory *memory = c->context->memory;
-    const pass_options *options = c->context->options;
-    size_t limit = options->constant_limit, sum = constants;
-    if (!limit && !base_size_add(constants, constants / 2, &limit)) limit = constants;
-    if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
     memory->choices = BASE_ARRAY(memory->arena, pass_choice, c->count + 1);
-    const candidate **last =
-        BASE_ARRAY(c->context->scratch, const candidate *, c->context->module->node_count);
-    if (!memory->choices || !last) return base_fail_memory(c->context->report);
+    if (!memory->choices) return base_fail_memory(c->context->report);
+    for (size_t i = 0; i < c->count; i++) {
+        if (c->chosen[c->list[i].node->id.index] != &c->list[i]) continue;
+        base_status status = carry_out(c, &c->list[i]);
+        if (status != BASE_OK) return status;
+    }
+    return pass_memory_extend(memory, c->context->module) ? BASE_OK : base_fail_memory(c->context->report);
+}
+
+/* ---- what is chosen ------------------------------------------------------------------------------------- */
+
+/* All candidates, while the constants stay within their limit. */
+static void choose(chooser *c) {
+    const size_t given = c->context->options->constant_limit;
+    size_t limit = given, sum = c->constants;
+    if (!limit && !base_size_add(sum, sum / 2, &limit)) limit = sum;
+    if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
+    memset(c->chosen, 0, c->context->module->node_count * sizeof *c->chosen);
     for (size_t i = 0; i < c->count; i++) {
         size_t larger;
         if (!base_size_add(sum, c->list[i].step, &larger) || larger > limit) continue;
         sum = larger;
-        last[c->list[i].node->id.index] = &c->list[i];
+        c->chosen[c->list[i].node->id.index] = &c->list[i];
     }
-    for (size_t i = 0; i < c->count; i++) {
-        const candidate *chosen = &c->list[i];
-        const uint32_t node = chosen->node->id.index;
-        if (last[node] != chosen) continue;
-        base_status status = carry_out(c, chosen, (size_t)memory->order.numbers[node]);
-        if (status != BASE_OK) return status;
+}
+
+static size_t scratch_now(const pass_memory *memory, const ir_node *node) {
+    const pass_storage_id scratch = memory->scratch[node->id.index];
+    return scratch.index ? memory->storages[scratch.index].bytes : 0;
+}
+
+/* What the arena may take with choices that have `live` bytes at the peak. Where the user gives no limit in bytes, choices may make
+ * it larger by bytes that they use, hardly by gaps between them; what the planner needs without choices is free to take. */
+static size_t most_bytes(const chooser *c, size_t live) {
+    const size_t asked = c->context->options->arena_limit;
+    if (asked && asked != PASS_ARENA_LEAST) return asked;
+    size_t most = live > c->without ? live : c->without, slack = most / GAPS_DENOMINATOR;
+    if (asked || !base_size_add(most, slack, &most)) return c->without > c->limit ? c->without : c->limit;
+    const size_t limit = default_limit(c->without > c->least ? c->without : c->least);
+    return most < limit ? most : limit;
+}
+
+/* One trial: what the planner's arena takes, and what it may. */
+typedef struct trial {
+    size_t bytes, most;
+    bool *above; /* by node id, as pass_try_regions has it; or NULL */
+} trial;
+
+/* The arena of the planner with what is chosen (`c->chosen`), or without. The memory plan stays as it was. A planner that searches
+ * does so only where it must. */
+static base_status try_choices(chooser *c, bool with, trial *tried) {
+    pass_context *context = c->context;
+    pass_memory *memory = context->memory;
+    const size_t storages = memory->storage_count, nodes = context->module->node_count;
+    pass_storage *kept = BASE_ARRAY(context->scratch, pass_storage, storages);
+    pass_storage_id *scratch = BASE_ARRAY(context->scratch, pass_storage_id, nodes);
+    size_t *peaks = BASE_ARRAY(context->scratch, size_t, memory->graph_count);
+    if (!kept || !scratch || !peaks) return base_fail_memory(context->report);
+    memcpy(kept, memory->storages, storages * sizeof *kept);
+    memcpy(scratch, memory->scratch, nodes * sizeof *scratch);
+    bool done = true;
+    for (size_t n = 1; with && n < nodes && done; n++)
+        if (c->chosen[n]) done = set_scratch(memory, c->chosen[n]);
+    done = done && pass_region_peaks(memory, c->graphs, c->graph_count, context->scratch, peaks);
+    base_status status = done ? BASE_OK : base_fail_memory(context->report);
+    const size_t live = peaks[context->module->main->id.index];
+    tried->most = with ? most_bytes(c, live) : live;
+    const uint64_t efforts[] = {1, TRIAL_WORK};
+    for (unsigned i = 0; i < 2 && status == BASE_OK; i++) {
+        const planner_options options = {.work = efforts[i]};
+        status = pass_try_regions(context, &options, c->graphs, c->graph_count, tried->most, &tried->bytes,
+                                  tried->above);
+        if (tried->bytes <= tried->most) break;
     }
-    return pass_memory_extend(memory, c->context->module) ? BASE_OK : base_fail_memory(c->context->report);
+    memcpy(memory->storages, kept, storages * sizeof *kept);
+    memcpy(memory->scratch, scratch, nodes * sizeof *scratch);
+    memory->storage_count = storages;
+    return status;
+}
+
+/* Those in whose steps a storage ends too high (if there are none: all) may take less scratch, and are considered again. False: there
+ * was nothing to take away. */
+static bool reduce(chooser *c, const bool *above, size_t excess, bool last) {
+    const pass_memory *memory = c->context->memory;
+    const size_t nodes = c->context->module->node_count;
+    size_t affected = 0, kept = 0;
+    for (size_t n = 1; n < nodes; n++)
+        affected +=
+            above[n] && c->chosen[n] && c->chosen[n]->scratch > scratch_now(memory, c->chosen[n]->node);
+    bool *again = BASE_ARRAY(c->context->scratch, bool, nodes);
+    if (!again) return false;
+    bool any = false;
+    for (size_t n = 1; n < nodes; n++) {
+        const candidate *chosen = c->chosen[n];
+        if (!chosen || (affected && !last && !above[n])) continue;
+        const size_t least = scratch_now(memory, chosen->node);
+        if (chosen->scratch <= least) continue;
+        const size_t less = excess > chosen->scratch / 4 ? excess : chosen->scratch / 4;
+        c->free[n] = last || chosen->scratch - least <= less ? least : chosen->scratch - less;
+        again[n] = any = true;
+    }
+    for (size_t i = 0; i < c->count; i++)
+        if (!again[c->list[i].node->id.index]) c->list[kept++] = c->list[i];
+    c->count = kept;
+    for (size_t n = 1; n < nodes; n++) {
+        if (again[n]) consider(c, c->context->module->nodes[n]);
+        base_arena_free(&c->arena);
+    }
+    return any;
+}
+
+/* Chooses what the planner places within what the arena may take. */
+static base_status choose_within(chooser *c) {
+    bool *above = BASE_ARRAY(c->context->scratch, bool, c->context->module->node_count);
+    if (!above) return base_fail_memory(c->context->report);
+    for (unsigned count = 1;; count++) {
+        trial with = {.above = above}, without = {0};
+        choose(c);
+        base_status status = try_choices(c, true, &with);
+        if (status != BASE_OK || with.bytes <= with.most) return status;
+        const size_t asked = c->context->options->arena_limit;
+        if (count == 1 && (!asked || asked == PASS_ARENA_LEAST)) { /* The planner leaves gaps anyhow? */
+            status = try_choices(c, false, &without);
+            if (status != BASE_OK) return status;
+            c->without = without.bytes;
+            if (without.bytes > c->least) continue;
+        }
+        if (count > TRIALS || !reduce(c, above, with.bytes - with.most, count == TRIALS)) return BASE_OK;
+    }
 }
 
 base_status pass_choose_kernels(pass_context *context) {
     const pass_options *options = context->options;
     ir_module *module = context->module;
     pass_memory *memory = context->memory;
-    chooser c = {.context = context};
-    size_t graph_count, node_count = module->node_count;
-    ir_graph **graphs = pass_graphs_outermost_first(module, context->scratch, &graph_count);
+    chooser c = {.context = context, .constants = constant_bytes(module)};
+    const size_t node_count = module->node_count;
+    c.graphs = pass_graphs_outermost_first(module, context->scratch, &c.graph_count);
     size_t *peaks = BASE_ARRAY(context->scratch, size_t, memory->graph_count);
-    size_t *free = BASE_ARRAY(context->scratch, size_t, node_count);
+    c.free = BASE_ARRAY(context->scratch, size_t, node_count);
     c.list = BASE_ARRAY(context->scratch, candidate, 2 * node_count); /* at most two for each */
-    if (!graphs || !peaks || !free || !c.list ||
-        !pass_region_peaks(memory, graphs, graph_count, context->scratch, peaks))
+    c.chosen = BASE_ARRAY(context->scratch, const candidate *, node_count);
+    if (!c.graphs || !peaks || !c.free || !c.list || !c.chosen ||
+        !pass_region_peaks(memory, c.graphs, c.graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);
     memory->least_arena_bytes = peaks[module->main->id.index];
     if (options->exact_arithmetic) return BASE_OK;
-    const size_t least = memory->least_arena_bytes;
-    const size_t limit = options->arena_limit == PASS_ARENA_LEAST ? least
-                         : options->arena_limit                   ? options->arena_limit
-                                                                  : default_limit(least);
-    if (!find_free(context, graphs, graph_count, limit, free)) return base_fail_memory(context->report);
-    c.free = free;
-    c.growth = limit > least ? limit - least : 0;
+    c.least = memory->least_arena_bytes;
+    c.limit = options->arena_limit == PASS_ARENA_LEAST ? c.least
+              : options->arena_limit                   ? options->arena_limit
+                                                       : default_limit(c.least);
+    if (!find_free(context, c.graphs, c.graph_count, c.limit, c.free))
+        return base_fail_memory(context->report);
+    c.growth = c.limit > c.least ? c.limit - c.least : 0;
     base_arena_init(&c.arena, context->scratch->allocator);
     for (size_t n = 1; n < node_count; n++) {
         if (module->nodes[n]) consider(&c, module->nodes[n]);
         base_arena_free(&c.arena);
     }
-    base_status status = carry_out_all(&c, constant_bytes(module));
+    base_status status = c.count ? choose_within(&c) : BASE_OK;
+    if (status == BASE_OK) status = carry_out_all(&c);
     base_arena_free(&c.arena);
     base_report_context(context->report, NULL);
     return status;

@@ -4,6 +4,7 @@
  */
 #include "passes/memory/tuning.h"
 #include "passes/passes.h"
+#include "tests/support/operators.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -136,6 +137,100 @@ static void too_small_an_arena_is_an_error(void **unused) {
     release(&c);
 }
 
+/* A 3x3 convolution of `x`, with weights of its own. */
+static ir_value *widen(ir_graph *graph, ir_value *x, int64_t channels) {
+    static const int64_t pads[] = {1, 1, 1, 1};
+    const op_type type = {
+        .kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {channels, x->type.shape.dims[1], 3, 3}}};
+    op_attributes attributes = {0};
+    const op_attribute pad = {.name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 4, .as.integers = pads};
+    size_t bytes;
+    void *data;
+    assert_true(op_type_bytes(&type, &bytes));
+    ir_value *weights = ir_constant_reserve(graph->module, "weights", &type, bytes, &data);
+    assert_non_null(weights);
+    memset(data, 0, bytes);
+    assert_true(ir_attribute_set(graph->module, &attributes, &pad));
+    ir_node *node = ir_node_new(graph, NULL, OP_CONV, "", "", attributes, 2, (ir_value *[]){x, weights});
+    op_type made = x->type;
+    made.shape.dims[1] = channels;
+    ir_value *y = node ? ir_node_add_output(node, "y", &made) : NULL;
+    assert_non_null(y);
+    return y;
+}
+
+/* Branches of convolutions of random widths, joined again and again, as in Inception: tensors and scratch of many sizes are live
+ * at once, and planners that go by size leave gaps. */
+static void compile_branches(compiled *c, uint64_t seed, const pass_options *options) {
+    enum { MODULES = 3, BRANCHES = 3, ROWS = 12 };
+    test_random random = {seed};
+    *c = (compiled){.module = ir_module_new(NULL, "branches")};
+    assert_non_null(c->module);
+    base_arena_init(&c->arena, NULL);
+    op_type type = {.kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {1, 32, ROWS, ROWS}}};
+    ir_graph *graph = ir_graph_new(c->module, "main");
+    ir_value *x = ir_graph_add_parameter(graph, "x", &type);
+    for (int m = 0; m < MODULES; m++) {
+        ir_value *branches[BRANCHES];
+        op_attributes attributes = {0};
+        const op_attribute axis = {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1};
+        assert_true(ir_attribute_set(c->module, &attributes, &axis));
+        type.shape.dims[1] = 0;
+        for (int b = 0; b < BRANCHES; b++) {
+            branches[b] = x;
+            for (int64_t depth = 1 + test_random_below(&random, 2); depth > 0; depth--)
+                branches[b] = widen(graph, branches[b], 8 + 8 * test_random_below(&random, 6));
+            type.shape.dims[1] += branches[b]->type.shape.dims[1];
+        }
+        ir_node *joined = ir_node_new(graph, NULL, OP_CONCAT, "", "", attributes, BRANCHES, branches);
+        assert_non_null(joined);
+        x = ir_node_add_output(joined, "joined", &type);
+        assert_non_null(x);
+    }
+    assert_true(ir_graph_add_result(graph, widen(graph, x, 16)));
+    pass_options given = *options;
+    given.environment = (rt_environment){.threads = 1, .portable_only = true};
+    c->status = pass_pipeline_run(c->module, &given, &c->arena, &c->memory, &c->report);
+}
+
+/* What is chosen fits under the limit as the planner places it, gaps included: whatever fits without choices fits with them. */
+static void limits_hold_for_gaps(void **unused) {
+    static const char *const allocators[] = {"nnc", "greedy-by-size", "bfc", "auto"};
+    (void)unused;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        for (size_t a = 0; a < sizeof allocators / sizeof *allocators; a++) {
+            compiled exact, least, usual;
+            compile_branches(&exact, seed,
+                             &(pass_options){.exact_arithmetic = true, .allocator = allocators[a]});
+            const size_t needed = exact.memory->arena_bytes;
+            print_message("seed %llu, %s: %zu bytes\n", (unsigned long long)seed, allocators[a], needed);
+            assert_int_equal(exact.status, BASE_OK);
+            compile_branches(&least, seed,
+                             &(pass_options){.arena_limit = PASS_ARENA_LEAST, .allocator = allocators[a]});
+            assert_int_equal(least.status, BASE_OK);
+            assert_true(least.memory->arena_bytes <= needed);
+            compile_branches(&usual, seed, &(pass_options){.allocator = allocators[a]});
+            assert_int_equal(usual.status, BASE_OK);
+            const size_t live =
+                usual.memory->lower_bound_bytes > needed ? usual.memory->lower_bound_bytes : needed;
+            assert_true(usual.memory->arena_bytes <= needed + needed / 4);
+            assert_true(usual.memory->arena_bytes <= live + live / 20);
+            for (size_t limit = needed; limit <= needed + needed / 2; limit += needed / 5) {
+                compiled limited;
+                compile_branches(&limited, seed,
+                                 &(pass_options){.arena_limit = limit, .allocator = allocators[a]});
+                if (limited.status != BASE_OK) print_message("limit %zu: %s\n", limit, limited.report.text);
+                assert_int_equal(limited.status, BASE_OK);
+                assert_true(limited.memory->arena_bytes <= limit);
+                release(&limited);
+            }
+            release(&exact);
+            release(&least);
+            release(&usual);
+        }
+    }
+}
+
 /* The record with other times: of Winograd's convolution, and of the direct one. */
 static char *with_times(const char *record, unsigned winograd, unsigned direct) {
     char *text = malloc(2 * strlen(record) + 64), *to = text;
@@ -213,6 +308,7 @@ int main(void) {
         cmocka_unit_test(exact_arithmetic_keeps_kernels),
         cmocka_unit_test(memory_is_traded_for_time),
         cmocka_unit_test(limits_are_kept),
+        cmocka_unit_test(limits_hold_for_gaps),
         cmocka_unit_test(too_small_an_arena_is_an_error),
         cmocka_unit_test(measured_times_decide),
         cmocka_unit_test(records_are_checked),
