@@ -294,9 +294,8 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
     op_window window;
     if (e->status == BASE_OK && !ir_node_call(node->node, e->arena, &call)) fail_memory(e);
     if (e->status != BASE_OK) return attributes;
-    const bool convolution = node->node->code == OP_CONV;
-    e->status =
-        op_window_read(&call, convolution ? call.inputs[1].type.shape.dims + 2 : NULL, &window, e->report);
+    const ir_value *weights = band_window_weights(node->node);
+    e->status = op_window_read(&call, weights ? weights->type.shape.dims + 2 : NULL, &window, e->report);
     int64_t pads[2 * OP_WINDOW_RANK];
     for (int32_t i = 0; i < window.rank; i++) {
         pads[i] = i ? window.before[i] : above;
@@ -313,7 +312,7 @@ static op_attributes window_attributes(emitter *e, const band_node *node, int64_
                             .kind = OP_ATTRIBUTE_STRING,
                             .count = 1,
                             .as.text = {"NOTSET", strlen("NOTSET")}});
-    if (convolution) keep_packing(e, node->node, &attributes);
+    if (node->node->code == OP_CONV) keep_packing(e, node->node, &attributes);
     return attributes;
 }
 
@@ -367,8 +366,8 @@ static void emit_node(emitter *e, const band_node *own, band_rows made) {
                                  i == 0 ? own->advance * own->window.stride / own->window.up : own->advance);
     }
     if (node->code == OP_SLICE) rebase_slice(e, node, inputs);
-    const bool window = node->code == OP_CONV || node->code == OP_MAX_POOL || node->code == OP_AVERAGE_POOL;
-    op_attributes attributes = window ? window_attributes(e, own, above, below) : node->attributes;
+    op_attributes attributes =
+        band_is_window(node->code) ? window_attributes(e, own, above, below) : node->attributes;
     if (node->code == OP_CONV_TRANSPOSE) keep_packing(e, node, &attributes);
     ir_node *band = make_node(e, node->code, node->reason, attributes, node->input_count, inputs);
     for (uint32_t o = 0; o < node->output_count && e->status == BASE_OK; o++) {

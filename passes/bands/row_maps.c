@@ -23,8 +23,29 @@ bool band_is_reduction(op_code code) {
     return op_schema_of(code)->infer == op_infer_reduce;
 }
 
-static bool is_window(op_code code) {
-    return code == OP_CONV || code == OP_MAX_POOL || code == OP_AVERAGE_POOL;
+bool band_is_window(op_code code) {
+    switch (code) {
+    case OP_CONV:
+    case OP_CONV_INTEGER:
+    case OP_QLINEAR_CONV:
+    case OP_MAX_POOL:
+    case OP_AVERAGE_POOL:
+        return true;
+    default:
+        return false;
+    }
+}
+
+const ir_value *band_window_weights(const ir_node *node) {
+    switch (node->code) {
+    case OP_CONV:
+    case OP_CONV_INTEGER:
+        return ir_input(node, 1);
+    case OP_QLINEAR_CONV:
+        return ir_input(node, 3);
+    default:
+        return NULL;
+    }
 }
 
 /* The axis along which the operator does something else than to go from element to element; -1: none. */
@@ -142,7 +163,7 @@ static bool multiplies_rows(const ir_node *node) {
 }
 
 static bool code_supported(const ir_node *node) {
-    if (band_is_elementwise(node->code) || is_window(node->code)) return true;
+    if (band_is_elementwise(node->code) || band_is_window(node->code)) return true;
     switch (node->code) {
     case OP_BATCH_NORMALIZATION:
         return !op_attribute_integer(&node->attributes, "training_mode", 0);
@@ -189,7 +210,9 @@ static bool reads_first_only(op_code code) {
 band_reading band_node_reading(const ir_node *node, uint32_t index) {
     const ir_value *input = ir_input(node, index);
     if (!input) return BAND_READS_NOTHING;
-    if (is_window(node->code)) return index == 0 || index == 3 ? BAND_READS_ROWS : BAND_READS_ALL;
+    /* A residual that the kernel adds is read where it is added. */
+    if (node->code == OP_CONV && index == 3) return BAND_READS_ROWS;
+    if (band_is_window(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
     if (reads_first_only(node->code)) return index == 0 ? BAND_READS_ROWS : BAND_READS_ALL;
     if (node->code == OP_MATMUL && index == 1) return BAND_READS_ALL;
     const int32_t rank = node->outputs[0]->type.shape.rank, own = input->type.shape.rank;
@@ -207,13 +230,13 @@ static bool input_fits(const ir_node *node, uint32_t index) {
     case BAND_READS_ROWS:
         if (!has_rows(&input->type) || input->type.shape.rank != node->outputs[0]->type.shape.rank)
             return false;
-        return (is_window(node->code) && index == 0) || node->code == OP_DEPTH_TO_SPACE ||
+        return (band_is_window(node->code) && index == 0) || node->code == OP_DEPTH_TO_SPACE ||
                node->code == OP_RESIZE || node->code == OP_SLICE || node->code == OP_CONV_TRANSPOSE ||
                input->type.shape.dims[BAND_AXIS] == rows;
     case BAND_READS_ALL:
         break;
     }
-    if (is_window(node->code) || reads_first_only(node->code)) return true;
+    if (band_is_window(node->code) || reads_first_only(node->code)) return true;
     if (node->code == OP_MATMUL && index == 1) return true;
     const op_shape *shape = &input->type.shape;
     const int32_t lacking = node->outputs[0]->type.shape.rank - shape->rank;
@@ -227,12 +250,13 @@ bool band_node_window(const ir_node *node, base_arena *arena, band_window *windo
     if (node->code == OP_DEPTH_TO_SPACE) window->up = op_attribute_integer(&node->attributes, "blocksize", 1);
     if (node->code == OP_RESIZE)
         window->up = band_node_rows(node) / ir_input(node, 0)->type.shape.dims[BAND_AXIS];
-    if (!is_window(node->code)) return true;
+    if (!band_is_window(node->code)) return true;
     op_call call;
     op_window read;
     if (!ir_node_call(node, arena, &call)) return false;
-    const int64_t *kernel = node->code == OP_CONV ? call.inputs[1].type.shape.dims + 2 : NULL;
-    if (op_window_read(&call, kernel, &read, NULL) != BASE_OK) return false;
+    const ir_value *weights = band_window_weights(node);
+    if (op_window_read(&call, weights ? weights->type.shape.dims + 2 : NULL, &read, NULL) != BASE_OK)
+        return false;
     *window = (band_window){.stride = read.stride[0],
                             .extent = (read.kernel[0] - 1) * read.dilation[0] + 1,
                             .before = read.before[0],
@@ -284,6 +308,6 @@ bool band_node_supported(const ir_node *node, base_arena *arena) {
         if (!input_fits(node, i)) return false;
         by_rows = by_rows || band_node_reading(node, i) == BAND_READS_ROWS;
     }
-    return by_rows && (!is_window(node->code) || window_fits(node, arena)) &&
+    return by_rows && (!band_is_window(node->code) || window_fits(node, arena)) &&
            (node->code != OP_CONV_TRANSPOSE || spreads_rows(node, arena));
 }

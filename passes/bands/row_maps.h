@@ -31,6 +31,9 @@ typedef enum band_reading {
 /* Element by element, with broadcasting: nothing that looks further than its own place. */
 bool band_is_elementwise(op_code code);
 bool band_is_reduction(op_code code); /* along axes */
+/* A convolution or a pool; and the weights of a convolution, NULL for others. */
+bool band_is_window(op_code code);
+const ir_value *band_window_weights(const ir_node *node);
 /* Can the node be computed some rows at a time, with the same numbers? All of its outputs then have the same number of rows.
  * False where it cannot, or nobody has said how. `arena` is for what is read on the way. */
 bool band_node_supported(const ir_node *node, base_arena *arena);

@@ -110,8 +110,8 @@ static void estimate_time(step *own, int threads) {
     own->seconds = moved / BYTES;
     own->overhead = SLOWER;
     if (node->code == OP_MATMUL) estimate_product(own, threads);
-    if (node->code != OP_CONV) return;
-    const op_shape *weights = &ir_input(node, 1)->type.shape, *y = &node->outputs[0]->type.shape;
+    if (!band_window_weights(node)) return;
+    const op_shape *weights = &band_window_weights(node)->type.shape, *y = &node->outputs[0]->type.shape;
     double products = (double)y->dims[0];
     for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
     for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];

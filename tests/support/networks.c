@@ -245,6 +245,48 @@ static void add_channels(network *n) {
     append(n->nodes, "Slice(%%t%d, %%k%d, %%k%d, %%k%d, %%k%d)\n", from, first, end, axes, steps);
 }
 
+static int bytes_constant(network *n, const char *shape, int64_t count) {
+    append(n->constants, "  constant %%k%d: int8[%s] = {", n->constant_count, shape);
+    for (int64_t i = 0; i < count; i++) append(n->constants, "%s%d", i ? ", " : "", (int)draw(n, -100, 100));
+    append(n->constants, "}\n");
+    return n->constant_count++;
+}
+
+/* An integer convolution, a pool of bytes, between reals. */
+static void add_quantised(network *n) {
+    const int from = pick(n), at = n->count;
+    const made x = n->tensors[from];
+    const window h = draw_window(n, 5), w = draw_window(n, 3);
+    const int same = draw(n, 0, 4) ? 0 : (int)draw(n, 1, 2);
+    made y = {.channels = n->block * draw(n, 1, n->block > 1 ? 2 : 6),
+              .height = positions(&h, x.height, false, same),
+              .width = positions(&w, x.width, false, same)};
+    int64_t group = 1;
+    if (!draw(n, 0, 2)) y.channels = group = x.channels;
+    if (y.height < 1 || y.width < 1) return;
+    char shape[64];
+    snprintf(shape, sizeof shape, "%" PRId64 ",%" PRId64 ",%" PRId64 ",%" PRId64, y.channels,
+             x.channels / group, h.kernel, w.kernel);
+    const int weights = bytes_constant(n, shape, y.channels * x.channels / group * h.kernel * w.kernel);
+    append(n->constants,
+           "  constant %%s%d: float32[] = {0.01}\n  constant %%z%d: int8[] = {%d}\n"
+           "  constant %%y%d: float32[] = {0.5}\n  constant %%w%d: int8[] = {0}\n",
+           at, at, (int)draw(n, -20, 20), at, at);
+    append(n->nodes, "    %%a%d: int8[...] = QuantizeLinear(%%t%d, %%s%d, %%z%d)\n", at, from, at, at);
+    append(n->nodes,
+           "    %%b%d: int8[...] = QLinearConv(%%a%d, %%s%d, %%z%d, %%k%d, %%s%d, %%w%d, %%y%d, %%z%d) {", at,
+           at, at, at, weights, at, at, at, at);
+    append_window(n, &h, &w, same);
+    append(n->nodes, ", group = %" PRId64 "}\n", group);
+    const bool pooled = y.height > 3 && draw(n, 0, 1);
+    if (pooled)
+        append(n->nodes, "    %%c%d: int8[...] = MaxPool(%%b%d) {kernel_shape = [2, 1], strides = [2, 1]}\n",
+               at, at);
+    if (pooled) y.height /= 2;
+    begin_node(n, &y);
+    append(n->nodes, "DequantizeLinear(%%%c%d, %%y%d, %%z%d)\n", pooled ? 'c' : 'b', at, at, at);
+}
+
 /* Channels in groups, whose order becomes that within the groups. */
 static void add_shuffle(network *n) {
     const int from = pick(n);
@@ -302,6 +344,10 @@ static void add_node(network *n) {
     if (n->block == 1 && !draw(n, 0, 6)) {
         static void (*const kinds[])(network *) = {add_rows, add_channels, add_shuffle};
         kinds[draw(n, 0, 2)](n);
+        return;
+    }
+    if (!draw(n, 0, 7)) {
+        add_quantised(n);
         return;
     }
     if (!draw(n, 0, 15)) {
