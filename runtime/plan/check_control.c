@@ -201,34 +201,38 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
     return replay_is_same_address(&at, &of_slice);
 }
 
-/* At the end of iteration t the replacements become the parameters of the next. */
-static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
-    content *held = BASE_ARRAY(&r->arena, content, form->carried);
-    phase_list *phases = BASE_ARRAY(&r->arena, phase_list, form->carried);
-    plan_address *places = BASE_ARRAY(&r->arena, plan_address, form->carried);
-    if (!held || !phases || !places) return replay_fail_memory(r);
+/* What a replacement is, between two iterations. */
+typedef struct handed_value {
+    content is;
+    phase_list phases;
+    plan_address place;
+} handed_value;
+
+/* At the end of iteration t the replacements become the parameters of the next. `handed`: scratch for so many. */
+static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, handed_value *handed,
+                    uint64_t t) {
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) {
             if (!replay_move(r, result, parameter)) return false;
             continue;
         }
-        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &held[i])) return false;
-        places[i] = replay_source(r, result);
-        phases[i] = r->phases[result];
+        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &handed[i].is)) return false;
+        handed[i].place = replay_source(r, result);
+        handed[i].phases = r->phases[result];
     }
     if (!replay_set_counter(r, node, t + 1)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) continue;
         plan_address at = replay_source(r, parameter);
-        if (!replay_is_same_address(&places[i], &at)) {
+        if (!replay_is_same_address(&handed[i].place, &at)) {
             return replay_fail(
                 r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
                 replay_name_of(r, parameter), t);
         }
-        replay_define(r, parameter, held[i]);
-        r->phases[parameter] = phases[i];
+        replay_define(r, parameter, handed[i].is);
+        r->phases[parameter] = handed[i].phases;
     }
     return true;
 }
@@ -257,7 +261,8 @@ static bool adopt_slice(replay *r, const plan_loop_form *form, uint32_t index, u
     return replay_write_span(r, at.first, at.last, (plan_bytes_tag){identity, r->spans[whole].address});
 }
 
-static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form, uint64_t t) {
+static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form,
+                             handed_value *handed, uint64_t t) {
     const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
     for (uint32_t i = 0; i < 2; i++) {
         if (!replay_write(r, form->parameters[i])) return false;
@@ -291,7 +296,7 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
     for (uint32_t i = 0; i < form->carried; i++) {
         if (is_grown_in(r, form, i) && !replay_verify_all(r, &form->outputs[i], 1)) return false;
     }
-    return hand_on(r, node, form, t);
+    return hand_on(r, node, form, handed, t);
 }
 
 /* How many iterations show all there is to see; fewer where what is scanned or stacked has fewer slices. */
@@ -379,6 +384,8 @@ bool replay_loop_fully(replay *r, const plan_node *node) {
     }
     uint64_t count = replayed_iterations(r, node, &form), trips = 0;
     phase_list *ends, *outer_ends = r->ends;
+    handed_value *handed = BASE_ARRAY(&r->arena, handed_value, form.carried);
+    if (!handed) return replay_fail_memory(r);
     if (!make_ends(r, node, &form, &ends)) return false;
     r->ends = ends;
     /* It is left after any iteration, or, where it is certain when, after that one. */
@@ -403,7 +410,7 @@ bool replay_loop_fully(replay *r, const plan_node *node) {
             uint32_t parameter = form.parameters[2 + i];
             if (r->defined[parameter]) r->defined[parameter] = r->epochs[form.body];
         }
-        if (!replay_iteration(r, node, &form, t)) return false;
+        if (!replay_iteration(r, node, &form, handed, t)) return false;
         r->ends = ends; /* an inner loop had its own */
         if (certain && k + 1 == last && last == count && trips > count && !skip_to(r, node, &form, trips))
             return false;
