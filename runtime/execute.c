@@ -85,6 +85,14 @@ base_status rt_alias_run(ouro_session *session, const rt_step *step) {
 
 /* ---- graphs -------------------------------------------------------------------------------------------- */
 
+/* From this step of the main graph on states are written over: what could make the run fail has happened, but for states that have
+ * become too long. */
+static inline base_status commit(ouro_session *session, uint32_t graph, uint32_t node) {
+    if (session->run.committed || graph != 0 || node < session->code.commit) return BASE_OK;
+    session->run.committed = true;
+    return rt_states_check(session, &session->run.report);
+}
+
 /* A body without steps, such as one that only swaps, can be asked to run for ever as well. */
 static base_status pass_empty(ouro_session *session, uint32_t graph) {
     const uint32_t owner = session->of->graphs[graph].owner;
@@ -98,8 +106,9 @@ static base_status execute_observed(ouro_session *session, uint32_t number) {
     if (!graph->node_count) return pass_empty(session, number);
     for (uint32_t n = (uint32_t)graph->nodes; n < graph->nodes + graph->node_count; n++) {
         const rt_step *step = session->code.steps[n];
-        session->run.committed |= number == 0 && n >= session->code.commit;
-        base_status status = must_stop(session) ? stop(session) : BASE_OK;
+        base_status status = commit(session, number, n);
+        if (status != BASE_OK) return status;
+        if (must_stop(session)) status = stop(session);
         const double start = rt_now_seconds();
         if (step && status == BASE_OK) status = rt_step_run(session, step);
         if (status != BASE_OK) return rt_fail_at(session, n, status);
@@ -118,8 +127,9 @@ base_status rt_execute(ouro_session *session, uint32_t graph) {
     const rt_program *program = &session->code.programs[graph];
     if (!program->step_count) return pass_empty(session, graph);
     for (const rt_step *step = program->steps, *end = step + program->step_count; step < end; step++) {
-        session->run.committed |= graph == 0 && step->node >= session->code.commit;
-        base_status status = must_stop(session) ? stop(session) : rt_step_run(session, step);
+        base_status status = commit(session, graph, step->node);
+        if (status != BASE_OK) return status;
+        status = must_stop(session) ? stop(session) : rt_step_run(session, step);
         if (status != BASE_OK) return rt_fail_at(session, step->node, status);
         if (step->release_count) rt_step_release(session, step);
     }

@@ -459,6 +459,8 @@ base_status rt_states_before_run(ouro_session *session, base_report *report);
 /* States that no run has given extents get those that the dimensions of the inputs tell, without memory; `take`: and the memory
  * that they keep. They are as they were. BASE_INVALID where states do not fit those of the inputs. */
 base_status rt_states_prepare(ouro_session *session, bool take, base_report *report);
+/* All dynamic states have been made: they can be carried, and are no longer than their bounds. */
+base_status rt_states_check(const ouro_session *session, base_report *report);
 /* A run was right: what it made of the states is what the next one finds. Its values are still there. Where that cannot be, nothing
  * is changed. */
 base_status rt_states_advance(ouro_session *session, base_report *report);

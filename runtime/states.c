@@ -315,13 +315,18 @@ static bool can_hold(const rt_kept *kept, const rt_buffer *buffer, const op_tens
            (!kept->own.data || buffer == &kept->own);
 }
 
+base_status rt_states_check(const ouro_session *session, base_report *report) {
+    base_status status = BASE_OK;
+    for (size_t i = 0; i < state_count(session) && status == BASE_OK; i++)
+        if (session->states.kept[i].dynamic) status = check_result(session, i, report);
+    return status;
+}
+
 base_status rt_states_advance(ouro_session *session, base_report *report) {
     const plan *of = session->of;
     if (!state_count(session)) return BASE_OK;
-    for (size_t i = 0; i < state_count(session); i++) {
-        base_status status = session->states.kept[i].dynamic ? check_result(session, i, report) : BASE_OK;
-        if (status != BASE_OK) return status;
-    }
+    const base_status fits = session->run.committed ? BASE_OK : rt_states_check(session, report);
+    if (fits != BASE_OK) return fits;
     if (session->code.unshared) hand_on_unshared(session);
     for (size_t i = 0; i < state_count(session); i++) {
         rt_kept *kept = &session->states.kept[i];
@@ -439,6 +444,8 @@ op_tensor rt_states_look(const ouro_session *session, size_t index) {
     const rt_kept *kept = &session->states.kept[index];
     if (!kept->dynamic) return *state_tensor(session, index);
     op_tensor none = {.type = kept->type};
+    /* Not as it was before a reset. */
+    if (!kept->present) plan_tensor_type(session->of, session->of->states[index].parameter, &none.type);
     for (int32_t d = 0; d < none.type.shape.rank && !kept->present; d++)
         if (none.type.shape.dims[d] < 0) none.type.shape.dims[d] = 0;
     if (kept->present) {
