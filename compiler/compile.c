@@ -265,7 +265,7 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
     base_status status = BASE_OK;
     if (options->plan_path)
         status = file_write(options->plan_path, result->plan.base, result->plan.bytes, report);
-    if (status == BASE_OK && options->dot_path) status = emit_dot(result, options->dot_path, report);
+    if (status == BASE_OK && options->dot_path) status = emit_dot(result, options->dot_path, options->dot_nodes, report);
     if (status == BASE_OK && options->memory_map_path) {
         status = emit_memory_map(result, options->memory_map_path, report);
     }

@@ -70,8 +70,10 @@ typedef struct ouro_compile_options {
      * compiling again gives the same plan; without `tune` nothing is. */
     bool tune;
     const char *times_path;
-    bool portable;               /* portable kernels only: the plan runs on any machine of its byte order */
-    const char *dot_path;        /* .dot, .svg or .png; NULL: none */
+    bool portable;        /* portable kernels only: the plan runs on any machine of its byte order */
+    const char *dot_path; /* .dot, .svg or .png; NULL: none */
+    size_t
+        dot_nodes; /* boxes of a graph in that picture, of more, nodes whose names begin alike are one; 0: see docs/COMMAND.md */
     const char *memory_map_path; /* .svg or .html; NULL: none */
     const char *report_path;     /* JSON; NULL: none */
     const char *problem_path;    /* CSV of the allocation problem; NULL: none */

@@ -12,7 +12,7 @@ typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times,
         *weights;
     command_list dims, shapes, states, bounds;
-    int64_t threads, max_unroll;
+    int64_t threads, max_unroll, dot_nodes;
     double seconds;
     const char *tradeoff_picture;
     bool tradeoff;
@@ -60,6 +60,10 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, portable)},
     {"--dot", NULL, COMMAND_TEXT, "FILE", "a picture of the graph: .dot, .svg or .png",
      offsetof(compile_arguments, dot)},
+    {"--dot-nodes", NULL, COMMAND_COUNT, "N",
+     "boxes of a graph in that picture: of more, nodes whose names begin alike are one (default: 60 where "
+     "there are more than 150)",
+     offsetof(compile_arguments, dot_nodes)},
     {"--memory-map", NULL, COMMAND_TEXT, "FILE", "a picture of the memory: .svg or .html",
      offsetof(compile_arguments, memory_map)},
     {"--report", NULL, COMMAND_TEXT, "FILE.json", "what was planned, in numbers",
@@ -191,7 +195,7 @@ static void print_result(const compile_result *result, const char *model, const 
     size_t views = 0;
     for (size_t i = 0; i < header->nodes.count; i++)
         views += (result->plan.nodes[i].flags & PLAN_NODE_ALIAS) != 0;
-    printf("%s: %zu operator%s, %zu of them views\n", model, (size_t)header->nodes.count,
+    printf("%s: %zu operator%s, %zu of them aliases\n", model, (size_t)header->nodes.count,
            header->nodes.count == 1 ? "" : "s", views);
     printf("  arena %s (%zu bytes), lower bound %s%s, without reuse %s\n",
            emit_size_print(memory->arena_bytes, arena, sizeof arena), memory->arena_bytes,
@@ -348,6 +352,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .tune = given->tune,
         .times_path = given->times,
         .dot_path = given->dot,
+        .dot_nodes = (size_t)given->dot_nodes,
         .memory_map_path = given->memory_map,
         .report_path = given->report,
         .problem_path = given->problem,

@@ -254,7 +254,7 @@ static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *
     printf("operators: %" PRIu64 "\n", header->nodes.count);
     for (size_t i = 0; i < count; i++) {
         printf("  %6zu %s", counts[i].count, counts[i].name);
-        if (counts[i].views) printf(" (%zu as views)", counts[i].views);
+        if (counts[i].views) printf(" (%zu as aliases)", counts[i].views);
         printf("\n");
     }
     for (uint32_t i = 0; i < header->nodes.count; i++) {

@@ -7,7 +7,8 @@
  * back by a dashed edge, labelled "parameter <= replacement". A tensor whose address changes with the iterations has a line for each
  * address: the iterations in which it lies there. The branches of an If stand side by side. A legend says all this.
  *
- * Of a large graph, blocks of nodes that stand there several times in a row are drawn once, in a box that says how often (repeats.h).
+ * Of a large graph, blocks of nodes that stand there several times in a row are drawn once, in a box that says how often (repeats.h). Where
+ * still many boxes remain, nodes whose names begin alike are one (groups.h).
  *
  * Drawn from the plan alone. Names come from models: they are cut to a readable length and escaped, whatever
  * is in them; the whole name is the tooltip. Large graphs get straight edges and a cheaper layout, see
@@ -26,7 +27,9 @@
 enum {
     CARRIED_CHARACTERS = 18, /* of a name beside a carried edge */
     LARGE_GRAPH_EDGES = 700,
-    LARGE_GRAPH_NODES = 60 /* with more, blocks that repeat are drawn once */
+    LARGE_GRAPH_NODES = 60, /* with more, blocks that repeat are drawn once */
+    MOST_BOXES = 150,       /* of a graph: of more, nodes with a common name are one */
+    GROUPED_BOXES = 60      /* and then so many remain: what is left is an overview */
 };
 
 static void indent(dot_writer *writer) {
@@ -69,7 +72,7 @@ static void emit_node(dot_writer *writer, uint32_t index) {
     emit_tooltip(writer, operator_name, name);
     emit_text(writer->out, " label=<");
     emit_dot_title(writer, node);
-    if (view) emit_text(writer->out, " (view)");
+    if (view) emit_text(writer->out, " (alias)");
     if (node->flags & PLAN_NODE_DYNAMIC) emit_text(writer->out, " (dynamic)");
     if (name[0]) {
         const bool within =
@@ -90,6 +93,12 @@ static void emit_node(dot_writer *writer, uint32_t index) {
     emit_dot_constants(writer, node);
     if (!node->graph_count) emit_dot_outputs(writer, node);
     emit_text(writer->out, ">]\n");
+}
+
+/* Of a group the first stands for all. */
+static void emit_node_or_group(dot_writer *writer, uint32_t index) {
+    if (writer->groups.count[index] > 1) emit_dot_group(writer, index);
+    else if (writer->groups.count[index] == 1) emit_node(writer, index);
 }
 
 /* Where a control node hands its outputs on: below its sub-graphs. */
@@ -155,13 +164,18 @@ static void emit_result(dot_writer *writer, uint32_t graph, uint64_t number, con
 
 /* ---- edges --------------------------------------------------------------------------------------------- */
 
+/* The node whose box stands for a node: that of the first block of a repeat, and there of its group. */
+static uint32_t shown_as(const dot_writer *writer, uint32_t node) {
+    return writer->groups.first[writer->folding.drawn[node]];
+}
+
 /* Starts an edge from what makes `tensor id`; false where that is a constant (constants are notes in the boxes).
  */
 static bool begin_edge(dot_writer *writer, uint32_t id) {
     if (id == PLAN_ABSENT) return false;
     const dot_source *source = &writer->sources[id];
     if (source->kind == SOURCE_NONE) return false;
-    const uint32_t drawn = source->kind == SOURCE_NODE ? writer->folding.drawn[source->index] : 0;
+    const uint32_t drawn = source->kind == SOURCE_NODE ? shown_as(writer, source->index) : 0;
     indent(writer);
     if (source->kind == SOURCE_PARAMETER)
         emit_format(writer->out, "p%u_%u -> ", source->index, source->number);
@@ -197,7 +211,7 @@ static void emit_control_label(dot_writer *writer, uint32_t index, bool loop) {
     }
     emit_format(writer->out,
                 "<<B>unroll %" PRIu64 "</B>, %" PRIu64 " multi-view tensor%s, carried values in %" PRIu64
-                " place%s<BR ALIGN=\"LEFT\"/>copied: %s an iteration, %s an entry<BR ALIGN=\"LEFT\"/>>\n",
+                " buffer%s<BR ALIGN=\"LEFT\"/>copied: %s an iteration, %s an entry<BR ALIGN=\"LEFT\"/>>\n",
                 numbers.unroll, numbers.multiview, numbers.multiview == 1 ? "" : "s", numbers.places,
                 numbers.places == 1 ? "" : "s",
                 emit_size_print((size_t)numbers.iteration_bytes, iteration, sizeof iteration),
@@ -272,7 +286,7 @@ static void emit_block(dot_writer *writer, const emit_repeat *repeat) {
         emit_xml(writer->out, prefix);
     }
     emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>>\n");
-    for (uint32_t n = repeat->first; n < repeat->first + repeat->period; n++) emit_node(writer, n);
+    for (uint32_t n = repeat->first; n < repeat->first + repeat->period; n++) emit_node_or_group(writer, n);
     writer->depth--;
     writer->prefix_length = 0;
     indent(writer);
@@ -312,7 +326,7 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
             emit_block(writer, repeat);
             i = repeat->first + (uint64_t)repeat->period * repeat->count - 1;
         } else if (of->nodes[i].graph_count) emit_control(writer, (uint32_t)i);
-        else emit_node(writer, (uint32_t)i);
+        else emit_node_or_group(writer, (uint32_t)i);
     }
 }
 
@@ -342,6 +356,58 @@ static const char *edge_way(const dot_writer *writer, uint32_t node, uint64_t k)
                : NULL;
 }
 
+/* Edges from or to a group are drawn together, after the others: one for all tensors from one box to another. Returns false for other edges;
+ * those within a group are not drawn at all. */
+static bool defer_edge(dot_writer *writer, uint32_t id, uint32_t node, const char *way) {
+    const dot_source *source = id == PLAN_ABSENT ? NULL : &writer->sources[id];
+    if (!source || source->kind == SOURCE_NONE) return true;
+    const uint32_t to = shown_as(writer, node);
+    const bool from_node = source->kind == SOURCE_NODE;
+    const uint32_t from = from_node ? shown_as(writer, source->index) : source->index;
+    const bool grouped = writer->groups.count[to] > 1 || (from_node && writer->groups.count[from] > 1);
+    if (!grouped) return false;
+    if (from_node && from == to && !way[0]) return true;
+    if (writer->edge_count == writer->edge_capacity) {
+        const size_t capacity = writer->edge_capacity ? 2 * writer->edge_capacity : 64;
+        dot_edge *larger = realloc(writer->edges, capacity * sizeof *larger);
+        if (!larger) {
+            writer->out->failed = true;
+            return true;
+        }
+        writer->edges = larger;
+        writer->edge_capacity = capacity;
+    }
+    const uint64_t key = from_node ? from : UINT64_C(1) << 63 | (uint64_t)from << 32 | source->number;
+    writer->edges[writer->edge_count++] = (dot_edge){key, to, id, way[0] != 0, way};
+    return true;
+}
+
+static int by_ends(const void *a, const void *b) {
+    const dot_edge *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    if (x->styled != y->styled) return x->styled < y->styled ? -1 : 1;
+    return x->id < y->id ? -1 : x->id > y->id;
+}
+
+static void emit_deferred(dot_writer *writer) {
+    if (writer->edge_count) qsort(writer->edges, writer->edge_count, sizeof *writer->edges, by_ends);
+    for (size_t i = 0, next; i < writer->edge_count; i = next) {
+        const dot_edge *edge = &writer->edges[i];
+        size_t tensors = 1;
+        for (next = i + 1; next < writer->edge_count; next++) {
+            const dot_edge *other = &writer->edges[next];
+            if (other->from != edge->from || other->to != edge->to || other->styled != edge->styled) break;
+            tensors += other->id != other[-1].id;
+        }
+        if (!begin_edge(writer, edge->id)) continue;
+        emit_format(writer->out, "n%u", edge->to);
+        if (tensors == 1) end_edge(writer, edge->id, edge->way);
+        else emit_format(writer->out, " [label=\"%zu tensors\"%s]\n", tensors, edge->way);
+    }
+    writer->edge_count = 0;
+}
+
 /* The edges of one graph. All stand outside of the boxes of sub-graphs: naming a node within one would move
  * it there. */
 static void emit_edges(dot_writer *writer, uint32_t index) {
@@ -354,11 +420,12 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
         for (uint64_t k = 0; k < node->input_count; k++) {
             const char *way = edge_way(writer, (uint32_t)i, k);
             uint32_t id = of->tensor_ids[node->inputs + k];
-            if (!way || !begin_edge(writer, id)) continue;
-            emit_format(writer->out, "n%u", writer->folding.drawn[i]);
+            if (!way || defer_edge(writer, id, (uint32_t)i, way) || !begin_edge(writer, id)) continue;
+            emit_format(writer->out, "n%u", shown_as(writer, (uint32_t)i));
             end_edge(writer, id, way);
         }
     }
+    emit_deferred(writer);
     for (uint64_t i = 0; i < graph->result_count; i++) {
         uint32_t id = of->tensor_ids[graph->results + i];
         if (is_left_out(writer, id)) continue;
@@ -375,8 +442,8 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     }
     if (!graph->parameter_count && graph->node_count) {
         indent(writer);
-        emit_format(writer->out, "n%u -> n%" PRIu64 " [style=dotted label=\"%s\"]\n", graph->owner,
-                    graph->nodes, index == owner->first_graph ? "true" : "false");
+        emit_format(writer->out, "n%u -> n%u [style=dotted label=\"%s\"]\n", graph->owner,
+                    shown_as(writer, (uint32_t)graph->nodes), index == owner->first_graph ? "true" : "false");
     }
     for (uint64_t i = 0; i < graph->result_count; i++) {
         indent(writer);
@@ -424,12 +491,16 @@ static void emit_legend(dot_writer *writer) {
                         emit_families[i].name);
     }
     emit_format(writer->out, "<TD>%s</TD></TR></TABLE></TD></TR>",
-                views ? "dashed: a view, nothing runs" : "");
+                views ? "dashed: an alias, nothing runs" : "");
     if (writer->folding.repeat_count)
         emit_text(
             writer->out,
             "<TR><TD><FONT COLOR=\"#333388\">\xC3\x97N: a block that stands N times in a row, drawn once; "
             "addresses are those of the first; dashed edges go to the next</FONT></TD></TR>");
+    if (writer->groups.groups)
+        emit_text(writer->out,
+                  "<TR><TD>double border: nodes whose names begin alike, as one box; --dot-nodes N draws up "
+                  "to N boxes of a graph</TD></TR>");
     if (control)
         emit_text(
             writer->out,
@@ -473,9 +544,12 @@ static void layout_effort(dot_writer *writer) {
     size_t edges = 0;
     for (uint32_t i = 0; i < writer->of->header->nodes.count; i++) {
         const plan_node *node = &writer->of->nodes[i];
-        for (uint64_t k = 0; k < node->input_count && writer->folding.drawn[i] == i; k++) {
-            uint32_t id = writer->of->tensor_ids[node->inputs + k];
-            edges += id != PLAN_ABSENT && writer->sources[id].kind != SOURCE_NONE;
+        if (writer->folding.drawn[i] != i) continue;
+        for (uint64_t k = 0; k < node->input_count; k++) {
+            const uint32_t id = writer->of->tensor_ids[node->inputs + k];
+            if (id == PLAN_ABSENT || writer->sources[id].kind == SOURCE_NONE) continue;
+            edges += writer->sources[id].kind == SOURCE_PARAMETER ||
+                     shown_as(writer, writer->sources[id].index) != shown_as(writer, i);
         }
     }
     if (edges > LARGE_GRAPH_EDGES) {
@@ -483,12 +557,15 @@ static void layout_effort(dot_writer *writer) {
     }
 }
 
-static base_status write_dot(const compile_result *result, base_arena *arena, emit_buffer *out,
+static base_status write_dot(const compile_result *result, size_t most, base_arena *arena, emit_buffer *out,
                              base_report *report) {
     dot_writer writer = {.of = &result->plan, .out = out, .depth = 1};
     base_status status = find_sources(&writer, arena, report);
     if (status != BASE_OK) return status;
-    if (!emit_fold(writer.of, LARGE_GRAPH_NODES, arena, &writer.folding)) return base_fail_memory(report);
+    if (!emit_fold(writer.of, LARGE_GRAPH_NODES, arena, &writer.folding) ||
+        !emit_group(writer.of, &writer.folding, most ? most : MOST_BOXES, most ? most : GROUPED_BOXES, arena,
+                    &writer.groups))
+        return base_fail_memory(report);
     const plan_header *header = result->plan.header;
     char size[32], bound[32];
     emit_text(out, "digraph model {\n  rankdir=TB compound=true newrank=false ranksep=0.35 nodesep=0.3\n"
@@ -516,6 +593,7 @@ static base_status write_dot(const compile_result *result, base_arena *arena, em
     emit_graph(&writer, 0);
     for (uint32_t g = 0; g < header->graphs.count; g++) emit_edges(&writer, g);
     emit_text(out, "}\n");
+    free(writer.edges);
     return out->failed ? base_fail_memory(report) : BASE_OK;
 }
 
@@ -524,11 +602,11 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
-base_status emit_dot(const compile_result *result, const char *path, base_report *report) {
+base_status emit_dot(const compile_result *result, const char *path, size_t most, base_report *report) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     emit_buffer out = {0};
-    base_status status = write_dot(result, &arena, &out, report);
+    base_status status = write_dot(result, most, &arena, &out, report);
     if (status == BASE_OK) {
         if (ends_with(path, ".svg")) status = emit_drawing(&out, "svg", path, report);
         else if (ends_with(path, ".png")) status = emit_drawing(&out, "png", path, report);

@@ -4,6 +4,7 @@
 #define OURO_EMIT_DOT_H
 
 #include "compiler/report/emit.h"
+#include "compiler/report/groups.h"
 #include "compiler/report/repeats.h"
 #include "runtime/plan/plan.h"
 
@@ -16,14 +17,25 @@ typedef struct dot_source {
     uint32_t number; /* of the parameter */
 } dot_source;
 
+/* Of those that are drawn together: where from (a node, or a parameter of a graph), where to. */
+typedef struct dot_edge {
+    uint64_t from;
+    uint32_t to, id;
+    bool styled; /* `way` is not the usual one */
+    const char *way;
+} dot_edge;
+
 typedef struct dot_writer {
     const plan *of;
     emit_buffer *out;
     dot_source *sources; /* by tensor id */
     emit_folding folding;
+    emit_groups groups;
     const char *prefix; /* of names, left out in the block that is being drawn */
     size_t prefix_length;
     unsigned depth;
+    dot_edge *edges; /* from malloc; of the graph that is being drawn */
+    size_t edge_count, edge_capacity;
 } dot_writer;
 
 const char *emit_dot_text_of(const dot_writer *writer, uint32_t text);
@@ -39,6 +51,9 @@ void emit_dot_title(dot_writer *writer, const plan_node *node);
 void emit_dot_attributes(dot_writer *writer, const plan_node *node);
 void emit_dot_constants(dot_writer *writer, const plan_node *node);
 void emit_dot_outputs(dot_writer *writer, const plan_node *node);
+
+/* The box of a group: what its names have in common, its operators with their numbers, its largest tensor. */
+void emit_dot_group(dot_writer *writer, uint32_t first);
 
 /* Draws a graph in the language of Graphviz into the file `path`; `format` is "svg" or "png". Not on several threads: Graphviz keeps
  * what is global. Fails in a build without Graphviz. */

@@ -80,15 +80,15 @@ static void emit_entry(dot_writer *writer, const plan_address *entry, uint64_t o
 }
 
 /* The table of a tensor whose address changes, by iterations of its loop; those that repeat with their phase:
- *     256 KiB in view 3, repeats after 2
+ *     256 KiB, multi-view 3, repeats after 2
  *     t = 0: input 1 @0
  *     t = 1, 3, ...: output 1 @0
  *     t = 2, 4, ...: output 0 @0
  * or of one in a buffer that takes part in swaps:
- *     256 KiB in view 3, swapped, first @0 */
+ *     256 KiB, multi-view 3, swapped, first @0 */
 static void emit_table(dot_writer *writer, const plan_address *address, const char *size) {
     const plan_multiview *view = &writer->of->multiviews[address->index];
-    emit_format(writer->out, "%s in view %u", size, address->index);
+    emit_format(writer->out, "%s, multi-view %u", size, address->index);
     if (view->group) {
         emit_text(writer->out, ", swapped, first ");
         emit_entry(writer, &writer->of->addresses[view->first], address->offset, 0);
@@ -248,7 +248,7 @@ void emit_dot_constants(dot_writer *writer, const plan_node *node) {
         count++;
     }
     if (!count) return;
-    emit_text(writer->out, "<BR/><FONT COLOR=\"#555555\">with ");
+    emit_text(writer->out, "<BR/><FONT COLOR=\"#555555\">constant ");
     for (uint64_t i = 0; i < node->input_count && shown < 3; i++) {
         uint32_t id = writer->of->tensor_ids[node->inputs + i];
         if (id == PLAN_ABSENT || writer->sources[id].kind != SOURCE_NONE) continue;

@@ -400,18 +400,19 @@ static void draw_loop_spans(map_module *m, const ir_node *node, double at, unsig
     const double body = m->graph_width[node->graphs[0]->id.index];
     if (!m->period[id]) return;
     add_span(m, at, at + m->width[id], depth, false,
-             m->period[id] == 1 ? FORMAT(m, "%s: each value in its place%s", node_label(node),
-                                         m->prologue[id] ? ", but for the first iterations" : "")
-                                : FORMAT(m, "%s: places repeat after %u", node_label(node), m->period[id]));
+             m->period[id] == 1
+                 ? FORMAT(m, "%s: each value keeps its address%s", node_label(node),
+                          m->prologue[id] ? ", but for the first iterations" : "")
+                 : FORMAT(m, "%s: addresses repeat after %u", node_label(node), m->period[id]));
     for (uint32_t t = 0; t < shown && shown > 1; t++) {
         const uint32_t settled = m->prologue[id] + m->period[id];
         const char *text = t >= settled             ? FORMAT(m, "%u, as %u", t, t - m->period[id])
                            : node == m->module->run ? FORMAT(m, "run %u", t)
-                           : t == 0                 ? "0 entered"
+                           : t == 0                 ? "0, entry"
                                                     : FORMAT(m, "%u", t);
         add_span(m, at + t * body, at + (t + 1) * body, depth, true, text);
     }
-    if (leaves(m, node)) add_span(m, at + shown * body, at + m->width[id], depth, true, "left");
+    if (leaves(m, node)) add_span(m, at + shown * body, at + m->width[id], depth, true, "exit");
 }
 
 static void draw_node(map_module *m, const ir_node *node, double origin, unsigned depth) {

@@ -410,7 +410,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
             exact_arithmetic: bool = False, weights: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
-            portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None,
+            portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
             problem: Optional[PathLike] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
@@ -460,7 +460,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         report, picture = Path(folder) / "report.json", Path(folder) / "map.svg"
         options.report_path = text(report)
         options.memory_map_path = text(picture) if memory_map else ffi.NULL
-        options.dot_path, options.problem_path = text(dot), text(problem)
+        options.dot_path, options.dot_nodes, options.problem_path = text(dot), dot_nodes, text(problem)
         plan, error = ffi.new("ouro_plan **"), ffi.new("ouro_error *")
         _check(lib.ouro_compile_plan(options, plan, error), error)
         path = os.path.abspath(os.fspath(output)) if output is not None else None

@@ -52,7 +52,7 @@ static char *draw(const char *text) {
     compile_result result;
     snprintf(path, sizeof path, "%s/loop_picture.dot", TEST_BINARY_DIR);
     open_result(text, &result);
-    if (emit_dot(&result, path, &report) != BASE_OK) fail_msg("%s", report.text);
+    if (emit_dot(&result, path, 0, &report) != BASE_OK) fail_msg("%s", report.text);
     plan_close(&result.plan);
     char *dot = support_read_file(path, NULL);
     unlink(path);

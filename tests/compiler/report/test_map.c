@@ -46,9 +46,9 @@ static void test_swap(void **state) {
     char *svg = draw(model_swap(), "swap.svg");
     const char *reason;
     if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
-    assert_int_equal(count(svg, "swap: places repeat after 2</text>"), 1);
-    static const char *const iterations[] = {">0 entered</text>", ">1</text>",       ">2</text>",
-                                             ">3</text>",         ">4, as 2</text>", ">left</text>"};
+    assert_int_equal(count(svg, "swap: addresses repeat after 2</text>"), 1);
+    static const char *const iterations[] = {">0, entry</text>", ">1</text>",       ">2</text>",
+                                             ">3</text>",        ">4, as 2</text>", ">exit</text>"};
     for (size_t i = 0; i < sizeof iterations / sizeof *iterations; i++)
         if (!strstr(svg, iterations[i])) fail_msg("no iteration '%s'", iterations[i]);
     static const char *const bands[] = {">input a</text>", ">input b</text>", ">output x</text>",
@@ -66,7 +66,7 @@ static void test_swap(void **state) {
 static void test_nested(void **state) {
     (void)state;
     char *svg = draw(model_nested(), "nested.svg");
-    assert_int_equal(count(svg, "inner: places repeat after 2</text>"), 3);
+    assert_int_equal(count(svg, "inner: addresses repeat after 2</text>"), 3);
     assert_non_null(strstr(svg, "iteration 2 of &quot;inner&quot;, iteration 1 of &quot;loop&quot;"));
     free(svg);
 }
@@ -97,7 +97,7 @@ static void test_runs(void **state) {
     if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
     static const char *const runs[] = {">run 0</text>", ">run 1</text>", ">2, as 0</text>", ">states</text>"};
     for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) assert_int_equal(count(svg, runs[i]), 1);
-    assert_null(strstr(svg, ">left</text>"));
+    assert_null(strstr(svg, ">exit</text>"));
     assert_int_equal(count(svg, "kept from run to run, offset 0"), 3); /* y, h, y */
     assert_int_equal(count(svg, "kept from run to run, offset 4096"), 3);
     free(svg);

@@ -125,7 +125,7 @@ static void the_picture_says_how_often(void **state) {
     base_report report = {0};
     if (plan_open(bytes, size, "plan", NULL, free, bytes, &result.plan, &report) != BASE_OK)
         fail_msg("%s", report.text);
-    if (emit_dot(&result, path, &report) != BASE_OK) fail_msg("%s", report.text);
+    if (emit_dot(&result, path, 0, &report) != BASE_OK) fail_msg("%s", report.text);
     plan_close(&result.plan);
     char *dot = support_read_file(path, NULL);
     support_expect_golden("compiler/report/cases/repeats.dot", dot);
