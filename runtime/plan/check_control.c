@@ -114,52 +114,118 @@ static bool make_ends(replay *r, const plan_node *node, const plan_loop_form *fo
     return true;
 }
 
+/* Where outputs that are multi-views may be when a loop has ended, and those that lie in one place for good. */
+typedef struct end_places {
+    output_span *fixed; /* that lie in no other, in order */
+    size_t fixed_count;
+    struct seen_end {
+        uint32_t output;
+        uint64_t end; /* of its ends */
+        size_t next;  /* that begins there too, from 1; 0: none */
+    } * seen;
+    size_t seen_count, seen_capacity;
+    size_t *first; /* by interval of the map: the first of `seen` that begins there, from 1 */
+} end_places;
+
+static bool find_fixed(replay *r, const plan_node *node, const plan_loop_form *form, end_places *places) {
+    places->fixed = BASE_ARRAY(&r->arena, output_span, form->carried);
+    places->first = BASE_ARRAY(&r->arena, size_t, r->bytes.bound_count);
+    if (!places->fixed || !places->first) return replay_fail_memory(r);
+    for (uint32_t i = 0; i < form->carried; i++) {
+        const uint32_t output = form->outputs[i];
+        if (output == PLAN_ABSENT || is_moving(r, node, output) || !replay_in_map(&r->where[output]))
+            continue;
+        const span *at = &r->spans[output];
+        if (at->first < at->last)
+            places->fixed[places->fixed_count++] = (output_span){at->first, at->last, output};
+    }
+    places->fixed_count = replay_find_containers(places->fixed, places->fixed_count, NULL);
+    return replay_spend(r, form->carried + r->bytes.bound_count);
+}
+
+/* The output that lies there for good, or around it; PLAN_ABSENT: none does. */
+static uint32_t fixed_around(const end_places *places, const span *at) {
+    size_t low = 0, high = places->fixed_count; /* those before `low` begin before it does, or with it */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (places->fixed[middle].begin <= at->first) low = middle + 1;
+        else high = middle;
+    }
+    return low && at->last <= places->fixed[low - 1].end ? (uint32_t)places->fixed[low - 1].index
+                                                         : PLAN_ABSENT;
+}
+
+/* The first end that was seen in this very place; NULL: none was. */
+static const phase *seen_there(const end_places *places, const phase_list *ends, const span *at) {
+    const phase *found = NULL;
+    for (size_t i = places->first[at->first]; i; i = places->seen[i - 1].next) {
+        const phase *end = &ends[places->seen[i - 1].output].items[places->seen[i - 1].end];
+        if (end->at.first == at->first && end->at.last == at->last)
+            found = end; /* they stand last to first */
+    }
+    return found;
+}
+
+static bool add_seen(replay *r, end_places *places, const phase_list *ends, uint32_t output, uint64_t end) {
+    const span *at = &ends[output].items[end].at;
+    if (at->first >= at->last || at->last > r->bytes.bound_count || seen_there(places, ends, at)) return true;
+    struct seen_end *items = base_arena_grow(&r->arena, places->seen, &places->seen_capacity,
+                                             places->seen_count + 1, sizeof *items);
+    if (!items) return replay_fail_memory(r);
+    places->seen = items;
+    items[places->seen_count++] = (struct seen_end){output, end, places->first[at->first]};
+    places->first[at->first] = places->seen_count;
+    return replay_spend(r, 1);
+}
+
+/* What lies in a place that the loop wrote. */
+static bool finish_end(replay *r, const plan_loop_form *form, end_places *places, phase_list *ends,
+                       uint32_t i, uint64_t k) {
+    phase *end = &ends[i].items[k];
+    const uint32_t output = form->outputs[i];
+    /* Another output may lie there for good, or around it: at every end both were seen to be there. */
+    const uint32_t other = fixed_around(places, &end->at);
+    if (other != PLAN_ABSENT)
+        return replay_content_part(r, &r->contents[other], end->at.address - r->spans[other].address,
+                                   r->of->tensors[output].bytes, &end->is);
+    const phase *same = seen_there(places, ends, &end->at);
+    if (same) {
+        end->is = same->is;
+        return true;
+    }
+    uint64_t identity;
+    if (!replay_new_identity(r, output, &identity)) return false;
+    end->is = replay_content_of(identity, 0, r->of->tensors[output].bytes);
+    return replay_write_span(r, end->at.first, end->at.last, (plan_bytes_tag){identity, end->at.address});
+}
+
 /* After the loop an output that is a multi-view is in any of its places: a place that the loop wrote holds one
  * identity, whichever outputs lie there after whichever number of iterations; what it did not touch (initial
  * values) is as it was. */
 static bool finish_ends(replay *r, const plan_node *node, const plan_loop_form *form, phase_list *ends,
                         size_t since) {
-    size_t until = r->written_count;
+    end_places places = {0};
+    bool moving = false;
+    if (!replay_merge_written(r, since)) return false;
+    const size_t until = r->written_count;
     if (!replay_end_swaps(r, node, since)) return false;
+    for (uint32_t i = 0; i < form->carried; i++)
+        moving |= form->outputs[i] != PLAN_ABSENT && is_moving(r, node, form->outputs[i]);
+    if (!moving) return true;
+    if (!find_fixed(r, node, form, &places)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t output = form->outputs[i];
         if (output == PLAN_ABSENT || !is_moving(r, node, output)) continue;
         for (uint64_t k = 0; k < ends[i].count; k++) {
-            phase *end = &ends[i].items[k];
-            if (replay_own_buffer(r, node, end) || !replay_was_written(r, since, until, &end->at)) continue;
-            const phase *same = NULL;
-            bool shared = false;
-            /* Another output may lie there for good, or around it: at every end both were seen to be there. */
-            for (uint32_t j = 0; j < form->carried && !shared; j++) {
-                uint32_t other = form->outputs[j];
-                if (other == PLAN_ABSENT || is_moving(r, node, other) || !replay_in_map(&r->where[other]))
-                    continue;
-                shared = r->spans[other].first <= end->at.first && end->at.last <= r->spans[other].last;
-                if (shared &&
-                    !replay_content_part(r, &r->contents[other], end->at.address - r->spans[other].address,
-                                         r->of->tensors[output].bytes, &end->is))
-                    return false;
-            }
-            if (shared) continue;
-            for (uint32_t j = 0; j <= i && !same; j++) {
-                for (uint64_t q = 0; q < (j == i ? k : ends[j].count) && !same; q++) {
-                    const phase *other = &ends[j].items[q];
-                    bool there = other->at.first == end->at.first && other->at.last == end->at.last;
-                    if (there) same = other;
-                }
-            }
-            if (same) {
-                end->is = same->is;
-                continue;
-            }
-            uint64_t identity;
-            if (!replay_new_identity(r, output, &identity)) return false;
-            end->is = replay_content_of(identity, 0, r->of->tensors[output].bytes);
-            if (!replay_write_span(r, end->at.first, end->at.last,
-                                   (plan_bytes_tag){identity, end->at.address}))
+            const phase *end = &ends[i].items[k];
+            if (!replay_own_buffer(r, node, end) && replay_was_written(r, since, until, &end->at) &&
+                !finish_end(r, form, &places, ends, i, k))
                 return false;
+            if (!add_seen(r, &places, ends, i, k)) return false;
         }
         if (!replay_spread(r, node, &ends[i], r->of->tensors[output].bytes)) return false;
+        for (uint64_t k = 0; k < ends[i].count; k++)
+            if (!add_seen(r, &places, ends, i, k)) return false;
         replay_define(r, output, r->contents[output]);
         r->phases[output] = ends[i];
     }

@@ -300,25 +300,6 @@ static int compare_tagged(const void *a, const void *b) {
     return x->tag.origin < y->tag.origin ? -1 : x->tag.origin > y->tag.origin;
 }
 
-static int compare_written(const void *a, const void *b) {
-    const written_span *x = a, *y = b;
-    return x->first < y->first ? -1 : x->first > y->first;
-}
-
-/* What was written since, once each. */
-static void merge_written(replay *r, size_t since) {
-    written_span *items = r->written + since;
-    const size_t count = r->written_count - since;
-    size_t kept = 0;
-    if (!count) return;
-    base_sort(items, count, sizeof *items, compare_written);
-    for (size_t i = 1; i < count; i++) {
-        if (items[i].first > items[kept].last) items[++kept] = items[i];
-        else if (items[i].last > items[kept].last) items[kept].last = items[i].last;
-    }
-    r->written_count = since + kept + 1;
-}
-
 /* The needs of a loop that has been replayed, once each; those that an outer loop finds, too, are its needs. */
 static bool close_frame(replay *r, replay_frame *frame) {
     tagged_list *needs = &frame->needs;
@@ -369,7 +350,7 @@ static tensor_state state_of(const replay *r, uint32_t id, const tensor_state *b
 static bool note_state(replay *r, const replay_scope *scope, const tensor_state *before, summary *made,
                        size_t since) {
     tagged_list leaves = {0};
-    merge_written(r, since);
+    if (!replay_merge_written(r, since)) return false;
     made->written_count = r->written_count - since;
     made->written = BASE_ARRAY(&r->arena, written_span, made->written_count);
     made->tensors = BASE_ARRAY(&r->arena, tensor_state, scope->tensors.count);

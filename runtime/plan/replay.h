@@ -6,6 +6,7 @@
  * - check_contents.c: what bytes hold: reading, writing, handing values over
  * - check_swap.c: buffers that swap addresses when a loop is left
  * - check_control.c: branches and loops
+ * - check_join.c: what is left of the bytes that these wrote
  * - check_summary.c: loops within loops, each replayed once for each state that it finds
  * - check.c: steps that run and that make aliases; all of a plan
  *
@@ -253,7 +254,7 @@ bool replay_check_apart(replay *r, const span *at, const char *what);
 bool replay_swap(replay *r, const plan_node *node, const plan_loop_form *form);
 /* The same for a Copy node whose output is in the group of this multi-view. */
 bool replay_swap_copy(replay *r, const plan_node *node, uint32_t multiview);
-/* The loop whose buffers they are has ended: what was written there since is of one identity in each. */
+/* The loop whose buffers they are has ended: what was written there since, and has been merged, is of one identity in each. */
 bool replay_end_swaps(replay *r, const plan_node *node, size_t since);
 /* The buffer of this very loop in which the place is, found through its multi-view; NULL: it is in none. */
 const swap_buffer *replay_own_buffer(const replay *r, const plan_node *node, const phase *place);
@@ -261,8 +262,17 @@ const swap_buffer *replay_own_buffer(const replay *r, const plan_node *node, con
 bool replay_spread(replay *r, const plan_node *node, phase_list *ends, uint64_t bytes);
 /* A value is handed over, as the executor does between graphs (plan.h). */
 bool replay_move(replay *r, uint32_t from, uint32_t to);
-/* Bytes of the span were written since. */
+/* What was written since, once each, in order. */
+bool replay_merge_written(replay *r, size_t since);
+/* Bytes of the span were written since: all until then has been merged. */
 bool replay_was_written(const replay *r, size_t since, size_t until, const span *at);
+/* Spans of outputs, to find one that contains another: sorted, each ends after the one before. */
+typedef struct output_span {
+    uint64_t begin, end, index;
+} output_span;
+/* Sorts them, and leaves those that lie in no other; how many. `containers`: by index, the one that it lies in, or itself; NULL: not
+ * wanted. */
+size_t replay_find_containers(output_span *spans, size_t count, uint64_t *containers);
 /* All that was written since becomes garbage, except what `outputs` hold. An output that lies in the bytes of
  * another one is a part of it: at every end both were seen to be there. */
 bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t count);

@@ -140,6 +140,14 @@ def carried(n):
     return carries(n, [relu('c%d' % i, 'r%d' % i) for i in range(n)], ['r%d' % i for i in range(n)])
 
 
+def left(n):
+    """n carried values in two buffers each; what the loop leaves, in either of them, is read after it."""
+    carried = ['c%d' % i for i in range(n)]
+    body = body_of([node('Softmax', [c], ['r' + c]) for c in carried], carried, ['r' + c for c in carried])
+    return graph([loop(['y%d' % i for i in range(n)], ['x'] * n, body)] + [relu('y%d' % i, 'z%d' % i) for i in range(n)],
+                 [TRIPS, GO, X], [('z%d' % i, FLOAT, [64]) for i in range(n)])
+
+
 def delay(n):
     """The state of n iterations ago."""
     return carries(n, [relu('c%d' % (n - 1), 'r')], ['r'] + ['c%d' % i for i in range(n - 1)])
@@ -237,7 +245,7 @@ def nested_swaps(n):
     return nested(n, 2, lambda c, m: [relu(c[0], m[0]), node('Add', c, [m[1]])], lambda m: m[::-1])
 
 
-WIDE = [chain, fan, apart, skips, slices, carried, delay, rotation, swaps, stacked, loops, loops_of_one, ifs, if_outputs]
+WIDE = [chain, fan, apart, skips, slices, carried, left, delay, rotation, swaps, stacked, loops, loops_of_one, ifs, if_outputs]
 DEEP = [nested_ifs, nested_loops, nested_softmax, nested_swaps]
 
 # ---- measuring ----------------------------------------------------------------------------------------------------
