@@ -2,6 +2,7 @@
 /* search.c: see search.h. */
 #include "passes/bands/search.h"
 #include "passes/bands/channels_last.h"
+#include "passes/bands/estimate.h"
 #include <float.h>
 #include <stdint.h>
 
@@ -11,11 +12,8 @@ enum { MOST_NODES = 600, OUTSIDE = -1 };
 static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 enum { HEIGHTS = sizeof heights / sizeof *heights };
 
-/* Rates of one core, as in runtime/kernels/portable/cost.c; rows of a band are copied within the caches. How much slower a
- * kernel is on one row, as a part of its time, was fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at
- * several limits. Only ratios matter. */
-static const double PRODUCTS = 50e9, BYTES = 10e9, COPIED = 30e9, STEP = 0.5e-6;
-static const double SLOWER = 0.1, SLOWER_DENSE = 0.08, SLOWER_DEPTHWISE = 0.3;
+/* What a step takes to begin. */
+static const double STEP = 0.5e-6;
 
 /* What a node reads by rows. */
 typedef struct reading {
@@ -38,12 +36,12 @@ typedef struct step {
     int32_t last_reader; /* the last step that reads an output */
     int32_t *readers;    /* all of them that read by rows, in order */
     int32_t reader_count;
-    double seconds, overhead; /* time, and by what part of it a band of one row is slower */
-    bool in_place;            /* it can write over what it reads */
-    int32_t apart;            /* how many steps so far cannot have their channels innermost */
-    bool joins;               /* Concat, Split, and what only names bytes anew: no memory of its own */
-    double live;              /* around it: made before, read at this step or later */
-    double alone;             /* live while it runs alone */
+    band_estimate estimate;
+    bool in_place; /* it can write over what it reads */
+    int32_t apart; /* how many steps so far cannot have their channels innermost */
+    bool joins;    /* Concat, Split, and what only names bytes anew: no memory of its own */
+    double live;   /* around it: made before, read at this step or later */
+    double alone;  /* live while it runs alone */
     /* of the region that is being looked at */
     int64_t advance, end, low, first;
     double window_bytes, kept_bytes;
@@ -91,34 +89,6 @@ static int32_t step_of_use(const ir_use *use, const ir_graph *main, const int32_
     return node ? numbers[node->id.index] : INT32_MAX;
 }
 
-/* A product reads its right matrix anew for each band. */
-static void estimate_product(step *own, int threads) {
-    const op_shape *left = &ir_input(own->node, 0)->type.shape;
-    const op_shape *result = &own->node->outputs[0]->type.shape;
-    double products = 1;
-    for (int32_t i = 0; i < result->rank; i++) products *= (double)result->dims[i];
-    const double columns = (double)result->dims[result->rank - 1], inner = (double)left->dims[left->rank - 1];
-    own->seconds += products * inner / PRODUCTS / (threads > 0 ? threads : 1);
-    own->overhead = (double)own->rows * columns * inner * sizeof(float) / COPIED / own->seconds;
-}
-
-static void estimate_time(step *own, int threads) {
-    const ir_node *node = own->node;
-    double moved = own->bytes;
-    for (uint32_t i = 0; i < node->input_count; i++)
-        if (ir_input(node, i) && !ir_input(node, i)->constant) moved += bytes_of(ir_input(node, i));
-    own->seconds = moved / BYTES;
-    own->overhead = SLOWER;
-    if (node->code == OP_MATMUL) estimate_product(own, threads);
-    if (!band_window_weights(node)) return;
-    const op_shape *weights = &band_window_weights(node)->type.shape, *y = &node->outputs[0]->type.shape;
-    double products = (double)y->dims[0];
-    for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
-    for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
-    own->seconds += products / PRODUCTS / (threads > 0 ? threads : 1);
-    own->overhead = weights->dims[1] == 1 ? SLOWER_DEPTHWISE : SLOWER_DENSE;
-}
-
 static bool read_step(band_search *s, size_t n, const ir_node *node, const int32_t *numbers,
                       base_arena *arena) {
     step *own = &s->steps[n];
@@ -144,6 +114,7 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         if (!is_result) own->bytes += bytes_of(output);
         if (own->supported) own->row_bytes += row_bytes_of(output);
     }
+    own->estimate = band_estimate_node(node, own->supported, own->bytes, s->environment, arena);
     if (!own->supported) return true;
     own->rows = band_node_rows(node);
     own->readings = BASE_ARRAY(s->arena, reading, node->input_count);
@@ -162,7 +133,6 @@ static bool read_step(band_search *s, size_t n, const ir_node *node, const int32
         own->readings[own->reading_count++] =
             (reading){maker, row_bytes_of(input), input->type.shape.dims[BAND_AXIS], (int32_t)i};
     }
-    estimate_time(own, s->environment->threads);
     own->apart = !band_keeps_channels_last(node, s->environment, arena);
     return true;
 }
@@ -208,9 +178,9 @@ static void find_live(band_search *s) {
     for (size_t n = 0; n < s->count; n++) {
         step *own = &s->steps[n];
         own->live = live;
-        own->alone = live + own->bytes - written_over(s, n);
+        own->alone = live + own->bytes + own->estimate.scratch - written_over(s, n);
         if (own->alone > s->whole) s->whole = own->alone;
-        s->seconds += own->seconds;
+        s->seconds += own->estimate.seconds;
         live += own->bytes;
         for (size_t m = 0; m <= n; m++)
             if (s->steps[m].last_reader == (int32_t)n) live -= s->steps[m].bytes;
@@ -372,7 +342,8 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if ((mask & OP_IN_PLACE(r->input)) && dies && there >= bytes) over = bytes;
         if (own->joins && dies) over += there < bytes - over ? there : bytes - over;
     }
-    reach(it, it->live + parts + bytes - over);
+    reach(it, it->live + parts + bytes - over +
+                  own->estimate.scratch * (double)(made.end - made.first) / (double)own->rows);
     it->live += bytes;
     for (uint32_t i = 0; i < own->reading_count; i++) {
         const reading *r = &own->readings[i];
@@ -414,11 +385,11 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         step *own = &s->steps[n];
         run_step(s, n, first, &it);
         const double rows = (double)(own->end - own->first);
-        more += own->seconds * own->overhead / (rows > 0 ? rows : 1);
+        more += own->estimate.seconds * own->estimate.overhead / (rows > 0 ? rows : 1);
         /* Rows that nobody outside reads are read while they are in a cache. Half of what that saves was seen. */
-        if (!own->exported && !own->joins) more -= own->bytes * (1 / BYTES - 1 / COPIED) / 2;
+        if (!own->exported && !own->joins) more -= own->bytes * (1 / BAND_MOVED - 1 / BAND_COPIED) / 2;
     }
-    more += bands * (it.copied / COPIED + (double)(last - first + 4) * STEP);
+    more += bands * (it.copied / BAND_COPIED + (double)(last - first + 4) * STEP);
     *made = (band_choice){first, last, height, it.peak, it.state, more, it.channels_last};
     return true;
 }

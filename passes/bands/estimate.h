@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* estimate.h: what a node takes of time and of scratch, and how much slower it is some rows at a time. */
+#ifndef OURO_BANDS_ESTIMATE_H
+#define OURO_BANDS_ESTIMATE_H
+
+#include "ir/ir.h"
+#include "runtime/kernels/table.h"
+
+/* Bytes a second of one core: of what comes from memory, and of rows of a band, which are copied within the caches. Only ratios
+ * matter. */
+#define BAND_MOVED 10e9
+#define BAND_COPIED 30e9
+
+typedef struct band_estimate {
+    double seconds;
+    double overhead; /* by what part of its time a band of one row is slower */
+    double scratch;  /* bytes, for the whole */
+} band_estimate;
+
+/* Of a node whose outputs take `bytes` of the arena. `by_rows`: it can go by rows; else it has scratch only. `arena` is for what is read on
+ * the way. */
+band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes,
+                                 const rt_environment *environment, base_arena *arena);
+
+#endif

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""bands_table.py OURO [-l LIMIT,...] [-s SECONDS] [-t THREADS] [--predicted] [-j FILE.json] MODEL.onnx|FOLDER...: what bands of rows take of
+memory and time.
+
+A table in Markdown, one line a model: the least arena without bands, then for each limit (as --arena-limit has them; min, 5% and 20% unless
+-l says others) the arena, and its time as a ratio to the plan that is made without --arena-limit, which may take more memory for faster
+kernels. Times are processor seconds, which a busy machine changes least: of so many runs, less those of one with the loading; the plans take turns,
+and the ratio is the median of those of ROUNDS rounds. --predicted: the times that the search predicts, relative to the same graph without bands. A folder is an ONNX test folder, whose first data set gives the shapes. Models
+that have nothing to gain (no limit gives less) stand below the table, and so do those that do not compile with static shapes. Last, the geometric
+means of what is in the table."""
+import argparse
+import json
+import math
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+
+COMPILE_SECONDS, ROUNDS = 900, 3
+
+
+def varint(data, at):
+    value, shift = 0, 0
+    while True:
+        value |= (data[at] & 127) << shift
+        shift += 7
+        at += 1
+        if not data[at - 1] & 128:
+            return value, at
+
+
+def dims_of(path):
+    """The dimensions of a TensorProto: field 1, packed or not."""
+    data, at, dims = path.read_bytes(), 0, []
+    while at < len(data):
+        tag, at = varint(data, at)
+        field, kind = tag >> 3, tag & 7
+        if kind == 0:
+            value, at = varint(data, at)
+            dims += [value] if field == 1 else []
+        elif kind == 2:
+            size, at = varint(data, at)
+            end = at + size
+            while field == 1 and at < end:
+                value, at = varint(data, at)
+                dims.append(value)
+            at = end
+        else:
+            at += 8 if kind == 1 else 4
+    return dims
+
+
+def shapes_of(ouro, folder):
+    """--shape options from the first data set of a test folder."""
+    data = sorted(folder.glob("test_data_set_*"))
+    about = json.loads(subprocess.run([ouro, "inspect", "--json", str(folder / "model.onnx")], check=True, capture_output=True, text=True).stdout)
+    options = []
+    for index, entry in enumerate(about["inputs"] if data else []):
+        file = data[0] / f"input_{index}.pb"
+        dims = dims_of(file) if file.exists() else []
+        if dims:
+            options += ["--shape", f"{entry['name']}={'x'.join(map(str, dims))}"]
+    return options
+
+
+def compile_plan(given, model, plan, limit, shapes):
+    """What the report says."""
+    report = plan.with_suffix(".json")
+    command = [given.ouro, "compile", str(model), "-q", "-o", str(plan), "--threads", str(given.threads), "--report", str(report)] + shapes
+    done = subprocess.run(command + (["--arena-limit", limit] if limit else []), capture_output=True, text=True, timeout=COMPILE_SECONDS)
+    if done.returncode != 0:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
+    return json.loads(report.read_text())
+
+
+def processor_seconds(given, plan, runs):
+    """Of the whole process: loading, a first run, and so many more."""
+    command = [given.ouro, "bench", "--runs", str(runs), "--warmup", "0", str(plan)]
+    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    error = child.stderr.read().decode()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError((error.strip().splitlines() or ["no message"])[0])
+    return usage.ru_utime + usage.ru_stime
+
+
+def runs_of(given, plan):
+    """As many as take about the seconds that are given."""
+    runs, begin = 1, processor_seconds(given, plan, 1)
+    while runs < 100000:
+        taken = processor_seconds(given, plan, runs + 1) - begin
+        if taken > given.seconds / 8:
+            return max(1, round(runs * given.seconds / taken))
+        runs *= 4
+    return runs
+
+
+def ratios_of(given, plans):
+    """The time of each plan as a ratio to the first one's; the same plans are run once."""
+    different = {plan.read_bytes(): plan for plan in reversed(plans)}
+    runs = runs_of(given, plans[0])
+    rounds = {content: [] for content in different}
+    for _ in range(ROUNDS if len(different) > 1 else 0):
+        seconds = {content: processor_seconds(given, plan, runs + 1) - processor_seconds(given, plan, 1) for content, plan in different.items()}
+        for content in different:
+            rounds[content].append(seconds[content] / seconds[plans[0].read_bytes()])
+    return [statistics.median(rounds[plan.read_bytes()] or [1.0]) for plan in plans]
+
+
+def predicted(report):
+    bands = report.get("bands")
+    whole = bands["predicted_seconds_without"] if bands else 0
+    return bands["predicted_seconds"] / whole if whole else 1.0
+
+
+def measure(given, path, limits):
+    path = pathlib.Path(path)
+    model = path / "model.onnx" if path.is_dir() else path
+    with tempfile.TemporaryDirectory() as folder:
+        plans = [pathlib.Path(folder) / f"{i}.plan" for i in range(len(limits) + 1)]
+        shapes = shapes_of(given.ouro, path) if path.is_dir() else []
+        reports = [compile_plan(given, model, plan, limit, shapes) for plan, limit in zip(plans, [None] + limits)]
+        worth = min(report["arena_bytes"] for report in reports[1:]) < 0.99 * reports[0]["least_arena_bytes"]
+        times = ratios_of(given, plans) if worth and not given.predicted else [predicted(report) for report in reports]
+        return {"name": path.name if path.is_dir() else path.stem, "without": reports[0]["least_arena_bytes"], "worth": worth,
+                "limits": {limit: {"bytes": report["arena_bytes"], "time": time, "predicted": predicted(report)}
+                           for limit, report, time in zip(limits, reports[1:], times[1:])}}
+
+
+def mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("ouro")
+    parser.add_argument("-l", dest="limits", default="min,5%,20%")
+    parser.add_argument("-s", dest="seconds", type=float, default=0.5, help="seconds of each plan in a round")
+    parser.add_argument("-t", dest="threads", type=int, default=1)
+    parser.add_argument("-j", dest="json", help="the numbers as JSON")
+    parser.add_argument("--predicted", action="store_true")
+    parser.add_argument("models", nargs="+", help="models, or ONNX test folders")
+    given = parser.parse_args()
+    limits, rows, others, failed = given.limits.split(","), [], [], []
+    print("| model | without bands, MiB |" + "".join(f" {limit} | time |" for limit in limits) + " without / " + limits[0] + " |")
+    print("|---|--:|" + "--:|--:|" * len(limits) + "--:|")
+    for path in given.models:
+        try:
+            row = measure(given, path, limits)
+        except (subprocess.SubprocessError, RuntimeError, KeyError, ValueError, OSError) as error:
+            failed.append(f"{path}: {error}")
+            continue
+        if not row["worth"]:
+            others.append(row["name"])
+            continue
+        rows.append(row)
+        print(f"| {row['name']} | {row['without'] / 2**20:.2f} |" +
+              "".join(f" {of['bytes'] / 2**20:.2f} | {of['time']:.2f} |" for of in row["limits"].values()) +
+              f" {row['without'] / row['limits'][limits[0]]['bytes']:.1f} |", flush=True)
+    print()
+    for limit in limits if rows else []:
+        smaller = mean([row["without"] / row["limits"][limit]["bytes"] for row in rows])
+        print(f"geometric means of {len(rows)} models at {limit}: {smaller:.2f} times less, time {mean([row['limits'][limit]['time'] for row in rows]):.2f}")
+    if others:
+        print("nothing to gain: " + ", ".join(others))
+    for line in failed:
+        print("not compiled or not run: " + line)
+    if given.json:
+        pathlib.Path(given.json).write_text(json.dumps(rows, indent=1))
+    return 0 if rows else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
