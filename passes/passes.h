@@ -25,6 +25,7 @@
  *   check-constants      graph/check_constants.c       what would certainly fail when it runs is refused
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
+ *   flatten-windows      loops/flatten_windows.c       a window along an inner axis slides along all of its elements
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
  *   select-layouts       layout/select_layouts.c       layouts of all values
@@ -69,6 +70,7 @@
     FACT(CHECKED, "operators take the constants that they are given")                                        \
     FACT(HOISTED, "loops compute no invariants")                                                             \
     FACT(GROWTH, "what loops append is carried with that axis first")                                        \
+    FACT(WINDOWS, "windows slide along one axis")                                                            \
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \

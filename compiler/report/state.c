@@ -35,11 +35,23 @@ static bool lies_within(const plan *of, uint32_t id, uint32_t whole) {
            begin[0] >= begin[1] && end[0] <= end[1];
 }
 
-/* The tensor is the state as the run finds it, or a part of it. */
+/* The state as the run finds it, also in another shape. */
+static bool is_whole(const plan *of, uint32_t id, const plan_state *state) {
+    while (id != PLAN_ABSENT && id != state->parameter) {
+        const plan_node *maker = maker_of(of, id);
+        const bool shaped =
+            maker && plan_node_code(of, maker) == OP_RESHAPE && maker->flags & PLAN_NODE_ALIAS;
+        id = shaped ? of->tensor_ids[maker->inputs] : PLAN_ABSENT;
+    }
+    return id == state->parameter;
+}
+
+/* That, or a part of it. */
 static bool is_part(const plan *of, uint32_t id, const plan_state *state) {
-    const plan_node *maker = id == PLAN_ABSENT || id == state->parameter ? NULL : maker_of(of, id);
-    return id == state->parameter || (maker && plan_node_code(of, maker) == OP_SLICE &&
-                                      of->tensor_ids[maker->inputs] == state->parameter);
+    if (id == PLAN_ABSENT || is_whole(of, id, state)) return id != PLAN_ABSENT;
+    const plan_node *maker = maker_of(of, id);
+    return maker && plan_node_code(of, maker) == OP_SLICE &&
+           is_whole(of, of->tensor_ids[maker->inputs], state);
 }
 
 /* What the node that makes the new state moves of the old one: a scatter that does not write over it, a window that is put

@@ -62,14 +62,14 @@ static bool constant_integer(const ir_node *node, uint32_t input, int64_t index,
     return from->constant && op_input_integer(&call, 0, index, value);
 }
 
-bool pass_range_of_slice(const ir_node *node, pass_range *result) {
+bool pass_slice_cut(const ir_node *node, int32_t *cut, int64_t *first) {
     const op_type *from = &ir_input(node, 0)->type, *to = &node->outputs[0]->type;
     const ir_value *starts = ir_input(node, 1);
-    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || from->layout != to->layout)
+    *cut = -1;
+    *first = 0;
+    if (!op_shape_known(&from->shape) || !op_shape_known(&to->shape) || !starts ||
+        starts->type.shape.rank != 1)
         return false;
-    if (!starts || starts->type.shape.rank != 1) return false;
-    int32_t cut = -1;
-    int64_t begin = 0;
     for (int64_t i = 0; i < starts->type.shape.dims[0]; i++) {
         int64_t start, axis, step;
         int32_t normal;
@@ -78,13 +78,21 @@ bool pass_range_of_slice(const ir_node *node, pass_range *result) {
             return false;
         }
         if (from->shape.dims[normal] == to->shape.dims[normal] && step == 1) continue;
-        if (step != 1 || cut >= 0) return false;
-        cut = normal;
-        begin = start < 0 ? start + from->shape.dims[normal] : start;
-        if (begin < 0) begin = 0;
-        if (begin > from->shape.dims[normal]) begin = from->shape.dims[normal];
+        if (step != 1 || *cut >= 0) return false;
+        *cut = normal;
+        *first = start < 0 ? start + from->shape.dims[normal] : start;
+        if (*first < 0) *first = 0;
+        if (*first > from->shape.dims[normal]) *first = from->shape.dims[normal];
     }
+    return true;
+}
+
+bool pass_range_of_slice(const ir_node *node, pass_range *result) {
+    const op_type *from = &ir_input(node, 0)->type, *to = &node->outputs[0]->type;
+    int32_t cut;
+    int64_t first;
+    if (from->layout != to->layout || !pass_slice_cut(node, &cut, &first)) return false;
     if (cut < 0)
         return pass_same_bytes(from, to) && pass_range_of_axis(from, 0, 0, from->shape.dims[0], result);
-    return pass_range_of_axis(from, cut, begin, to->shape.dims[cut], result);
+    return pass_range_of_axis(from, cut, first, to->shape.dims[cut], result);
 }

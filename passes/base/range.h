@@ -15,6 +15,8 @@ typedef struct pass_range {
 
 /* Elements [first, first + extent) of `axis` are one range of the bytes of a value of this type: which? */
 bool pass_range_of_axis(const op_type *type, int32_t axis, int64_t first, int64_t extent, pass_range *result);
+/* The only axis that a Slice with constant bounds cuts, in steps of 1, and the first position that is left; *cut -1: none is. */
+bool pass_slice_cut(const ir_node *node, int32_t *cut, int64_t *first);
 /* The range of its input that a Slice with constant bounds is: at most one axis is cut, in steps of 1. */
 bool pass_range_of_slice(const ir_node *node, pass_range *result);
 /* Two types whose values are the same bytes: row-major reshapes, and layouts that coincide. */

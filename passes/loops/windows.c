@@ -27,15 +27,26 @@ static bool keeps_rest(const loop_info *info, const ir_node *node, pass_storage_
     return part.bytes == loop_bytes_of(node->outputs[0]);
 }
 
-/* Nobody but `keeper` makes anything in the first `bytes` bytes of the storage. */
-static bool makes_alone(const loop_info *info, pass_storage_id id, const ir_node *keeper, size_t bytes) {
-    const pass_storage *storage = pass_memory_storage(info->memory, id);
+/* The node puts new elements among those that were kept (flatten_windows.c), in place, when nobody wants the old window any more:
+ * where they go, that has its next row's oldest. */
+static bool puts_among(const loop_info *info, const ir_node *node, const loop_member *member) {
+    if (node->code != OP_SCATTER_ND || node->graph != info->loop.body || !node->outputs[0]) return false;
+    const pass_location from = pass_memory_location(info->memory, ir_input(node, 0)),
+                        to = pass_memory_location(info->memory, node->outputs[0]);
+    return loop_same_location(from, to) && member->last < info->half + 2 * info->numbers[node->id.index];
+}
+
+/* Nobody but `keeper` makes anything in the first `bytes` bytes of the member's storage, but in place, after it. */
+static bool makes_alone(const loop_info *info, const loop_member *member, const ir_node *keeper,
+                        size_t bytes) {
+    const pass_storage *storage = &info->memory->storages[member->storage];
     for (ir_value_id v = storage->values; v.index; v = info->memory->siblings[v.index]) {
         const ir_value *value = info->module->values[v.index];
         if (!value || value->node == keeper) continue;
         if (!value->node) return false;
         if (info->memory->executions[value->node->id.index] == PASS_RUN &&
-            pass_memory_location(info->memory, value).offset < bytes)
+            pass_memory_location(info->memory, value).offset < bytes &&
+            !puts_among(info, value->node, member))
             return false;
     }
     return true;
@@ -63,7 +74,7 @@ static size_t find_step(const loop_info *info, const loop_member *member) {
         if (!keeps_rest(info, *at, parameter.storage, made, &from, &bytes)) continue;
         const size_t step = c->origin.offset + from;
         const bool fills = bytes && step + bytes == pass_memory_storage(info->memory, made)->bytes;
-        return fills && makes_alone(info, made, *at, bytes) ? step : 0;
+        return fills && makes_alone(info, member, *at, bytes) ? step : 0;
     }
     return 0;
 }
@@ -142,10 +153,13 @@ bool loop_make_window(loop_info *info, loop_member *class, size_t bytes, ir_valu
 
 /* ---- before anything has an address ---------------------------------------------------------------------- */
 
-/* The value, or what it is a Slice of. */
+/* The value, or what it is a Slice of, a Reshape, or a Scatter into. */
 static const ir_value *whole_of(const ir_value *value) {
-    const bool sliced = value && value->node && value->node->code == OP_SLICE;
-    return sliced ? ir_input(value->node, 0) : value;
+    while (value && value->node &&
+           (value->node->code == OP_SLICE || value->node->code == OP_RESHAPE ||
+            value->node->code == OP_SCATTER_ND))
+        value = ir_input(value->node, 0);
+    return value;
 }
 
 bool loop_may_be_window(const ir_node *concat) {

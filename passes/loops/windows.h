@@ -13,6 +13,9 @@
  *
  * The same for %c = Concat(%x, %d), y = Slice(%c, 1, 5, 0), where the window is what was kept of more: %c moves, and %x is copied.
  *
+ * A window along an inner axis has been made one of all of its elements in a row (flatten_windows.c): new ones are put among them in
+ * place, once nobody wants the old window.
+ *
  * Where m would be large, there are two such buffers, each shorter, and the window begins in the other one when it has come to
  * the end: where it was and where it will be share no byte.
  */

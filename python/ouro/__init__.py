@@ -325,7 +325,7 @@ class Session:
         memory = ffi.new("ouro_memory *")
         lib.ouro_session_memory(self._handle, memory)
         names = ("arena_bytes", "shape_bytes", "run_time_bytes", "run_time_peak_bytes", "run_time_reserved_bytes",
-                 "run_time_allocations", "state_bytes", "output_bytes", "scratch_bytes", "total_bytes")
+                 "run_time_allocations", "state_bytes", "output_bytes", "scratch_bytes", "table_bytes", "total_bytes")
         return {name: int(getattr(memory, name)) for name in names}
 
 

@@ -128,6 +128,7 @@ def test_state_values(models, tmp_path):
         other.set_state(state.input, session.state(state.input))
     for left, right in zip(session.run(feeds).values(), other.run(feeds).values()):
         numpy.testing.assert_array_equal(left, right)
+    assert session.memory["table_bytes"] > 0
     assert session.memory["state_bytes"] > 0 and session.memory["total_bytes"] >= session.memory["state_bytes"]
     with pytest.raises(ouro.OuroError, match="there is no state 'nothing'"):
         session.state("nothing")

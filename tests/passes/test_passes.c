@@ -45,6 +45,9 @@ static const struct pass_case {
     {"loops/cases/carry_growth_other", pass_carry_growth, 0},
     {"loops/cases/carry_growth_before", pass_carry_growth, 0},
     {"loops/cases/carry_growth_itself", pass_carry_growth, 0},
+    /* Windows along an inner axis: whose rows begin at multiples of what is new, one and six elements; not one that grows at its
+     * begin. */
+    {"loops/cases/flatten_window", pass_flatten_windows, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

@@ -108,6 +108,96 @@ static void test_states(void **context) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) try_states(&cases[i], i % 2);
 }
 
+/* Windows along the inner axis of rows: how many rows, positions and new ones, and as in window_case. */
+static const struct inner_case {
+    int rows, positions, step;
+    uint64_t period, copied, bytes;
+} inner_cases[] = {
+    {3, 4, 1, 16, 6, 256},      {2, 6, 2, 8, 10, 256},       {5, 7, 3, 16, 16, 640},
+    {16, 30, 1, 64, 120, 8192}, {2, 300, 1, 64, 150, 10112},
+};
+
+/* What the model reads: the window as it will be; the old one too, at last; what the window is kept of. */
+enum { READ_NEW, READ_LATE, READ_MORE, READERS };
+
+static void say_inner(char *text, const struct inner_case *of, int reader) {
+    const int r = of->rows, n = of->positions, k = of->step;
+    int used = snprintf(
+        text, TEXT,
+        "module \"window\" { constant %%one: int64[1] = {1} constant %%from: int64[1] = {%d} constant "
+        "%%to: int64[1] = {%d} graph main(%%x: float32[%d,%d,2], %%d: float32[%d,%d,2]) states 1 { "
+        "%%e: float32[%d,%d,2] = Neg(%%d)",
+        k, reader == READ_MORE ? n + k : n, r, n, r, k, r, k);
+    if (reader == READ_MORE)
+        used += snprintf(
+            text + used, TEXT - (size_t)used,
+            " %%c: float32[%d,%d,2] = Concat(%%x, %%e) {axis = 1} %%y: float32[%d,%d,2] = Slice(%%c, "
+            "%%from, %%to, %%one) %%z: float32[%d,%d,2] = Neg(%%c)",
+            r, n + k, r, n, r, n + k);
+    else
+        used += snprintf(text + used, TEXT - (size_t)used,
+                         " %%w: float32[%d,%d,2] = Slice(%%x, %%from, %%to, %%one) %%y: float32[%d,%d,2] = "
+                         "Concat(%%w, %%e) {axis = 1} %%z: float32[%d,%d,2] = %s",
+                         r, n - k, r, n, r, n, reader == READ_LATE ? "Sub(%y, %x)" : "Neg(%y)");
+    snprintf(text + used, TEXT - (size_t)used,
+             " %%s: float32[%d,2] = ReduceSum(%%z, %%one) {keepdims = 0} yield %%y, %%s } }", r);
+}
+
+static void try_inner(const struct inner_case *of, int reader) {
+    static const char *const reads[READERS] = {"", ", read late", ", kept of more"};
+    char text[TEXT];
+    const int r = of->rows, n = of->positions, k = of->step;
+    say_inner(text, of, reader);
+    support_session run;
+    support_session_open(&run, text, 1);
+    const emit_state state = emit_state_measure(rt_plan_of(run.plan), 0);
+    print_message(
+        "%d rows of %d positions, %d new ones%s: period %llu, %llu bytes a run, %zu bytes of states, %s\n", r,
+        n, k, reads[reader], (unsigned long long)state.period, (unsigned long long)state.copied,
+        ouro_plan_state_bytes(run.plan), state.how);
+    if (reader == READ_LATE) {
+        assert_string_equal(state.how, "in turn");
+    } else {
+        assert_string_equal(state.how, "a window that moves on");
+        assert_int_equal(state.period, of->period);
+        assert_int_equal(state.copied, of->copied);
+        assert_int_equal(ouro_plan_state_bytes(run.plan), of->bytes);
+    }
+    enum { ELEMENTS = 2 * MOST * WIDTH };
+    float window[ELEMENTS] = {0}, old[ELEMENTS], given[ELEMENTS], sums[16 * WIDTH];
+    uint64_t random = 3 + (uint64_t)n;
+    support_bind(&run, 0, given, (size_t)(r * k) * WIDTH * sizeof *given);
+    for (uint64_t t = 0; t < TURNS * state.period; t++) {
+        base_report report = {0};
+        ouro_state_info info;
+        const void *held;
+        draw(given, r * k * WIDTH, &random);
+        memcpy(old, window, sizeof old);
+        memset(sums, 0, sizeof sums);
+        for (int row = 0; row < r; row++)
+            for (int i = 0; i < n * WIDTH; i++) {
+                const int at = row * n * WIDTH + i, kept = (n - k) * WIDTH;
+                window[at] = i < kept ? old[at + k * WIDTH] : -given[row * k * WIDTH + i - kept];
+                sums[row * WIDTH + i % WIDTH] += reader == READ_LATE ? window[at] - old[at] : -window[at];
+                if (reader == READ_MORE && i < k * WIDTH) sums[row * WIDTH + i % WIDTH] -= old[at];
+            }
+        assert_int_equal(t % 2 ? (int)rt_session_check(run.session, &report)
+                               : (int)ouro_session_run(run.session, NULL),
+                         0);
+        assert_memory_equal(support_output(&run, 0, (size_t)r * WIDTH * sizeof *sums), sums,
+                            (size_t)r * WIDTH * sizeof *sums);
+        assert_int_equal(ouro_session_state_get(run.session, 0, &info, &held, NULL), OURO_OK);
+        assert_memory_equal(held, window, (size_t)(r * n) * WIDTH * sizeof *window);
+    }
+    support_session_close(&run);
+}
+
+static void test_inner(void **context) {
+    (void)context;
+    for (size_t i = 0; i < sizeof inner_cases / sizeof *inner_cases; i++)
+        for (int reader = 0; reader < READERS; reader++) try_inner(&inner_cases[i], reader);
+}
+
 /* The same in a loop of a model, which ends after any number of iterations. */
 static void try_loop(const window_case *of, int trips) {
     char text[TEXT], head[512];
@@ -185,7 +275,7 @@ static void test_broken(void **context) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_states), cmocka_unit_test(test_loops),
-                                       cmocka_unit_test(test_broken)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_states), cmocka_unit_test(test_inner),
+                                       cmocka_unit_test(test_loops), cmocka_unit_test(test_broken)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
