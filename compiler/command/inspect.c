@@ -4,6 +4,7 @@
 #include "compiler/command/inspect.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
+#include "compiler/report/report.h"
 #include "compiler/report/state.h"
 #include "compiler/report/peak.h"
 #include "compiler/files/tensor_compare.h"
@@ -25,7 +26,7 @@ static const command_option inspect_table[] = {
     {"--shape", NULL, COMMAND_LIST, "INPUT=AxBxC", "the shape of an input",
      offsetof(inspect_options, shapes)},
     {"--memory-map", NULL, COMMAND_TEXT, "FILE",
-     "a picture of what a plan gets for the shapes of --dim and --shape: .svg or .html",
+     "a picture of a plan's memory, or of what it gets for the shapes of --dim and --shape: .svg or .html",
      offsetof(inspect_options, memory_map)},
     {0},
 };
@@ -448,17 +449,20 @@ static int open_inspected(const command *self, const inspect_options *options, c
     bool is_plan = false;
     *made = (inspected){0};
     int status = command_is_plan(path, &is_plan);
-    const bool shaped = options->shapes.count || options->dims.count || options->memory_map;
+    const bool shaped = options->shapes.count || options->dims.count;
     if (!status && is_plan && shaped)
         status = command_inspect_shapes(self, path, &options->dims, &options->shapes, options->memory_map,
                                         arena, &made->shapes);
-    else if (!status && options->memory_map)
+    else if (!status && !is_plan && options->memory_map)
         return command_fail_usage(self, "%s is a model: `ouro compile --memory-map` draws its memory", path);
     if (!status && is_plan) {
         base_report report = {0};
         if (file_read(path, &made->file, &report) != BASE_OK ||
             plan_open(made->file.data, made->file.size, path, NULL, NULL, NULL, &made->opened, &report) !=
                 BASE_OK)
+            return command_fail_report(&report);
+        if (options->memory_map && !shaped &&
+            emit_plan_map(&made->opened, options->memory_map, &report) != BASE_OK)
             return command_fail_report(&report);
         made->of = &made->opened;
     } else if (!status) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map.h: a picture of the memory before it is drawn: rectangles over steps and addresses. What makes it (map_module.c,
- * map_solution.c) knows nothing of drawing; what draws it (map_svg.c, map_page.c) knows neither modules nor problems. */
+ * map_plan.c, map_solution.c) knows nothing of drawing; what draws it (map_svg.c, map_page.c) knows neither modules nor problems. */
 #ifndef OURO_EMIT_MAP_H
 #define OURO_EMIT_MAP_H
 
@@ -66,6 +66,8 @@ uint64_t emit_map_top(const map_picture *picture);
 /* What the module's memory holds, everything in `arena`. (map_module.c) */
 base_status emit_map_of_module(const compile_result *result, map_picture *picture, base_arena *arena,
                                base_report *report);
+/* What a plan's memory holds, from the plan alone. (map_plan.c) */
+base_status emit_map_of_plan(const plan *of, map_picture *picture, base_arena *arena, base_report *report);
 /* The solution of any problem; `ids` as planner_csv_read gives them. (map_solution.c) */
 base_status emit_map_of_solution(const planner_problem *problem, const char *const *ids,
                                  const planner_solution *solution, const char *title, map_picture *picture,

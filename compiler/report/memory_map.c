@@ -31,6 +31,16 @@ base_status emit_memory_map(const compile_result *result, const char *path, base
     return status;
 }
 
+base_status emit_plan_map(const plan *of, const char *path, base_report *report) {
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    map_picture picture = {0};
+    base_status status = emit_map_of_plan(of, &picture, &arena, report);
+    if (status == BASE_OK) status = write_picture(&picture, path, report);
+    base_arena_free(&arena);
+    return status;
+}
+
 base_status emit_solution_map(const planner_problem *problem, const char *const *ids,
                               const planner_solution *solution, const char *title, const char *path,
                               base_report *report) {

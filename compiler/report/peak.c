@@ -272,27 +272,40 @@ static bool take_items(peak_search *s, peak *found) {
     return true;
 }
 
-bool emit_peak_find(const plan *of, uint32_t graph, base_arena *arena, peak *found) {
+static bool gather(peak_search *s, const plan *of, uint32_t graph, base_arena *arena) {
     const size_t tensors = (size_t)of->header->tensors.count;
-    peak_search s = {.of = of,
-                     .graph = graph,
-                     .arena = arena,
-                     .group = BASE_ARRAY(arena, uint32_t, tensors + 1),
-                     .first = BASE_ARRAY(arena, int64_t, tensors + 1),
-                     .last = BASE_ARRAY(arena, int64_t, tensors + 1),
-                     .last_node = BASE_ARRAY(arena, uint32_t, tensors + 1),
-                     .producer = BASE_ARRAY(arena, uint32_t, tensors + 1)};
-    *found = (peak){.node = PLAN_ABSENT};
-    if (!s.group || !s.first || !s.last || !s.last_node || !s.producer) return false;
+    *s = (peak_search){.of = of,
+                       .graph = graph,
+                       .arena = arena,
+                       .group = BASE_ARRAY(arena, uint32_t, tensors + 1),
+                       .first = BASE_ARRAY(arena, int64_t, tensors + 1),
+                       .last = BASE_ARRAY(arena, int64_t, tensors + 1),
+                       .last_node = BASE_ARRAY(arena, uint32_t, tensors + 1),
+                       .producer = BASE_ARRAY(arena, uint32_t, tensors + 1)};
+    if (!s->group || !s->first || !s->last || !s->last_node || !s->producer) return false;
     for (uint32_t id = 0; id < tensors; id++) {
-        s.group[id] = id;
-        s.first[id] = INT64_MAX;
-        s.last[id] = -1;
-        s.last_node[id] = s.producer[id] = PLAN_ABSENT;
+        s->group[id] = id;
+        s->first[id] = INT64_MAX;
+        s->last[id] = -1;
+        s->last_node[id] = s->producer[id] = PLAN_ABSENT;
     }
-    join_views(&s);
-    find_ranges(&s);
-    if (!add_tensors(&s) || !add_nodes(&s) || !find_step(&s, found) || !take_items(&s, found)) return false;
+    join_views(s);
+    find_ranges(s);
+    return add_tensors(s) && add_nodes(s);
+}
+
+bool emit_peak_items(const plan *of, uint32_t graph, base_arena *arena, peak_item **items, size_t *count) {
+    peak_search s;
+    if (!gather(&s, of, graph, arena)) return false;
+    *items = s.all;
+    *count = s.count;
+    return true;
+}
+
+bool emit_peak_find(const plan *of, uint32_t graph, base_arena *arena, peak *found) {
+    peak_search s;
+    *found = (peak){.node = PLAN_ABSENT};
+    if (!gather(&s, of, graph, arena) || !find_step(&s, found) || !take_items(&s, found)) return false;
     if (found->step < found->steps) found->node = (uint32_t)(of->graphs[graph].nodes + (uint64_t)found->step);
     return true;
 }

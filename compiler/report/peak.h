@@ -38,6 +38,10 @@ typedef struct peak {
  * out. */
 bool emit_peak_find(const plan *of, uint32_t graph, base_arena *arena, peak *found);
 
+/* Everything that lies in the arena for some steps of a graph, in no order: tensors, also those that are aliases of others, scratch, regions
+ * of sub-graphs, and buffers that change hands in loops of the graph. As above otherwise. */
+bool emit_peak_items(const plan *of, uint32_t graph, base_arena *arena, peak_item **items, size_t *count);
+
 /* "read by Conv \"stem\" in step 12, and made here"; why the item is live in the step of the peak. Returns text. */
 char *emit_peak_why(const plan *of, const peak *found, const peak_item *item, char *text, size_t capacity);
 /* The name of an item: its tensor's, "scratch", or "the body of NAME". Returns text. */

@@ -63,6 +63,8 @@ emit_weights emit_weights_sum(const ir_module *module);
 /* At most about `most` boxes a graph: of more, nodes whose names begin alike are drawn as one; 0: 60 where there are more than 150. */
 base_status emit_dot(const compile_result *result, const char *path, size_t most, base_report *report);
 base_status emit_memory_map(const compile_result *result, const char *path, base_report *report);
+/* The same of a plan that was compiled some time: loops are not unrolled, what the caller has is not drawn. */
+base_status emit_plan_map(const plan *of, const char *path, base_report *report);
 base_status emit_report(const compile_result *result, const char *path, base_report *report);
 /* Writes the allocation problem of the main graph as CSV. */
 base_status emit_problem(const compile_result *result, const char *path, base_report *report);

@@ -378,9 +378,15 @@ class Plan:
 
     @property
     def memory_map(self) -> MemoryMap:
-        """A picture of the memory, which a notebook shows. Only what was compiled with `memory_map=True` has one."""
+        """A picture of the memory, which a notebook shows. Compiled with `memory_map=True` its loops are unrolled; else it is drawn from
+        the plan's file."""
         if self._memory_map is None:
-            raise OuroError(2, "compile with memory_map=True for a memory map")
+            if not self.path:
+                raise OuroError(2, "this plan has no file: compile with memory_map=True for a memory map")
+            with tempfile.TemporaryDirectory() as folder:
+                picture = Path(folder) / "map.svg"
+                command("inspect", self.path, "--memory-map", picture)
+                self._memory_map = picture.read_text()
         return MemoryMap(self._memory_map)
 
     def session(self, threads: int = 0, allocator: Optional[str] = None, run_seconds: float = 0) -> Session:
@@ -411,13 +417,14 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
             exact_arithmetic: bool = False, weights: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
             portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
-            problem: Optional[PathLike] = None) -> Plan:
+            problem: Optional[PathLike] = None, dump_after: Optional[str] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
     dims: extents of symbolic dimensions by name. shapes: of inputs, None leaves a dimension as it is. max: the most that a dimension
     may be. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
     "min", or "5%": the least that takes at most 5 percent more time, as predicted. tune: kernels are measured on this machine; times: a file
-    of measured times, read where it is there, written after tuning. The rest is as in `ouro compile --help`.
+    of measured times, read where it is there, written after tuning. dump_after: a pass or "all", whose IR goes to stderr. The
+    rest is as in `ouro compile --help`.
     """
     kept: List[Any] = []
 
@@ -461,6 +468,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.report_path = text(report)
         options.memory_map_path = text(picture) if memory_map else ffi.NULL
         options.dot_path, options.dot_nodes, options.problem_path = text(dot), dot_nodes, text(problem)
+        options.dump_after = text(dump_after)
         plan, error = ffi.new("ouro_plan **"), ffi.new("ouro_error *")
         _check(lib.ouro_compile_plan(options, plan, error), error)
         path = os.path.abspath(os.fspath(output)) if output is not None else None

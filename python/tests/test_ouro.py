@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tests of the Python package. OURO_MODELS names the program that writes the example models."""
+import inspect
 import os
 import pickle
+import re
 import subprocess
 import threading
 
@@ -61,8 +63,45 @@ def test_files_and_pickles(models, tmp_path):
     for plan in (ouro.load(path), ouro.load(path, share=True), pickle.loads(pickle.dumps(made))):
         numpy.testing.assert_array_equal(plan.run({"a": a, "b": b})["y"], expected["y"])
     assert ouro.load(path).report["arena_bytes"] == made.arena_bytes
+    loaded = ouro.load(path)
+    assert [loop["node"] for loop in loaded.report["loops"]] == [loop["node"] for loop in made.report["loops"]] == ["swap"]
+    assert loaded.memory_map._repr_svg_().startswith("<?xml") and "one iteration" in loaded.memory_map
+    assert "one iteration" in made.memory_map  # it has a file
+    with pytest.raises(ouro.OuroError, match="memory_map=True"):
+        ouro.compile(models / "swap.onnx").memory_map
     with pytest.raises(TypeError):
         pickle.dumps(ouro.compile(models / "swap.onnx"))
+
+
+def field(number, value):
+    """A field of a message in protobuf's encoding: a number, or bytes or text with their length."""
+    def varint(n):
+        return bytes([n]) if n < 128 else bytes([n & 127 | 128]) + varint(n >> 7)
+
+    if isinstance(value, int):
+        return varint(number << 3) + varint(value)
+    value = value.encode() if isinstance(value, str) else value
+    return varint(number << 3 | 2) + varint(len(value)) + value
+
+
+def test_maps(tmp_path):
+    """What classifiers give: a sequence of maps from labels to probabilities (Softmax, ZipMap)."""
+    shape = b"".join(field(1, field(1, extent)) for extent in (2, 3))
+    maps = field(5, field(1, 8) + field(2, field(1, field(1, 1) + field(2, b""))))  # string to float
+    labels = field(1, "classlabels_strings") + b"".join(field(9, label) for label in ("cat", "dog", "owl")) + field(20, 8)
+    graph = (field(1, field(1, "x") + field(2, "p") + field(4, "Softmax"))
+             + field(1, field(1, "p") + field(2, "z") + field(4, "ZipMap") + field(5, labels) + field(7, "ai.onnx.ml"))
+             + field(2, "maps") + field(11, field(1, "x") + field(2, field(1, field(1, 1) + field(2, shape))))
+             + field(12, field(1, "z") + field(2, field(4, field(1, maps)))))
+    model = field(1, 8) + field(7, graph) + field(8, field(2, 13)) + field(8, field(1, "ai.onnx.ml") + field(2, 1))
+    (tmp_path / "maps.onnx").write_bytes(model)
+    x = random((2, 3))
+    rows = ouro.compile(tmp_path / "maps.onnx").run({"x": x})["z"]
+    expected = numpy.exp(x) / numpy.exp(x).sum(axis=1, keepdims=True)
+    assert len(rows) == 2
+    for row, probabilities in zip(rows, expected):
+        assert list(row) == ["cat", "dog", "owl"]
+        numpy.testing.assert_allclose([float(v) for v in row.values()], probabilities, rtol=1e-6)
 
 
 def test_sequences(models):
@@ -141,6 +180,20 @@ def test_tuning_and_tradeoff(models, tmp_path):
     assert times.exists() and plan.arena_bytes == again.arena_bytes
     table = ouro.tradeoff(models / "convolution_recurrence.onnx", tmp_path / "curve.svg")
     assert "arena" in table and (tmp_path / "curve.svg").read_text().startswith("<")
+
+
+def test_compile_refuses_nothing(models, capfd):
+    """Each option of the command's `compile` has its parameter, or the attribute of a plan that gives the same."""
+    other = {"--help": None, "--quiet": None, "--verbose": None, "--dim": "dims", "--shape": "shapes", "--tradeoff": "tradeoff",
+             "--tradeoff-picture": "tradeoff", "--report": "report"}
+    options = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", ouro.command("compile", "--help"), re.MULTILINE)
+    parameters = inspect.signature(ouro.compile).parameters
+    assert len(options) > 25
+    for option in options:
+        name = other.get(option, option[2:].replace("-", "_"))
+        assert name is None or name in parameters or hasattr(ouro, name) or hasattr(ouro.Plan, name), option
+    ouro.compile(models / "swap.onnx", dump_after="schedule")
+    assert "Loop(" in capfd.readouterr().err
 
 
 def test_alloc():

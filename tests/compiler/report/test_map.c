@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_map.c: pictures of memory: loops with their iterations, places that change hands, the page that stands alone. */
 #include "compiler/ouro_compiler.h"
+#include "compiler/report/report.h"
 #include "models/builder.h"
 #include "models/models.h"
 #include "tests/support/command.h"
+#include "tests/support/plan.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -103,6 +105,48 @@ static void test_runs(void **state) {
     free(svg);
 }
 
+/* The picture of a plan that was compiled some time. */
+static char *draw_plan(model *m, const char *name) {
+    char path[512], onnx[512], plan_path[512];
+    snprintf(path, sizeof path, "%s/%s", TEST_BINARY_DIR, name);
+    snprintf(onnx, sizeof onnx, "%s/test_map_plan.onnx", TEST_BINARY_DIR);
+    snprintf(plan_path, sizeof plan_path, "%s/test_map.plan", TEST_BINARY_DIR);
+    assert_int_equal(model_write(m, onnx), 0);
+    model_free(m);
+    ouro_error error;
+    ouro_plan *opened;
+    base_report report = {0};
+    const ouro_compile_options options = {.model_path = onnx, .plan_path = plan_path};
+    if (ouro_compile(&options, &error) != OURO_OK) fail_msg("%s", error.message);
+    if (ouro_plan_load(plan_path, &opened, &error) != OURO_OK) fail_msg("%s", error.message);
+    if (emit_plan_map(rt_plan_of(opened), path, &report) != BASE_OK) fail_msg("%s", report.text);
+    ouro_plan_free(opened);
+    char *text = command_file(TEST_BINARY_DIR, name, NULL);
+    assert_non_null(text);
+    remove(path);
+    remove(onnx);
+    remove(plan_path);
+    return text;
+}
+
+/* From the plan alone: the loop once, its buffers that change hands as frames, nothing beyond the arena. */
+static void test_plan(void **state) {
+    (void)state;
+    char *svg = draw_plan(model_nested(), "plan.svg");
+    const char *reason;
+    if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
+    assert_int_equal(count(svg, "<title>inner: one iteration</title>"), 1);
+    assert_int_equal(count(svg, "<title>loop: one iteration</title>"), 1);
+    assert_non_null(strstr(svg, "one of the buffers that change hands in Loop"));
+    assert_non_null(strstr(svg, "scratch of MatMul"));
+    free(svg);
+    /* What made a tensor and what reads it, as the page tells. */
+    char *page = draw_plan(model_greedy_decoding(), "plan.html");
+    assert_non_null(strstr(page, "made by MatMul"));
+    assert_non_null(strstr(page, "steps 0 to "));
+    free(page);
+}
+
 /* The data of the page are JSON, and nothing is loaded from elsewhere. */
 static void test_page(void **state) {
     (void)state;
@@ -124,7 +168,7 @@ static void test_page(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_swap), cmocka_unit_test(test_nested), cmocka_unit_test(test_unsized),
-        cmocka_unit_test(test_runs), cmocka_unit_test(test_page),
+        cmocka_unit_test(test_runs), cmocka_unit_test(test_plan),   cmocka_unit_test(test_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
