@@ -41,20 +41,18 @@ static bool is_elementwise(const replay *r, uint32_t a, uint32_t b) {
 static bool check_overlap(replay *r, const plan_node *node, uint64_t input, uint64_t output) {
     uint32_t from = r->of->tensor_ids[node->inputs + input], to = r->of->tensor_ids[node->outputs + output];
     if (!replay_do_overlap(r, from, to)) return true;
-    char place[128];
-    replay_place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
-    if (r->spans[from].first != r->spans[to].first || r->spans[from].last != r->spans[to].last) {
-        return replay_fail(r, "its output \"%s\" (%s) overlaps its input \"%s\"", replay_name_of(r, to),
-                           place, replay_name_of(r, from));
-    }
+    const bool same = r->spans[from].first == r->spans[to].first && r->spans[from].last == r->spans[to].last;
     const op_schema *row = op_schema_of(plan_node_code(r->of, node));
     const bool copies = row->code == OP_COPY; /* it is there already */
-    if (output != 0 || input >= 32 || !(copies || (row->in_place & OP_IN_PLACE(input))) ||
-        !is_elementwise(r, from, to)) {
-        return replay_fail(r, "its output \"%s\" (%s) lies over its input \"%s\", which it cannot",
-                           replay_name_of(r, to), place, replay_name_of(r, from));
-    }
-    return true;
+    if (same && output == 0 && input < 32 && (copies || (row->in_place & OP_IN_PLACE(input))) &&
+        is_elementwise(r, from, to))
+        return true;
+    char place[128];
+    replay_place_text(r, r->spans[to].address, r->of->tensors[to].bytes, place, sizeof place);
+    return replay_fail(r,
+                       same ? "its output \"%s\" (%s) lies over its input \"%s\", which it cannot"
+                            : "its output \"%s\" (%s) overlaps its input \"%s\"",
+                       replay_name_of(r, to), place, replay_name_of(r, from));
 }
 
 static bool check_in_place(replay *r, const plan_node *node, uint64_t input, uint64_t output) {

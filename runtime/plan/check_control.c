@@ -274,8 +274,22 @@ typedef struct handed_value {
     plan_address place;
 } handed_value;
 
-/* At the end of iteration t the replacements become the parameters of the next. `handed`: scratch for so many. */
-static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, handed_value *handed,
+/* Of a loop that is replayed. */
+typedef struct loop_scratch {
+    handed_value *handed; /* by carried value */
+    output_span *results; /* carried and stacked ones, by where they lie in this iteration */
+    size_t result_count;
+} loop_scratch;
+
+static bool make_scratch(replay *r, const plan_loop_form *form, loop_scratch *scratch) {
+    *scratch =
+        (loop_scratch){.handed = BASE_ARRAY(&r->arena, handed_value, form->carried),
+                       .results = BASE_ARRAY(&r->arena, output_span, form->carried + form->scan_outputs)};
+    return (scratch->handed && scratch->results) || replay_fail_memory(r);
+}
+
+/* At the end of iteration t the replacements become the parameters of the next. */
+static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, loop_scratch *scratch,
                     uint64_t t) {
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
@@ -283,52 +297,73 @@ static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form
             if (!replay_move(r, result, parameter)) return false;
             continue;
         }
-        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &handed[i].is)) return false;
-        handed[i].place = replay_source(r, result);
-        handed[i].phases = r->phases[result];
+        if (!replay_verify(r, result) || !replay_content_of_tensor(r, result, &scratch->handed[i].is))
+            return false;
+        scratch->handed[i].place = replay_source(r, result);
+        scratch->handed[i].phases = r->phases[result];
     }
     if (!replay_set_counter(r, node, t + 1)) return false;
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t parameter = form->parameters[2 + i];
         if (!is_moving(r, node, parameter)) continue;
         plan_address at = replay_source(r, parameter);
-        if (!replay_is_same_address(&handed[i].place, &at)) {
+        if (!replay_is_same_address(&scratch->handed[i].place, &at)) {
             return replay_fail(
                 r, "parameter \"%s\" does not lie where its replacement was made in iteration %" PRIu64,
                 replay_name_of(r, parameter), t);
         }
-        replay_define(r, parameter, handed[i].is);
-        r->phases[parameter] = handed[i].phases;
+        replay_define(r, parameter, scratch->handed[i].is);
+        r->phases[parameter] = scratch->handed[i].phases;
     }
     return true;
 }
 
+/* Where the results of this iteration lie, in order. */
+static bool sort_results(replay *r, const plan_loop_form *form, loop_scratch *scratch) {
+    scratch->result_count = 0;
+    for (uint32_t i = 0; i < form->carried + form->scan_outputs; i++) {
+        const uint32_t result = form->results[1 + i];
+        if (replay_is_dynamic(r, result) || !replay_in_map(&r->where[result]) ||
+            !r->of->tensors[result].bytes)
+            continue;
+        const span *at = &r->spans[result];
+        scratch->results[scratch->result_count++] = (output_span){at->first, at->last, result};
+    }
+    replay_sort_outputs(scratch->results, scratch->result_count);
+    return replay_spend(r, form->carried + form->scan_outputs);
+}
+
 /* The slice that iteration t has made where it belongs: from now on these bytes are the stacked output's, also in
  * the eyes of the other results that lie in them. */
-static bool adopt_slice(replay *r, const plan_loop_form *form, uint32_t index, uint64_t t) {
+static bool adopt_slice(replay *r, const plan_loop_form *form, const loop_scratch *scratch, uint32_t index,
+                        uint64_t t) {
     uint32_t whole = form->outputs[form->carried + index], slice = form->results[1 + form->carried + index];
     uint64_t offset = slice_offset(r, form, true, index, whole, slice, t),
              identity = r->contents[whole].one.identity;
-    span at = r->spans[slice];
+    const span at = r->spans[slice];
+    size_t low = 0, high = scratch->result_count; /* those before `low` begin before the slice */
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+        if (scratch->results[middle].begin < at.first) low = middle + 1;
+        else high = middle;
+    }
     /* One value may be several results: first look at all, then change what they are. */
     for (uint32_t pass = 0; pass < 2; pass++) {
-        for (uint32_t i = 0; i < form->carried + form->scan_outputs; i++) {
-            uint32_t result = form->results[1 + i];
-            uint64_t bytes = r->of->tensors[result].bytes;
-            if (replay_is_dynamic(r, result) || !replay_in_map(&r->where[result]) || !bytes) continue;
-            span inner = r->spans[result];
-            if (inner.first < at.first || inner.last > at.last) continue;
+        for (size_t i = low; i < scratch->result_count && scratch->results[i].begin < at.last; i++) {
+            const uint32_t result = (uint32_t)scratch->results[i].index;
+            if (scratch->results[i].end > at.last) continue;
             if (pass == 0 && !replay_verify(r, result)) return false;
             if (pass == 1)
                 replay_define(r, result,
-                              replay_content_of(identity, offset + (inner.address - at.address), bytes));
+                              replay_content_of(identity, offset + (r->spans[result].address - at.address),
+                                                r->of->tensors[result].bytes));
         }
     }
     return replay_write_span(r, at.first, at.last, (plan_bytes_tag){identity, r->spans[whole].address});
 }
 
 static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_form *form,
-                             handed_value *handed, uint64_t t) {
+                             loop_scratch *scratch, uint64_t t) {
     const uint32_t *stacked = form->outputs + form->carried, *slices = form->results + 1 + form->carried;
     for (uint32_t i = 0; i < 2; i++) {
         if (!replay_write(r, form->parameters[i])) return false;
@@ -347,11 +382,12 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
     if (!r->graph(r, form->body)) return false;
     r->node = node;
     if (!replay_verify(r, form->results[0])) return false;
+    if (form->scan_outputs && !sort_results(r, form, scratch)) return false;
     for (uint32_t i = 0; i < form->scan_outputs; i++) {
         if (stacked[i] == PLAN_ABSENT) continue;
         if (!replay_verify(r, slices[i])) return false;
         if (lies_in_whole(r, form, true, i, stacked[i], slices[i], t)) {
-            if (!adopt_slice(r, form, i, t)) return false;
+            if (!adopt_slice(r, form, scratch, i, t)) return false;
         }
         if (!replay_verify_all(r, &stacked[i], 1)) return false;
         if (!lies_in_whole(r, form, true, i, stacked[i], slices[i], t) &&
@@ -362,7 +398,7 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
     for (uint32_t i = 0; i < form->carried; i++) {
         if (is_grown_in(r, form, i) && !replay_verify_all(r, &form->outputs[i], 1)) return false;
     }
-    return hand_on(r, node, form, handed, t);
+    return hand_on(r, node, form, scratch, t);
 }
 
 /* How many iterations show all there is to see; fewer where what is scanned or stacked has fewer slices. */
@@ -450,8 +486,8 @@ bool replay_loop_fully(replay *r, const plan_node *node) {
     }
     uint64_t count = replayed_iterations(r, node, &form), trips = 0;
     phase_list *ends, *outer_ends = r->ends;
-    handed_value *handed = BASE_ARRAY(&r->arena, handed_value, form.carried);
-    if (!handed) return replay_fail_memory(r);
+    loop_scratch scratch;
+    if (!make_scratch(r, &form, &scratch)) return false;
     if (!make_ends(r, node, &form, &ends)) return false;
     r->ends = ends;
     /* It is left after any iteration, or, where it is certain when, after that one. */
@@ -476,7 +512,7 @@ bool replay_loop_fully(replay *r, const plan_node *node) {
             uint32_t parameter = form.parameters[2 + i];
             if (r->defined[parameter]) r->defined[parameter] = r->epochs[form.body];
         }
-        if (!replay_iteration(r, node, &form, handed, t)) return false;
+        if (!replay_iteration(r, node, &form, &scratch, t)) return false;
         r->ends = ends; /* an inner loop had its own */
         if (certain && k + 1 == last && last == count && trips > count && !skip_to(r, node, &form, trips))
             return false;

@@ -48,9 +48,13 @@ static int compare_outputs(const void *a, const void *b) {
     return x->index < y->index ? -1 : x->index > y->index;
 }
 
+void replay_sort_outputs(output_span *spans, size_t count) {
+    base_sort(spans, count, sizeof *spans, compare_outputs);
+}
+
 size_t replay_find_containers(output_span *spans, size_t count, uint64_t *containers) {
     size_t kept = 0;
-    base_sort(spans, count, sizeof *spans, compare_outputs);
+    replay_sort_outputs(spans, count);
     for (size_t i = 0; i < count; i++) {
         /* The last one kept begins before it, and ends last of those that do. */
         if (!kept || spans[i].end > spans[kept - 1].end) spans[kept++] = spans[i];

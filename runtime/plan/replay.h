@@ -266,10 +266,12 @@ bool replay_move(replay *r, uint32_t from, uint32_t to);
 bool replay_merge_written(replay *r, size_t since);
 /* Bytes of the span were written since: all until then has been merged. */
 bool replay_was_written(const replay *r, size_t since, size_t until, const span *at);
-/* Spans of outputs, to find one that contains another: sorted, each ends after the one before. */
+/* Spans of outputs, to find one that contains another. */
 typedef struct output_span {
     uint64_t begin, end, index;
 } output_span;
+/* By where they begin; of those that begin together the longest comes first. */
+void replay_sort_outputs(output_span *spans, size_t count);
 /* Sorts them, and leaves those that lie in no other; how many. `containers`: by index, the one that it lies in, or itself; NULL: not
  * wanted. */
 size_t replay_find_containers(output_span *spans, size_t count, uint64_t *containers);
