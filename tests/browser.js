@@ -109,9 +109,9 @@ async function smallWindow(browser) {
     check(seen.canvas[0] > 300 && seen.canvas[1] > 200, 'small window: the picture has ' + seen.canvas.join(' x '));
     check(seen.aside[0] >= seen.end - 1 && seen.aside[1] > 60, 'small window: the lists stand below it');
     const box = await (await page.$('#c')).boundingBox();
-    // Somewhere along the bottom of the memory there is a box.
-    for (let part = 0.3; part < 1 && (await text(page, '#about')).startsWith('Click'); part += 0.1) {
-        await page.mouse.click(box.x + box.width * part, box.y + box.height - 45);
+    // Somewhere in the picture there is a box.
+    for (let at = 0; at < 100 && (await text(page, '#about')).startsWith('Click'); at++) {
+        await page.mouse.click(box.x + box.width * (0.25 + at % 10 * 0.07), box.y + box.height * (0.1 + Math.floor(at / 10) * 0.08));
         await drawn(page);
     }
     check(!(await text(page, '#about')).startsWith('Click'), 'small window: a box can be selected');

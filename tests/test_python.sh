@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # test_python.sh PYTHON BUILD FOLDER: the Python package: its wheel is built with pip in a copy of python/, and pytest runs python/tests
-# against it. Nothing is loaded from elsewhere.
+# against it, and what the README shows is run. Nothing is loaded from elsewhere.
 set -euo pipefail
 python=$1
 build=$2
@@ -18,3 +18,10 @@ case ${wheel[0]} in *-cp39-abi3-*) ;; *) echo "${wheel[0]}: not a wheel of the l
 "$python" -m pip install -q --no-deps --no-warn-script-location --target "$work/site" "${wheel[0]}"
 cd "$work/source/tests"
 PYTHONPATH=$work/site OURO_MODELS=$build/ouro-models "$python" -m pytest -q -p no:cacheprovider
+# The README's lines, on the demonstration's model.
+mkdir -p "$work/readme/out/demo"
+"$build/ouro-models" "$work/readme/out/demo" mobilenet_v2 >/dev/null
+cd "$work/readme"
+awk '/^## / {on = $0 == "## From Python"} on && /^    / {print substr($0, 5)}' "$root/README.md" >readme.py
+PYTHONPATH=$work/site "$python" readme.py | tee readme.txt
+grep -q '^class [0-9]* arena [0-9]*$' readme.txt

@@ -124,20 +124,35 @@ static void emit_times(dot_writer *writer, uint32_t id) {
         emit_format(writer->out, "<BR/><B>\xC3\x97%u</B>, one a block", writer->folding.times[id]);
 }
 
+/* The state that an input of the model is; NULL: it is none. */
+static const plan_state *state_of(const dot_writer *writer, uint32_t parameter) {
+    for (uint64_t i = 0; i < writer->of->header->states.count; i++)
+        if (writer->of->states[i].parameter == parameter) return &writer->of->states[i];
+    return NULL;
+}
+
 static void emit_parameter(dot_writer *writer, uint32_t graph, uint64_t number, const char *role) {
     uint32_t id = writer->of->tensor_ids[writer->of->graphs[graph].parameters + number];
     const plan_tensor *tensor = &writer->of->tensors[id];
+    const plan_state *state = state_of(writer, id);
+    char size[32];
+    const char *name = emit_dot_text_of(writer, state ? state->input : tensor->name);
+    if (state) role = "state";
     indent(writer);
     emit_format(writer->out,
                 "p%u_%" PRIu64 " [shape=box style=\"filled\" fillcolor=\"white\" color=\"#3c6e3c\"", graph,
                 number);
-    emit_tooltip(writer, role, emit_dot_text_of(writer, tensor->name));
+    emit_tooltip(writer, role, name);
     emit_format(writer->out, " label=<%s <B>", role);
-    emit_dot_cut(writer->out, emit_dot_text_of(writer, tensor->name), DOT_NAME_CHARACTERS);
+    emit_dot_cut(writer->out, name, DOT_NAME_CHARACTERS);
     emit_text(writer->out, "</B><BR/>");
     emit_dot_type(writer, tensor);
     emit_text(writer->out, "<BR/><FONT COLOR=\"#333388\">");
-    emit_dot_address(writer, tensor);
+    if (state) emit_text(writer->out, "kept from run to run ");
+    if (state && state->bytes)
+        emit_format(writer->out, "@%" PRIu64 " + %s", state->offset,
+                    emit_size_print((size_t)state->bytes, size, sizeof size));
+    else emit_dot_address(writer, tensor);
     emit_text(writer->out, "</FONT>");
     emit_times(writer, id);
     emit_text(writer->out, ">]\n");
@@ -297,6 +312,22 @@ static bool is_left_out(const dot_writer *writer, uint32_t id) {
     return id != PLAN_ABSENT && writer->folding.times[id] == 0;
 }
 
+/* What a result of the main graph is: an output of the model, which has a name of its own, or a state. */
+static const char *name_output(const dot_writer *writer, uint64_t number, uint32_t id, const char **name) {
+    const plan *of = writer->of;
+    for (uint64_t i = 0; i < of->header->states.count; i++)
+        if (id != PLAN_ABSENT && of->states[i].result == id) {
+            *name = emit_dot_text_of(writer, of->states[i].output);
+            return "state";
+        }
+    for (uint64_t i = 0; i < of->header->outputs.count; i++) {
+        if (of->outputs[i].tensor != id) continue;
+        *name = emit_dot_text_of(writer, of->outputs[i].name);
+        if (i == number) break; /* of several with this tensor */
+    }
+    return "output";
+}
+
 /* The boxes of one graph, those of its sub-graphs within. */
 static void emit_graph(dot_writer *writer, uint32_t index) {
     const plan *of = writer->of;
@@ -314,11 +345,9 @@ static void emit_graph(dot_writer *writer, uint32_t index) {
     for (uint64_t i = 0; i < graph->result_count; i++) {
         uint32_t id = of->tensor_ids[graph->results + i];
         if (is_left_out(writer, id)) continue;
-        const char *name = !owner && i < of->header->outputs.count
-                               ? emit_dot_text_of(writer, of->outputs[i].name)
-                           : id == PLAN_ABSENT ? ""
-                                               : emit_dot_text_of(writer, of->tensors[id].name);
-        emit_result(writer, index, i, !owner ? "output" : body && i == 0 ? "condition" : "result", name);
+        const char *role = body && i == 0 ? "condition" : "result", *name = tensor_name(writer, id);
+        if (!owner) role = name_output(writer, i, id, &name);
+        emit_result(writer, index, i, role, name);
     }
     for (uint64_t i = graph->nodes; i < graph->nodes + graph->node_count; i++) {
         const emit_repeat *repeat = emit_fold_find(&writer->folding, (uint32_t)i);
@@ -408,6 +437,34 @@ static void emit_deferred(dot_writer *writer) {
     writer->edge_count = 0;
 }
 
+/* From a result to what it is in the next iteration, or run. */
+static void emit_carried(dot_writer *writer, uint32_t index, uint64_t result, uint64_t parameter) {
+    const plan_graph *graph = &writer->of->graphs[index];
+    indent(writer);
+    emit_format(writer->out,
+                "r%u_%" PRIu64 " -> p%u_%" PRIu64
+                " [style=dashed color=\"#b04a2f\" fontcolor=\"#b04a2f\" constraint=false label=<",
+                index, result, index, parameter);
+    emit_dot_cut(writer->out, tensor_name(writer, writer->of->tensor_ids[graph->parameters + parameter]),
+                 CARRIED_CHARACTERS);
+    emit_text(writer->out, " &lt;= ");
+    emit_dot_cut(writer->out, tensor_name(writer, writer->of->tensor_ids[graph->results + result]),
+                 CARRIED_CHARACTERS);
+    emit_text(writer->out, "> edgetooltip=\"carried\"]\n");
+}
+
+/* The loop around the model: outputs that are inputs of the next run. */
+static void emit_states(dot_writer *writer, const plan_graph *main) {
+    const uint32_t *ids = writer->of->tensor_ids;
+    for (uint64_t p = 0; p < main->parameter_count; p++) {
+        const plan_state *state = state_of(writer, ids[main->parameters + p]);
+        if (!state || is_left_out(writer, state->parameter) || is_left_out(writer, state->result)) continue;
+        uint64_t r = 0;
+        while (r < main->result_count && ids[main->results + r] != state->result) r++;
+        if (r < main->result_count) emit_carried(writer, 0, r, p);
+    }
+}
+
 /* The edges of one graph. All stand outside of the boxes of sub-graphs: naming a node within one would move
  * it there. */
 static void emit_edges(dot_writer *writer, uint32_t index) {
@@ -433,7 +490,10 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
         emit_format(writer->out, "r%u_%" PRIu64, index, i);
         end_edge(writer, id, "");
     }
-    if (!owner) return;
+    if (!owner) {
+        emit_states(writer, graph);
+        return;
+    }
     /* From where the control node begins to its sub-graph, and from there to where it ends. */
     for (uint64_t i = 0; i < graph->parameter_count; i++) {
         indent(writer);
@@ -455,17 +515,7 @@ static void emit_edges(dot_writer *writer, uint32_t index) {
     for (uint64_t i = 0; i <= emit_loop_carried(of, owner); i++) {
         /* A condition that stays as it is tells nothing. */
         if (i == 0 && of->tensor_ids[graph->results] == of->tensor_ids[graph->parameters + 1]) continue;
-        const char *parameter = tensor_name(writer, of->tensor_ids[graph->parameters + i + 1]);
-        const char *replacement = tensor_name(writer, of->tensor_ids[graph->results + i]);
-        indent(writer);
-        emit_format(writer->out,
-                    "r%u_%" PRIu64 " -> p%u_%" PRIu64
-                    " [style=dashed color=\"#b04a2f\" fontcolor=\"#b04a2f\" constraint=false label=<",
-                    index, i, index, i + 1);
-        emit_dot_cut(writer->out, parameter, CARRIED_CHARACTERS);
-        emit_text(writer->out, " &lt;= ");
-        emit_dot_cut(writer->out, replacement, CARRIED_CHARACTERS);
-        emit_text(writer->out, "> edgetooltip=\"carried\"]\n");
+        emit_carried(writer, index, i, i + 1);
     }
 }
 
@@ -501,11 +551,10 @@ static void emit_legend(dot_writer *writer) {
         emit_text(writer->out,
                   "<TR><TD>double border: nodes whose names begin alike, as one box; --dot-nodes N draws up "
                   "to N boxes of a graph</TD></TR>");
-    if (control)
-        emit_text(
-            writer->out,
-            "<TR><TD><FONT COLOR=\"#b04a2f\">x &lt;= y, dashed: in the next iteration x is what y is in "
-            "this one</FONT></TD></TR>");
+    if (control || of->header->states.count)
+        emit_text(writer->out, "<TR><TD><FONT COLOR=\"#b04a2f\">x &lt;= y, dashed: in the next iteration of "
+                               "the loop, or run of the model, x is "
+                               "what y is in this one</FONT></TD></TR>");
     if (of->header->multiviews.count)
         emit_text(
             writer->out,

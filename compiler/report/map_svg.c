@@ -310,7 +310,7 @@ void emit_map_svg(emit_buffer *out, const map_picture *picture) {
     emit_label(out, picture->title, 80);
     emit_format(out,
                 "</text>\n<text class=\"title\" x=\"%d\" y=\"42\" font-size=\"12\">peak %s (%" PRIu64
-                " bytes), lower bound %s (%" PRIu64 " bytes), %zu storages",
+                " bytes), lower bound %s (%" PRIu64 " bytes), %zu boxes",
                 (int)LEFT, peak, picture->height, bound, picture->bound, picture->count);
     if (picture->unsized)
         emit_format(out, "; %u tensor%s sized at run time, not drawn", picture->unsized,

@@ -21,8 +21,11 @@ static char *draw_with(model *m, const char *name, const ouro_state_pair *state)
     assert_int_equal(model_write(m, onnx), 0);
     model_free(m);
     ouro_error error;
-    const ouro_compile_options options = {
-        .model_path = onnx, .memory_map_path = path, .states = state, .state_count = state != NULL};
+    const ouro_compile_options options = {.model_path = onnx,
+                                          .memory_map_path = path,
+                                          .dot_path = TEST_BINARY_DIR "/test_map.dot",
+                                          .states = state,
+                                          .state_count = state != NULL};
     if (ouro_compile(&options, &error) != OURO_OK) fail_msg("%s", error.message);
     char *text = command_file(TEST_BINARY_DIR, name, NULL);
     assert_non_null(text);
@@ -103,6 +106,14 @@ static void test_runs(void **state) {
     assert_int_equal(count(svg, "kept from run to run, offset 0"), 3); /* y, h, y */
     assert_int_equal(count(svg, "kept from run to run, offset 4096"), 3);
     free(svg);
+    /* The picture of the graph: the state is no input and no output, and goes around. */
+    char *dot = command_file(TEST_BINARY_DIR, "test_map.dot", NULL);
+    assert_int_equal(count(dot, "label=<state <B>h</B>"), 1);
+    assert_int_equal(count(dot, "label=<state <B>y</B>"), 1);
+    assert_int_equal(count(dot, "label=<input <B>x</B>"), 1);
+    assert_int_equal(count(dot, "label=<output <B>"), 1);
+    assert_int_equal(count(dot, "label=<h &lt;= y> edgetooltip=\"carried\""), 1);
+    free(dot);
 }
 
 /* The picture of a plan that was compiled some time. */
