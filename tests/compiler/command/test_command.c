@@ -486,6 +486,64 @@ static void test_inspect_verify_bench(void **state) {
     free(json);
 }
 
+static void test_inspect_two_plans(void **state) {
+    (void)state;
+    free(expect_success(RUN("compile", "wide.onnx", "-q", "--portable", "-o", "one.plan")));
+    free(expect_success(
+        RUN("compile", "wide.onnx", "-q", "--portable", "--allocator", "bfc", "-o", "two.plan")));
+    free(expect_success(RUN("compile", "small.onnx", "-q", "--portable", "-o", "three.plan")));
+    char *out = expect_success(RUN("inspect", "one.plan", "two.plan"));
+    assert_non_null(strstr(out, "first: one.plan, auto\nsecond: two.plan, bfc\n"));
+    assert_null(strstr(out, "steps:\n")); /* the same steps, by the same kernels */
+    free(out);
+    out = expect_success(RUN("inspect", "one.plan", "three.plan"));
+    assert_non_null(strstr(out, "second: three.plan, auto\n"));
+    assert_non_null(strstr(out, "  Softmax by portable."));
+    assert_non_null(strstr(out, "at the peak of only one of them:\n  first "));
+    free(out);
+    out = expect_success(RUN("inspect", "one.plan", "one.plan"));
+    assert_null(strstr(out, " %\n")); /* no size differs */
+    free(out);
+    expect_line(RUN("inspect", "one.plan", "six.npy"), 1, "six.npy");
+}
+
+static void test_manuals(void **state) {
+    (void)state;
+    static const char *const names[] = {"compile", "run",    "test", "bench",
+                                        "inspect", "verify", "ops",  "alloc"};
+    static const char *const shells[] = {"bash", "zsh", "fish"};
+    char *all = expect_success(RUN("--man"));
+    assert_int_equal(strncmp(all, ".TH OURO 1 ", 11), 0);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char title[64], *page = expect_success(RUN("--man", names[i])),
+                        *help = expect_success(RUN(names[i], "--help"));
+        const int length = snprintf(title, sizeof title, ".TH OURO-%s 1 ", names[i]);
+        for (int k = 9; k < length; k++) title[k] = (char)toupper(title[k]);
+        assert_int_equal(strncmp(page, title, (size_t)length), 0);
+        assert_non_null(strstr(all, names[i]));
+        /* Each option of the help stands in the page. */
+        for (const char *at = help; (at = strstr(at, "\n  --")); at++) {
+            if (strncmp(at + 5, "help ", 5) == 0) continue;
+            char option[64] = "\\-\\-";
+            const size_t name = strcspn(at + 5, " ,");
+            for (size_t k = 0, to = 4; k < name && to + 3 < sizeof option; k++) {
+                if (at[5 + k] == '-') option[to++] = '\\';
+                option[to++] = at[5 + k];
+            }
+            if (!strstr(page, option)) fail_msg("the page of %s lacks %s", names[i], option);
+        }
+        free(page);
+        free(help);
+    }
+    free(all);
+    for (size_t i = 0; i < sizeof shells / sizeof *shells; i++) {
+        char *out = expect_success(RUN("--completion", shells[i]));
+        for (size_t k = 0; k < sizeof names / sizeof *names; k++) assert_non_null(strstr(out, names[k]));
+        assert_non_null(strstr(out, "arena-limit"));
+        free(out);
+    }
+}
+
 static void test_bench_profile(void **state) {
     (void)state;
     char *out = expect_success(RUN("bench", "small.onnx", "--profile", "--runs", "3", "--json", "b.json"));
@@ -634,6 +692,8 @@ int main(void) {
         cmocka_unit_test(test_run_errors),
         cmocka_unit_test(test_open_dimensions),
         cmocka_unit_test(test_inspect_verify_bench),
+        cmocka_unit_test(test_inspect_two_plans),
+        cmocka_unit_test(test_manuals),
         cmocka_unit_test(test_bench_profile),
         cmocka_unit_test(test_test),
         cmocka_unit_test(test_ops),
