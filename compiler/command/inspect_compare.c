@@ -15,6 +15,7 @@ static void print_bytes(const char *label, uint64_t a, uint64_t b) {
     emit_size_print((size_t)b, text[1], sizeof text[1]);
     printf("  %-34s %12s %12s", label, text[0], text[1]);
     if (a == b) printf("  equal\n");
+    else if (a && b / a >= 10) printf("  %.0f times as much\n", (double)b / (double)a);
     else if (a) printf("  %+.1f %%\n", ((double)b - (double)a) / (double)a * 100);
     else printf("\n");
 }
@@ -158,7 +159,7 @@ static bool print_peaks(const plan *const *plans, base_arena *arena) {
     return true;
 }
 
-/* ---- places -------------------------------------------------------------------------------------------- */
+/* ---- addresses ----------------------------------------------------------------------------------------- */
 
 /* How many tensors of one name and size lie elsewhere in the arena. */
 static bool print_places(const plan *const *plans, base_arena *arena) {
@@ -176,7 +177,8 @@ static bool print_places(const plan *const *plans, base_arena *arena) {
             moved += other->address.offset != tensor->address.offset;
         }
     }
-    if (both) printf("places: %zu of %zu tensors of the arena that both have lie elsewhere\n", moved, both);
+    if (both)
+        printf("addresses: %zu of %zu tensors of the arena that both have lie elsewhere\n", moved, both);
     return true;
 }
 

@@ -158,6 +158,26 @@ int command_parse(const command *self, int count, char **arguments, void *option
     return 0;
 }
 
+/* What an option does, in lines that fit a terminal, each below the first. */
+static void print_wrapped(FILE *file, const char *text) {
+    enum { INDENT = 33, COLUMNS = 100 };
+    size_t column = INDENT;
+    for (bool first = true; *text; first = false) {
+        const size_t length = strcspn(text, " ");
+        if (!first && column + 1 + length > COLUMNS) {
+            fprintf(file, "\n%*s", INDENT, "");
+            column = INDENT;
+        } else if (!first) {
+            fputc(' ', file);
+            column++;
+        }
+        fwrite(text, 1, length, file);
+        column += length;
+        text += length + (text[length] == ' ');
+    }
+    fputc('\n', file);
+}
+
 void command_print_help(const command *self, FILE *file) {
     fprintf(file, "usage: ouro %s\n\n%s\n", self->usage, self->summary);
     if (self->details) fprintf(file, "\n%s\n", self->details);
@@ -167,7 +187,10 @@ void command_print_help(const command *self, FILE *file) {
         snprintf(left, sizeof left, "%s%s%s%s%s", option->shorter ? option->shorter : "",
                  option->shorter ? ", " : "", option->name, option->argument ? " " : "",
                  option->argument ? option->argument : "");
-        fprintf(file, "  %-30s %s\n", left, option->help);
+        /* Where the name is long, what it does begins below. */
+        if (strlen(left) <= 30) fprintf(file, "  %-30s ", left);
+        else fprintf(file, "  %s\n%33s", left, "");
+        print_wrapped(file, option->help);
     }
     fprintf(file, "  %-30s %s\n", "--help", "this text");
 }

@@ -202,11 +202,14 @@ static void print_attribute(const dot_writer *writer, const plan_attribute *attr
 
 void emit_dot_attributes(dot_writer *writer, const plan_node *node) {
     size_t column = 0;
-    bool control = node->graph_count != 0;
+    const bool control = node->graph_count != 0;
+    const bool fused = strcmp(emit_dot_text_of(writer, node->operator_name), "Fused") == 0;
     for (uint64_t i = 0; i < node->attribute_count; i++) {
         const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
         char text[256];
         if (is_default(writer, attribute)) continue;
+        /* The type of what it makes stands at its edges. */
+        if (fused && strcmp(emit_dot_text_of(writer, attribute->name), "to") == 0) continue;
         /* How many values a loop scans is seen from its edges. */
         if (control && (strncmp(emit_dot_text_of(writer, attribute->name), "ouro.scan_", 10) == 0 ||
                         strcmp(emit_dot_text_of(writer, attribute->name), PLAN_SWAPS) == 0))
@@ -218,6 +221,30 @@ void emit_dot_attributes(dot_writer *writer, const plan_node *node) {
         else emit_text(writer->out, "  ");
         emit_xml(writer->out, text);
         column += strlen(text) + 2;
+    }
+}
+
+/* Of elementwise operators that are one: which they are, from "Add 1 2" and so on. */
+static void emit_steps(dot_writer *writer, const plan_node *node) {
+    for (uint64_t i = 0; i < node->attribute_count; i++) {
+        const plan_attribute *attribute = &writer->of->attributes[node->attributes + i];
+        if (attribute->kind != OP_ATTRIBUTE_STRINGS) continue;
+        const int64_t *texts = writer->of->integers + attribute->value;
+        size_t column = 0;
+        for (uint64_t k = 0; k < attribute->count; k++) {
+            char step[32];
+            const char *text = writer->of->texts + texts[2 * k];
+            const size_t whole = (size_t)texts[2 * k + 1],
+                         most = whole < sizeof step - 1 ? whole : sizeof step - 1;
+            size_t length = 0;
+            while (length < most && text[length] != ' ') length++;
+            memcpy(step, text, length);
+            step[length] = 0;
+            const bool wraps = k == 0 || column + length > LINE_CHARACTERS;
+            emit_text(writer->out, k == 0 ? "<BR/>" : wraps ? ",<BR/>" : ", ");
+            column = (wraps ? 0 : column + 2) + length;
+            emit_xml(writer->out, step);
+        }
     }
 }
 
@@ -237,6 +264,7 @@ void emit_dot_title(dot_writer *writer, const plan_node *node) {
         emit_xml(writer->out, emit_dot_text_of(writer, (uint32_t)attribute->value));
     }
     emit_text(writer->out, "</B></FONT>");
+    if (strcmp(operator_name, "Fused") == 0) emit_steps(writer, node);
 }
 
 /* Constants that the node reads: their shapes, on one line. */

@@ -32,7 +32,7 @@ char *emit_peak_why(const plan *of, const peak *found, const peak_item *item, ch
         snprintf(text, capacity, "what its sub-graphs need while it runs");
         return text;
     case PEAK_ROTATES:
-        snprintf(text, capacity, "one of the places that change hands from iteration to iteration");
+        snprintf(text, capacity, "one of the buffers that change hands from iteration to iteration");
         return text;
     case PEAK_TENSOR:
         break;

@@ -214,6 +214,8 @@ static void test_help_and_version(void **state) {
         assert_non_null(strstr(out, names[i]));
         char *help = expect_success(RUN(names[i], "--help"));
         assert_memory_equal(help, "usage: ouro ", 12);
+        for (const char *line = strstr(help, "\noptions:"); line && *line; line = strchr(line + 1, '\n'))
+            if (strcspn(line + 1, "\n") > 100) fail_msg("too wide: %s", line + 1);
         free(help);
     }
     free(out);
