@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
-from onnx import TensorProto, helper
+from onnx import SequenceProto, TensorProto, TypeProto, helper, numpy_helper
 
 OURO, WORK = (os.path.abspath(a) for a in sys.argv[1:3])
 passed = failed = 0
@@ -171,6 +171,133 @@ refused('support_vectors has 14 numbers for 5 vectors', 'SVMRegressor', [x], coe
         support_vectors=vectors.ravel().tolist()[:14])
 refused('do not fit 2 classes', 'SVMClassifier', [x], outputs=2, coefficients=alpha.tolist(), rho=[.1, .2], vectors_per_class=[3, 2],
         support_vectors=vectors.ravel().tolist(), classlabels_ints=[0, 1])
+
+# ---- trees of one node and two leaves ------------------------------------------------------------------------------------
+
+MODES = {'LEQ': np.less_equal, 'LT': np.less, 'GTE': np.greater_equal, 'GT': np.greater, 'EQ': np.equal, 'NEQ': np.not_equal}
+
+
+def stumps(kind, splits, mode='BRANCH_LEQ'):
+    """Tree t asks for feature t; leaf 1 is for yes, leaf 2 for no."""
+    count = len(splits)
+    return {'nodes_treeids': [t for t in range(count) for _ in range(3)], 'nodes_nodeids': [0, 1, 2] * count,
+            'nodes_featureids': [f for t in range(count) for f in (t, 0, 0)], 'nodes_modes': [mode, 'LEAF', 'LEAF'] * count,
+            'nodes_values': [v for s in splits for v in (s, 0., 0.)], 'nodes_truenodeids': [1, 0, 0] * count,
+            'nodes_falsenodeids': [2, 0, 0] * count, kind + '_treeids': [t for t in range(count) for _ in range(2)],
+            kind + '_nodeids': [1, 2] * count}
+
+
+data = np.float32([[.1, 1], [.2, 2], [.3, 3], [.4, 4]])
+for mode, function in MODES.items():
+    gives('TreeEnsembleRegressor', [data], np.where(function(data[:, :1], np.float32(.2)), 1.5, -2.), n_targets=1, target_ids=[0, 0],
+          target_weights=[1.5, -2.], **stumps('target', [.2], 'BRANCH_' + mode))
+each = np.stack([np.where(data[:, 0] <= np.float32(.2), 1., 2.), np.where(data[:, 1] <= 3, 4., 7.)], 1)
+regressor = dict(stumps('target', [.2, 3.]), target_weights=[1., 2., 4., 7.])
+for name, function in (('SUM', np.sum), ('AVERAGE', np.mean), ('MIN', np.min), ('MAX', np.max)):
+    gives('TreeEnsembleRegressor', [data], function(each, 1)[:, None] + 10, n_targets=1, target_ids=[0] * 4, aggregate_function=name,
+          base_values=[10.], **regressor)
+gives('TreeEnsembleRegressor', [data], each, n_targets=2, target_ids=[0, 0, 1, 1], **regressor)
+classes = dict(stumps('class', [.2, 3.]), class_weights=[1., 2., 4., 7.], class_ids=[0, 1, 1, 2])
+votes = np.stack([np.where(each[:, 0] == 1, 1, 0), np.where(each[:, 0] == 2, 2, 0) + np.where(each[:, 1] == 4, 4, 0),
+                  np.where(each[:, 1] == 7, 7, 0)], 1)
+gives('TreeEnsembleClassifier', [data], [np.int64([5, 6, 7])[votes.argmax(1)], votes], classlabels_int64s=[5, 6, 7], **classes)
+gives('TreeEnsembleClassifier', [data], [np.int64([5, 6, 7])[(votes + [9, 0, 0]).argmax(1)], votes + [9, 0, 0]],
+      classlabels_int64s=[5, 6, 7], base_values=[9., 0., 0.], **classes)
+refused('2 base values for 1 targets', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, base_values=[1., 2.], **regressor)
+refused('"aggregate_function" is unknown', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, aggregate_function='MEDIAN', **regressor)
+refused('"nodes_modes" has "BRANCH_NO"', 'TreeEnsembleRegressor', [data], target_ids=[0] * 2, target_weights=[1., 2.],
+        **stumps('target', [.2], 'BRANCH_NO'))
+refused('"target_weights" has 3 numbers, expected 4', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, **dict(regressor, target_weights=[1.] * 3))
+refused('"target_ids" has 3 numbers, expected 4', 'TreeEnsembleRegressor', [data], target_ids=[0] * 3, **regressor)
+refused('nodes_values has 5 numbers, nodes_modes 6', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, **dict(regressor, nodes_values=[0.] * 5))
+refused('tree 0 has two nodes 1', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, 
+        **dict(regressor, nodes_nodeids=[0, 1, 1, 0, 1, 2], nodes_falsenodeids=[1, 0, 0, 2, 0, 0]))
+refused('tree 0 has no node 4', 'TreeEnsembleRegressor', [data], target_ids=[0] * 4, **dict(regressor, nodes_falsenodeids=[4, 0, 0, 2, 0, 0]))
+refused('"nodes_modes" is absent or empty', 'TreeEnsembleRegressor', [data], n_targets=1)
+refused('no class labels', 'TreeEnsembleClassifier', [data], outputs=2, **classes)
+refused('2 base values for 3 classes', 'TreeEnsembleClassifier', [data], outputs=2, classlabels_int64s=[5, 6, 7], base_values=[1., 2.], **classes)
+
+# ---- maps: a folder with a model and its data, as ONNX's tests are -------------------------------------------------------
+
+
+def map_of(keys, values):
+    texts = isinstance(keys[0], str)
+    listed = helper.make_sequence('', SequenceProto.TENSOR, [numpy_helper.from_array(np.asarray(v)) for v in values])
+    return helper.make_map('', TensorProto.STRING if texts else TensorProto.INT64, [k.encode() for k in keys] if texts else keys, listed)
+
+
+def map_type(key, value):
+    kind = TypeProto()
+    kind.map_type.key_type = key
+    kind.map_type.value_type.CopyFrom(helper.make_tensor_type_proto(value, []))
+    return kind
+
+
+def maps(what, operator, given, given_type, expected, expected_type, words='', **attributes):
+    """Passes, or fails with these words."""
+    folder = os.path.join(WORK, 'case')
+    os.makedirs(os.path.join(folder, 'test_data_set_0'), exist_ok=True)
+    node = helper.make_node(operator, ['x'], ['y'], domain='ai.onnx.ml', **attributes)
+    graph = helper.make_graph([node], 'g', [helper.make_value_info('x', given_type)], [helper.make_value_info('y', expected_type)])
+    opsets = [helper.make_opsetid('', 17), helper.make_opsetid('ai.onnx.ml', 3)]
+    for name, proto in (('model.onnx', helper.make_model(graph, opset_imports=opsets, ir_version=8)),
+                        ('test_data_set_0/input_0.pb', given), ('test_data_set_0/output_0.pb', expected)):
+        with open(os.path.join(folder, name), 'wb') as file:
+            file.write(proto.SerializeToString())
+    done = subprocess.run([OURO, 'test', folder], cwd=WORK, capture_output=True, text=True)
+    right = done.returncode == bool(words) and words in done.stdout and ('0 passed, 1 failed' if words else '1 passed, 0 failed') in done.stdout
+    report(what, '' if right else 'status %d: %s' % (done.returncode, (done.stdout + done.stderr).strip()))
+
+
+def tensor_of(values):
+    return numpy_helper.from_array(np.asarray(values))
+
+
+def tensor_type(dtype, shape):
+    return helper.make_tensor_type_proto(dtype, shape)
+
+
+FLOAT, INT64, STRING = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING
+rows = np.float32([[.1, .9], [.8, .2]])
+for labels, key, attribute in ((['no', 'yes'], STRING, 'classlabels_strings'), ([4, 5], INT64, 'classlabels_int64s')):
+    listed = helper.make_sequence('', SequenceProto.MAP, [map_of(labels, row) for row in rows])
+    kind = helper.make_sequence_type_proto(map_type(key, FLOAT))
+    maps('ZipMap', 'ZipMap', tensor_of(rows), tensor_type(FLOAT, [2, 2]), listed, kind, **{attribute: labels})
+    turned = helper.make_sequence('', SequenceProto.MAP, [map_of(labels[::-1], row[::-1]) for row in rows])
+    maps('ZipMap, another order', 'ZipMap', tensor_of(rows), tensor_type(FLOAT, [2, 2]), turned, kind, **{attribute: labels})
+    wrong = helper.make_sequence('', SequenceProto.MAP, [map_of(labels, row + np.float32(.5)) for row in rows])
+    maps('ZipMap, other values', 'ZipMap', tensor_of(rows), tensor_type(FLOAT, [2, 2]), wrong, kind, 'differs at []: 0.1, expected 0.6', **{attribute: labels})
+    fewer = helper.make_sequence('', SequenceProto.MAP, [map_of(labels[:1], row[:1]) for row in rows])
+    maps('ZipMap, fewer keys', 'ZipMap', tensor_of(rows), tensor_type(FLOAT, [2, 2]), fewer, kind, 'has 2 keys of', **{attribute: labels})
+
+def written(what, arguments, words, files):
+    """`ouro run` on the last folder's model prints these words and writes these files."""
+    np.save(os.path.join(WORK, 'x0.npy'), rows)
+    done = subprocess.run([OURO, 'run', 'case/model.onnx', '--input', 'x=x0.npy', *arguments], cwd=WORK, capture_output=True, text=True)
+    missing = [w for w in words if w not in done.stdout] + [f for f in files if not os.path.exists(os.path.join(WORK, f))]
+    report(what, '' if done.returncode == 0 and not missing else 'status %d: %s lacks %s' % (done.returncode, done.stdout + done.stderr, missing))
+
+
+written('maps are printed', [], ['y: a sequence, 2 elements', 'y.0: a map, 2 keys', 'y.1.values: float32[2]: 0.8 0.2'], [])
+written('maps are written', ['--output-dir', 'maps'], [], ['maps/y.%d.%s.npy' % (i, part) for i in range(2) for part in ('keys', 'values')])
+written('maps are expected', ['--expect', 'maps'], [], [])
+values = np.float32([3, 4])
+maps('DictVectorizer', 'DictVectorizer', map_of(['b', 'a'], values), map_type(STRING, FLOAT), tensor_of(np.float32([[4, 0, 3]])),
+     tensor_type(FLOAT, [1, 3]), string_vocabulary=['a', 'x', 'b'])
+maps('DictVectorizer', 'DictVectorizer', map_of([7, 2], values), map_type(INT64, FLOAT), tensor_of(np.float32([[4, 3, 0]])),
+     tensor_type(FLOAT, [1, 3]), int64_vocabulary=[2, 7, 9])
+maps('DictVectorizer, none', 'DictVectorizer', map_of([7, 2], values), map_type(INT64, FLOAT), tensor_of(np.float32([[0]])),
+     tensor_type(FLOAT, [1, 1]), 'are absent')
+numbers = map_of([5, 1, 3], np.float32([50, 10, 30]))
+maps('CastMap', 'CastMap', numbers, map_type(INT64, FLOAT), tensor_of(np.float32([[10, 30, 50]])), tensor_type(FLOAT, [1, 3]))
+maps('CastMap, integers', 'CastMap', numbers, map_type(INT64, FLOAT), tensor_of(np.int64([[10, 30, 50]])), tensor_type(INT64, [1, 3]),
+     cast_to='TO_INT64')
+maps('CastMap, sparse', 'CastMap', numbers, map_type(INT64, FLOAT), tensor_of(np.float32([[0, 10, 0, 30, 0, 50]])),
+     tensor_type(FLOAT, [1, 6]), map_form='SPARSE', max_map=6)
+maps('CastMap, no form', 'CastMap', numbers, map_type(INT64, FLOAT), tensor_of(np.float32([[0]])), tensor_type(FLOAT, [1, 1]), '"map_form" is unknown',
+     map_form='THIN')
+maps('CastMap, no columns', 'CastMap', numbers, map_type(INT64, FLOAT), tensor_of(np.float32([[0]])), tensor_type(FLOAT, [1, 1]), '"max_map" is 0',
+     map_form='SPARSE', max_map=0)
 
 print('%d passed, %d failed' % (passed, failed))
 sys.exit(1 if failed else 0)
