@@ -12,6 +12,10 @@
 #define __has_builtin(name) 0
 #endif
 
+/* The rows after these are asked for: several at once are more streams than a processor follows by itself. An address past the
+ * last row does no harm, but is no pointer. */
+#define PREFETCH(from, bytes) __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(bytes)), 0, 2)
+
 /* ROWS sums at once, so that no addition waits for the one before. What is left of the depth is filled up with zeros: REST adds
  * it. END makes each row's RT_DOT_LANES sums one: halves are added until one is left. */
 #define DOTS(name, target, real, vector, loose, ROWS, REST, END)                                             \
@@ -23,6 +27,8 @@
         }                                                                                                    \
         int64_t k = 0;                                                                                       \
         for (; k + RT_DOT_LANES <= depth; k += RT_DOT_LANES) {                                               \
+            _Pragma("GCC unroll 16") for (int r = 0; r < ROWS && ROWS > 2; r++)                              \
+                PREFETCH(b, ((ROWS + r) * step + k) * (int64_t)sizeof(real));                                \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
                 const vector left = *(const loose *)(a + k + v * WIDE);                                      \
                 _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) sums[r][v] +=                        \
