@@ -137,6 +137,7 @@ static size_t find_cheapest(ejection *e, uint32_t b, uint32_t count) {
 static bool put_back(ejection *e, uint32_t b, uint64_t *work) {
     const uint32_t count = exact_neighbours_list(&e->n, b);
     const size_t low = find_cheapest(e, b, count), high = low + e->n.sizes[b];
+    *work += 1 + count / NEIGHBOURS_OF_WORK;
     if (low == SIZE_MAX) return false;
     bool overlaps = false;
     for (uint32_t k = 0; k < count; k++) {
@@ -146,7 +147,6 @@ static bool put_back(ejection *e, uint32_t b, uint64_t *work) {
     }
     e->penalties[b] += overlaps;
     e->n.items[b] = (neighbour){low, high, e->penalties[b] * e->areas[b]};
-    *work += 1 + count / NEIGHBOURS_OF_WORK;
     return true;
 }
 
@@ -173,13 +173,17 @@ static outcome try_target(ejection *e, const size_t *offsets, uint64_t work, uin
                           planner_budget *budget) {
     uint64_t moves = (uint64_t)FIRST_MOVES << e->doublings;
     if (!begin(e, offsets)) return IMPOSSIBLE;
-    *spent += 1 + e->n.count / 1024;
+    const uint64_t begun = 1 + e->n.count / 1024;
+    *spent += begun;
     for (; e->pool_count > 0; moves--) {
         if (moves == 0) return GIVEN_UP;
         if (*spent >= work) return SPENT;
         const uint64_t before = *spent;
         const uint32_t b = pool_take(e);
-        if (!put_back(e, b, spent)) return GIVEN_UP;
+        if (!put_back(e, b, spent)) { /* at once, perhaps: that is work, too */
+            planner_budget_spend(budget, begun + *spent - before);
+            return GIVEN_UP;
+        }
         if (planner_budget_spend(budget, *spent - before)) return e->pool_count == 0 ? REACHED : SPENT;
     }
     return REACHED;

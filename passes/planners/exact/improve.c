@@ -295,6 +295,7 @@ static void way_run(way *w, uint64_t work) {
         const size_t enough =
             w->problem->capacity > w->solution.lower_bound ? w->problem->capacity : w->solution.lower_bound;
         exact_ejection_run(w->chains, enough, work, &w->budget, w->solution.offsets, &w->solution.height);
+        w->ended = w->budget.spent == before; /* a pinned buffer is the highest one */
     } else {
         while (!w->ended && w->budget.spent - before < work) {
             w->ended = improver_is_done(w->complete);

@@ -190,11 +190,31 @@ static void running_out_of_memory_is_told(void **unused) {
     base_arena_free(&arena);
 }
 
+/* What is free fits nowhere below the solution, since a pinned buffer is in the way. Trying that is work, too, or a search that is
+ * bounded by its work never ends. */
+static void what_helps_nothing_is_work(void **unused) {
+    (void)unused;
+    const planner_buffer buffers[] = {{.size = 4, .first = 0, .last = 2, .fixed = 4},
+                                      {.size = 5, .first = 0, .last = 2, .fixed = PLANNER_NOT_FIXED}};
+    const planner_problem problem = {.buffers = buffers, .buffer_count = 2};
+    size_t offsets[] = {4, 8}, height = 13;
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    planner_budget budget = planner_budget_of(0, 1000);
+    ejection *e = exact_ejection_new(&problem, 1, &arena);
+    assert_non_null(e);
+    assert_false(exact_ejection_run(e, 9, 1000, &budget, offsets, &height));
+    assert_int_equal(height, 13);
+    assert_true(budget.spent > 900);
+    base_arena_free(&arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(solutions_become_lower),     cmocka_unit_test(heights_are_exact),
         cmocka_unit_test(it_stops_at_what_is_enough), cmocka_unit_test(pinned_buffers_stay),
         cmocka_unit_test(the_same_each_time),         cmocka_unit_test(running_out_of_memory_is_told),
+        cmocka_unit_test(what_helps_nothing_is_work),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
