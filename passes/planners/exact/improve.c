@@ -5,6 +5,8 @@
  * side, each on a copy of the solution, and the best copy is everybody's after the turn. So the answer depends on the number
  * of threads and the amount of work alone, where work is what ends the search.
  *
+ * Before they begin, stacks of the fullest step are tried (stack.h): where one of them can be completed, that is quick.
+ *
  * Ejection chains (ejection.h) make a solution lower, on problems of any size. With several threads there are several such
  * searches, which differ in their chance.
  *
@@ -28,6 +30,7 @@
 #include "passes/planners/exact/orders.h"
 #include "passes/planners/exact/coalesce.h"
 #include "passes/planners/exact/search.h"
+#include "passes/planners/exact/stack.h"
 #include "passes/planners/base/sorting.h"
 #include "passes/planners/exact/sweep.h"
 #include <string.h>
@@ -41,6 +44,8 @@ enum {
     CAPACITY_SWEEP = 5,  /* the same where a capacity is asked for */
     JOINED_SHARE = 2,    /* times the work of the sweep: that over buffers made one */
     ORDERS_SHARE = 4,    /* the part of all that greedy planning may take at first */
+    STACKS_SHARE = 4,    /* the same for stacks of the fullest step */
+    STACK_BURST = 32768, /* work for one of them, while it makes the solution lower */
     FIRST_TURN = 1024,   /* work for one way of searching; a quarter more each time */
     LONGEST_TURN = 32768,
     UNTIMED_WORK = 300000, /* in all, where neither time nor work is given */
@@ -425,6 +430,46 @@ static bool begin_race(race *r, base_arena *arena) {
     return fine;
 }
 
+/* One stack: ejection chains from the best solution, moved to it. */
+static bool try_stack(race *r, stack_order by, size_t enough, planner_budget *budget, base_arena *arena) {
+    planner_problem stacked;
+    neighbours n;
+    bool possible;
+    size_t height = SIZE_MAX, *offsets = BASE_ARRAY(arena, size_t, r->problem->buffer_count + 1);
+    if (!offsets || !exact_stack_pin(r->problem, by, r->solution->offsets, arena, &stacked, &possible))
+        return false;
+    if (!possible) return true;
+    memcpy(offsets, r->solution->offsets, r->problem->buffer_count * sizeof *offsets);
+    if (!exact_neighbours_init(&n, &stacked, arena) ||
+        !exact_orders_compact(&n, r->solution->offsets, budget, arena, offsets, &height))
+        return false;
+    ejection *chains = height < SIZE_MAX ? exact_ejection_new(&stacked, 0, arena) : NULL;
+    if (height < SIZE_MAX && !chains) return false;
+    for (bool lower = true; lower && height > enough && !budget->over;)
+        lower = exact_ejection_run(chains, enough, STACK_BURST, budget, offsets, &height);
+    if (height >= r->solution->height) return true;
+    r->solution->height = height;
+    memcpy(r->solution->offsets, offsets, r->problem->buffer_count * sizeof *offsets);
+    return true;
+}
+
+/* False when memory runs out. */
+static bool try_stacks(race *r, uint64_t work, base_arena *arena) {
+    const size_t enough =
+        r->problem->capacity > r->solution->lower_bound ? r->problem->capacity : r->solution->lower_bound;
+    planner_budget budget = planner_budget_of(
+        r->end > 0 ? (r->end - planner_budget_clock()) / STACKS_SHARE : 0, work / STACKS_SHARE);
+    bool fine = true;
+    for (stack_order by = 0; by < STACK_ORDERS && fine && !budget.over; by++) {
+        base_arena memory;
+        base_arena_init(&memory, arena->allocator);
+        if (!is_done(r->problem, r->solution)) fine = try_stack(r, by, enough, &budget, &memory);
+        base_arena_free(&memory);
+    }
+    r->work -= budget.spent < r->work ? budget.spent : r->work;
+    return fine;
+}
+
 /* False when memory runs out. */
 static bool run_race(race *r, base_arena *arena) {
     const size_t aligned = planner_common_alignment(r->problem), unit = common_unit(r->problem);
@@ -448,8 +493,11 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
     size_t threads = options->threads > 0 ? options->threads : 1;
     if (threads > WAYS - 2) threads = WAYS - 2;
     race r = {.problem = problem, .solution = solution, .threads = threads};
-    r.work = options->work > 0 ? options->work : UNTIMED_WORK;
+    const uint64_t work = options->work > 0 ? options->work : UNTIMED_WORK;
+    r.work = work;
     if (options->seconds > 0) r.end = planner_budget_clock() + options->seconds;
     r.ways = BASE_ARRAY(arena, way, threads + 2);
-    return r.ways && begin_race(&r, arena) && run_race(&r, arena) ? BASE_OK : base_fail_memory(report);
+    return r.ways && begin_race(&r, arena) && try_stacks(&r, work, arena) && run_race(&r, arena)
+               ? BASE_OK
+               : base_fail_memory(report);
 }

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stack.h: the fullest step without gaps, to begin a search with.
+ *
+ * Where a solution is to reach the largest live sum, the buffers of that step lie one on another without gaps. Moves of single
+ * buffers hardly come to such a stack, or leave it for another. So it is given: these buffers are pinned, and the search is for the
+ * others, which have space between the live sums of their steps and that height. Which buffer lies on which matters less than that
+ * there are no gaps; several orders are tried.
+ */
+#ifndef OURO_PLANNERS_STACK_H
+#define OURO_PLANNERS_STACK_H
+
+#include "passes/planners/exact/neighbours.h"
+
+/* From the lowest: as in a solution, the earliest middle of the life, the earliest beginning, the longest life. */
+typedef enum stack_order {
+    STACK_AS_FOUND,
+    STACK_BY_MIDDLE,
+    STACK_BY_BEGINNING,
+    STACK_BY_LIFE,
+    STACK_ORDERS
+} stack_order;
+
+/* The problem with the buffers of its fullest step pinned in this order; `offsets` is a solution. *possible is false where one of
+ * them is pinned already, or where many other steps are as full. All memory is in `arena`; false when it runs out. */
+bool exact_stack_pin(const planner_problem *problem, stack_order by, const size_t *offsets, base_arena *arena,
+                     planner_problem *stacked, bool *possible);
+
+#endif
