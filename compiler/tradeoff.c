@@ -7,15 +7,6 @@
 #include "compiler/compiler.h"
 #include <math.h>
 
-static double predicted_seconds(const pass_memory *memory, double whole) {
-    double seconds = whole;
-    for (size_t i = 0; memory->bands && i < memory->bands->count; i++)
-        seconds += memory->bands->list[i].more_seconds;
-    for (size_t i = 0; i < memory->choice_count; i++)
-        seconds -= memory->choices[i].seconds_before - memory->choices[i].seconds;
-    return seconds;
-}
-
 static base_status add_point(const ouro_compile_options *given, size_t limit, tradeoff_curve *curve,
                              base_report *report) {
     ouro_compile_options options = *given;
@@ -30,7 +21,7 @@ static base_status add_point(const ouro_compile_options *given, size_t limit, tr
             curve->whole_seconds = memory->bands->whole_seconds;
         }
         tradeoff_point point = {.arena_bytes = memory->arena_bytes,
-                                .seconds = predicted_seconds(memory, curve->whole_seconds),
+                                .seconds = emit_predicted_seconds(memory, curve->whole_seconds),
                                 .kernels = memory->choice_count};
         for (size_t i = 0; memory->bands && i < memory->bands->count; i++)
             point.banded += memory->bands->list[i].nodes;

@@ -128,8 +128,8 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
     size_t first = 0;
-    options.exact_arithmetic = true; /* no kernel that wants more memory */
-    options.arena_limit = 0;         /* how much it is, is the question */
+    if (!measured->saved) options.exact_arithmetic = true; /* no kernel that wants more memory */
+    options.arena_limit = 0;                               /* how much it is, is the question */
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
     base_arena_init(&memory_arena, context->scratch->allocator);
@@ -144,8 +144,15 @@ static base_status measure(const pass_context *context, ir_module *module, struc
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
     }
-    if (status == BASE_OK)
-        *measured = (struct pass_measured){inner.memory->least_arena_bytes, inner.memory->arena_bytes};
+    for (size_t i = 0; status == BASE_OK && measured->saved && i < inner.memory->choice_count; i++) {
+        const pass_choice *choice = &inner.memory->choices[i];
+        if (choice->node->id.index < measured->saved_count)
+            measured->saved[choice->node->id.index] += choice->seconds_before - choice->seconds;
+    }
+    if (status == BASE_OK) {
+        measured->bound = inner.memory->least_arena_bytes;
+        measured->arena = inner.memory->arena_bytes;
+    }
     base_arena_free(&scratch);
     base_arena_free(&memory_arena);
     return status;

@@ -205,17 +205,14 @@ static void print_result(const compile_result *result, const char *model, const 
     if (memory->bands && memory->bands->count) {
         const pass_bands *bands = memory->bands;
         size_t nodes = 0;
-        double more = 0;
-        for (size_t i = 0; i < bands->count; i++) {
-            nodes += bands->list[i].nodes;
-            more += bands->list[i].more_seconds;
-        }
+        const double seconds = emit_predicted_seconds(memory, bands->whole_seconds);
+        for (size_t i = 0; i < bands->count; i++) nodes += bands->list[i].nodes;
         printf(
             "  %zu operator%s in %zu loop%s over bands of rows; without them at least %s, and %.0f %% less "
             "time, as predicted\n",
             nodes, emit_plural(nodes), bands->count, emit_plural(bands->count),
             emit_size_print(bands->whole_bytes, bound, sizeof bound),
-            100 * more / (bands->whole_seconds + more));
+            100 * (1 - (bands->whole_seconds - bands->saved_seconds) / seconds));
     }
     if (memory->choice_count) {
         double saved = 0;

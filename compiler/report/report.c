@@ -214,15 +214,23 @@ static void emit_states(emit_buffer *json, const plan *of) {
     emit_json_close(json, ']');
 }
 
+double emit_predicted_seconds(const pass_memory *memory, double whole) {
+    double seconds = whole;
+    for (size_t i = 0; memory->bands && i < memory->bands->count; i++)
+        seconds += memory->bands->list[i].more_seconds;
+    for (size_t i = 0; i < memory->choice_count; i++)
+        seconds -= memory->choices[i].seconds_before - memory->choices[i].seconds;
+    return seconds;
+}
+
 /* What is computed band by band, because the arena may take less than the graph as it is written would. */
-static void emit_bands(emit_buffer *json, const pass_bands *bands) {
+static void emit_bands(emit_buffer *json, const pass_memory *memory) {
+    const pass_bands *bands = memory->bands;
     if (!bands) return;
     emit_json_open(json, "bands", '{');
     emit_json_integer(json, "lower_bound_bytes_without", bands->whole_bytes);
-    emit_json_real(json, "predicted_seconds_without", bands->whole_seconds);
-    double more = 0;
-    for (size_t i = 0; i < bands->count; i++) more += bands->list[i].more_seconds;
-    emit_json_real(json, "predicted_seconds", bands->whole_seconds + more);
+    emit_json_real(json, "predicted_seconds_without", bands->whole_seconds - bands->saved_seconds);
+    emit_json_real(json, "predicted_seconds", emit_predicted_seconds(memory, bands->whole_seconds));
     emit_json_open(json, "regions", '[');
     for (size_t i = 0; i < bands->count; i++) {
         const pass_banded *region = &bands->list[i];
@@ -278,7 +286,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     base_arena_init(&arena, NULL);
     if (status == BASE_OK && !emit_peak_emit(&json, of, &arena)) status = base_fail_memory(report);
     base_arena_free(&arena);
-    emit_bands(&json, memory->bands);
+    emit_bands(&json, memory);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

@@ -57,6 +57,9 @@ typedef struct emit_weights {
     double error;              /* the largest of any product, relative, as root mean squares */
 } emit_weights;
 emit_weights emit_weights_sum(const ir_module *module);
+/* The predicted time of a run: `whole`, that of the graph without bands on direct kernels, with what bands take more and faster kernels
+ * save. */
+double emit_predicted_seconds(const pass_memory *memory, double whole);
 
 /* ---- files (dot.c, memory_map.c, report.c, problem.c); each is written whole or not at all -------------- */
 

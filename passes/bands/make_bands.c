@@ -129,6 +129,26 @@ static base_status measure(pass_context *context, const band_choices *choices,
     return status;
 }
 
+/* By node id: what faster kernels save where there are no bands. NULL, with a status, where that cannot be told. */
+static double *find_savings(pass_context *context, base_status *status) {
+    ir_module *module = context->module, *other = ir_module_clone(module);
+    double *saved = BASE_ARRAY(context->scratch, double, module->node_count);
+    double *of_other = other ? BASE_ARRAY(context->scratch, double, other->node_count) : NULL;
+    ir_node_id *ids = BASE_ARRAY(context->scratch, ir_node_id, module->node_count);
+    struct pass_measured measured = {.saved = of_other, .saved_count = other ? other->node_count : 0};
+    *status = saved && of_other && ids ? BASE_OK : base_fail_memory(context->report);
+    const ir_node *copy = other ? other->main->first : NULL;
+    for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next) {
+        ids[node->id.index] = copy->id;
+        copy = copy->next;
+    }
+    if (*status == BASE_OK) *status = context->measure(context, other, &measured);
+    for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next)
+        saved[node->id.index] = of_other[ids[node->id.index].index];
+    ir_module_free(other);
+    return *status == BASE_OK ? saved : NULL;
+}
+
 /* The best choices so far. */
 typedef struct trials {
     band_choices best;
@@ -140,7 +160,7 @@ static base_status attempt(pass_context *context, const band_search *search, dou
     band_choices choices;
     if (!band_search_within(search, estimate, context->scratch, &choices))
         return base_fail_memory(context->report);
-    struct pass_measured measured;
+    struct pass_measured measured = {0};
     base_status status = measure(context, &choices, &measured);
     if (status != BASE_OK) return status;
     *bytes = measured.arena;
@@ -156,7 +176,9 @@ static base_status find_least(pass_context *context, const band_search *search, 
     base_status status = BASE_OK;
     size_t bytes;
     if (time_limit > 0 &&
-        !band_search_cheap(search, (time_limit - 1) * band_search_seconds(search), context->scratch, &least))
+        !band_search_cheap(search,
+                           (time_limit - 1) * (band_search_seconds(search) - band_search_saved(search)),
+                           context->scratch, &least))
         return base_fail_memory(context->report);
     for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
         status = attempt(context, search, least * above[i], t, &bytes);
@@ -197,26 +219,30 @@ static base_status note(pass_context *context, const band_search *search, const 
                                      .nodes = choice->last - choice->first + 1,
                                      .rows = choice->rows,
                                      .state_bytes = (size_t)choice->state_bytes,
-                                     .more_seconds = choice->more_seconds};
+                                     .more_seconds = choice->more_seconds - choice->lost_seconds};
         if (choice->last == n) list[at++].last = name_of(node);
     }
     *bands = (pass_bands){.list = list,
                           .count = choices->count,
                           .whole_bytes = whole,
-                          .whole_seconds = band_search_seconds(search)};
+                          .whole_seconds = band_search_seconds(search),
+                          .saved_seconds = band_search_saved(search)};
     context->bands = bands;
     return BASE_OK;
 }
 
 static base_status band_within(pass_context *context, size_t limit, base_arena *arena) {
     trials t = {.best = {0}};
-    struct pass_measured whole;
+    struct pass_measured whole = {0};
     base_status status = measure(context, &t.best, &whole);
     if (status != BASE_OK || whole.arena <= limit) return status;
     t.bytes = whole.arena;
-    status = prepare(context);
+    const size_t node_count = context->module->node_count;
+    const double *saved = find_savings(context, &status);
+    if (status == BASE_OK) status = prepare(context);
     if (status != BASE_OK) return status;
-    band_search *search = band_search_new(context->module, &context->options->environment, context->scratch);
+    band_search *search =
+        band_search_new(context->module, &context->options->environment, saved, node_count, context->scratch);
     if (!search) return base_fail_memory(context->report);
     status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
     if (status == BASE_OK) status = note(context, search, &t.best, whole.bound);

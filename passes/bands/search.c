@@ -37,6 +37,7 @@ typedef struct step {
     int32_t *readers;    /* all of them that read by rows, in order */
     int32_t reader_count;
     band_estimate estimate;
+    double saved;  /* seconds, by a faster kernel, which bands have not */
     bool in_place; /* it can write over what it reads */
     int32_t apart; /* how many steps so far cannot have their channels innermost */
     bool joins;    /* Concat, Split, and what only names bytes anew: no memory of its own */
@@ -61,7 +62,7 @@ struct band_search {
     edge *edges;
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
-    double whole, least, seconds;
+    double whole, least, seconds, saved;
     const rt_environment *environment;
     double work;
 };
@@ -390,7 +391,9 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         if (!own->exported && !own->joins) more -= own->bytes * (1 / BAND_MOVED - 1 / BAND_COPIED) / 2;
     }
     more += bands * (it.copied / BAND_COPIED + (double)(last - first + 4) * STEP);
-    *made = (band_choice){first, last, height, it.peak, it.state, more, it.channels_last};
+    double lost = 0;
+    for (size_t n = first; n <= last; n++) lost += s->steps[n].saved;
+    *made = (band_choice){first, last, height, it.peak, it.state, more + lost, lost, it.channels_last};
     return true;
 }
 
@@ -449,7 +452,8 @@ static bool find_least(band_search *s) {
     return true;
 }
 
-band_search *band_search_new(const ir_module *module, const rt_environment *environment, base_arena *arena) {
+band_search *band_search_new(const ir_module *module, const rt_environment *environment, const double *saved,
+                             size_t saved_count, base_arena *arena) {
     band_search *s = BASE_NEW(arena, band_search);
     int32_t *numbers = BASE_ARRAY(arena, int32_t, module->node_count);
     if (!s || !numbers) return NULL;
@@ -466,6 +470,8 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
         const size_t n = (size_t)numbers[node->id.index];
         s->begins[n] = -1;
         fine = read_step(s, n, node, numbers, &scratch);
+        s->steps[n].saved = node->id.index < saved_count ? saved[node->id.index] : 0;
+        s->saved += s->steps[n].saved;
         if (n) s->steps[n].apart += s->steps[n - 1].apart;
         base_arena_free(&scratch);
     }
@@ -481,6 +487,10 @@ double band_search_whole(const band_search *search) {
 
 double band_search_least(const band_search *search) {
     return search->least;
+}
+
+double band_search_saved(const band_search *search) {
+    return search->saved;
 }
 
 double band_search_seconds(const band_search *search) {

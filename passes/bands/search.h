@@ -18,6 +18,7 @@ typedef struct band_choice {
     double bytes;        /* the estimated peak while the region runs, with all that is live around it */
     double state_bytes;  /* of that, the rows that its loop carries */
     double more_seconds; /* the estimated time that it takes more than its nodes one by one */
+    double lost_seconds; /* of these, what faster kernels would save, which bands have not */
     bool channels_last;  /* its tensors get their channels innermost */
 } band_choice;
 
@@ -31,12 +32,16 @@ typedef struct band_choices {
 
 typedef struct band_search band_search;
 
-/* Looks at the regions of the main graph. Lives in `arena`. NULL when memory runs out. */
-band_search *band_search_new(const ir_module *module, const rt_environment *environment, base_arena *arena);
-/* The estimated peak without bands, the least one with them, and the time of the graph without bands. */
+/* Looks at the regions of the main graph. `saved`, by node id below `saved_count`: what faster kernels save without bands. Lives in `arena`.
+ * NULL when memory runs out. */
+band_search *band_search_new(const ir_module *module, const rt_environment *environment, const double *saved,
+                             size_t saved_count, base_arena *arena);
+/* The estimated peak without bands, the least one with them, and the time of the graph without bands, on direct kernels. */
 double band_search_whole(const band_search *search);
 double band_search_least(const band_search *search);
 double band_search_seconds(const band_search *search);
+/* What faster kernels save of that time. */
+double band_search_saved(const band_search *search);
 /* The least estimated peak at which bands take at most so much more time than without. False when memory runs out. */
 bool band_search_cheap(const band_search *search, double more_seconds, base_arena *arena, double *bytes);
 /* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least

@@ -50,9 +50,13 @@ static inline uint32_t pass_unroll_limit(const pass_options *options) {
 
 typedef struct pass_context pass_context;
 
-/* Of an arena, with the kernels that take least: the lower bound, and what the planner comes to. */
+/* Of an arena: the lower bound with the kernels that take least, and what the planner comes to. */
 struct pass_measured {
     size_t bound, arena;
+    /* By node id, for so many: what faster kernels save, predicted, in seconds; given by the caller, zero. NULL: only the kernels that take
+     * least are asked for. */
+    double *saved;
+    size_t saved_count;
 };
 
 /* Everything that a pass sees. `scratch` is reset after each pass. */

@@ -95,8 +95,8 @@ typedef struct pass_choice {
     const char *instead_of;         /* the kernel that it would have had */
     double seconds, seconds_before; /* with this kernel and with that one: predicted, or, both of them, */
     bool measured;
-    size_t scratch_bytes;           /* of the kernel chosen */
-    size_t constant_bytes;          /* that its weights take more */
+    size_t scratch_bytes;  /* of the kernel chosen */
+    size_t constant_bytes; /* that its weights take more */
 } pass_choice;
 
 /* Nodes that are computed band by band (make-bands). */
@@ -113,7 +113,8 @@ typedef struct pass_bands {
     pass_banded *list;
     size_t count;
     size_t whole_bytes;   /* lower bound of the arena of the graph as it is written; 0: nobody asked */
-    double whole_seconds; /* predicted, without bands */
+    double whole_seconds; /* predicted, without bands and on direct kernels */
+    double saved_seconds; /* of these, what the kernels save that are chosen without bands */
 } pass_bands;
 
 /* The memory plan of a module. Lives in `arena`. */

@@ -78,7 +78,7 @@ def compile_plan(given, model, plan, limit, shapes):
 
 def processor_seconds(given, plan, runs):
     """Of the whole process: loading, a first run, and so many more."""
-    command = [given.ouro, "bench", "--runs", str(runs), "--warmup", "0", str(plan)]
+    command = [given.ouro, "bench", "--runs", str(runs), str(plan)]
     child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     error = child.stderr.read().decode()
     _, status, usage = os.wait4(child.pid, 0)
@@ -153,6 +153,7 @@ def main():
             row = measure(given, path, limits)
         except (subprocess.SubprocessError, RuntimeError, KeyError, ValueError, OSError) as error:
             failed.append(f"{path}: {error}")
+            print(failed[-1], file=sys.stderr)
             continue
         if not row["worth"]:
             others.append(row["name"])

@@ -200,6 +200,43 @@ static void limits_below_the_bound_are_met(void **state) {
     ir_module_free(module);
 }
 
+static bool runs_winograd(const pass_options *options) {
+    static const char text[] =
+        "module \"two\" {\n"
+        "  constant %w: float32[64,64,3,3] = zeros\n"
+        "  graph main(%x: float32[1,64,64,64]) {\n"
+        "    %a: float32[1,64,64,64] = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %b: float32[1,64,64,64] = Conv(%a, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %c: float32[1,64,64,64] = Conv(%b, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %d: float32[1,64,32,32] = MaxPool(%c) {kernel_shape = [2, 2], strides = [2, 2]}\n"
+        "    yield %d\n"
+        "  }\n"
+        "}\n";
+    support_session opened;
+    support_session_open_with(&opened, text, options);
+    const plan *of = rt_plan_of(opened.plan);
+    bool found = false;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++)
+        found = found || strstr(of->texts + of->nodes[i].kernel, "winograd");
+    support_session_close(&opened);
+    return found;
+}
+
+/* Bands do without Winograd's convolution. Where little more time may be taken than without bands, that is with it. */
+static void faster_kernels_count_as_time(void **state) {
+    (void)state;
+    const bool there =
+        rt_kernel_find("onednn.convolution") != NULL; /* portable kernels do not say what they take */
+    pass_options options = {.constant_limit = SIZE_MAX, .environment = {.threads = 1}};
+    assert_true(runs_winograd(&options) == there);
+    options.arena_limit = PASS_ARENA_LEAST;
+    assert_false(runs_winograd(&options));
+    options.time_limit = 1.05;
+    assert_true(runs_winograd(&options) == there);
+    options.time_limit = 100;
+    assert_false(runs_winograd(&options));
+}
+
 /* Tokens are rows, of the feed-forward network and of the queries. */
 static void tokens_go_in_bands(void **state) {
     (void)state;
@@ -226,6 +263,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(random_networks_of_tokens),
                                        cmocka_unit_test(tokens_go_in_bands),
                                        cmocka_unit_test(limits_below_the_bound_are_met),
-                                       cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound)};
+                                       cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound),
+                                       cmocka_unit_test(faster_kernels_count_as_time)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
