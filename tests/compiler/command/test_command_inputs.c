@@ -256,6 +256,33 @@ static void test_onnxruntime_missing(void **state) {
     expect_error(RUN("test", "named.onnx"), 1, "there is no such directory");
 }
 
+/* y = a + b in steps, and pairs that are none. */
+static void test_feeds_and_states(void **state) {
+    (void)state;
+    expect_error(RUN("run", "named.onnx", "--random", "1", "--steps", "2", "--feed", "z=a"), 2,
+                 "--feed 'z=a': there is no output 'z'");
+    expect_error(RUN("run", "named.onnx", "--random", "1", "--steps", "2", "--feed", "y=z"), 2,
+                 "--feed 'y=z': there is no input 'z'");
+    expect_error(RUN("run", "named.onnx", "--random", "1", "--steps", "2", "--feed", "y:argmax=a"), 1,
+                 "the input takes no indices: expected int64 or int32");
+    /* 1 2 3 and three times 1 1 2 */
+    expect_output(RUN("run", "named.onnx", "--input", "a=[[1,2,3]]", "--input", "b=[[1,1,2]]", "--steps", "3",
+                      "--feed", "y=a"),
+                  "y: float32[1,3]: 4 5 9;");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--state", "a=y", "--state", "b=y"), 2,
+                 "output 'y' is carried into two inputs: 'a' and 'b'");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--state", "a=y", "--state", "a=y"), 2,
+                 "input 'a' is a state already, of output 'y'");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--state", "a=z"), 2,
+                 "there is no output 'z' to carry into input 'a'");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--state", "c=y"), 2,
+                 "there is no input 'c'");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--state", "*=y"), 2,
+                 "both names need equally many stars");
+    expect_error(RUN("compile", "named.onnx", "-q", "-o", "s.plan", "--max", "M=4"), 2,
+                 "there is no symbolic dimension 'M' to bound");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_archives),
@@ -266,6 +293,7 @@ int main(void) {
         cmocka_unit_test(test_made_up),
         cmocka_unit_test(test_expect),
         cmocka_unit_test(test_onnxruntime_missing),
+        cmocka_unit_test(test_feeds_and_states),
     };
     return cmocka_run_group_tests(tests, setup_folder, NULL);
 }
