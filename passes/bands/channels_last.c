@@ -54,11 +54,10 @@ static bool ask(const rt_kernel *kernel, const op_call *relaid, const rt_environ
 /* The kernel that has packed the weights of the node, and what it would have of them then; NULL: it cannot. */
 static const rt_kernel *packing_kernel(const ir_node *node, op_call *relaid,
                                        const rt_environment *environment, base_arena *arena) {
-    op_call now;
+    const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
     rt_preference wish;
-    const rt_kernel *kernel = ir_node_call(node, arena, &now) ? rt_kernel_select(&now, environment) : NULL;
     if (!kernel || !kernel->prefer || !kernel->pack || !kernel->unpack ||
-        !ask(kernel, relaid, environment, arena, &wish))
+        !rt_kernel_allowed(kernel, environment) || !ask(kernel, relaid, environment, arena, &wish))
         return NULL;
     op_tensor *weights = (op_tensor *)&relaid->inputs[1];
     weights->type.layout = OP_LAYOUT_PACKED;

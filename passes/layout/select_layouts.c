@@ -5,7 +5,7 @@
  *     %y = Conv(%x, %w, %b)
  *  => %r: ...:nc16 = ouro.Reorder(%x)   %y: ...:nc16 = Conv(%r, %packed, %b)
  *
- * Every graph is walked in order. The first kernel that has a wish (rt_kernel.prefer: convolutions, products) gets
+ * Every graph is walked in order. A kernel that has a wish (rt_kernel.prefer: convolutions, products) gets
  * it; operators that do not care (elementwise, pooling, normalisation, Concat of whole blocks) take over the
  * layout of what they read, if a kernel accepts it; everything else is row-major. Where a value lies otherwise
  * than a reader wants it a Reorder is put in, once for all readers of that layout. Constant weights are
@@ -195,15 +195,16 @@ static base_status apply(layouter *l, ir_node *node, const rt_preference *wish) 
     return BASE_OK;
 }
 
-/* The wish of a kernel, if it has one and it can be granted. */
-static base_status try_wish(layouter *l, ir_node *node, const rt_kernel *kernel, bool *granted) {
+/* The wish of the node's best kernel, if it can be granted. */
+static base_status try_wish(layouter *l, ir_node *node, bool *granted) {
     const rt_environment *environment = &l->context->options->environment;
     op_call row_major, call;
     rt_preference wish = {0};
     *granted = false;
     if (ir_input(node, 0)) wish.inputs[0] = ir_input(node, 0)->type.layout;
     if (!relaid_call(l, node, NULL, &row_major)) return base_fail_memory(l->context->report);
-    if (!kernel->prefer || !rt_kernel_allowed(kernel, environment)) return BASE_OK;
+    const rt_kernel *kernel = rt_kernel_candidate(node->code, 0);
+    if (!kernel || !kernel->prefer || !rt_kernel_allowed(kernel, environment)) return BASE_OK;
     if (!kernel->prefer(&row_major, environment, &wish)) return BASE_OK;
     for (uint32_t i = 0; i < node->input_count && i < RT_KERNEL_INPUTS; i++) {
         const ir_value *input = ir_input(node, i);
@@ -227,10 +228,7 @@ static base_status grant_wish(layouter *l, ir_node *node, bool open, bool *grant
         node->attributes = before;
         return BASE_OK;
     }
-    base_status status = BASE_OK;
-    const rt_kernel *kernel;
-    for (unsigned i = 0; !*granted && status == BASE_OK && (kernel = rt_kernel_candidate(node->code, i)); i++)
-        status = try_wish(l, node, kernel, granted);
+    base_status status = try_wish(l, node, granted);
     if (!*granted) node->attributes = before;
     return status;
 }

@@ -4,7 +4,6 @@
 #include "ir/operators/chosen.h"
 #include "runtime/kernels/onednn/onednn.h"
 #include "runtime/kernels/portable/kernels.h"
-#include "runtime/kernels/portable/window_tiles.h"
 #include <stdio.h>
 #include <string.h>
 
@@ -23,10 +22,6 @@ static const rt_kernel *const portable_kernels[] = {
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     if (code <= OP_CODE_NONE || code >= OP_CODE_COUNT) return NULL;
     const rt_kernel *onednn = rt_onednn_kernel(code);
-    if (code == OP_CONV) {
-        if (index == 0) return OP_CHOSEN(CONV, &rt_kernel_convolution_nhwc);
-        index--;
-    }
     if (onednn) {
         if (index == 0) return onednn;
         index--;
