@@ -79,8 +79,8 @@ static void emit_title(dot_writer *writer, const group_summary *sum) {
     snprintf(shared, sizeof shared, "%.*s", (int)length, name);
     emit_text(writer->out, "<FONT POINT-SIZE=\"13\"><B>");
     if (length) {
-        const bool within =
-            writer->prefix_length < length && strncmp(name, writer->prefix, writer->prefix_length) == 0;
+        const bool within = writer->prefix && writer->prefix_length < length &&
+                            strncmp(name, writer->prefix, writer->prefix_length) == 0;
         emit_dot_cut(writer->out, within ? shared + writer->prefix_length : shared, DOT_NAME_CHARACTERS);
     } else {
         emit_dot_cut(writer->out, name, DOT_NAME_CHARACTERS / 2);
