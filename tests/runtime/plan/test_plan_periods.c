@@ -79,7 +79,7 @@ static plan_address add_buffer(changed *c) {
 /* Carried value `index` goes through `length` (odd) entries from `first` on: its two buffers in turn, and `last`. What replaces it
  * is one entry ahead. */
 static void lengthen(changed *c, int index, size_t first, uint32_t length, plan_address last) {
-    char name[8];
+    char name[16];
     snprintf(name, sizeof name, "x%d", index);
     const plan_tensor *parameter = find(c, name);
     snprintf(name, sizeof name, "y%d", index);
