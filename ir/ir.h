@@ -22,7 +22,8 @@
  *   body results     condition, N replacements (parameter 2 + i <= result 1 + i), K slices to stack
  *
  * Before each iteration the condition is tested: the loop runs while trips are left and the condition holds. ONNX's Scan and the
- * recurrent operators become this node.
+ * recurrent operators become this node. The attribute ouro.scan_output_shapes (shape_list.h, a shape for each stack) says which
+ * shapes the model declares for slices: a stack without a slice has them where nothing else is known.
  *
  * Ownership: everything lives in the module's arena, except the data of large constants (ir_constant).
  * Threads: a module belongs to one thread at a time.
@@ -196,6 +197,8 @@ bool ir_node_add_graph(ir_node *node, ir_graph *graph);
 bool ir_attributes_copy(ir_module *module, const op_attributes *from, op_attributes *to);
 /* A copy of attributes with one integer / text / float / integers attribute set (replaced or added). */
 bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_attribute *attribute);
+/* A copy without the attribute of this name, where there is one. */
+bool ir_attribute_remove(ir_module *module, op_attributes *attributes, const char *name);
 /* The symbol with this name, made where it is new; a dimension (negative), or OP_DIM_UNKNOWN on failure. */
 int64_t ir_symbol_named(ir_module *module, const char *name);
 /* op_call.dim_compute for a module (user is the module). Simplifies: numbers are gathered, (x * a) / a is x;

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: implements loop.h. */
 #include "ir/loop.h"
+#include "ir/operators/shape_list.h"
+
+#define DECLARED "ouro.scan_output_shapes"
 
 /* ---- the parts ----------------------------------------------------------------------------------------- */
 
@@ -68,6 +71,30 @@ ir_loop_slices ir_loop_scan(const ir_loop *loop, uint32_t index) {
 ir_loop_slices ir_loop_stack(const ir_loop *loop, uint32_t index) {
     const uint32_t at = loop->carried + index;
     return slices(loop, index, loop->node->outputs[at], loop->body->results[1 + at]->value, true);
+}
+
+op_shape ir_loop_declared(const ir_loop *loop, uint32_t index) {
+    size_t length;
+    op_shape shape;
+    const int64_t *list = op_attribute_integers(&loop->node->attributes, DECLARED, &length);
+    (void)op_shape_list_read(list, length, index, &shape);
+    return shape;
+}
+
+bool ir_loop_declare(ir_module *module, ir_node *node, uint32_t count, const op_shape *shapes) {
+    bool declared = false;
+    for (uint32_t i = 0; i < count; i++) declared = declared || shapes[i].rank >= 0;
+    if (!declared) return ir_attribute_remove(module, &node->attributes, DECLARED);
+    base_arena scratch;
+    base_arena_init(&scratch, module->arena.allocator);
+    int64_t *list = BASE_ARRAY(&scratch, int64_t, (size_t)count * (1 + OP_MAX_RANK));
+    const op_attribute attribute = {.name = DECLARED,
+                                    .kind = OP_ATTRIBUTE_INTS,
+                                    .count = list ? op_shape_list_write(shapes, count, list) : 0,
+                                    .as.integers = list};
+    const bool fine = list && ir_attribute_set(module, &node->attributes, &attribute);
+    base_arena_free(&scratch);
+    return fine;
 }
 
 bool ir_loop_is_static(const ir_loop *loop, uint32_t index) {

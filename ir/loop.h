@@ -80,6 +80,13 @@ ir_loop_carried ir_loop_carry(const ir_loop *loop, uint32_t index);
 ir_loop_slices ir_loop_scan(const ir_loop *loop, uint32_t index);
 ir_loop_slices ir_loop_stack(const ir_loop *loop, uint32_t index);
 
+/* What the model declares of the slices of stack `index`, for a loop that has no iteration; of unknown rank where it declares
+ * nothing. */
+op_shape ir_loop_declared(const ir_loop *loop, uint32_t index);
+/* Declares the slices of all `count` stacks of a Loop node. Where all are of unknown rank, nothing is declared. False when memory
+ * runs out. */
+bool ir_loop_declare(ir_module *module, ir_node *node, uint32_t count, const op_shape *shapes);
+
 /* Carried value `index` has one size, known now, before, in and after the loop, and it is not 0: it can be given addresses that
  * change, so that nothing is copied. Others are handed on by the executor, copied, or grow. */
 bool ir_loop_is_static(const ir_loop *loop, uint32_t index);

@@ -427,6 +427,17 @@ bool ir_attribute_set(ir_module *module, op_attributes *attributes, const op_att
     return true;
 }
 
+bool ir_attribute_remove(ir_module *module, op_attributes *attributes, const char *name) {
+    size_t kept = 0;
+    if (!op_attribute_find(attributes, name)) return true;
+    op_attribute *items = BASE_ARRAY(&module->arena, op_attribute, attributes->count);
+    if (!items) return false;
+    for (size_t i = 0; i < attributes->count; i++)
+        if (strcmp(attributes->items[i].name, name) != 0) items[kept++] = attributes->items[i];
+    *attributes = (op_attributes){kept, items};
+    return true;
+}
+
 /* ---- symbols ------------------------------------------------------------------------------------ */
 
 /* A new symbol, registered in `map` under `key`. A dimension, or OP_DIM_UNKNOWN when memory runs out. */

@@ -11,6 +11,7 @@
  */
 #include "ir/ir.h"
 #include "ir/loop.h"
+#include "ir/operators/shape_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -284,6 +285,15 @@ static void check_scan_list(verifier *v, const ir_node *node, const char *name, 
     if (listed != count) broken(v, "%s lists %zu numbers, expected %zu", name, listed, count);
 }
 
+/* Shapes, one for each stack. */
+static void check_declared(verifier *v, const ir_node *node, size_t count) {
+    const char *name = "ouro.scan_output_shapes";
+    size_t length;
+    const int64_t *list = op_attribute_integers(&node->attributes, name, &length);
+    if (op_attribute_find(&node->attributes, name) && !op_shape_list_holds(list, length, count))
+        broken(v, "%s does not list %zu shapes", name, count);
+}
+
 static void check_loop(verifier *v, const ir_node *node) {
     if (node->graph_count != 1) {
         broken(v, "Loop owns %u graphs, expected one: the body", node->graph_count);
@@ -311,6 +321,7 @@ static void check_loop(verifier *v, const ir_node *node) {
     check_scan_list(v, node, "ouro.scan_input_directions", scan_inputs);
     check_scan_list(v, node, "ouro.scan_output_axes", scan_outputs);
     check_scan_list(v, node, "ouro.scan_output_directions", scan_outputs);
+    check_declared(v, node, scan_outputs);
     check_single(v, ir_input(node, 0), OP_INT64, "the trip count");
     check_single(v, ir_input(node, 1), OP_BOOL, "the condition");
 

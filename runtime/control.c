@@ -267,6 +267,19 @@ static base_status put_slice(ouro_session *session, rt_scan *scan, int64_t itera
     return BASE_OK;
 }
 
+/* The type of a slice where none was made: what the plan knows of it, then what the model declares, and 0 for other extents. */
+static void expect_slice(const ouro_session *session, const rt_scan *scan, op_type *type) {
+    op_shape *shape = &type->shape;
+    plan_tensor_type(session->of, scan->slice, type);
+    if (shape->rank < 0) *shape = scan->declared;
+    if (shape->rank < 0) shape->rank = 0;
+    for (int32_t d = 0; d < shape->rank; d++) {
+        if (shape->dims[d] < 0) shape->dims[d] = rt_symbol_known(session, shape->dims[d]);
+        if (shape->dims[d] < 0 && scan->declared.rank == shape->rank) shape->dims[d] = scan->declared.dims[d];
+        if (shape->dims[d] < 0) shape->dims[d] = 0;
+    }
+}
+
 /* The stacked output of `count` slices that were collected. */
 static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t count) {
     const op_tensor *whole = &session->run.tensors[scan->whole];
@@ -280,8 +293,8 @@ static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t cou
     }
     op_type type;
     if (count) type = scan->slice_type;
-    else plan_tensor_type(session->of, scan->slice, &type);
-    int32_t axis, rank = type.shape.rank < 0 ? 0 : type.shape.rank;
+    else expect_slice(session, scan, &type);
+    int32_t axis, rank = type.shape.rank;
     if (!op_axis(scan->axis, rank + 1, &axis) || rank == OP_MAX_RANK) {
         return base_fail(report, BASE_INVALID, "slices of rank %d cannot be stacked at axis %" PRId64, rank,
                          scan->axis);
@@ -289,9 +302,6 @@ static base_status finish_scan(ouro_session *session, rt_scan *scan, int64_t cou
     for (int32_t d = rank; d > axis; d--) type.shape.dims[d] = type.shape.dims[d - 1];
     type.shape.dims[axis] = count;
     type.shape.rank = rank + 1;
-    for (int32_t d = 0; d <= rank; d++) {
-        if (type.shape.dims[d] < 0) type.shape.dims[d] = rt_symbol_extent(session, type.shape.dims[d]);
-    }
     size_t bytes, outer = 0, inner = 0;
     int64_t extent = 0;
     if (!op_type_bytes(&type, &bytes))
@@ -622,6 +632,7 @@ static bool make_loop(ouro_session *session, const plan_node *node, rt_step *ste
                        plan_loop_backwards(&form, true, i))) {
             return false;
         }
+        loop->outputs[loop->output_count - 1].declared = plan_loop_declared(&form, i);
     }
     return true;
 }

@@ -152,6 +152,7 @@ typedef struct rt_scan {
     rt_buffer reservation;
     size_t slice_bytes, capacity;
     op_type slice_type;
+    op_shape declared; /* what slices are where there is none to look at; of unknown rank: the model does not say */
 } rt_scan;
 
 /* A carried value that grows (plan_loop_grows) where the loop's output lies, or in the reservation of one whose size is

@@ -67,8 +67,8 @@ static void follow(marker *m, const ir_value *value) {
         for (uint32_t g = 0; g < node->graph_count; g++)
             want(m, node->graphs[g]->results[value->index + is_loop]->value);
         if (is_loop && value->index < loop.carried) want(m, ir_loop_carry(&loop, value->index).initial);
-    } else if (value->kind == IR_PARAMETER && value->index >= 2 &&
-               ir_loop_around(value->graph, &loop) && !loop.runs) {
+    } else if (value->kind == IR_PARAMETER && value->index >= 2 && ir_loop_around(value->graph, &loop) &&
+               !loop.runs) {
         want(m, ir_input(loop.node, value->index));
         if (value->index - 2 < loop.carried) want(m, ir_loop_carry(&loop, value->index - 2).replacement);
     }
@@ -102,6 +102,15 @@ static bool choose(marker *m, const ir_node *node) {
 
 /* ---- what goes ----------------------------------------------------------------------------------------- */
 
+static bool shorten_declared(pass_context *context, ir_node *node, uint32_t count, const bool *dropped) {
+    const ir_loop loop = ir_loop_of(node);
+    op_shape *shapes = BASE_ARRAY(context->scratch, op_shape, count);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; shapes && i < count; i++)
+        if (!dropped[i]) shapes[kept++] = ir_loop_declared(&loop, i);
+    return shapes && ir_loop_declare(context->module, node, kept, shapes);
+}
+
 /* Without the entries that are dropped of lists with an entry for each scanned or stacked tensor. */
 static bool shorten_lists(pass_context *context, ir_node *loop, bool stacks, uint32_t count,
                           const bool *dropped) {
@@ -119,6 +128,7 @@ static bool shorten_lists(pass_context *context, ir_node *loop, bool stacks, uin
             if (!dropped[i]) entries[list.count++] = op_attribute_entry(&loop->attributes, names[n], i);
         if (!ir_attribute_set(context->module, &loop->attributes, &list)) return false;
     }
+    if (stacks && !shorten_declared(context, loop, count, dropped)) return false;
     const op_attribute fewer = {.name = stacks ? "ouro.scan_outputs" : "ouro.scan_inputs",
                                 .kind = OP_ATTRIBUTE_INT,
                                 .count = 1,

@@ -282,13 +282,45 @@ static const char *symbol_of_module(const void *user, uint64_t number) {
     return number < module->symbol_count ? module->symbols[number].name : NULL;
 }
 
+/* ---- declared shapes ----------------------------------------------------------------------------------- */
+
+static bool says_more(const op_shape *declared, const op_shape *slice) {
+    if (declared->rank < 0 || slice->rank < 0) return declared->rank >= 0;
+    if (declared->rank != slice->rank) return false; /* a wrong declaration */
+    for (int32_t d = 0; d < slice->rank; d++)
+        if (slice->dims[d] < 0 && declared->dims[d] >= 0) return true;
+    return false;
+}
+
+/* What is declared of slices goes where it says nothing that is not known now, when all types are known. */
+static base_status forget_declared(pass_context *context) {
+    ir_module *module = context->module;
+    for (size_t n = 1; n < module->node_count; n++) {
+        ir_node *node = module->nodes[n];
+        ir_loop loop;
+        if (!node || !ir_loop_read(node, &loop) ||
+            !op_attribute_find(&node->attributes, "ouro.scan_output_shapes"))
+            continue;
+        op_shape *shapes = BASE_ARRAY(context->scratch, op_shape, loop.stacked);
+        if (!shapes) return base_fail_memory(context->report);
+        for (uint32_t i = 0; i < loop.stacked; i++) {
+            shapes[i] = ir_loop_declared(&loop, i);
+            if (!says_more(&shapes[i], &ir_loop_stack(&loop, i).slice->type.shape)) shapes[i].rank = -1;
+        }
+        if (!ir_loop_declare(module, node, loop.stacked, shapes)) return base_fail_memory(context->report);
+    }
+    return BASE_OK;
+}
+
 base_status pass_infer_shapes(pass_context *context) {
     base_report *report = context->report;
     const size_t before = report ? report->length : 0;
     base_status status = infer_graph(context, context->module->main);
+    if (status == BASE_OK) status = forget_declared(context);
     if (status != BASE_OK && report && before < report->length) {
         /* Shape functions know symbols by number only. */
-        op_symbols_named(report->text + before, sizeof report->text - before, symbol_of_module, context->module);
+        op_symbols_named(report->text + before, sizeof report->text - before, symbol_of_module,
+                         context->module);
         report->length = strlen(report->text);
     }
     base_report_context(context->report, NULL);

@@ -71,6 +71,14 @@ static bool extend_list(pass_context *context, ir_node *node, const char *name, 
     return entries && ir_attribute_set(context->module, &node->attributes, &list);
 }
 
+/* One shape more, of which nothing is declared. */
+static bool extend_declared(pass_context *context, ir_node *node, const ir_loop *loop) {
+    op_shape *shapes = BASE_ARRAY(context->scratch, op_shape, (size_t)loop->stacked + 1);
+    for (uint32_t i = 0; shapes && i < loop->stacked; i++) shapes[i] = ir_loop_declared(loop, i);
+    if (shapes) shapes[loop->stacked].rank = -1;
+    return shapes && ir_loop_declare(context->module, node, loop->stacked + 1, shapes);
+}
+
 /* A stack more, of this slice, along the first axis. */
 static ir_value *add_stack(pass_context *context, ir_node *node, const ir_loop *loop, ir_value *slice) {
     op_type type = slice->type;
@@ -82,6 +90,7 @@ static ir_value *add_stack(pass_context *context, ir_node *node, const ir_loop *
                                 .as.integer = (int64_t)loop->stacked + 1};
     if (!extend_list(context, node, "ouro.scan_output_axes", loop->stacked) ||
         !extend_list(context, node, "ouro.scan_output_directions", loop->stacked) ||
+        !extend_declared(context, node, loop) ||
         !ir_attribute_set(context->module, &node->attributes, &count) ||
         !ir_graph_add_result(loop->body, slice))
         return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* loop.c: the loops of a plan: what a Loop node carries, scans and stacks, and the multi-views that belong to it. */
 #include "runtime/plan/plan.h"
+#include "ir/operators/shape_list.h"
 #include <string.h>
 
 /* ---- Loop nodes ---------------------------------------------------------------------------------------- */
@@ -14,6 +15,16 @@ static bool read_list(const plan *of, const plan_node *node, const char *name, u
     if (attribute->kind != OP_ATTRIBUTE_INTS || attribute->count != count) return false;
     *list = of->integers + attribute->value;
     return true;
+}
+
+/* The shapes that are declared for slices of stacked outputs. */
+static bool read_shapes(const plan *of, const plan_node *node, plan_loop_form *form) {
+    const plan_attribute *attribute = plan_node_attribute(of, node, "ouro.scan_output_shapes");
+    if (!attribute) return true;
+    if (attribute->kind != OP_ATTRIBUTE_INTS) return false;
+    form->declared = of->integers + attribute->value;
+    form->declared_length = (size_t)attribute->count;
+    return op_shape_list_holds(form->declared, form->declared_length, form->scan_outputs);
 }
 
 static bool read_count(const plan *of, const plan_node *node, const char *name, uint64_t most,
@@ -48,7 +59,8 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
     return read_list(of, node, "ouro.scan_input_axes", form->scan_inputs, &form->axes[0]) &&
            read_list(of, node, "ouro.scan_output_axes", form->scan_outputs, &form->axes[1]) &&
            read_list(of, node, "ouro.scan_input_directions", form->scan_inputs, &form->directions[0]) &&
-           read_list(of, node, "ouro.scan_output_directions", form->scan_outputs, &form->directions[1]);
+           read_list(of, node, "ouro.scan_output_directions", form->scan_outputs, &form->directions[1]) &&
+           read_shapes(of, node, form);
 }
 
 bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index, uint32_t *concat) {
@@ -79,6 +91,12 @@ int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index) 
 
 bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index) {
     return form->directions[output] && form->directions[output][index] == 1;
+}
+
+op_shape plan_loop_declared(const plan_loop_form *form, uint32_t index) {
+    op_shape shape;
+    (void)op_shape_list_read(form->declared, form->declared_length, index, &shape);
+    return shape;
 }
 
 /* ---- multi-views --------------------------------------------------------------------------------------- */

@@ -285,6 +285,8 @@ typedef struct plan_loop_form {
     const uint32_t *outputs;      /* carried, then stacked */
     const int64_t *axes[2];       /* of scanned inputs and of stacked outputs; NULL: all 0 */
     const int64_t *directions[2]; /* the same; 1: backwards; NULL: all forwards */
+    const int64_t *declared; /* a list of shapes (shape_list.h), one for each stacked output; NULL: none */
+    size_t declared_length;
 } plan_loop_form;
 
 /* Takes a Loop node apart. False where the numbers of its inputs, outputs, parameters and results do not fit.
@@ -293,6 +295,9 @@ bool plan_loop_form_read(const plan *of, const plan_node *node, plan_loop_form *
 /* Axis and direction of scanned input `index`, or of stacked output `index`. */
 int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index);
 bool plan_loop_backwards(const plan_loop_form *form, bool output, uint32_t index);
+/* The shape that is declared for slices of stacked output `index`: what it has no other extents for, when the loop had no iteration.
+ * Of unknown rank where there is none. */
+op_shape plan_loop_declared(const plan_loop_form *form, uint32_t index);
 
 /* Carried value `index` grows: it is replaced by Concat(parameter, ...) along an axis before which every extent
  * is 1, so that what is appended lies after what is there. Its size is not known before the run. *concat, which

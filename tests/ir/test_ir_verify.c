@@ -322,6 +322,9 @@ static void loops_fit_their_bodies(void **state) {
          "ouro.scan_outputs is 1, 0 outputs follow the carried ones"},
         {LOOP(BODY, "%n, _, %a", "%y: float32[4]", "{ouro.scan_output_axes = [0]}", "%k, %s"),
          "ouro.scan_output_axes lists 1 numbers, expected 0"},
+        {LOOP(BODY, "%n, _, %a", "%y: float32[4], %z: float32[?,4]", "{ouro.scan_output_shapes = [2, 4]}",
+              "%k, %s, %s"),
+         "ouro.scan_output_shapes does not list 1 shapes"},
     };
 #undef BODY
 #undef LOOP

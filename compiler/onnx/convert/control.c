@@ -2,6 +2,7 @@
 /* control.c: If, Loop and Scan: the nodes that own graphs. A Scan becomes a Loop that scans
  * inputs; see ir.h for its form. */
 #include "compiler/onnx/convert/convert.h"
+#include "ir/loop.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -84,6 +85,26 @@ static base_status check_same(const import_node *n, const ir_value *a, const ir_
                      op_type_print(&b->type, second, sizeof second));
 }
 
+/* What the body declares of the slices that it gives, for a loop that has no iteration. A declaration that cannot be read is no
+ * reason to refuse the model. */
+static base_status declare_slices(const import_node *n, ir_node *node, uint32_t carried, uint32_t stacked,
+                                  uint32_t first) {
+    const Onnx__GraphProto *body = import_attribute(n, "body")->g;
+    base_report *report = n->importer->report, ignored = {0};
+    op_shape *shapes = BASE_ARRAY(&n->importer->arena, op_shape, stacked);
+    if (!shapes) return import_memory(n);
+    n->importer->report = &ignored;
+    for (uint32_t i = 0; i < stacked; i++) {
+        op_type type;
+        shapes[i].rank = -1;
+        if (import_type(n->importer, body->output[first + carried + i], false, &type) == BASE_OK &&
+            type.kind == OP_KIND_TENSOR)
+            shapes[i] = type.shape;
+    }
+    n->importer->report = report;
+    return ir_loop_declare(n->importer->module, node, stacked, shapes) ? BASE_OK : import_memory(n);
+}
+
 base_status import_convert_if(import_node *n) {
     base_status status = check_single(n, n->inputs[0], OP_BOOL, "condition");
     if (status != BASE_OK) return status;
@@ -154,7 +175,8 @@ base_status import_convert_loop(import_node *n) {
     if (!import_attributes_add_integer(n, &node->attributes, "ouro.scan_outputs", outputs - carried)) {
         return import_memory(n);
     }
-    return finish_control(n, node, body, 1, outputs, wrapped);
+    status = declare_slices(n, node, carried, outputs - carried, 1);
+    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, wrapped) : status;
 }
 
 /* ---- Scan ---------------------------------------------------------------------------------------------- */
@@ -246,7 +268,8 @@ base_status import_convert_scan(import_node *n) {
         return import_memory(n);
     }
     node->attributes = attributes;
-    return finish_control(n, node, body, 1, outputs, NULL);
+    status = declare_slices(n, node, carried, stacked, 0);
+    return status == BASE_OK ? finish_control(n, node, body, 1, outputs, NULL) : status;
 }
 
 /* The first elements of the outermost axis, up to `end`. */
@@ -365,6 +388,8 @@ base_status import_convert_scan_batched(import_node *n) {
         !ir_graph_add_result(each, each->parameters[1])) {
         return import_memory(n);
     }
+    status = declare_slices(n, node, carried, outputs - carried, 0);
+    if (status != BASE_OK) return status;
     for (uint32_t i = 0; i < outputs; i++) {
         op_type type = loose_type(body->results[1 + i]->value);
         ir_value *value = ir_node_add_output(node, "batch.output", &type);
