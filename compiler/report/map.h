@@ -26,11 +26,12 @@ typedef struct map_rectangle {
     const char *readers;       /* names of what is made of it, in lines; NULL: none */
 } map_rectangle;
 
-/* A piece of time that has a name: a loop, or one of its iterations. */
+/* A piece of time that has a name: a loop, one of its iterations, or a block of steps that stands for several (map_fold.c). */
 typedef struct map_span {
     double first, last;
     unsigned depth; /* of nesting, from 0 */
     bool iteration;
+    bool repeats; /* a block that is drawn once */
     const char *text;
 } map_span;
 
@@ -54,6 +55,8 @@ typedef struct map_picture {
     uint64_t *curve;        /* live bytes of each piece */
     size_t curve_count;
     const char **columns; /* what runs at the units 0, 1, ...: NULL, or (size_t)width names, NULL for none */
+    const size_t *steps;  /* which step stands at the units 0, 1, ...; NULL: that of the same number */
+    size_t left_out;      /* boxes of repeated blocks that are not drawn again */
     bool families;        /* the legend shows families */
     uint32_t unsized;     /* tensors that only a run gives a size: they are not drawn */
 } map_picture;
@@ -72,7 +75,10 @@ base_status emit_map_of_plan(const plan *of, map_picture *picture, base_arena *a
 base_status emit_map_of_solution(const planner_problem *problem, const char *const *ids,
                                  const planner_solution *solution, const char *title, map_picture *picture,
                                  base_arena *arena, base_report *report);
-/* The picture as an SVG element. (map_svg.c) */
+/* Leaves out what repeats, of a picture of more than `most` steps: blocks of steps whose boxes have the same sizes and addresses as those
+ * of the block before. The first block is drawn, with a span that says which steps it stands for. (map_fold.c) */
+base_status emit_map_fold(map_picture *picture, size_t most, base_arena *arena, base_report *report);
+/* The picture as an SVG element. Many steps are drawn in rows, one below the other. (map_svg.c) */
 void emit_map_svg(emit_buffer *out, const map_picture *picture);
 /* The picture as a page that stands alone: it draws, zooms and searches by itself. (map_page.c) */
 void emit_map_page(emit_buffer *out, const map_picture *picture);

@@ -390,7 +390,8 @@ static void add_span(map_module *m, double first, double last, unsigned depth, b
         return;
     }
     picture->spans = grown;
-    grown[picture->span_count++] = (map_span){first, last, depth, iteration, text};
+    grown[picture->span_count++] =
+        (map_span){.first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
 }
 
 static void draw_graph(map_module *m, const ir_graph *graph, double origin, unsigned depth);

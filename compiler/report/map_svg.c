@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* map_svg.c: a picture of memory as SVG; see map.h. Names are written where they fit; the tooltip of a rectangle holds everything. */
+/* map_svg.c: a picture of memory as SVG; see map.h. Names are written where they fit; the tooltip of a rectangle holds everything.
+ * More steps than a line has room for are drawn in rows, as text is: what lives on at the end of a row goes on in the next. */
 #include "compiler/report/map.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -10,18 +12,29 @@ enum {
     RIGHT = 150,
     BOTTOM = 130,
     PLOT_HEIGHT = 640,
+    ROW_HEIGHT = 360, /* of the plot, where there are several rows */
+    ROW_STEPS = 200,  /* as many names of operators can be read side by side */
+    MOST_ROWS = 40,
     CHARACTER = 6,
     TEXT_HEIGHT = 11,
     SPAN_HEIGHT = 15
 };
 
+/* A row of the picture. */
 typedef struct map_scale {
     double x, y;               /* pixels a unit, pixels a byte */
     double width, top, bottom; /* of the plot; where it begins, and where address 0 is */
+    double spans;              /* where the names of loops begin, above it */
+    double from, to;           /* the units that it shows */
 } map_scale;
 
+/* What lies outside of the row is at its ends. */
 static double across(const map_scale *scale, double unit) {
-    return LEFT + unit * scale->x;
+    const double at = unit < scale->from ? scale->from : unit > scale->to ? scale->to : unit;
+    return LEFT + (at - scale->from) * scale->x;
+}
+static bool is_shown(const map_scale *scale, double first, double last) {
+    return first < scale->to && last > scale->from;
 }
 static double up(const map_scale *scale, double bytes) {
     return scale->bottom - bytes * scale->y;
@@ -91,7 +104,8 @@ static void draw_label(emit_buffer *out, const map_rectangle *rectangle, double 
 static void draw_rectangles(emit_buffer *out, const map_picture *picture, const map_scale *scale) {
     for (size_t i = 0; i < picture->count; i++) {
         const map_rectangle *rectangle = &picture->rectangles[i];
-        double x = across(scale, rectangle->first), width = (rectangle->last - rectangle->first) * scale->x;
+        if (!is_shown(scale, rectangle->first, rectangle->last)) continue;
+        double x = across(scale, rectangle->first), width = across(scale, rectangle->last) - x;
         double height = (double)rectangle->bytes * scale->y;
         double y = up(scale, (double)rectangle->low) - height;
         const char *fill = rectangle->family ? rectangle->family->fill : "url(#scratch)";
@@ -133,14 +147,15 @@ static void draw_axes(emit_buffer *out, const map_picture *picture, const map_sc
     /* Numbers of steps at multiples of 1, 2, 5, 10, ... that stand at least 30 pixels apart. */
     double every = 1;
     for (int turn = 0; every * scale->x < 30; turn++) every *= turn % 3 == 1 ? 2.5 : 2;
-    for (double at = 0; at <= picture->width; at += every) {
+    for (double at = ceil(scale->from / every) * every; at <= scale->to; at += every) {
         double x = across(scale, at);
         emit_format(out, "<line class=\"axis\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", x,
                     scale->bottom, x, scale->bottom + 4);
         emit_format(out, "<text class=\"tick\" x=\"%.1f\" y=\"%.1f\">%.0f</text>\n", x, scale->bottom + 15,
-                    at);
+                    picture->steps ? (double)picture->steps[(size_t)at] : at);
     }
-    for (size_t unit = 0; picture->columns && scale->x >= 9 && unit < (size_t)picture->width; unit++) {
+    for (size_t unit = (size_t)scale->from; picture->columns && scale->x >= 9 && unit < (size_t)scale->to;
+         unit++) {
         if (!picture->columns[unit]) continue;
         double x = across(scale, (double)unit + 0.5) + 3;
         emit_format(out, "<text class=\"op\" x=\"%.1f\" y=\"%.1f\" transform=\"rotate(-90 %.1f %.1f)\">", x,
@@ -159,17 +174,18 @@ static void draw_axes(emit_buffer *out, const map_picture *picture, const map_sc
 
 /* The live bytes of each step: an area under the rectangles, and (`line`) its edge over them. */
 static void draw_curve(emit_buffer *out, const map_picture *picture, const map_scale *scale, bool line) {
-    if (!picture->curve_count) return;
-    emit_text(out, line ? "<path class=\"live\" d=\"" : "<path class=\"area\" d=\"");
-    if (!line)
-        emit_format(out, "M%.1f %.1fV%.1f", across(scale, picture->curve_at[0]), scale->bottom,
-                    up(scale, (double)picture->curve[0]));
+    bool begun = false;
     for (size_t i = 0; i < picture->curve_count; i++) {
-        double y = up(scale, (double)picture->curve[i]);
-        if (i || !line) emit_format(out, "V%.1f", y);
-        else emit_format(out, "M%.1f %.1f", across(scale, picture->curve_at[0]), y);
-        emit_format(out, "H%.1f", across(scale, picture->curve_at[i + 1]));
+        const double first = picture->curve_at[i], last = picture->curve_at[i + 1];
+        if (!is_shown(scale, first, last)) continue;
+        const double x = across(scale, first), y = up(scale, (double)picture->curve[i]);
+        if (begun) emit_format(out, "V%.1f", y);
+        else if (line) emit_format(out, "<path class=\"live\" d=\"M%.1f %.1f", x, y);
+        else emit_format(out, "<path class=\"area\" d=\"M%.1f %.1fV%.1f", x, scale->bottom, y);
+        emit_format(out, "H%.1f", across(scale, last));
+        begun = true;
     }
+    if (!begun) return;
     if (!line) emit_format(out, "V%.1fZ", scale->bottom);
     emit_text(out, "\"/>\n");
 }
@@ -188,22 +204,27 @@ static void draw_bands(emit_buffer *out, const map_picture *picture, const map_s
     }
 }
 
-/* Loops and their iterations: names above the plot, lines through it where one begins. */
+/* Loops and their iterations, and blocks that repeat: names above the plot, lines through it where one begins. */
 static void draw_spans(emit_buffer *out, const map_picture *picture, const map_scale *scale) {
     for (size_t i = 0; i < picture->span_count; i++) {
         const map_span *span = &picture->spans[i];
-        const double x = across(scale, span->first), width = (span->last - span->first) * scale->x;
-        const double y = TITLE + (2 * span->depth + (span->iteration ? 1 : 0)) * SPAN_HEIGHT;
+        if (!is_shown(scale, span->first, span->last)) continue;
+        const double x = across(scale, span->first), width = across(scale, span->last) - x;
+        const double y = scale->spans + (2 * span->depth + (span->iteration ? 1 : 0)) * SPAN_HEIGHT;
+        const char *lines = span->repeats ? "blockline" : "loopline";
         const size_t fits = width > 8 ? (size_t)((width - 6) / CHARACTER) : 0;
         emit_format(out, "<g class=\"t\"><title>");
         emit_xml(out, span->text);
         emit_format(out,
                     "</title><rect class=\"%s\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%d\"/></g>",
-                    span->iteration ? "turn" : "loop", x, y, width, SPAN_HEIGHT - 2);
+                    span->iteration ? "turn"
+                    : span->repeats ? "block"
+                                    : "loop",
+                    x, y, width, SPAN_HEIGHT - 2);
         emit_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
-                    span->iteration ? "turnline" : "loopline", x, y, x, scale->bottom);
+                    span->iteration ? "turnline" : lines, x, y, x, scale->bottom);
         if (!span->iteration)
-            emit_format(out, "<line class=\"loopline\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>",
+            emit_format(out, "<line class=\"%s\" x1=\"%.1f\" y1=\"%.1f\" x2=\"%.1f\" y2=\"%.1f\"/>", lines,
                         x + width, y, x + width, scale->bottom);
         if (fits) {
             emit_format(out, "<text x=\"%.1f\" y=\"%.1f\" class=\"s\">", x + width / 2, y + 10);
@@ -260,31 +281,33 @@ static void draw_legend(emit_buffer *out, const map_picture *picture, double x, 
                 x, y + 5, x + 17, y + 9);
 }
 
-void emit_map_svg(emit_buffer *out, const map_picture *picture) {
-    double width = picture->width > 0 ? picture->width : 1;
-    /* Few steps are drawn wide, many down to 4 pixels each; a scale of millions of time units fits a screen.
-     */
-    double unit = picture->columns ? (width <= 100 ? 1300 / width : 1800 / width) : 1300 / width;
+/* How the picture is divided: `rows` rows of `units` each, drawn `x` pixels wide. */
+typedef struct map_rows {
+    size_t rows;
+    double units, x;
+} map_rows;
+
+static map_rows divide_rows(const map_picture *picture) {
+    const double width = picture->width > 0 ? picture->width : 1;
+    map_rows rows = {.rows = 1, .units = width};
+    if (picture->columns && width > ROW_STEPS * 1.2) {
+        const double wanted = ceil(width / ROW_STEPS);
+        rows.rows = wanted < MOST_ROWS ? (size_t)wanted : MOST_ROWS;
+        rows.units = ceil(width / (double)rows.rows);
+    }
+    /* Few steps are drawn wide; a scale of millions of time units fits a screen. */
     const double widest = picture->span_count ? 110 : 60;
-    if (unit > widest) unit = widest;
-    if (picture->columns && unit < 4) unit = 4;
-    if (unit * width > 30000) unit = 30000 / width;
-    uint64_t top = emit_map_top(picture);
-    if (!top) top = 1;
-    unsigned lines = 0;
-    for (size_t i = 0; i < picture->span_count; i++)
-        if (picture->spans[i].depth + 1 > lines) lines = picture->spans[i].depth + 1;
-    map_scale scale = {
-        .x = unit, .y = PLOT_HEIGHT / ((double)top * 1.03), .top = TITLE + 2.0 * lines * SPAN_HEIGHT};
-    scale.bottom = scale.top + PLOT_HEIGHT;
-    scale.width = unit * width;
-    double plot = scale.width > 500 ? scale.width : 500, total = LEFT + plot + RIGHT;
-    int height = (int)scale.bottom + BOTTOM;
+    rows.x = (picture->columns && width > 100 ? 1800 : 1300) / rows.units;
+    if (rows.x > widest) rows.x = widest;
+    return rows;
+}
+
+static void draw_head(emit_buffer *out, const map_picture *picture, double width, double height) {
     emit_format(
         out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%d\" viewBox=\"0 0 %.0f %d\" "
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f %.0f\" "
         "font-family=\"Helvetica,Arial,sans-serif\" font-size=\"10\">\n",
-        total, height, total, height);
+        width, height, width, height);
     emit_text(
         out,
         "<style>text{text-anchor:middle;fill:#222}.s{fill:#555;font-size:9px}.grid{stroke:#e4e4e4}"
@@ -292,7 +315,7 @@ void emit_map_svg(emit_buffer *out, const map_picture *picture) {
         ".op{text-anchor:end;font-size:9px}.tick[text-anchor=end]{text-anchor:end}"
         ".area{fill:#dfe6ee;stroke:none}.band{fill:#fbfaf3;stroke:#b9a96b;stroke-dasharray:3 2}"
         ".loop{fill:#fbe9e4;stroke:#b04a2f}.turn{fill:#fff8f5;stroke:#d9a393}.loopline{stroke:#b04a2f;stroke-"
-        "width:1.2}"
+        "width:1.2}.block{fill:#e6effa;stroke:#2f5f9e}.blockline{stroke:#2f5f9e;stroke-width:1.2}"
         ".turnline{stroke:#b04a2f;stroke-width:0.8;stroke-dasharray:4 3}"
         ".live{fill:none;stroke:#222;stroke-width:1.4}.bound{stroke:#1c6e2b;stroke-width:1.4;stroke-"
         "dasharray:6 4}"
@@ -311,17 +334,41 @@ void emit_map_svg(emit_buffer *out, const map_picture *picture) {
     emit_format(out,
                 "</text>\n<text class=\"title\" x=\"%d\" y=\"42\" font-size=\"12\">peak %s (%" PRIu64
                 " bytes), lower bound %s (%" PRIu64 " bytes), %zu boxes",
-                (int)LEFT, peak, picture->height, bound, picture->bound, picture->count);
+                (int)LEFT, peak, picture->height, bound, picture->bound, picture->count + picture->left_out);
+    if (picture->left_out)
+        emit_format(out, ", %zu of them in blocks that repeat, drawn once", picture->left_out);
     if (picture->unsized)
         emit_format(out, "; %u tensor%s sized at run time, not drawn", picture->unsized,
                     picture->unsized == 1 ? " is" : "s are");
     emit_text(out, "</text>\n");
-    draw_axes(out, picture, &scale, top);
-    draw_curve(out, picture, &scale, false);
-    draw_bands(out, picture, &scale);
-    draw_rectangles(out, picture, &scale);
-    draw_spans(out, picture, &scale);
-    draw_lines(out, picture, &scale);
+}
+
+void emit_map_svg(emit_buffer *out, const map_picture *picture) {
+    const map_rows rows = divide_rows(picture);
+    uint64_t top = emit_map_top(picture);
+    if (!top) top = 1;
+    unsigned lines = 0;
+    for (size_t i = 0; i < picture->span_count; i++)
+        if (picture->spans[i].depth + 1 > lines) lines = picture->spans[i].depth + 1;
+    const double plot = rows.rows > 1 ? ROW_HEIGHT : PLOT_HEIGHT;
+    const double row = 2.0 * lines * SPAN_HEIGHT + plot + BOTTOM; /* from one to the next */
+    const double width = rows.x * rows.units;
+    draw_head(out, picture, LEFT + (width > 500 ? width : 500) + RIGHT, TITLE + row * (double)rows.rows);
+    map_scale scale = {.x = rows.x, .y = plot / ((double)top * 1.03), .width = width};
+    for (size_t i = 0; i < rows.rows; i++) {
+        scale.from = (double)i * rows.units;
+        scale.to = scale.from + rows.units < picture->width ? scale.from + rows.units : picture->width;
+        scale.width = (scale.to - scale.from) * rows.x;
+        scale.spans = TITLE + row * (double)i;
+        scale.top = scale.spans + 2.0 * lines * SPAN_HEIGHT;
+        scale.bottom = scale.top + plot;
+        draw_axes(out, picture, &scale, top);
+        draw_curve(out, picture, &scale, false);
+        draw_bands(out, picture, &scale);
+        draw_rectangles(out, picture, &scale);
+        draw_spans(out, picture, &scale);
+        draw_lines(out, picture, &scale);
+    }
     draw_legend(out, picture, LEFT, scale.bottom + BOTTOM - 22);
     emit_text(out, "</svg>\n");
 }

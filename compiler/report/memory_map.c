@@ -7,38 +7,43 @@
 #include "compiler/report/map.h"
 #include <string.h>
 
-static base_status write_picture(const map_picture *picture, const char *path, base_report *report) {
+enum { MOST_STEPS = 200 }; /* of a picture for paper: repeated blocks of longer ones are drawn once */
+
+/* Draws what was made of `picture`, unless it failed, and frees the arena in which it lies. */
+static base_status write_picture(base_status made, map_picture *picture, base_arena *arena, const char *path,
+                                 base_report *report) {
     emit_buffer out = {0};
     const size_t length = strlen(path);
-    if (length > 5 && strcmp(path + length - 5, ".html") == 0) {
-        emit_map_page(&out, picture);
-    } else {
-        emit_text(&out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-        emit_map_svg(&out, picture);
+    const bool page = length > 5 && strcmp(path + length - 5, ".html") == 0;
+    if (made == BASE_OK && !page) made = emit_map_fold(picture, MOST_STEPS, arena, report);
+    if (made == BASE_OK) {
+        if (page) {
+            emit_map_page(&out, picture);
+        } else {
+            emit_text(&out, "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+            emit_map_svg(&out, picture);
+        }
+        made = emit_write(&out, path, report);
     }
-    base_status status = emit_write(&out, path, report);
     emit_free(&out);
-    return status;
+    base_arena_free(arena);
+    return made;
 }
 
 base_status emit_memory_map(const compile_result *result, const char *path, base_report *report) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     map_picture picture = {0};
-    base_status status = emit_map_of_module(result, &picture, &arena, report);
-    if (status == BASE_OK) status = write_picture(&picture, path, report);
-    base_arena_free(&arena);
-    return status;
+    const base_status made = emit_map_of_module(result, &picture, &arena, report);
+    return write_picture(made, &picture, &arena, path, report);
 }
 
 base_status emit_plan_map(const plan *of, const char *path, base_report *report) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     map_picture picture = {0};
-    base_status status = emit_map_of_plan(of, &picture, &arena, report);
-    if (status == BASE_OK) status = write_picture(&picture, path, report);
-    base_arena_free(&arena);
-    return status;
+    const base_status made = emit_map_of_plan(of, &picture, &arena, report);
+    return write_picture(made, &picture, &arena, path, report);
 }
 
 base_status emit_solution_map(const planner_problem *problem, const char *const *ids,
@@ -47,8 +52,6 @@ base_status emit_solution_map(const planner_problem *problem, const char *const 
     base_arena arena;
     base_arena_init(&arena, NULL);
     map_picture picture = {0};
-    base_status status = emit_map_of_solution(problem, ids, solution, title, &picture, &arena, report);
-    if (status == BASE_OK) status = write_picture(&picture, path, report);
-    base_arena_free(&arena);
-    return status;
+    const base_status made = emit_map_of_solution(problem, ids, solution, title, &picture, &arena, report);
+    return write_picture(made, &picture, &arena, path, report);
 }

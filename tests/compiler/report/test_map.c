@@ -158,6 +158,63 @@ static void test_plan(void **state) {
     free(page);
 }
 
+/* A chain of matrix products, between whose rows of `widths[i]` elements stands a Softmax. */
+static model *product_chain(size_t count, const int64_t *widths) {
+    model *m = model_new("chain", 17);
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, (const int64_t[]){4, widths[0]});
+    for (size_t i = 0; i < count; i++) {
+        const int64_t dims[] = {widths[i], widths[i + 1]};
+        char name[16];
+        snprintf(name, sizeof name, "w%zu", i);
+        const char *w = weight(m->graph, name, 2, dims, dims[0]);
+        x = binary(m->graph, "MatMul", x, w);
+        x = unary(m->graph, "Softmax", x);
+    }
+    graph_output(m->graph, x, MODEL_FLOAT, 2, (const int64_t[]){4, widths[count]});
+    return m;
+}
+
+enum { LAYERS = 150 };
+
+/* Layers that use the same addresses are drawn once, the first and the last one apart: they have the caller's memory. The page has all of
+ * them: it zooms. */
+static void test_repeated(void **state) {
+    (void)state;
+    int64_t widths[LAYERS + 1];
+    for (size_t i = 0; i <= LAYERS; i++) widths[i] = 32;
+    char *svg = draw(product_chain(LAYERS, widths), "repeated.svg");
+    const char *reason;
+    if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
+    assert_int_equal(count(svg, "which use the same addresses</title>"), 1);
+    assert_int_equal(count(svg, "\xC3\x97</text>"), 1);
+    assert_non_null(strstr(svg, "of them in blocks that repeat, drawn once</text>"));
+    assert_true(count(svg, "made by ") <= 12);
+    assert_int_equal(count(svg, ">step</text>"), 1);
+    free(svg);
+    char *page = draw(product_chain(LAYERS, widths), "repeated.html");
+    assert_true(count(page, "float32[4,32]") >= LAYERS - 1); /* the last one is the caller's */
+    free(page);
+}
+
+/* Steps without a pattern are drawn in rows: each has its axis, and shows as many steps as can be read. */
+static void test_rows(void **state) {
+    (void)state;
+    int64_t widths[LAYERS + 1];
+    unsigned seed = 1;
+    for (size_t i = 0; i <= LAYERS; i++) {
+        seed = seed * 1664525U + 1013904223U;
+        widths[i] = 16 + (int64_t)(seed >> 20) % 400;
+    }
+    char *svg = draw(product_chain(LAYERS, widths), "rows.svg");
+    const char *reason;
+    if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
+    assert_null(strstr(svg, "these "));
+    assert_int_equal(count(svg, ">step</text>"), 2);
+    assert_int_equal(count(svg, ">peak<"), 2);
+    assert_true(count(svg, "class=\"op\"") >= 2 * LAYERS); /* no name is left out */
+    free(svg);
+}
+
 /* The data of the page are JSON, and nothing is loaded from elsewhere. */
 static void test_page(void **state) {
     (void)state;
@@ -178,8 +235,9 @@ static void test_page(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_swap), cmocka_unit_test(test_nested), cmocka_unit_test(test_unsized),
-        cmocka_unit_test(test_runs), cmocka_unit_test(test_plan),   cmocka_unit_test(test_page),
+        cmocka_unit_test(test_swap),     cmocka_unit_test(test_nested), cmocka_unit_test(test_unsized),
+        cmocka_unit_test(test_runs),     cmocka_unit_test(test_plan),   cmocka_unit_test(test_page),
+        cmocka_unit_test(test_repeated), cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
