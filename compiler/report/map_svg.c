@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map_svg.c: a picture of memory as SVG; see map.h. Names are written where they fit; the tooltip of a rectangle holds everything.
- * More steps than a line has room for are drawn in rows, as text is: what lives on at the end of a row goes on in the next. */
+ * More steps than can be read side by side are drawn in rows, as text is: what lives on at the end of a row goes on in the next. */
 #include "compiler/report/map.h"
 #include <inttypes.h>
 #include <math.h>
