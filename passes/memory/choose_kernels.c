@@ -204,6 +204,8 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
         if (!estimate(c, node, kernel, call, &tried.cost)) continue;
+        if (!tried.cost.packed_bytes)
+            continue; /* its weights were packed when layouts were selected, or never */
         tried.cost.seconds = seconds_of(c, node, kernel, call, &tried.cost, &tried.measured);
         tried.measured &= now_measured;
         if (tried.cost.seconds >= before) continue;

@@ -35,6 +35,7 @@ const rt_kernel *rt_kernel_candidate(op_code code, unsigned index) {
     if (code != OP_CONV) return NULL;
     return index == 1   ? OP_CHOSEN(CONV, &rt_kernel_winograd)
            : index == 2 ? OP_CHOSEN(CONV, &rt_kernel_winograd_transforming)
+           : index == 3 ? OP_CHOSEN(CONV, &rt_kernel_pointwise)
                         : NULL;
 }
 

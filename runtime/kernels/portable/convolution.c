@@ -16,6 +16,7 @@
 #include "runtime/kernels/portable/cost.h"
 #include "runtime/kernels/portable/product_blocks.h"
 #include "runtime/kernels/portable/stencil.h"
+#include <math.h>
 #include <string.h>
 
 enum {
@@ -338,13 +339,30 @@ static void add_channel(const convolution *shape, const float *x, const float *w
     }
 }
 
+/* How the sums of a map are finished in the same loop, which a limit by constants and a bias can be. */
+static rt_stencil_end stencil_end(const convolution_job *job, int64_t map) {
+    const rt_activation *activation = &job->shape->activation;
+    return (rt_stencil_end){.bias = job->bias ? ((const float *)job->bias)[map] : 0,
+                            .low = activation->kind == RT_ACTIVATION_RELU   ? 0
+                                   : activation->kind == RT_ACTIVATION_CLIP ? activation->alpha
+                                                                            : -INFINITY,
+                            .high = activation->kind == RT_ACTIVATION_CLIP ? activation->beta : INFINITY};
+}
+
 static void maps_member(void *context, int member, int members) {
     const convolution_job *job = context;
     const convolution *shape = job->shape;
+    const rt_activation_kind kind = shape->activation.kind;
     const int64_t maps = shape->group * shape->filters, items = shape->batch * maps;
+    const bool ends =
+        shape->is_stencil && shape->channels == 1 && !job->add &&
+        (kind == RT_ACTIVATION_NONE || kind == RT_ACTIVATION_RELU || kind == RT_ACTIVATION_CLIP);
     void *scratch = job->scratch + (size_t)member * shape->stencil.bytes;
+    if (shape->is_stencil && member < items) rt_stencil_begin(&shape->stencil, scratch);
     for (int64_t item = member; item < items; item += members) {
         const int64_t map = item % maps, image = item / maps, group = map / shape->filters;
+        const rt_stencil_end end =
+            ends ? stencil_end(job, map) : (rt_stencil_end){.low = -INFINITY, .high = INFINITY};
         float *y = (float *)job->y + item * shape->output_size;
         if (job->residual) {
             memcpy(y, (const float *)job->residual + item * shape->output_size,
@@ -358,9 +376,10 @@ static void maps_member(void *context, int member, int members) {
                         *weights = (const float *)job->weights +
                                    (map * shape->channels + channel) * shape->kernel_size;
             if (shape->is_stencil)
-                rt_stencil_run(&shape->stencil, x, weights, y, job->add || channel > 0, scratch);
+                rt_stencil_run(&shape->stencil, x, weights, y, job->add || channel > 0, &end, scratch);
             else add_channel(shape, x, weights, y);
         }
+        if (ends) continue;
         if (job->bias) add_value(y, shape->output_size, ((const float *)job->bias)[map]);
         rt_activation_floats(&shape->activation, y, shape->output_size);
     }
@@ -637,5 +656,5 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
 
 const rt_kernel rt_kernel_convolution = {.name = "portable.convolution",
                                          .accepts = accepts,
-                                         .estimate = rt_direct_convolution_estimate,
+                                         .estimate = rt_gathering_convolution_estimate,
                                          .prepare = prepare};

@@ -13,6 +13,12 @@
 bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *environment,
                                     size_t scratch_limit, rt_cost *cost);
 
+/* The same of the portable kernel, which takes longer on single points. */
+bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment *environment,
+                                       size_t scratch_limit, rt_cost *cost);
+/* Convolutions of single points with weights in tiles. */
+double rt_pointwise_seconds(double products, int threads);
+
 /* What a convolution by Winograd's transform does. */
 typedef struct rt_winograd_work {
     double products;          /* multiplications at all points */

@@ -116,6 +116,9 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 extern const rt_kernel rt_kernel_winograd;
 extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that stay as small as they are */
 
+/* Conv of single points, from weights in tiles (pointwise.c). */
+extern const rt_kernel rt_kernel_pointwise;
+
 /* MaxPool where channels are innermost (pool_channels.c). */
 extern const rt_kernel rt_kernel_pool_channels;
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* stencil.c: see stencil.h.
  *
- * The channel is copied once, with its padding, and with strides apart: elements of equal remainders, divided by the strides, make an
+ * The channel is copied once, into padding that stays, and with strides apart: elements of equal remainders, divided by the strides, make an
  * image of their own. Then what a window element sees at successive outputs is a run of floats, where outputs are counted through the
  * whole rows of such an image; sums between the rows are left out. A vector of sums stays in a register for all window elements.
  */
 #include "runtime/kernels/portable/stencil.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <string.h>
 
 enum {
@@ -13,14 +14,13 @@ enum {
     POSITIONS = 2048 /* outputs at a time, about: their sums stay in the nearest cache */
 };
 
-/* sums[i] = the sum over the window's elements t of weights[t] * x[offsets[t] + i]; up to SLACK more are made. */
-#define ADD_TAPS(suffix, isa, lanes)                                                                         \
-    typedef float vector_##suffix __attribute__((vector_size(lanes * sizeof(float)), may_alias));            \
+/* sums[i] = the sum over the window's elements t of weights[t] * x[offsets[t] + i], finished; up to SLACK more are made. */
+#define ADD_TAPS(suffix, isa, lanes, LIMIT)                                                                  \
     isa static void add_taps_##suffix(const float *x, const int64_t *offsets, const float *weights,          \
-                                      int64_t taps, int64_t count, float *sums) {                            \
+                                      int64_t taps, const rt_stencil_end *end, int64_t count, float *sums) { \
         for (int64_t i = 0; i < count; i += 4 * lanes) {                                                     \
-            vector_##suffix part, sum[4];                                                                    \
-            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) sum[v] = (vector_##suffix){0};               \
+            rt_floats_##lanes part, sum[4];                                                                  \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) sum[v] = (rt_floats_##lanes){0};             \
             for (int64_t t = 0; t < taps; t++) {                                                             \
                 const float *from = x + offsets[t] + i;                                                      \
                 _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                        \
@@ -28,24 +28,28 @@ enum {
                     sum[v] += part * weights[t];                                                             \
                 }                                                                                            \
             }                                                                                                \
+            _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                            \
+                sum[v] += end->bias;                                                                         \
+                LIMIT(sum[v], end->low, end->high);                                                          \
+            }                                                                                                \
             memcpy(sums + i, sum, sizeof sum);                                                               \
         }                                                                                                    \
     }
 
-ADD_TAPS(plain, , 4)
+ADD_TAPS(plain, , 4, RT_LIMIT_4)
 #if defined(__x86_64__) && defined(__GNUC__)
-ADD_TAPS(avx2, __attribute__((target("avx2"))), 8)
-ADD_TAPS(avx512, __attribute__((target("avx512f"))), 16)
+ADD_TAPS(avx2, __attribute__((target("avx2"))), 8, RT_LIMIT_8)
+ADD_TAPS(avx512, __attribute__((target("avx512f"))), 16, RT_LIMIT_16)
 #endif
 
 static void add_taps(const float *x, const int64_t *offsets, const float *weights, int64_t taps,
-                     int64_t count, float *sums) {
+                     const rt_stencil_end *end, int64_t count, float *sums) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) add_taps_avx512(x, offsets, weights, taps, count, sums);
-    else if (__builtin_cpu_supports("avx2")) add_taps_avx2(x, offsets, weights, taps, count, sums);
-    else add_taps_plain(x, offsets, weights, taps, count, sums);
+    if (__builtin_cpu_supports("avx512f")) add_taps_avx512(x, offsets, weights, taps, end, count, sums);
+    else if (__builtin_cpu_supports("avx2")) add_taps_avx2(x, offsets, weights, taps, end, count, sums);
+    else add_taps_plain(x, offsets, weights, taps, end, count, sums);
 #else
-    add_taps_plain(x, offsets, weights, taps, count, sums);
+    add_taps_plain(x, offsets, weights, taps, end, count, sums);
 #endif
 }
 
@@ -78,37 +82,55 @@ bool rt_stencil_prepare(rt_stencil *s, base_arena *arena) {
            base_size_add(s->copy_bytes, sums, &s->bytes);
 }
 
-/* to[i] = x[i * stride] */
-RT_CLONES static void copy_strided(const float *restrict x, int64_t stride, int64_t count,
-                                   float *restrict to) {
-    if (stride == 2) {
-        for (int64_t i = 0; i < count; i++) to[i] = x[2 * i];
-    } else {
-        for (int64_t i = 0; i < count; i++) to[i] = x[stride * i];
+/* to[i] = x[i], of rows that are too short for a call. The last vector begins where it ends with the row. */
+static inline void copy_row(const float *x, int64_t count, float *to) {
+    rt_floats_4 part;
+    if (count < 4) {
+        for (int64_t i = 0; i < count; i++) to[i] = x[i];
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 4) {
+        const int64_t at = i + 4 <= count ? i : count - 4;
+        memcpy(&part, x + at, sizeof part);
+        memcpy(to + at, &part, sizeof part);
     }
 }
 
-/* One image of equal remainders. */
+/* to[i] = x[2 * i]; nothing after the last of these is read. */
+static inline void copy_every_second(const float *x, int64_t count, float *to) {
+    if (count < 4) {
+        for (int64_t i = 0; i < count; i++) to[i] = x[2 * i];
+        return;
+    }
+    for (int64_t i = 0; i < count; i += 4) {
+        const int64_t at = i + 4 <= count ? i : count - 4;
+        const float *from = x + 2 * at;
+        const rt_floats_4 part = {from[0], from[2], from[4], from[6]};
+        memcpy(to + at, &part, sizeof part);
+    }
+}
+
+/* One image of equal remainders, but for its padding. */
 static void copy_part(const rt_stencil *s, const float *x, int64_t ry, int64_t rx, float *to) {
     const int64_t width = s->grid[1], stride = s->stride[1], first = rx - s->before[1];
     /* What of a row is no padding: the same for all rows. */
     int64_t low = first < 0 ? (-first + stride - 1) / stride : 0,
             high = first < s->input[1] ? (s->input[1] - 1 - first) / stride + 1 : 0;
-    if (low > width) low = width;
     if (high > width) high = width;
-    if (high < low) high = low;
+    if (high <= low) return;
     for (int64_t row = 0; row < s->grid[0]; row++, to += width) {
         const int64_t y = row * s->stride[0] + ry - s->before[0];
-        if (y < 0 || y >= s->input[0]) {
-            memset(to, 0, (size_t)width * sizeof *to);
-            continue;
-        }
+        if (y < 0 || y >= s->input[0]) continue;
         const float *from = x + y * s->input[1] + first + low * stride;
-        for (int64_t i = 0; i < low; i++) to[i] = 0;
-        if (stride == 1) memcpy(to + low, from, (size_t)(high - low) * sizeof *to);
-        else copy_strided(from, stride, high - low, to + low);
-        for (int64_t i = high; i < width; i++) to[i] = 0;
+        if (stride == 1) copy_row(from, high - low, to + low);
+        else if (stride == 2) copy_every_second(from, high - low, to + low);
+        else
+            for (int64_t i = low; i < high; i++) to[i] = from[(i - low) * stride];
     }
+}
+
+void rt_stencil_begin(const rt_stencil *s, void *scratch) {
+    memset(scratch, 0, s->copy_bytes);
 }
 
 RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int64_t count) {
@@ -116,19 +138,18 @@ RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int
 }
 
 void rt_stencil_run(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
-                    void *scratch) {
+                    const rt_stencil_end *end, void *scratch) {
     float *copy = scratch, *sums = (float *)(void *)((char *)scratch + s->copy_bytes), *to = copy;
     for (int64_t ry = 0; ry < s->stride[0]; ry++)
         for (int64_t rx = 0; rx < s->stride[1]; rx++, to += s->grid[0] * s->grid[1])
             copy_part(s, x, ry, rx, to);
-    memset(to, 0, SLACK * sizeof *to);
     for (int64_t row = 0; row < s->output[0]; row += s->rows) {
         const int64_t rows = s->output[0] - row < s->rows ? s->output[0] - row : s->rows;
-        add_taps(copy + row * s->grid[1], s->offsets, weights, s->kernel[0] * s->kernel[1],
+        add_taps(copy + row * s->grid[1], s->offsets, weights, s->kernel[0] * s->kernel[1], end,
                  (rows - 1) * s->grid[1] + s->output[1], sums);
         for (int64_t i = 0; i < rows; i++, y += s->output[1]) {
             if (add) add_row(sums + i * s->grid[1], y, s->output[1]);
-            else memcpy(y, sums + i * s->grid[1], (size_t)s->output[1] * sizeof *y);
+            else copy_row(sums + i * s->grid[1], s->output[1], y);
         }
     }
 }

@@ -18,9 +18,17 @@ typedef struct rt_stencil {
 /* Completes a description whose extents are set; offsets from `arena`. False where the numbers are too large or memory runs out. */
 bool rt_stencil_prepare(rt_stencil *stencil, base_arena *arena);
 
-/* y[output] becomes, or (`add`) is added, the window's sums over x[input]; weights[kernel]. `scratch` has stencil->bytes bytes.
+/* What is done with finished sums: the bias is added, and they are limited. */
+typedef struct rt_stencil_end {
+    float bias, low, high;
+} rt_stencil_end;
+
+/* Before the first run on `scratch`, which has stencil->bytes bytes. */
+void rt_stencil_begin(const rt_stencil *stencil, void *scratch);
+
+/* y[output] becomes the window's sums over x[input], with `end` applied; or these are added to it (`add`). weights[kernel].
  * Sums of a window are made in the order of its elements, those over padding too. */
 void rt_stencil_run(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
-                    void *scratch);
+                    const rt_stencil_end *end, void *scratch);
 
 #endif

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pointwise.c: convolutions of single points with weights in tiles beside the gathering ones: random groups, fused forms, residuals
+ * in place, more channels than a panel holds; bits that do not depend on threads; NaN; what is refused.
+ */
+#include "tests/support/allocations.h"
+#include "tests/support/application.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdio.h>
+#include <string.h>
+#include <cmocka.h>
+
+enum { ROUNDS = 120 };
+
+static const rt_environment one_thread = {.threads = 1};
+
+static const rt_kernel *kernel(void) {
+    return rt_kernel_of(OP_CONV, "portable.pointwise");
+}
+
+static void draw(application *app, uint64_t *seed, bool residual) {
+    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid"};
+    const int64_t images = random_range(seed, 1, 2), group = random_range(seed, 1, 4);
+    const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60) : 300,
+                  filters = random_range(seed, 3, 40);
+    const int64_t height = random_range(seed, 1, 12), width = random_range(seed, 1, 12);
+    application_init(app, OP_CONV);
+    application_random(app, OP_FLOAT, 4, DIMS(images, group * channels, height, width), seed);
+    application_random(app, OP_FLOAT, 4, DIMS(group * filters, channels, 1, 1), seed);
+    if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(group * filters), seed);
+    else application_absent(app);
+    application_integer(app, "group", group);
+    const char *activation = activations[random_range(seed, 0, 4)];
+    if (activation[0]) application_text(app, "ouro.activation", activation);
+    application_real(app, "ouro.alpha", -0.25f);
+    application_real(app, "ouro.beta", 0.75f);
+    if (residual) application_random(app, OP_FLOAT, 4, DIMS(images, group * filters, height, width), seed);
+}
+
+/* Packs the weights and runs the application, with the result where the residual lies if that is asked for. */
+static op_tensor run_packed(application *app, int threads, bool in_place) {
+    const rt_environment environment = {.threads = threads};
+    op_tensor inputs[APPLICATION_INPUTS], output = app->outputs[0];
+    op_call call = app->call;
+    rt_cost cost;
+    memcpy(inputs, app->inputs, sizeof inputs);
+    call.inputs = inputs;
+    call.outputs = &output;
+    if (!kernel()->estimate(&call, &environment, 0, &cost)) fail_msg("no estimate for this application");
+    assert_true(cost.seconds > 0 && cost.scratch_bytes == 0);
+    assert_int_equal(cost.packed_bytes, app->inputs[1].bytes);
+    inputs[1].type.layout = OP_LAYOUT_PACKED;
+    inputs[1].type.packed_bytes = cost.packed_bytes;
+    inputs[1].data = application_memory(app, cost.packed_bytes);
+    assert_int_equal(kernel()->pack(&call, &environment, 1, &app->inputs[1], inputs[1].data, &app->report),
+                     BASE_OK);
+    assert_true(kernel()->accepts(&call, &environment));
+    output.data = application_memory(app, output.bytes);
+    memset(output.data, 0x7f, output.bytes);
+    if (in_place) {
+        memcpy(output.data, inputs[3].data, output.bytes);
+        inputs[3].data = output.data;
+    }
+    rt_prepared prepared;
+    assert_int_equal(rt_kernel_prepare(kernel(), &call, &environment, &app->arena, &prepared, &app->report),
+                     BASE_OK);
+    assert_int_equal(prepared.scratch_bytes, 0);
+    rt_threads_warm(threads);
+    const size_t before = allocations_count();
+    assert_int_equal(prepared.run(&prepared, inputs, &output, NULL, &app->report), BASE_OK);
+    assert_int_equal(allocations_count(), before);
+    rt_kernel_release(&prepared);
+    return output;
+}
+
+static void test_equals_the_gathering_convolution(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= ROUNDS; round++) {
+        uint64_t seed = round;
+        const bool residual = round % 3 == 0;
+        application app;
+        draw(&app, &seed, residual);
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor expected = app.outputs[0], got = run_packed(&app, 1, false);
+        const op_tensor other = run_packed(&app, 2 + (int)(round % 2), residual);
+        int64_t count;
+        assert_true(op_shape_elements(&expected.type.shape, &count));
+        for (int64_t k = 0; k < count; k++)
+            application_check_near(((const float *)got.data)[k], ((const float *)expected.data)[k], 1e-4,
+                                   round, k);
+        if (memcmp(got.data, other.data, got.bytes) != 0)
+            fail_msg("seed %" PRIu64 ": threads, or the place of the residual, change the result", round);
+        application_free(&app);
+    }
+}
+
+/* One NaN of the input makes all results at its point NaN, and no others, through Relu and Clip as well. */
+static void test_nan_stays(void **state) {
+    (void)state;
+    static const char *const activations[] = {"Relu", "Clip"};
+    for (size_t i = 0; i < sizeof activations / sizeof *activations; i++) {
+        application app;
+        uint64_t seed = 7;
+        application_init(&app, OP_CONV);
+        float *x = application_random(&app, OP_FLOAT, 4, DIMS(1, 8, 5, 5), &seed);
+        application_random(&app, OP_FLOAT, 4, DIMS(9, 8, 1, 1), &seed);
+        application_text(&app, "ouro.activation", activations[i]);
+        application_real(&app, "ouro.alpha", 0);
+        application_real(&app, "ouro.beta", 6);
+        x[3 * 25 + 24] = NAN;
+        application_run(&app, "portable.convolution", 1);
+        const op_tensor got = run_packed(&app, 1, false);
+        for (int64_t k = 0; k < 9 * 25; k++)
+            assert_int_equal(isnan(((const float *)got.data)[k]) != 0, k % 25 == 24);
+        application_free(&app);
+    }
+}
+
+static void test_refuses(void **state) {
+    (void)state;
+    static const struct {
+        int64_t channels, filters, kernel, stride, pad;
+        op_layout layout;
+    } cases[] = {{16, 16, 3, 1, 0, OP_LAYOUT_ROW_MAJOR}, {16, 16, 1, 2, 0, OP_LAYOUT_ROW_MAJOR},
+                 {16, 16, 1, 1, 1, OP_LAYOUT_ROW_MAJOR}, {16, 2, 1, 1, 0, OP_LAYOUT_ROW_MAJOR},
+                 {3, 16, 1, 1, 0, OP_LAYOUT_ROW_MAJOR},  {16, 16, 1, 1, 0, OP_LAYOUT_NHWC}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        application app;
+        rt_cost cost;
+        application_init(&app, OP_CONV);
+        application_input(&app, OP_FLOAT, 4, DIMS(1, cases[i].channels, 12, 12));
+        application_input(&app, OP_FLOAT, 4,
+                          DIMS(cases[i].filters, cases[i].channels, cases[i].kernel, cases[i].kernel));
+        application_integers(&app, "strides", 2, DIMS(cases[i].stride, cases[i].stride));
+        application_integers(&app, "pads", 4, DIMS(cases[i].pad, cases[i].pad, cases[i].pad, cases[i].pad));
+        assert_int_equal(application_infer(&app), BASE_OK);
+        app.inputs[0].type.layout = app.outputs[0].type.layout = cases[i].layout;
+        assert_false(kernel()->estimate(&app.call, &one_thread, SIZE_MAX, &cost));
+        assert_false(kernel()->accepts(&app.call, &one_thread));
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_equals_the_gathering_convolution),
+        cmocka_unit_test(test_nan_stays),
+        cmocka_unit_test(test_refuses),
+    };
+    return cmocka_run_group_tests_name("pointwise", tests, NULL, NULL);
+}
