@@ -69,11 +69,14 @@ typedef struct tile_set {
         enum { WIDE = sizeof(vector) / sizeof(float) };                                                      \
         const float *restrict weights = tile->weights;                                                       \
         const float *restrict panel = tile->panel;                                                           \
+        float *y = tile->y;                                                                                  \
+        const int64_t row = tile->row;                                                                       \
+        const float low = tile->low, high = tile->high;                                                      \
         vector sums[ROWS][VECTORS];                                                                          \
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
             _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
                 sums[r][v] = (vector){0};                                                                    \
-                if (tile->from) memcpy(&sums[r][v], tile->from + r * tile->row + v * WIDE, sizeof(vector));  \
+                if (tile->from) memcpy(&sums[r][v], tile->from + r * row + v * WIDE, sizeof(vector));        \
                 sums[r][v] += tile->bias[r];                                                                 \
             }                                                                                                \
         }                                                                                                    \
@@ -88,8 +91,8 @@ typedef struct tile_set {
         }                                                                                                    \
         _Pragma("GCC unroll 6") for (int r = 0; r < ROWS; r++) {                                             \
             _Pragma("GCC unroll 2") for (int v = 0; v < VECTORS; v++) {                                      \
-                LIMIT(sums[r][v], tile->low, tile->high);                                                    \
-                memcpy(tile->y + r * tile->row + v * WIDE, &sums[r][v], sizeof(vector));                     \
+                LIMIT(sums[r][v], low, high);                                                                \
+                memcpy(y + r * row + v * WIDE, &sums[r][v], sizeof(vector));                                 \
             }                                                                                                \
         }                                                                                                    \
     }

@@ -6,6 +6,7 @@
  * padding has, the lowest number, or the average 0.
  */
 #include "ir/operators/window.h"
+#include "runtime/kernels/portable/pool_rows.h"
 #include "runtime/kernels/portable/product.h"
 #include <math.h>
 #include <string.h>
@@ -22,6 +23,8 @@ typedef struct pool {
     /* For rows of floats. By output position of the first two dimensions, the window elements inside of the input; by
      * window element of the last dimension, the outputs for which it is inside; and those for which all are. */
     rt_part *inside[3], whole;
+    bool by_lines; /* of floats: */
+    rt_pool_rows rows;
 } pool;
 
 typedef struct pool_job {
@@ -223,42 +226,18 @@ static void pool_row(const pool_job *job, int64_t map, int64_t z, int64_t y) {
         indices[i] = index_in_tensor(shape, map, indices[i]);
 }
 
-/* Of the lines that the windows of a row of outputs see, the largest floats: of line elements [first, first + count) of each. */
-static void maximum_of_float_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, int64_t first,
-                                   int64_t count, float *line) {
+/* A row of outputs of windows that are one plane deep. `line`: of pool_rows.h. */
+static void pool_lines(const pool_job *job, int64_t map, int64_t z, int64_t y, float *line) {
     const pool *shape = job->shape;
+    const rt_part seen = shape->inside[1][y];
+    const int64_t plane = z * shape->stride[0] - shape->before[0];
+    const int64_t first = y * shape->stride[1] - shape->before[1] + seen.low * shape->dilation[1];
+    const bool any = seen.low < seen.high && shape->inside[0][z].low < shape->inside[0][z].high;
     const float *x = (const float *)job->x + map * shape->input_size;
-    const int64_t low = first < 0 ? -first : 0, end = least(first + count, shape->input[2]) - first;
-    for (int64_t i = 0; i < count; i++) line[i] = -INFINITY;
-    for (int64_t kz = shape->inside[0][z].low; kz < shape->inside[0][z].high; kz++) {
-        const int64_t plane = z * shape->stride[0] - shape->before[0] + kz * shape->dilation[0];
-        for (int64_t ky = shape->inside[1][y].low; ky < shape->inside[1][y].high && end > low; ky++) {
-            const int64_t row =
-                plane * shape->input[1] + y * shape->stride[1] - shape->before[1] + ky * shape->dilation[1];
-            maximum_row(x + row * shape->input[2] + first + low, 1, line + low, end - low);
-        }
-    }
-}
-
-/* The largest of a row of outputs, without indices: of all lines first, whose elements lie side by side, then of neighbours. False where
- * windows are wider than what is worked on at a time. */
-static bool maximum_of_floats(const pool_job *job, int64_t map, int64_t z, int64_t y) {
-    enum { LINE = 1024 };
-    const pool *shape = job->shape;
-    const int64_t stride = shape->stride[2], reach = (shape->kernel[2] - 1) * shape->dilation[2] + 1;
-    if (reach > LINE / 2 || stride > LINE / 2) return false;
-    const int64_t most = (LINE - reach) / stride + 1;
-    float line[LINE],
-        *to = (float *)job->y + map * shape->output_size + (z * shape->output[1] + y) * shape->output[2];
-    for (int64_t i = 0; i < shape->output[2]; i += most) {
-        const int64_t outputs = least(most, shape->output[2] - i);
-        maximum_of_float_lines(job, map, z, y, i * stride - shape->before[2], (outputs - 1) * stride + reach,
-                               line);
-        for (int64_t j = 0; j < outputs; j++) to[i + j] = -INFINITY;
-        for (int64_t kx = 0; kx < shape->kernel[2]; kx++)
-            maximum_row(line + kx * shape->dilation[2], stride, to + i, outputs);
-    }
-    return true;
+    if (any) x += (plane * shape->input[1] + first) * shape->input[2];
+    rt_pool_rows_run(&shape->rows, x, any ? seen.high - seen.low : 0, line,
+                     (float *)job->y + map * shape->output_size +
+                         (z * shape->output[1] + y) * shape->output[2]);
 }
 
 /* Every stride-th byte. */
@@ -362,17 +341,17 @@ static void divide_row(const pool *shape, int64_t others, float *y) {
     }
 }
 
-static void pool_map_float(const pool_job *job, int64_t map) {
+static void pool_map_float(const pool_job *job, int64_t map, float *line) {
     const pool *shape = job->shape;
     const bool few = shape->output[2] < FEW_OUTPUTS && shape->kernel[2] >= FEW_OUTPUTS &&
                      shape->dilation[2] == 1 && !job->indices;
-    const bool lines = shape->maximum && !job->indices && shape->kernel[0] * shape->kernel[1] > 1;
     float *to = (float *)job->y + map * shape->output_size;
     for (int64_t z = 0; z < shape->output[0]; z++) {
         const int64_t planes = shape->maximum ? 0 : taps_counted(shape, 0, z);
         for (int64_t y = 0; y < shape->output[1]; y++, to += shape->output[2]) {
             if (few) pool_windows(job, map, z, y);
-            else if (!lines || !maximum_of_floats(job, map, z, y)) pool_row(job, map, z, y);
+            else if (shape->by_lines) pool_lines(job, map, z, y, line);
+            else pool_row(job, map, z, y);
             if (!shape->maximum && !shape->sums) divide_row(shape, planes * taps_counted(shape, 1, y), to);
         }
     }
@@ -397,6 +376,21 @@ static bool find_parts(pool *shape, base_arena *arena) {
     }
     if (shape->whole.low >= shape->whole.high) shape->whole = (rt_part){outputs, outputs};
     return true;
+}
+
+/* Windows of floats over several elements, one plane deep. */
+static void find_lines(pool *shape) {
+    if (shape->dtype != OP_FLOAT || shape->indices || shape->global || shape->kernel[0] != 1) return;
+    if (shape->kernel[1] * shape->kernel[2] == 1) return;
+    shape->rows = (rt_pool_rows){.maximum = shape->maximum,
+                                 .width = shape->input[2],
+                                 .outputs = shape->output[2],
+                                 .kernel = shape->kernel[2],
+                                 .stride = shape->stride[2],
+                                 .dilation = shape->dilation[2],
+                                 .padding = shape->before[2],
+                                 .step = shape->dilation[1] * shape->input[2]};
+    shape->by_lines = rt_pool_rows_prepare(&shape->rows);
 }
 
 static void pool_map_any(const pool_job *job, int64_t map) {
@@ -424,6 +418,8 @@ static void pool_map_any(const pool_job *job, int64_t map) {
 static void pool_member(void *context, int member, int members) {
     const pool_job *job = context;
     const pool *shape = job->shape;
+    float line[RT_POOL_LINE];
+    if (shape->by_lines) rt_pool_rows_begin(&shape->rows, line);
     for (int64_t map = member; map < shape->maps; map += members) {
         if (shape->maximum && !job->indices && shape->inside[0] && shape->dtype != OP_FLOAT) {
             pool_map_bytes(job, map);
@@ -434,7 +430,7 @@ static void pool_member(void *context, int member, int members) {
                                          shape->maximum);
             ((float *)job->y)[map] = shape->maximum ? all : all / (float)shape->input_size;
         } else {
-            pool_map_float(job, map);
+            pool_map_float(job, map, line);
         }
     }
 }
@@ -513,6 +509,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     join_rows(shape);
     const bool by_rows = shape->dtype == OP_FLOAT || shape->dtype == OP_INT8 || shape->dtype == OP_UINT8;
     if (by_rows && !shape->global && !find_parts(shape, arena)) return base_fail_memory(report);
+    find_lines(shape);
     prepared->state = shape;
     prepared->run = run;
     return BASE_OK;

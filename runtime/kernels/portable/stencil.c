@@ -18,6 +18,7 @@ enum {
 #define ADD_TAPS(suffix, isa, lanes, LIMIT)                                                                  \
     isa static void add_taps_##suffix(const float *x, const int64_t *offsets, const float *weights,          \
                                       int64_t taps, const rt_stencil_end *end, int64_t count, float *sums) { \
+        const float bias = end->bias, low = end->low, high = end->high;                                      \
         for (int64_t i = 0; i < count; i += 4 * lanes) {                                                     \
             rt_floats_##lanes part, sum[4];                                                                  \
             _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) sum[v] = (rt_floats_##lanes){0};             \
@@ -29,10 +30,10 @@ enum {
                 }                                                                                            \
             }                                                                                                \
             _Pragma("GCC unroll 4") for (int v = 0; v < 4; v++) {                                            \
-                sum[v] += end->bias;                                                                         \
-                LIMIT(sum[v], end->low, end->high);                                                          \
+                sum[v] += bias;                                                                              \
+                LIMIT(sum[v], low, high);                                                                    \
+                memcpy(sums + i + v * lanes, &sum[v], sizeof part);                                          \
             }                                                                                                \
-            memcpy(sums + i, sum, sizeof sum);                                                               \
         }                                                                                                    \
     }
 
