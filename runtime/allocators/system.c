@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* system.c: memory of the system for run-time allocators, limited and counted. */
 #include "runtime/allocators/allocator.h"
+#include "ir/base/pages.h"
 #include <stdlib.h>
 
 static void *heap_allocate(void *user, size_t bytes) {
     size_t whole;
+    const size_t alignment = base_pages_alignment(bytes, RT_ALLOCATOR_ALIGNMENT);
     (void)user;
-    return base_size_align(bytes ? bytes : 1, RT_ALLOCATOR_ALIGNMENT, &whole)
-               ? aligned_alloc(RT_ALLOCATOR_ALIGNMENT, whole)
-               : NULL;
+    if (!base_size_align(bytes ? bytes : 1, alignment, &whole)) return NULL;
+    void *block = aligned_alloc(alignment, whole);
+    if (block) base_pages_request(block, bytes);
+    return block;
 }
 
 static void heap_release(void *user, void *block) {

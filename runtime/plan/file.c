@@ -2,6 +2,7 @@
 /* file.c: plans from files: read into memory of their own or of the host's, or mapped where the caller wants to share them. */
 #include "runtime/plan/plan.h"
 #include "ir/base/file_error.h"
+#include "ir/base/pages.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -52,7 +53,9 @@ static bool take_memory(file_memory *memory) {
         return memory->start != NULL;
     }
     memory->start = mmap(NULL, memory->bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    return memory->start != MAP_FAILED;
+    if (memory->start == MAP_FAILED) return false;
+    base_pages_request(memory->start, memory->bytes);
+    return true;
 }
 
 /* What is not a plan at all is refused before memory is taken for it. */

@@ -12,14 +12,21 @@
 #define __has_builtin(name) 0
 #endif
 
-/* The rows after these are asked for: several at once are more streams than a processor follows by itself. An address past the
- * last row does no harm, but is no pointer. */
+enum {
+    MOST_ROWS = 8, /* summed at once */
+    /* Of larger matrices the rows that are summed at once lie far apart, so that memory is read from front to back in several places:
+     * a processor reads ahead there by itself, and faster than in one. Smaller ones stay in the cache. */
+    FAR_BYTES = 512 << 10
+};
+
+/* Rows that come later are asked for. An address past the last row does no harm, but is no pointer. */
 #define PREFETCH(from, bytes) __builtin_prefetch((const void *)((uintptr_t)(from) + (uintptr_t)(bytes)), 0, 2)
 
 /* ROWS sums at once, so that no addition waits for the one before. What is left of the depth is filled up with zeros: REST adds
  * it. END makes each row's RT_DOT_LANES sums one: halves are added until one is left. */
 #define DOTS(name, target, real, vector, loose, ROWS, REST, END)                                             \
-    target static void name(const real *a, const real *b, int64_t step, int64_t depth, real *y) {            \
+    target static void name(const real *a, const real *b, int64_t step, int64_t ahead, int64_t depth,        \
+                            real *y) {                                                                       \
         enum { WIDE = sizeof(vector) / sizeof(real), VECTORS = RT_DOT_LANES / WIDE };                        \
         vector sums[ROWS][VECTORS];                                                                          \
         _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
@@ -28,7 +35,7 @@
         int64_t k = 0;                                                                                       \
         for (; k + RT_DOT_LANES <= depth; k += RT_DOT_LANES) {                                               \
             _Pragma("GCC unroll 16") for (int r = 0; r < ROWS && ROWS > 2; r++)                              \
-                PREFETCH(b, ((ROWS + r) * step + k) * (int64_t)sizeof(real));                                \
+                PREFETCH(b, (r * step + ahead + k) * (int64_t)sizeof(real));                                 \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
                 const vector left = *(const loose *)(a + k + v * WIDE);                                      \
                 _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) sums[r][v] +=                        \
@@ -137,10 +144,12 @@ DOTS(doubles_1_avx512, AVX512, double, doubles_64, loose_doubles_64, 1, REST_COP
 DOTS(doubles_4_avx512, AVX512, double, doubles_64, loose_doubles_64, 4, REST_COPIED, END_COPIED)
 #endif
 
-typedef void dots_floats(const float *a, const float *b, int64_t step, int64_t depth, float *y);
-typedef void dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, double *y);
+typedef void dots_floats(const float *a, const float *b, int64_t step, int64_t ahead, int64_t depth,
+                         float *y);
+typedef void dots_doubles(const double *a, const double *b, int64_t step, int64_t ahead, int64_t depth,
+                          double *y);
 
-void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
+void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count) {
     int64_t rows = 2;
     dots_floats *several = floats_2_baseline, *one = floats_1_baseline;
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -150,9 +159,29 @@ void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_
         rows = 4, several = floats_4_avx2, one = floats_1_avx2;
     }
 #endif
-    int64_t i = 0;
-    for (; i + rows <= count; i += rows) several(a, b + i * step, step, depth, y + i);
-    for (; i < count; i++) one(a, b + i * step, step, depth, y + i);
+    const int64_t each = count / rows;
+    if (each * rows * step * (int64_t)sizeof(float) >= FAR_BYTES) {
+        float sums[MOST_ROWS];
+        for (int64_t i = 0; i < each; i++) {
+            for (int64_t s = 0; s < size; s++) {
+                several(stack[s].a, stack[s].b + i * step, each * step, step, depth, sums);
+                for (int64_t r = 0; r < rows; r++) stack[s].y[i + r * each] = sums[r];
+            }
+        }
+    } else {
+        for (int64_t i = 0; i < each * rows; i += rows) {
+            for (int64_t s = 0; s < size; s++)
+                several(stack[s].a, stack[s].b + i * step, step, rows * step, depth, stack[s].y + i);
+        }
+    }
+    for (int64_t i = each * rows; i < count; i++) {
+        for (int64_t s = 0; s < size; s++)
+            one(stack[s].a, stack[s].b + i * step, step, 0, depth, stack[s].y + i);
+    }
+}
+
+void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y) {
+    rt_dots_stack(&(rt_thin){a, b, y}, 1, step, depth, count);
 }
 
 void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count,
@@ -167,6 +196,6 @@ void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t dep
     }
 #endif
     int64_t i = 0;
-    for (; i + rows <= count; i += rows) several(a, b + i * step, step, depth, y + i);
-    for (; i < count; i++) one(a, b + i * step, step, depth, y + i);
+    for (; i + rows <= count; i += rows) several(a, b + i * step, step, rows * step, depth, y + i);
+    for (; i < count; i++) one(a, b + i * step, step, 0, depth, y + i);
 }

@@ -6,8 +6,9 @@
 enum {
     THIN_ROWS = 4,       /* products with fewer rows read the right matrix once, where it lies */
     THIN_COLUMNS = 4096, /* columns of a thin product that one step works on: a row that stays in the cache */
-    STRIP = 8, /* rows of interleaved matrices that are read at a time: as many as add_rows adds at once */
-    FEW_DOTS = 256 /* fewer short sums are not worth panels */
+    TOGETHER = 32,       /* products whose right matrices are read row by row in turn */
+    LINE = 16,           /* floats of a line of the cache */
+    FEW_DOTS = 256       /* fewer short sums are not worth panels */
 };
 
 #define LOAD(dtype, type)                                                                                    \
@@ -162,98 +163,76 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
 
 /* ---- float: few rows, bound by reading B --------------------------------------------------------------- */
 
-/* y[j] += sum over k of a[k] * b[k][j], eight k at a time so that y is read and written less often. */
-RT_CLONES static void add_rows(const float *a, int64_t a_depth, const float *b, int64_t b_depth,
-                               int64_t depth, int64_t columns, float *restrict y) {
-    int64_t k = 0;
-    for (; k + 8 <= depth; k += 8) {
-        const float *left = a + k * a_depth;
-        const float a0 = left[0], a1 = left[a_depth], a2 = left[2 * a_depth], a3 = left[3 * a_depth];
-        const float a4 = left[4 * a_depth], a5 = left[5 * a_depth], a6 = left[6 * a_depth];
-        const float a7 = left[7 * a_depth];
-        const float *b0 = b + k * b_depth, *b1 = b0 + b_depth, *b2 = b1 + b_depth, *b3 = b2 + b_depth;
-        const float *b4 = b3 + b_depth, *b5 = b4 + b_depth, *b6 = b5 + b_depth, *b7 = b6 + b_depth;
-        for (int64_t j = 0; j < columns; j++) {
-            const float even = a0 * b0[j] + a2 * b2[j] + (a4 * b4[j] + a6 * b6[j]);
-            const float odd = a1 * b1[j] + a3 * b3[j] + (a5 * b5[j] + a7 * b7[j]);
-            y[j] += even + odd;
-        }
+/* y[j] += a[0] * b[0][j] + ... + a[3] * b[3][j]; the rows of b are `far` elements apart. A step of the loop reads a line of the
+ * cache of each row. */
+static inline void add_four(const float *a, int64_t a_far, const float *b, int64_t b_far, int64_t columns,
+                            float *restrict y) {
+    const float a0 = a[0], a1 = a[a_far], a2 = a[2 * a_far], a3 = a[3 * a_far];
+    const float *b0 = b, *b1 = b0 + b_far, *b2 = b1 + b_far, *b3 = b2 + b_far;
+    int64_t j = 0;
+    for (; j + LINE <= columns; j += LINE) {
+        RT_VECTOR for (int64_t i = j; i < j + LINE; i++) y[i] +=
+            (a0 * b0[i] + a2 * b2[i]) + (a1 * b1[i] + a3 * b3[i]);
     }
-    for (; k < depth; k++) {
-        const float value = a[k * a_depth];
-        const float *row = b + k * b_depth;
-        for (int64_t j = 0; j < columns; j++) y[j] += value * row[j];
+    for (; j < columns; j++) y[j] += (a0 * b0[j] + a2 * b2[j]) + (a1 * b1[j] + a3 * b3[j]);
+}
+
+/* y[j] += the sum over k of a[k * a_depth] * b[k * b_depth + j], of each in the stack. Four rows are added at a time, one of each
+ * quarter of b: memory is read from front to back in four places, where a processor reads ahead by itself. */
+RT_CLONES static void add_rows(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth,
+                               int64_t depth, int64_t columns) {
+    const int64_t quarter = depth / 4;
+    for (int64_t k = 0; k < quarter; k++) {
+        for (const rt_thin *one = stack; one < stack + size; one++)
+            add_four(one->a + k * a_depth, quarter * a_depth, one->b + k * b_depth, quarter * b_depth,
+                     columns, one->y);
+    }
+    for (int64_t k = 4 * quarter; k < depth; k++) {
+        for (const rt_thin *one = stack; one < stack + size; one++) {
+            const float value = one->a[k * a_depth];
+            const float *row = one->b + k * b_depth;
+            for (int64_t j = 0; j < columns; j++) one->y[j] += value * row[j];
+        }
     }
 }
 
-static void multiply_thin(const product_job *job, int64_t batch, int64_t column, int64_t columns) {
+/* Some columns of the products [first, end) of the stack. */
+static void multiply_thin(const product_job *job, int64_t first, int64_t end, int64_t column,
+                          int64_t columns) {
     const rt_product *product = job->product;
-    const float *a = left_matrix(job, batch), *b = right_matrix(job, batch) + column * product->b_column;
-    for (int64_t row = 0; row < product->rows; row++) {
-        const float *left = a + row * product->a_row;
-        float *y = (float *)job->y + (batch * product->rows + row) * product->columns + column;
+    rt_thin stack[TOGETHER * (THIN_ROWS - 1)];
+    for (int64_t from = first; from < end; from += TOGETHER) {
+        int64_t size = 0, line = from * product->rows;
+        for (int64_t batch = from; batch < end && batch < from + TOGETHER; batch++) {
+            const float *a = left_matrix(job, batch);
+            const float *b = right_matrix(job, batch) + column * product->b_column;
+            for (int64_t row = 0; row < product->rows; row++, size++)
+                stack[size] = (rt_thin){a + row * product->a_row, b,
+                                        (float *)job->y + (line + size) * product->columns + column};
+        }
         if (product->b_column == 1) {
-            memset(y, 0, (size_t)columns * sizeof(float));
-            add_rows(left, product->a_depth, b, product->b_depth, product->depth, columns, y);
+            for (int64_t i = 0; i < size; i++) memset(stack[i].y, 0, (size_t)columns * sizeof(float));
+            add_rows(stack, size, product->a_depth, product->b_depth, product->depth, columns);
         } else {
-            rt_dots(left, b, product->b_column, product->depth, columns, y);
+            rt_dots_stack(stack, size, product->b_column, product->depth, columns);
         }
-        finish_floats(job, batch * product->rows + row, column, columns, y);
+        for (int64_t i = 0; i < size; i++) finish_floats(job, line + i, column, columns, stack[i].y);
     }
-}
-
-/* Adds the part of a thin product that the rows [from, from + depth) of its right matrix give. */
-static void add_thin(const product_job *job, int64_t batch, int64_t from, int64_t depth) {
-    const rt_product *product = job->product;
-    const float *a = left_matrix(job, batch) + from * product->a_depth;
-    const float *b = right_matrix(job, batch) + from * product->b_depth;
-    float *y = (float *)job->y + batch * product->rows * product->columns;
-    for (int64_t row = 0; row < product->rows; row++) {
-        add_rows(a + row * product->a_row, product->a_depth, b, product->b_depth, depth, product->columns,
-                 y + row * product->columns);
-    }
-}
-
-/* Asks for the rows that come after the strip at `row` of the right matrices [first, end), which lie interleaved. */
-static void prefetch_strip(const product_job *job, int64_t first, int64_t end, int64_t row, int64_t rows) {
-    const rt_product *product = job->product;
-    const bool across = product->b_column == 1;
-    const int64_t step = across ? product->b_depth : product->b_column;
-    const float *from = right_matrix(job, first);
-    const int64_t span = right_matrix(job, end - 1) - from + (across ? product->columns : product->depth);
-    for (int64_t next = row + STRIP; next < row + 2 * STRIP && next < rows; next++)
-        rt_prefetch(from + next * step, (size_t)span * sizeof *from);
 }
 
 /* Thin products whose right matrices lie interleaved in memory: row by row for all of them, so that memory is read from front
- * to back. Every sum is added in the same order as by itself. */
+ * to back. */
 static void multiply_interleaved(void *context, int member, int members) {
     const product_job *job = context;
     const rt_product *product = job->product;
-    if (product->b_column != 1) {
-        const int64_t each =
-            (product->columns + members * (int64_t)STRIP - 1) / (members * (int64_t)STRIP) * STRIP;
-        const int64_t left = product->columns - member * each, end = left < each ? left : each;
-        for (int64_t i = 0; i < end; i += STRIP) {
-            const int64_t column = member * each + i;
-            prefetch_strip(job, 0, product->batches, column, product->columns);
-            for (int64_t batch = 0; batch < product->batches; batch++)
-                multiply_thin(job, batch, column, end - i < STRIP ? end - i : STRIP);
-        }
+    if (product->b_column == 1) {
+        multiply_thin(job, product->batches * member / members, product->batches * (member + 1) / members, 0,
+                      product->columns);
         return;
     }
-    const int64_t first = product->batches * member / members;
-    const int64_t end = product->batches * (member + 1) / members;
-    const int64_t size = product->rows * product->columns;
-    if (first == end) return;
-    memset((float *)job->y + first * size, 0, (size_t)((end - first) * size) * sizeof(float));
-    for (int64_t from = 0; from < product->depth; from += STRIP) {
-        const int64_t depth = product->depth - from < STRIP ? product->depth - from : STRIP;
-        prefetch_strip(job, first, end, from, product->depth);
-        for (int64_t batch = first; batch < end; batch++) add_thin(job, batch, from, depth);
-    }
-    for (int64_t line = first * product->rows; line < end * product->rows; line++)
-        finish_floats(job, line, 0, product->columns, (float *)job->y + line * product->columns);
+    const int64_t first = product->columns * member / members,
+                  end = product->columns * (member + 1) / members;
+    multiply_thin(job, 0, product->batches, first, end - first);
 }
 
 /* A matrix times one column is that column times the matrix turned round, which is read once, where it lies. */
@@ -263,7 +242,7 @@ static void multiply_column(const product_job *job, int64_t batch, int64_t row, 
     float *y = (float *)job->y + batch * product->rows + row;
     if (product->a_row == 1) {
         memset(y, 0, (size_t)rows * sizeof(float));
-        add_rows(b, product->b_depth, a, product->a_depth, product->depth, rows, y);
+        add_rows(&(rt_thin){b, a, y}, 1, product->b_depth, product->a_depth, product->depth, rows);
     } else {
         rt_dots(b, a, product->a_row, product->depth, rows, y);
     }
@@ -388,7 +367,7 @@ static void run_member(void *context, int member, int members) {
         } else if (product->dtype != OP_FLOAT) {
             multiply_elements(job, batch, row, rows, column, columns);
         } else if (is_thin(product)) {
-            multiply_thin(job, batch, column, columns);
+            multiply_thin(job, batch, batch + 1, column, columns);
         } else if (rt_product_is_column(product)) {
             multiply_column(job, batch, row, rows);
         } else {
@@ -414,7 +393,7 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
     const bool thin = product->dtype == OP_FLOAT && is_thin(product);
     /* Small ones, in loops, would spend more time on dividing the work. */
     if (threads == 1 && product->batches == 1 && thin && product->columns <= THIN_COLUMNS) {
-        multiply_thin(&job, 0, 0, product->columns);
+        multiply_thin(&job, 0, 1, 0, product->columns);
         return;
     }
     if (threads == 1 && product->batches == 1 && rt_product_is_column(product)) {

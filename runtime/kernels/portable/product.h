@@ -71,10 +71,17 @@ size_t rt_product_scratch(const rt_product *product, int threads);
 void rt_product_run(const rt_product *product, int threads, const void *a, const void *b, const void *addend,
                     void *y, void *scratch);
 
+/* A row times a matrix: one of those that are computed together, because their matrices lie between each other's rows. */
+typedef struct rt_thin {
+    const float *a, *b;
+    float *y;
+} rt_thin;
+
 /* y[i] = the sum over k of a[k] * b[i * step + k], for `count` rows of b: RT_DOT_LANES interleaved sums, which are then added
  * from the halves down: the same bits whatever vectors the machine has (dots.c). */
 enum { RT_DOT_LANES = 16 };
 void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
+void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count);
 void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count, double *y);
 
 /* Asks for memory that will be read soon: the processor reads ahead by itself only where a loop goes straight on. */
