@@ -31,6 +31,7 @@
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
+ *   recompute            memory/recompute.c            cheap values are computed again where the arena may not keep them
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
@@ -75,6 +76,7 @@
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
+    FACT(RECOMPUTED, "what is cheap is not kept where the arena has no memory for it")                       \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \

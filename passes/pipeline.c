@@ -41,7 +41,8 @@ static const pass_row rows[] = {
     {"select-layouts",      pass_select_layouts,      PASS_TYPES | PASS_FUSED | PASS_WINDOWS,            PASS_LIVE,    PASS_LAYOUTS},
     {"carry-layouts",       pass_carry_layouts,       PASS_TYPES | PASS_LAYOUTS,                         PASS_LIVE,    PASS_LOOP_LAYOUTS},
     {"eliminate-unused",    pass_eliminate_dead_code, PASS_LOOP_LAYOUTS,                                 0,            PASS_LIVE},
-    {"make-bands",          pass_make_bands,          PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_BANDS},
+    {"recompute",           pass_recompute,           PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_RECOMPUTED},
+    {"make-bands",          pass_make_bands,          PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_RECOMPUTED, 0,   PASS_BANDS},
     {"fuse-elementwise",    pass_fuse_elementwise,    PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_BANDS, 0,      PASS_ELEMENTWISE},
     {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_ELEMENTWISE,         0,            PASS_KERNELS},
     {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS,                         0,            PASS_UNROLLING},
@@ -122,14 +123,14 @@ static base_status dump(const pass_context *context, const pass_row *pass) {
     return BASE_OK;
 }
 
-/* pass_context.measure: runs the passes after make-bands, with the one that places what lies in the arena: not every planner
+/* pass_context.measure: runs the passes from make-bands on, or after it, with the one that places what lies in the arena: not every planner
  * reaches the lower bound. */
 static base_status measure(const pass_context *context, ir_module *module, struct pass_measured *measured) {
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
     size_t first = 0;
     if (!measured->saved) options.exact_arithmetic = true; /* no kernel that wants more memory */
-    options.arena_limit = 0;                               /* how much it is, is the question */
+    if (!measured->banded) options.arena_limit = 0;        /* how much it is, is the question */
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
     base_arena_init(&memory_arena, context->scratch->allocator);
@@ -137,10 +138,12 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .options = &options,
                           .scratch = &scratch,
                           .memory_arena = &memory_arena,
-                          .report = context->report};
+                          .report = context->report,
+                          .measure = measure};
     base_status status = BASE_OK;
     while (rows[first].run != pass_make_bands) first++;
-    for (size_t i = first + 1; i < PASS_COUNT && rows[i - 1].run != pass_allocate && status == BASE_OK; i++) {
+    for (size_t i = measured->banded ? first : first + 1;
+         i < PASS_COUNT && rows[i - 1].run != pass_allocate && status == BASE_OK; i++) {
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
     }
@@ -149,6 +152,8 @@ static base_status measure(const pass_context *context, ir_module *module, struc
         if (choice->node->id.index < measured->saved_count)
             measured->saved[choice->node->id.index] += choice->seconds_before - choice->seconds;
     }
+    for (size_t i = 0; inner.bands && i < inner.bands->count; i++)
+        measured->more_seconds += inner.bands->list[i].more_seconds;
     if (status == BASE_OK) {
         measured->bound = inner.memory->least_arena_bytes;
         measured->arena = inner.memory->arena_bytes;
@@ -183,7 +188,11 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
         if (status == BASE_OK) status = dump(&context, pass);
     }
     base_arena_free(&scratch);
-    if (context.memory) context.memory->bands = context.bands;
+    if (context.memory) {
+        context.memory->bands = context.bands;
+        context.memory->recomputed = context.recomputed;
+        context.memory->recomputed_count = context.recomputed_count;
+    }
     *memory = context.memory;
     return status;
 }

@@ -214,6 +214,12 @@ static void print_result(const compile_result *result, const char *model, const 
             emit_size_print(bands->whole_bytes, bound, sizeof bound),
             100 * (1 - (bands->whole_seconds - bands->saved_seconds) / seconds));
     }
+    if (memory->recomputed_count) {
+        double seconds = 0;
+        for (size_t i = 0; i < memory->recomputed_count; i++) seconds += memory->recomputed[i].seconds;
+        printf("  %zu value%s computed again instead of kept: %.2f ms more, as predicted\n",
+               memory->recomputed_count, memory->recomputed_count == 1 ? " is" : "s are", seconds * 1e3);
+    }
     if (memory->choice_count) {
         double saved = 0;
         size_t measured = 0;

@@ -218,6 +218,7 @@ double emit_predicted_seconds(const pass_memory *memory, double whole) {
     double seconds = whole;
     for (size_t i = 0; memory->bands && i < memory->bands->count; i++)
         seconds += memory->bands->list[i].more_seconds;
+    for (size_t i = 0; i < memory->recomputed_count; i++) seconds += memory->recomputed[i].seconds;
     for (size_t i = 0; i < memory->choice_count; i++)
         seconds -= memory->choices[i].seconds_before - memory->choices[i].seconds;
     return seconds;
@@ -245,6 +246,23 @@ static void emit_bands(emit_buffer *json, const pass_memory *memory) {
     }
     emit_json_close(json, ']');
     emit_json_close(json, '}');
+}
+
+/* What is computed again, because the arena may not take as much as keeping it would. */
+static void emit_recomputed(emit_buffer *json, const pass_memory *memory) {
+    if (!memory->recomputed_count) return;
+    emit_json_open(json, "recomputed", '[');
+    for (size_t i = 0; i < memory->recomputed_count; i++) {
+        const pass_recomputed *value = &memory->recomputed[i];
+        emit_json_open(json, NULL, '{');
+        emit_json_text(json, "node", value->node);
+        emit_json_text(json, "operator", op_schema_of(value->code)->name);
+        emit_json_text(json, "reader", value->reader);
+        emit_json_integer(json, "bytes", value->bytes);
+        emit_json_real(json, "predicted_more_seconds", value->seconds);
+        emit_json_close(json, '}');
+    }
+    emit_json_close(json, ']');
 }
 
 base_status emit_report(const compile_result *result, const char *path, base_report *report) {
@@ -287,6 +305,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     if (status == BASE_OK && !emit_peak_emit(&json, of, &arena)) status = base_fail_memory(report);
     base_arena_free(&arena);
     emit_bands(&json, memory);
+    emit_recomputed(&json, memory);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

@@ -175,10 +175,9 @@ static base_status find_least(pass_context *context, const band_search *search, 
     double least = band_search_least(search);
     base_status status = BASE_OK;
     size_t bytes;
-    if (time_limit > 0 &&
-        !band_search_cheap(search,
-                           (time_limit - 1) * (band_search_seconds(search) - band_search_saved(search)),
-                           context->scratch, &least))
+    double more = (time_limit - 1) * (band_search_seconds(search) - band_search_saved(search));
+    for (size_t i = 0; i < context->recomputed_count; i++) more -= context->recomputed[i].seconds;
+    if (time_limit > 0 && !band_search_cheap(search, more, context->scratch, &least))
         return base_fail_memory(context->report);
     for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
         status = attempt(context, search, least * above[i], t, &bytes);

@@ -57,6 +57,9 @@ struct pass_measured {
      * least are asked for. */
     double *saved;
     size_t saved_count;
+    /* Given by the caller: with bands, within the limits of the options; and then what these take more, predicted, in seconds. */
+    bool banded;
+    double more_seconds;
 };
 
 /* Everything that a pass sees. `scratch` is reset after each pass. */
@@ -67,8 +70,10 @@ struct pass_context {
     base_arena *memory_arena; /* of the memory plan */
     pass_memory *memory;      /* NULL before join-aliases */
     base_report *report;
-    const pass_bands *bands; /* what make-bands has done; NULL: nothing */
-    /* What the passes after this one would come to on `module`, a copy of this one's, which they change. */
+    const pass_bands *bands;           /* what make-bands has done; NULL: nothing */
+    const pass_recomputed *recomputed; /* what recompute has done */
+    size_t recomputed_count;
+    /* What the passes after make-bands would come to on `module`, a copy of this one's, which they change. */
     base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };
 

@@ -108,6 +108,14 @@ typedef struct pass_banded {
     double more_seconds; /* predicted, more than node by node */
 } pass_banded;
 
+/* A value that is computed again instead of being kept (recompute). */
+typedef struct pass_recomputed {
+    const char *node, *reader; /* the names of what makes it and of its later reader, or what they make */
+    op_code code;
+    size_t bytes;
+    double seconds; /* predicted, that this takes */
+} pass_recomputed;
+
 /* What make-bands has done. */
 typedef struct pass_bands {
     pass_banded *list;
@@ -147,6 +155,8 @@ typedef struct pass_memory {
     pass_choice *choices;
     size_t choice_count;
     const pass_bands *bands; /* NULL: none */
+    const pass_recomputed *recomputed;
+    size_t recomputed_count;
     size_t lower_bound_bytes;
     size_t sum_bytes;             /* of all arena storages: no reuse at all */
     size_t file_order_peak_bytes; /* the lower bound that the file's order would have had */

@@ -1,25 +1,24 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bands_table.py OURO [-l LIMIT,...] [-s SECONDS] [-t THREADS] [--predicted] [-j FILE.json] MODEL.onnx|FOLDER...: what bands of rows take of
+"""bands_table.py OURO [-l LIMIT,...] [-s SECONDS] [-r ROUNDS] [-t THREADS] [--predicted] [-j FILE.json] MODEL.onnx|FOLDER...: what bands of rows take of
 memory and time.
 
 A table in Markdown, one line a model: the least arena without bands, then for each limit (as --arena-limit has them; min, 5% and 20% unless
 -l says others) the arena, and its time as a ratio to the plan that is made without --arena-limit, which may take more memory for faster
-kernels. Times are processor seconds, which a busy machine changes least: of so many runs, less those of one with the loading; the plans take turns,
-and the ratio is the median of those of ROUNDS rounds. --predicted: the times that the search predicts, relative to the same graph without bands. A folder is an ONNX test folder, whose first data set gives the shapes. Models
+kernels. The time of a plan is the least of many runs, which a busy machine changes less than means or processor seconds: the plans take
+turns, -r rounds of about -s seconds each. --predicted: the times that the search predicts, relative to the same graph without bands. A folder is
+an ONNX test folder, whose first data set gives the shapes. Models
 that have nothing to gain (no limit gives less) stand below the table, and so do those that do not compile with static shapes. Last, the geometric
 means of what is in the table."""
 import argparse
 import json
 import math
-import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
 
-COMPILE_SECONDS, ROUNDS = 900, 3
+COMPILE_SECONDS = 900
 
 
 def varint(data, at):
@@ -76,39 +75,27 @@ def compile_plan(given, model, plan, limit, shapes):
     return json.loads(report.read_text())
 
 
-def processor_seconds(given, plan, runs):
-    """Of the whole process: loading, a first run, and so many more."""
-    command = [given.ouro, "bench", "--runs", str(runs), str(plan)]
-    child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-    error = child.stderr.read().decode()
-    _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
-        raise RuntimeError((error.strip().splitlines() or ["no message"])[0])
-    return usage.ru_utime + usage.ru_stime
-
-
-def runs_of(given, plan):
-    """As many as take about the seconds that are given."""
-    runs, begin = 1, processor_seconds(given, plan, 1)
-    while runs < 100000:
-        taken = processor_seconds(given, plan, runs + 1) - begin
-        if taken > given.seconds / 8:
-            return max(1, round(runs * given.seconds / taken))
-        runs *= 4
-    return runs
+def least_seconds(given, plan, runs):
+    """The least of so many runs in one process."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as numbers:
+        command = [given.ouro, "bench", "--runs", str(runs), "--json", numbers.name, str(plan)]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode != 0:
+            raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
+        measured = json.load(open(numbers.name))[0]
+    return measured["min_ms"] / 1e3
 
 
 def ratios_of(given, plans):
     """The time of each plan as a ratio to the first one's; the same plans are run once."""
     different = {plan.read_bytes(): plan for plan in reversed(plans)}
-    runs = runs_of(given, plans[0])
-    rounds = {content: [] for content in different}
-    for _ in range(ROUNDS if len(different) > 1 else 0):
-        seconds = {content: processor_seconds(given, plan, runs + 1) - processor_seconds(given, plan, 1) for content, plan in different.items()}
-        for content in different:
-            rounds[content].append(seconds[content] / seconds[plans[0].read_bytes()])
-    return [statistics.median(rounds[plan.read_bytes()] or [1.0]) for plan in plans]
+    first = plans[0].read_bytes()
+    runs = max(3, round(given.seconds / least_seconds(given, plans[0], 3)))
+    least = {content: math.inf for content in different}
+    for _ in range(given.rounds if len(different) > 1 else 0):
+        for content, plan in different.items():
+            least[content] = min(least[content], least_seconds(given, plan, runs))
+    return [least[plan.read_bytes()] / least[first] if plan.read_bytes() != first else 1.0 for plan in plans]
 
 
 def predicted(report):
@@ -139,7 +126,8 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("ouro")
     parser.add_argument("-l", dest="limits", default="min,5%,20%")
-    parser.add_argument("-s", dest="seconds", type=float, default=0.5, help="seconds of each plan in a round")
+    parser.add_argument("-s", dest="seconds", type=float, default=0.3, help="seconds of each plan in a round")
+    parser.add_argument("-r", dest="rounds", type=int, default=8)
     parser.add_argument("-t", dest="threads", type=int, default=1)
     parser.add_argument("-j", dest="json", help="the numbers as JSON")
     parser.add_argument("--predicted", action="store_true")
