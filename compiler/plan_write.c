@@ -167,6 +167,7 @@ static bool write_multiviews(module_writer *w) {
             .loop = from->loop == w->module->run ? (uint32_t)plan_written_count(&w->out, PLAN_NODES)
                                                  : w->node_number[from->loop->id.index],
             .group = from->group,
+            .from_end = from->from_end,
             .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
         plan_address *entries = plan_write_records(&w->out, PLAN_ADDRESSES, count);
         for (uint32_t i = 0; entries && i < count; i++) {

@@ -129,8 +129,7 @@ static bool is_true(const ir_value *value) {
     return tensor && tensor->data && tensor->type.dtype == OP_BOOL && *(const unsigned char *)tensor->data;
 }
 
-/* Nothing but the trip count, or the end of what is scanned, ends the loop. */
-static bool is_counted(const ir_loop *loop) {
+bool ir_loop_is_counted(const ir_loop *loop) {
     if (loop->runs) return false;
     const ir_value *condition = ir_input(loop->node, 1), *again = loop->body->results[0]->value;
     return (!condition || is_true(condition)) && (again == loop->body->parameters[1] || is_true(again));
@@ -146,7 +145,7 @@ int64_t ir_loop_most_trips(const ir_loop *loop) {
 }
 
 int64_t ir_loop_trips(const ir_loop *loop) {
-    if (!is_counted(loop)) return -1;
+    if (!ir_loop_is_counted(loop)) return -1;
     int64_t count = INT64_MAX;
     if (ir_input(loop->node, 0)) {
         count = ir_loop_most_trips(loop);
@@ -165,7 +164,7 @@ int64_t ir_loop_trips(const ir_loop *loop) {
 }
 
 int64_t ir_loop_extent(const ir_loop *loop) {
-    if (!is_counted(loop)) return OP_DIM_UNKNOWN;
+    if (!ir_loop_is_counted(loop)) return OP_DIM_UNKNOWN;
     const int64_t most = ir_loop_most_trips(loop);
     if (most >= 0) return most;
     if (!loop->scanned) return OP_DIM_UNKNOWN;

@@ -93,6 +93,8 @@ bool ir_loop_is_static(const ir_loop *loop, uint32_t index);
 /* Carried value `index` is only appended to. *growth may be NULL. */
 bool ir_loop_grows(const ir_loop *loop, uint32_t index, ir_loop_growth *growth);
 
+/* Nothing but the trip count, or the end of what is scanned, ends the loop. */
+bool ir_loop_is_counted(const ir_loop *loop);
 /* How often the loop runs, if that is certain before it begins: by a constant trip count, by extents of what is scanned, or by
  * both, and no condition ends it before. -1 where it is not. */
 int64_t ir_loop_trips(const ir_loop *loop);

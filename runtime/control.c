@@ -518,6 +518,7 @@ static base_status run_loop(ouro_session *session, const rt_step *step) {
     int64_t trips, outer = session->run.iteration, t = 0;
     bool condition;
     base_status status = read_limits(session, loop, &trips, &condition);
+    loop->trips = trips < 0 ? 0 : trips;
     if (status == BASE_OK && loop->multiview_count) {
         status = check_slices(session, loop, trips);
         rt_multiviews_enter(session, loop);

@@ -152,7 +152,8 @@ typedef struct rt_scan {
     rt_buffer reservation;
     size_t slice_bytes, capacity;
     op_type slice_type;
-    op_shape declared; /* what slices are where there is none to look at; of unknown rank: the model does not say */
+    op_shape
+        declared; /* what slices are where there is none to look at; of unknown rank: the model does not say */
 } rt_scan;
 
 /* A carried value that grows (plan_loop_grows) where the loop's output lies, or in the reservation of one whose size is
@@ -168,7 +169,7 @@ typedef struct rt_loop_multiview {
     uint32_t multiview;
     uint32_t prologue, period;
     int64_t stride;
-    bool swapped;
+    bool swapped, from_end;
     unsigned char **table; /* prologue + period pointers */
 } rt_loop_multiview;
 
@@ -196,6 +197,7 @@ typedef struct rt_step_loop {
     rt_swap_list swaps;
     struct rt_step_loop *around; /* while it runs: the next loop further out that runs; NULL: none */
     int64_t iteration;           /* while it runs */
+    int64_t trips;               /* how often it runs at most */
     uint32_t body;
     uint32_t trip_count, condition;                    /* PLAN_ABSENT: none */
     uint32_t iteration_parameter, condition_parameter; /* PLAN_ABSENT: nobody reads it */

@@ -25,6 +25,12 @@ static unsigned char *point(const ouro_session *session, const plan_address *add
     }
 }
 
+/* In [0, period). */
+static uint32_t rest_of(int64_t number, uint32_t period) {
+    const int64_t rest = number % (int64_t)period;
+    return (uint32_t)(rest < 0 ? rest + (int64_t)period : rest);
+}
+
 /* Buffers of the caller and multi-views of enclosing loops stay where they are until the loop is left, or until buffers have been
  * swapped, when it is not `entered`. */
 static void resolve(const ouro_session *session, const rt_step_loop *loop, bool entered) {
@@ -37,8 +43,13 @@ static void resolve(const ouro_session *session, const rt_step_loop *loop, bool 
             multiview->table[0] = session->run.multiview_data[multiview->multiview];
             continue;
         }
-        for (uint32_t k = 0; k < multiview->prologue + multiview->period; k++)
-            multiview->table[k] = point(session, &entries[k]);
+        /* What counts from the end: the table begins where iteration `prologue` is. */
+        const uint32_t turn =
+            multiview->from_end ? rest_of((int64_t)multiview->prologue - loop->trips, multiview->period) : 0;
+        for (uint32_t k = 0; k < multiview->prologue; k++) multiview->table[k] = point(session, &entries[k]);
+        for (uint32_t k = 0; k < multiview->period; k++)
+            multiview->table[multiview->prologue + k] =
+                point(session, &entries[multiview->prologue + (k + turn) % multiview->period]);
     }
 }
 
@@ -62,7 +73,8 @@ bool rt_multiviews_make(ouro_session *session, uint32_t node, rt_step_loop *loop
                                          .prologue = from->prologue_count,
                                          .period = from->period,
                                          .stride = from->stride,
-                                         .swapped = from->group != 0};
+                                         .swapped = from->group != 0,
+                                         .from_end = from->from_end != 0};
         multiview->table =
             BASE_ARRAY(&session->code.tables, unsigned char *, (size_t)from->prologue_count + from->period);
         if (!multiview->table) return false;

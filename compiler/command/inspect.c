@@ -136,6 +136,7 @@ static void print_view(const plan *of, const plan_multiview *view, uint64_t offs
     if (view->period > MOST) printf(", and %u more", view->period - MOST);
     printf("}");
     if (view->stride) printf(", stride %" PRId64, view->stride);
+    if (view->from_end) printf(", counted from the end");
 }
 
 /* One value of a loop: "  carried x <= y: 64 B, repeats 2 {@0, @64}". */
@@ -322,6 +323,7 @@ static void emit_loop_value(emit_buffer *json, const plan *of, uint32_t loop, co
     emit_json_integer(json, "prologue", view ? view->prologue_count : 0);
     emit_json_integer(json, "period", view ? view->period : 1);
     emit_json_signed(json, "stride", view ? view->stride : 0);
+    if (view && view->from_end) emit_json_integer(json, "from_end", 1);
     if (view) {
         emit_places(json, of, "first_places", view->first, view->prologue_count, tensor->address.offset);
         emit_places(json, of, "places", view->first + view->prologue_count, view->period,

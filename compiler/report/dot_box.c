@@ -100,6 +100,9 @@ static void emit_table(dot_writer *writer, const plan_address *address, const ch
     for (uint32_t k = 0; k < prologue + period && k < MOST_ENTRIES; k++) {
         emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
         if (k < prologue || view->stride) emit_format(writer->out, "t = %u: ", k);
+        else if (view->from_end)
+            emit_format(writer->out, "t = n - %u, n - %u, ...: ", prologue + period - k,
+                        2 * period + prologue - k);
         else if (period == 1) emit_format(writer->out, "t = %u, %u, ...: ", k, k + 1);
         else emit_format(writer->out, "t = %u, %u, ...: ", k, k + period);
         emit_entry(writer, &writer->of->addresses[view->first + k], address->offset, 0);

@@ -107,6 +107,12 @@ static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t index
     plan_address always = plan_multiview_entry(of, address->index, view->prologue_count);
     always.offset += address->offset;
     if (view->period == 1 && view->stride == 0 && same_address(&always, target)) return 0;
+    if (view->from_end) {
+        plan_address end =
+            plan_multiview_entry(of, address->index, (uint64_t)view->prologue_count * view->period);
+        end.offset += address->offset;
+        return same_address(&end, target) ? 0 : of->tensors[output].bytes;
+    }
     uint32_t trips = of->tensor_ids[node->inputs];
     int64_t count;
     if (trips == PLAN_ABSENT || of->tensors[trips].address.space != MEMORY_CONSTANT ||

@@ -255,7 +255,9 @@ static bool resolve(const map_module *m, const ir_value *value, pass_location *l
         const pass_multiview *view = &m->memory->multiviews[storage->index];
         const uint64_t t = m->counter[view->loop->id.index];
         if (view->stride) return false;
-        const uint64_t k = t < view->prologue ? t : view->prologue + (t - view->prologue) % view->repeat;
+        const uint64_t since =
+            view->from_end ? t : t - view->prologue; /* as where it ends when all comes round */
+        const uint64_t k = t < view->prologue ? t : view->prologue + since % view->repeat;
         const size_t offset = location->offset;
         *location = pass_memory_resolve(m->memory, view->entries[view->group ? 0 : k]);
         location->offset += offset;

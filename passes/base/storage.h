@@ -62,6 +62,7 @@ typedef struct pass_location {
  * it lies at
  *     entries[t]                                                            while t < prologue (type II; type I has none),
  *     entries[prologue + (t - prologue) % repeat] + stride * (t - prologue) bytes        from then on.
+ * Where it counts from the end, the index is prologue + (t - n) % repeat (not negative), n the number of iterations in all.
  * For the outputs of the loop, t is the number of iterations that have run. An entry may lie in a storage that has a
  * multi-view of an enclosing loop: they nest. */
 typedef struct pass_multiview {
@@ -72,6 +73,8 @@ typedef struct pass_multiview {
      * swap). There is one entry then: where it lies when the loop begins. */
     uint32_t group;
     pass_storage_id buffer; /* of a group: the storage that this multi-view is for */
+    bool
+        from_end; /* the part that repeats is counted from the end: the loop's last iteration leaves it at the first entry */
     pass_location *entries; /* prologue + repeat of them */
     /* The next one whose loop is a node of the same graph; 0: none (pass_memory.views_in). */
     uint32_t next_in_graph;

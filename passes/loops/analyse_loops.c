@@ -10,6 +10,7 @@
  *
  *   periods.h        how many buffers each carried value needs
  *   buffer_swaps.h   which buffers swap their names when an inner loop is left, or a branch hands a value on
+ *   from_end.h       which tables are counted from the end, so that the last iteration writes where the caller wants it
  *   windows.h        which are sliding windows, that move through a longer buffer
  *   here             the buffers. They are storages of the graph around the loop: live while it runs, before it for initial
  *                    values that are made there, after it for outputs. An initial value that may be overwritten is made in the
@@ -23,6 +24,7 @@
  * first, so that an inner loop's buffers are storages of the outer body.
  */
 #include "passes/loops/buffer_swaps.h"
+#include "passes/loops/from_end.h"
 #include "passes/loops/outputs.h"
 #include "passes/loops/periods.h"
 #include "passes/loops/tables.h"
@@ -64,36 +66,6 @@ static bool make_buffers(loop_info *info) {
     return true;
 }
 
-/* Nobody needs the bytes of `value`, defined around the loop, once the loop has begun; and they can be
- * anywhere. */
-static bool may_take_over(const loop_info *info, const ir_value *value) {
-    pass_location at = pass_memory_location(info->memory, value);
-    const pass_storage *storage = pass_memory_storage(info->memory, at.storage);
-    const ir_graph *graph = info->loop.node->graph;
-    int64_t now = info->numbers[info->loop.node->id.index];
-    if (at.offset || storage->space != MEMORY_ARENA || storage->graph != graph ||
-        storage->bytes != loop_bytes_of(value))
-        return false;
-    if (storage->buffer_of || storage->scratch_of) return false;
-    for (ir_value_id v = storage->values; v.index; v = info->memory->siblings[v.index]) {
-        const ir_value *other = info->module->values[v.index];
-        if (!other) continue;
-        if (other->graph != graph || other->kind != IR_RESULT_OF_NODE ||
-            info->numbers[other->node->id.index] >= now)
-            return false;
-        uint32_t here = 0;
-        for (const ir_use *use = other->uses; use; use = use->next) {
-            if (!use->node) return false; /* a result */
-            if (use->node == info->loop.node) {
-                if (other != value || ++here > 1) return false; /* twice an initial value */
-            } else if (pass_step_in(graph, use->node, info->numbers) >= now) {
-                return false; /* read later, or captured by the body */
-            }
-        }
-    }
-    return true;
-}
-
 /* The storage with the bytes of a buffer that this loop swaps, as it is when the loop begins; storage zero for others. */
 static pass_storage_id first_swapped(const loop_info *info, pass_storage_id id) {
     const pass_multiview *view = pass_memory_swapped(info->memory, id);
@@ -105,7 +77,9 @@ static void take_over_initials(loop_info *info) {
         loop_carried *c = &info->carried[i];
         pass_storage_id swapped =
             c->kind == LOOP_ORIGIN_OUTSIDE ? first_swapped(info, c->origin.storage) : (pass_storage_id){0};
-        if ((c->kind != LOOP_ORIGIN_BODY && !swapped.index) || !may_take_over(info, c->initial)) continue;
+        const loop_member *class = loop_class_of(info, c);
+        if ((!class && !swapped.index) || (class && class->from_end) || !loop_may_take_over(info, c->initial))
+            continue;
         const ir_node *maker = c->initial->node;
         const loop_info *earlier = maker ? info->loops[maker->id.index] : NULL;
         if (earlier && loop_leaves_anywhere(earlier, c->initial->index)) continue;
@@ -151,7 +125,9 @@ static bool place_members(loop_info *info) {
     for (uint32_t k = 0; k < info->member_count; k++) {
         int64_t shift;
         uint32_t period = info->members[loop_find_class(info, k, &shift)].period;
-        pass_multiview view = {.loop = info->loop.node, .repeat = period};
+        pass_multiview view = {.loop = info->loop.node,
+                               .repeat = period,
+                               .from_end = info->members[loop_find_class(info, k, &shift)].from_end};
         view.entries = BASE_ARRAY(info->memory->arena, pass_location, period);
         if (!view.entries) return false;
         for (uint32_t t = 0; t < period; t++)
@@ -186,6 +162,7 @@ static bool analyse_loop(loop_info *info) {
     loop_find_branch_swaps(info);
     loop_find_output_swaps(info);
     loop_find_windows(info);
+    loop_count_from_end(info);
     if (!make_buffers(info)) return false;
     take_over_initials(info);
     if (info->out_of_memory || !loop_choose_targets(info)) return false;
@@ -219,7 +196,7 @@ static void shorten_views(pass_memory *memory) {
     for (size_t v = 1; v < memory->multiview_count; v++) {
         pass_multiview *view = &memory->multiviews[v];
         while (
-            view->prologue > 0 && view->stride == 0 &&
+            view->prologue > 0 && view->stride == 0 && !view->from_end &&
             loop_same_location(pass_memory_resolve(memory, view->entries[view->prologue - 1]),
                                pass_memory_resolve(memory, view->entries[view->prologue - 1 + view->repeat])))
             view->prologue--;

@@ -185,6 +185,34 @@ void loop_touched(const loop_info *info, pass_storage_id id, int64_t *first, int
     if (left >= 0 && at > *last) *last = at;
 }
 
+bool loop_may_take_over(const loop_info *info, const ir_value *value) {
+    pass_location at = pass_memory_location(info->memory, value);
+    const pass_storage *storage = pass_memory_storage(info->memory, at.storage);
+    const ir_graph *graph = info->loop.node->graph;
+    int64_t now = info->numbers[info->loop.node->id.index];
+    if (at.offset || storage->space != MEMORY_ARENA || storage->graph != graph ||
+        storage->bytes != loop_bytes_of(value))
+        return false;
+    if (storage->buffer_of || storage->scratch_of) return false;
+    for (ir_value_id v = storage->values; v.index; v = info->memory->siblings[v.index]) {
+        const ir_value *other = info->module->values[v.index];
+        if (!other) continue;
+        if (other->graph != graph || other->kind != IR_RESULT_OF_NODE ||
+            info->numbers[other->node->id.index] >= now)
+            return false;
+        uint32_t here = 0;
+        for (const ir_use *use = other->uses; use; use = use->next) {
+            if (!use->node) return false; /* a result */
+            if (use->node == info->loop.node) {
+                if (other != value || ++here > 1) return false; /* twice an initial value */
+            } else if (pass_step_in(graph, use->node, info->numbers) >= now) {
+                return false; /* read later, or captured by the body */
+            }
+        }
+    }
+    return true;
+}
+
 /* ---- slices -------------------------------------------------------------------------------------------- */
 
 /* Slices of these bytes, one after another in the whole, of which there are `count`. */

@@ -70,6 +70,7 @@ typedef struct loop_member {
     size_t step;
     uint32_t turn;
     pass_storage_id *buffers;
+    bool from_end;             /* its tables are counted from the end of the loop (from_end.h) */
     bool branch_swaps;         /* a branch that hands a value on does so by a swap of two of its buffers */
     const ir_node *swapped_in; /* its buffers take part in swaps, in this loop or one around it */
     uint32_t group;            /* their group */
@@ -132,6 +133,9 @@ bool loop_visit_left(const loop_info *info, const ir_graph *body, pass_storage_i
  * its condition; -1. */
 int64_t loop_last_left(const loop_info *info, const ir_graph *body, pass_storage_id id);
 
+/* Nobody needs the bytes of `value`, defined around the loop, once the loop has begun; and they can be anywhere. */
+bool loop_may_take_over(const loop_info *info, const ir_value *value);
+
 /* ---- slices -------------------------------------------------------------------------------------------- */
 
 /* Where slice 0 of a stacked output is made, and how many bytes on the next; false where slices cannot be made in their place. */
@@ -147,7 +151,8 @@ uint32_t loop_find_class(const loop_info *info, uint32_t index, int64_t *shift);
 /* The representative of the class in whose buffers a carried value is made; NULL where that is no storage of the body. */
 loop_member *loop_class_of(const loop_info *info, const loop_carried *c);
 size_t loop_class_bytes(const loop_info *info, uint32_t class);
-/* The buffer of a class in which instance t of its member lies. */
+/* The buffer of a class in which instance t of its member lies; of one that counts from the end: t iterations after some in
+ * which the number of all iterations comes round. */
 pass_storage_id loop_buffer_of(const loop_info *info, uint32_t index, int64_t t);
 
 #endif

@@ -117,6 +117,8 @@ bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, boo
     if (at.offset || storage->bytes != loop_bytes_of(c->output) || storage->graph != info->loop.node->graph)
         return true;
     const loop_member *class = loop_class_of(info, c);
+    const bool from_end = class && class->from_end;
+    if (from_end) trips = (int64_t)loop_all_round(info, index); /* it ends where it would after these */
     bool certain = trips >= 0 && class && !class->branch_swaps && is_in_buffer(info, index, trips);
     /* One buffer: with no iteration the initial value is copied there, if it lies elsewhere, and nothing else is
      * there then. */
@@ -139,7 +141,7 @@ bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, boo
     pass_location last = loop_parameter_at(info, index, one ? view.prologue : (uint64_t)trips);
     const pass_storage *target = pass_memory_storage(info->memory, last.storage);
     if (last.storage.index == at.storage.index || target->graph != info->loop.node->graph ||
-        target->space != MEMORY_ARENA || !can_share(info, target, storage, certain))
+        target->space != MEMORY_ARENA || !can_share(info, target, storage, certain && !from_end))
         return true;
     if (storage->space == MEMORY_ARENA) {
         pass_memory_join(info->memory, last.storage, at.storage, last.offset);

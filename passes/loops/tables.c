@@ -27,20 +27,32 @@ pass_location loop_parameter_at(const loop_info *info, uint32_t index, uint64_t 
     return pass_memory_resolve(info->memory, (pass_location){buffer, c->origin.offset});
 }
 
+uint64_t loop_all_round(const loop_info *info, uint32_t index) {
+    const loop_carried *c = &info->carried[index];
+    const loop_member *class = loop_class_of(info, c);
+    return (uint64_t)c->distance * (class ? class->period : 1);
+}
+
 bool loop_table_of(const loop_info *info, uint32_t index, pass_multiview *view) {
     const loop_carried *c = &info->carried[index];
     const loop_member *class = loop_class_of(info, c);
     const uint32_t period = c->kind == LOOP_ORIGIN_CYCLE ? c->cycle : class ? class->period : 1;
+    const bool from_end = class && class->from_end;
     uint32_t prologue = c->distance;
-    while (prologue > 0 && c->kind != LOOP_ORIGIN_STACK &&
+    while (prologue > 0 && !from_end && c->kind != LOOP_ORIGIN_STACK &&
            loop_same_location(loop_parameter_at(info, index, prologue - 1),
                               loop_parameter_at(info, index, prologue - 1 + period)))
         prologue--;
-    *view = (pass_multiview){
-        .loop = info->loop.node, .prologue = prologue, .repeat = period, .stride = c->stride};
+    *view = (pass_multiview){.loop = info->loop.node,
+                             .prologue = prologue,
+                             .repeat = period,
+                             .stride = c->stride,
+                             .from_end = from_end};
     view->entries = BASE_ARRAY(info->memory->arena, pass_location, (size_t)prologue + period);
+    const uint64_t round = loop_all_round(info, index); /* there it counts from 0 again */
     for (uint32_t t = 0; view->entries && t < prologue + period; t++)
-        view->entries[t] = loop_parameter_at(info, index, t);
+        view->entries[t] =
+            loop_parameter_at(info, index, from_end && t >= prologue ? round + t - prologue : t);
     return view->entries != NULL;
 }
 

@@ -7,6 +7,9 @@
 
 /* Where parameter `index` lies in iteration t. After all classes have their buffers. */
 pass_location loop_parameter_at(const loop_info *info, uint32_t index, uint64_t t);
+/* Of a class that counts from the end: a number of iterations for which its addresses are those of the table, and of which the last
+ * is in a buffer. */
+uint64_t loop_all_round(const loop_info *info, uint32_t index);
 /* The table of a parameter, as short as it can be: a prologue that only repeats what follows is dropped. False when memory runs
  * out. */
 bool loop_table_of(const loop_info *info, uint32_t index, pass_multiview *view);

@@ -202,7 +202,7 @@ static bool is_settled(const replay *r, uint32_t id) {
     while (address.space == MEMORY_MULTIVIEW) {
         uint32_t loop = r->of->multiviews[address.index].loop;
         if (!r->running[loop]) return false;
-        address = plan_multiview_entry(r->of, address.index, r->counters[loop]);
+        address = replay_entry(r, address.index);
     }
     return true;
 }

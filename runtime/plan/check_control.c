@@ -460,66 +460,119 @@ static bool skip_to(replay *r, const plan_node *node, const plan_loop_form *form
     return true;
 }
 
+/* When a loop that is replayed ends. */
+typedef struct loop_end {
+    uint64_t count; /* iterations that show all there is to see */
+    uint64_t last;  /* iterations that are replayed */
+    uint64_t trips; /* how many run, where that is certain */
+    bool certain;
+} loop_end;
+
+static bool find_end(replay *r, const plan_node *node, const plan_loop_form *form, loop_end *end) {
+    const loop_periods *periods = &r->periods[node - r->of->nodes];
+    end->count = end->last = replayed_iterations(r, node, form);
+    end->certain = replay_is_certain(r, form, &end->trips);
+    if (end->certain && end->trips <= end->count) end->count = end->last = end->trips;
+    else if (!periods->horizon && end->count == MOST_ITERATIONS)
+        return replay_fail(r,
+                           "its tables of addresses come round together only after more than %d iterations",
+                           MOST_ITERATIONS);
+    else if (end->certain && periods->horizon && periods->multiple && end->count >= periods->prologue)
+        end->last = end->count + (end->trips - end->count) % periods->multiple;
+    else end->certain = false; /* left anywhere; or slices end before tables do, and so does the loop */
+    return true;
+}
+
+/* The loop can end after k iterations: any, where it is not certain how many there are; so many that what counts from the end is
+ * where it is now. */
+static bool can_end(const replay *r, const plan_node *node, const loop_end *end, uint64_t k) {
+    const size_t index = (size_t)(node - r->of->nodes);
+    return end->certain ? k == end->last : k % r->periods[index].from_end == r->trips[index];
+}
+
+/* The loop from its begin until all has been seen. */
+static bool replay_iterations(replay *r, const plan_node *node, const plan_loop_form *form,
+                              loop_scratch *scratch, const loop_end *end, phase_list *ends) {
+    const uint64_t count = end->count, last = end->last;
+    r->epochs[form->body] = ++r->epoch;
+    if (!replay_set_counter(r, node, 0)) return false;
+    for (uint32_t i = 0; i < form->carried; i++) {
+        if (!replay_move(r, form->initial[i], form->parameters[2 + i])) return false;
+    }
+    r->swapping[node - r->of->nodes] = true;
+    /* While the loop runs the stacked outputs belong to it, slice by slice. */
+    for (uint32_t i = 0; i < form->scan_outputs; i++) {
+        uint32_t stacked = form->outputs[form->carried + i];
+        if (stacked != PLAN_ABSENT && !replay_write(r, stacked)) return false;
+    }
+    /* And so do the bytes in which values grow. */
+    for (uint32_t i = 0; i < form->carried; i++) {
+        if (is_grown_in(r, form, i) && !replay_write(r, form->outputs[i])) return false;
+    }
+    if (can_end(r, node, end, 0) && !replay_exit(r, node, form)) return false;
+    for (uint64_t k = 0; k < last; k++) {
+        uint64_t t = end->certain && k >= count ? end->trips - last + k : k;
+        if (end->certain && k == count && !skip_to(r, node, form, t)) return false;
+        /* Parameters are handed on; all else of the body is gone. */
+        r->epochs[form->body] = ++r->epoch;
+        for (uint32_t i = 0; i < form->carried; i++) {
+            uint32_t parameter = form->parameters[2 + i];
+            if (r->defined[parameter]) r->defined[parameter] = r->epochs[form->body];
+        }
+        if (!replay_iteration(r, node, form, scratch, t)) return false;
+        r->ends = ends; /* an inner loop had its own */
+        if (end->certain && k + 1 == last && last == count && end->trips > count &&
+            !skip_to(r, node, form, end->trips))
+            return false;
+        if (can_end(r, node, end, k + 1) && !replay_exit(r, node, form)) return false;
+    }
+    return true;
+}
+
+/* Where multi-views count from the end: the loop for each rest that the number of iterations can have, each from one state. */
+static bool replay_rests(replay *r, const plan_node *node, const plan_loop_form *form, loop_scratch *scratch,
+                         const loop_end *end, phase_list *ends) {
+    const size_t index = (size_t)(node - r->of->nodes);
+    const uint64_t rests = r->periods[index].from_end;
+    bool valid = true;
+    if (!plan_loop_is_counted(r->of, form))
+        return replay_fail(r, "its tables of addresses count from an end that is not known when it begins");
+    if (rests > MOST_ITERATIONS)
+        return replay_fail(r, "its tables of addresses count from the end in more than %d ways",
+                           MOST_ITERATIONS);
+    for (uint64_t rest = 0; rest < rests && valid; rest++) {
+        if (end->certain && rest != end->trips % rests) continue;
+        const size_t mark = plan_bytes_mark(&r->bytes);
+        r->trips[index] = rest;
+        valid = replay_iterations(r, node, form, scratch, end, ends);
+        plan_bytes_take_back(&r->bytes, mark);
+    }
+    return valid;
+}
+
 bool replay_loop_fully(replay *r, const plan_node *node) {
     plan_loop_form form;
     size_t since = r->written_count;
+    const size_t index = (size_t)(node - r->of->nodes);
+    phase_list *ends, *outer_ends = r->ends;
+    loop_scratch scratch;
+    loop_end end;
     if (!plan_loop_form_read(r->of, node, &form)) return replay_fail(r, "its body does not fit");
     if ((form.trip_count != PLAN_ABSENT && !replay_verify(r, form.trip_count)) ||
         (form.condition != PLAN_ABSENT && !replay_verify(r, form.condition))) {
         return false;
     }
-    r->epochs[form.body] = ++r->epoch;
-    r->running[node - r->of->nodes] = true;
-    if (!replay_set_counter(r, node, 0)) return false;
-    for (uint32_t i = 0; i < form.carried; i++) {
-        if (!replay_move(r, form.initial[i], form.parameters[2 + i])) return false;
-    }
-    r->swapping[node - r->of->nodes] = true;
-    /* While the loop runs the stacked outputs belong to it, slice by slice. */
-    for (uint32_t i = 0; i < form.scan_outputs; i++) {
-        uint32_t stacked = form.outputs[form.carried + i];
-        if (stacked != PLAN_ABSENT && !replay_write(r, stacked)) return false;
-    }
-    /* And so do the bytes in which values grow. */
-    for (uint32_t i = 0; i < form.carried; i++) {
-        if (is_grown_in(r, &form, i) && !replay_write(r, form.outputs[i])) return false;
-    }
-    uint64_t count = replayed_iterations(r, node, &form), trips = 0;
-    phase_list *ends, *outer_ends = r->ends;
-    loop_scratch scratch;
+    r->running[index] = true;
+    r->trips[index] = 0;
     if (!make_scratch(r, &form, &scratch)) return false;
     if (!make_ends(r, node, &form, &ends)) return false;
     r->ends = ends;
-    /* It is left after any iteration, or, where it is certain when, after that one. */
-    const loop_periods *periods = &r->periods[node - r->of->nodes];
-    uint64_t last = count;
-    bool certain = replay_is_certain(r, &form, &trips);
-    if (certain && trips <= count) count = last = trips;
-    else if (!periods->horizon && count == MOST_ITERATIONS)
-        return replay_fail(r,
-                           "its tables of addresses come round together only after more than %d iterations",
-                           MOST_ITERATIONS);
-    else if (certain && periods->horizon && periods->multiple && count >= periods->prologue)
-        last = count + (trips - count) % periods->multiple;
-    else certain = false; /* left anywhere; or slices end before tables do, and so does the loop */
-    if ((!certain || last == 0) && !replay_exit(r, node, &form)) return false;
-    for (uint64_t k = 0; k < last; k++) {
-        uint64_t t = certain && k >= count ? trips - last + k : k;
-        if (certain && k == count && !skip_to(r, node, &form, t)) return false;
-        /* Parameters are handed on; all else of the body is gone. */
-        r->epochs[form.body] = ++r->epoch;
-        for (uint32_t i = 0; i < form.carried; i++) {
-            uint32_t parameter = form.parameters[2 + i];
-            if (r->defined[parameter]) r->defined[parameter] = r->epochs[form.body];
-        }
-        if (!replay_iteration(r, node, &form, &scratch, t)) return false;
-        r->ends = ends; /* an inner loop had its own */
-        if (certain && k + 1 == last && last == count && trips > count && !skip_to(r, node, &form, trips))
-            return false;
-        if ((!certain || k + 1 == last) && !replay_exit(r, node, &form)) return false;
-    }
+    if (!find_end(r, node, &form, &end)) return false;
+    if (r->periods[index].from_end > 1 ? !replay_rests(r, node, &form, &scratch, &end, ends)
+                                       : !replay_iterations(r, node, &form, &scratch, &end, ends))
+        return false;
     r->ends = outer_ends;
-    r->running[node - r->of->nodes] = r->swapping[node - r->of->nodes] = false;
+    r->running[index] = r->swapping[index] = false;
     uint32_t *fixed = BASE_ARRAY(&r->arena, uint32_t, (size_t)node->output_count);
     if (!fixed) return replay_fail_memory(r);
     for (uint64_t i = 0; i < node->output_count; i++) {

@@ -59,13 +59,18 @@ uint64_t replay_map_address(const replay *r, const plan_address *address) {
                                             : address->offset;
 }
 
+plan_address replay_entry(const replay *r, uint32_t multiview) {
+    const uint32_t loop = r->of->multiviews[multiview].loop;
+    return plan_multiview_entry_of(r->of, multiview, r->counters[loop], r->trips[loop]);
+}
+
 plan_address replay_follow(const replay *r, plan_address address, uint64_t *reservation) {
     *reservation = UINT64_MAX;
     while (address.space == MEMORY_MULTIVIEW) {
         uint64_t offset = address.offset;
         const plan_multiview *multiview = &r->of->multiviews[address.index];
         if (multiview->group) *reservation = offset < multiview->bytes ? multiview->bytes - offset : 0;
-        address = plan_multiview_entry(r->of, address.index, r->counters[multiview->loop]);
+        address = replay_entry(r, address.index);
         address.offset += offset;
     }
     return address;
@@ -74,8 +79,7 @@ plan_address replay_follow(const replay *r, plan_address address, uint64_t *rese
 plan_address replay_follow_running(const replay *r, plan_address address) {
     while (address.space == MEMORY_MULTIVIEW && r->running[r->of->multiviews[address.index].loop]) {
         uint64_t offset = address.offset;
-        address =
-            plan_multiview_entry(r->of, address.index, r->counters[r->of->multiviews[address.index].loop]);
+        address = replay_entry(r, address.index);
         address.offset += offset;
     }
     return address;
@@ -122,20 +126,11 @@ static bool add_bounds(replay *r, bound_list *list, const plan_address *address,
     return true;
 }
 
-/* A constant that is one byte and not zero. */
-static bool is_constant_true(const replay *r, uint32_t id) {
-    const plan_tensor *tensor = &r->of->tensors[id];
-    return tensor->address.space == MEMORY_CONSTANT && tensor->bytes == 1 &&
-           r->of->constants[tensor->address.offset] != 0;
-}
-
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
  * absent; what it scans may be shorter. */
 bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips) {
-    bool begins = form->condition == PLAN_ABSENT || is_constant_true(r, form->condition);
-    bool goes_on = form->results[0] == form->parameters[1] || is_constant_true(r, form->results[0]);
     int64_t count = INT64_MAX;
-    if (!begins || !goes_on) return false;
+    if (!plan_loop_is_counted(r->of, form)) return false;
     if (form->trip_count != PLAN_ABSENT) {
         const plan_tensor *tensor = &r->of->tensors[form->trip_count];
         if (tensor->address.space != MEMORY_CONSTANT || tensor->bytes != sizeof count) return false;
@@ -179,17 +174,23 @@ static size_t sort_unique(void *items, size_t count, size_t size,
  * an address of one table, and may be written over at an address of another, so that all pairs of tables are to be seen in
  * all positions to each other, and then once more for as long as a table keeps a value. */
 static bool find_period(replay *r, loop_periods *of) {
-    uint32_t *periods = BASE_ARRAY(&r->arena, uint32_t, of->multiview_count);
+    uint32_t *periods = BASE_ARRAY(&r->arena, uint32_t, of->multiview_count + 1);
     uint64_t pairs = 1, longest = 1;
     if (!periods) return replay_fail_memory(r);
-    of->multiple = 1;
+    of->multiple = of->from_end = 1;
     for (size_t i = 0; i < of->multiview_count; i++) {
         const plan_multiview *multiview = &r->of->multiviews[of->multiviews[i]];
         periods[i] = multiview->period;
         if (multiview->period > longest) longest = multiview->period;
         if (multiview->prologue_count > of->prologue) of->prologue = multiview->prologue_count;
+        if (multiview->from_end && of->from_end <= MOST_ITERATIONS)
+            of->from_end = of->from_end / base_gcd(of->from_end, multiview->period) * multiview->period;
     }
-    const size_t count = sort_unique(periods, of->multiview_count, sizeof *periods, compare_numbers);
+    if (of->from_end > longest) longest = of->from_end;
+    if (of->from_end > 1)
+        periods[of->multiview_count] = (uint32_t)of->from_end; /* each of its rests is seen */
+    const size_t count =
+        sort_unique(periods, of->multiview_count + (of->from_end > 1), sizeof *periods, compare_numbers);
     for (size_t i = 0; i < count; i++) {
         if (of->multiple) of->multiple = of->multiple / base_gcd(of->multiple, periods[i]) * periods[i];
         if (of->multiple > UINT32_MAX) of->multiple = 0;
@@ -390,13 +391,14 @@ bool replay_map_spans(replay *r) {
     r->where = BASE_ARRAY(&r->arena, plan_address, tensors);
     r->dependents = BASE_ARRAY(&r->arena, dependent_list, nodes + 1);
     r->counters = BASE_ARRAY(&r->arena, uint64_t, nodes + 1);
+    r->trips = BASE_ARRAY(&r->arena, uint64_t, nodes + 1);
     r->running = BASE_ARRAY(&r->arena, bool, nodes + 1);
     r->swapping = BASE_ARRAY(&r->arena, bool, nodes + 1);
     r->through = BASE_ARRAY(&r->arena, bool, tensors);
     r->scratches = BASE_ARRAY(&r->arena, span, nodes);
     bound_list list = {0};
-    if (!r->spans || !r->where || !r->dependents || !r->counters || !r->running || !r->swapping ||
-        !r->through || !r->scratches)
+    if (!r->spans || !r->where || !r->dependents || !r->counters || !r->trips || !r->running ||
+        !r->swapping || !r->through || !r->scratches)
         return replay_fail_memory(r);
     for (size_t i = 0; i < r->buffer_count; i++) {
         const plan_multiview *multiview = &of->multiviews[r->buffers[i].multiview];

@@ -85,6 +85,19 @@ bool plan_loop_grows(const plan *of, const plan_loop_form *form, uint32_t index,
     return false;
 }
 
+/* A constant that is one byte and not zero. */
+static bool is_constant_true(const plan *of, uint32_t id) {
+    const plan_tensor *tensor = &of->tensors[id];
+    return tensor->address.space == MEMORY_CONSTANT && tensor->bytes == 1 &&
+           of->constants[tensor->address.offset] != 0;
+}
+
+bool plan_loop_is_counted(const plan *of, const plan_loop_form *form) {
+    return (form->condition == PLAN_ABSENT || is_constant_true(of, form->condition)) &&
+           (form->results[0] == form->parameters[1] || is_constant_true(of, form->results[0])) &&
+           (form->trip_count != PLAN_ABSENT || form->scan_inputs);
+}
+
 int64_t plan_loop_axis(const plan_loop_form *form, bool output, uint32_t index) {
     return form->axes[output] ? form->axes[output][index] : 0;
 }
@@ -102,11 +115,17 @@ op_shape plan_loop_declared(const plan_loop_form *form, uint32_t index) {
 /* ---- multi-views --------------------------------------------------------------------------------------- */
 
 plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t) {
+    return plan_multiview_entry_of(of, multiview, t, 0);
+}
+
+plan_address plan_multiview_entry_of(const plan *of, uint32_t multiview, uint64_t t, uint64_t trips) {
     const plan_multiview *table = &of->multiviews[multiview];
+    const uint64_t period = table->period;
     uint64_t index = t, beyond = 0;
     if (t >= table->prologue_count) {
         beyond = t - table->prologue_count;
-        index = table->prologue_count + beyond % table->period;
+        index = table->prologue_count +
+                (table->from_end ? t % period + (period - trips % period) : beyond) % period;
     }
     plan_address address = of->addresses[table->first + index];
     address.offset += (uint64_t)table->stride * beyond;

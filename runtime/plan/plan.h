@@ -28,6 +28,10 @@
  * by stride * (t - prologue_count). An entry is again an address. It may lie in a multi-view of an enclosing
  * loop, or of a loop that has ended before.
  *
+ * A multi-view can count its cycle from the end: it is then at entry prologue_count + (t - n) % period (not negative), where n is
+ * the number of iterations that the loop runs in all, so that it ends at the first entry of the cycle. Nothing but the trip count
+ * and what is scanned ends such a loop, and only what is in its body lies in such a multi-view.
+ *
  * A multi-view with a group is a swap buffer: a whole piece of the arena. When its loop begins it is where its
  * entry says. While the loop runs it may swap its address with another swap buffer of its group. Only tensors
  * that lie in such multi-views follow these swaps. Nothing else lies in these bytes while the loop runs.
@@ -63,7 +67,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 7, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 8, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
@@ -179,6 +183,8 @@ typedef struct plan_multiview {
     uint32_t loop;           /* the node whose iterations count */
     uint32_t group; /* not 0: a swap buffer of this group of the loop; period 1, no prologue, in the arena */
     uint64_t bytes; /* of a swap buffer, of each in its group; 0 otherwise */
+    uint32_t from_end; /* 1: the cycle is counted from the end; 0 otherwise */
+    uint32_t unused;   /* 0 */
 } plan_multiview;
 
 typedef struct plan_interface {
@@ -311,8 +317,12 @@ static inline uint32_t plan_run_loop(const plan *of) {
 }
 
 /* The address that a multi-view gives when the counter of its loop is t: an entry, moved on by the stride. It may
- * lie in a multi-view of an enclosing loop again. */
+ * lie in a multi-view of an enclosing loop again. One that counts from the end: as where the loop runs a multiple of its period. */
 plan_address plan_multiview_entry(const plan *of, uint32_t multiview, uint64_t t);
+/* The same for a loop that runs so many iterations in all; only their rest by the period matters, where it counts from the end. */
+plan_address plan_multiview_entry_of(const plan *of, uint32_t multiview, uint64_t t, uint64_t trips);
+/* Nothing but the trip count, or the end of what is scanned, ends the loop: how often it runs is known when it begins. */
+bool plan_loop_is_counted(const plan *of, const plan_loop_form *form);
 /* Where output `index` of a node, a Loop's carried value or a Copy, is to become what tensor `from` is by a swap: a multi-view that
  * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
  * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */

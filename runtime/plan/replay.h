@@ -95,6 +95,8 @@ typedef struct loop_periods {
     uint64_t prologue; /* the longest */
     uint64_t multiple; /* the least common multiple of the periods; 0: beyond 2^32 */
     uint64_t horizon;  /* iterations that show all there is to see; 0: more than MOST_ITERATIONS */
+    /* The least common multiple of those that count from the end; 1: none does. Beyond MOST_ITERATIONS: too many. */
+    uint64_t from_end;
 } loop_periods;
 
 /* What an identity is called at some time. */
@@ -113,9 +115,10 @@ typedef struct replay {
     base_report *report;
     base_arena arena;
     plan_bytes bytes;
-    plan_address *where;  /* by tensor id: its address now, multi-views followed */
-    uint64_t *counters;   /* by node: the iteration of a loop; after the last node, the number of the run */
-    bool *dynamic;        /* by tensor: see replay_is_dynamic */
+    plan_address *where; /* by tensor id: its address now, multi-views followed */
+    uint64_t *counters;  /* by node: the iteration of a loop; after the last node, the number of the run */
+    uint64_t *trips; /* by node: the rest of how often a loop runs, where multi-views count from its end */
+    bool *dynamic;   /* by tensor: see replay_is_dynamic */
     const bool *failures; /* plan_find_failures; NULL where there are no states */
     bool *running;        /* by node: the loop has begun and not ended */
     bool *swapping;       /* by node: from then on its swap buffers may not be where they were at first */
@@ -203,6 +206,8 @@ bool replay_spend(replay *r, uint64_t work);
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or
  * absent; what it scans may be shorter. */
 bool replay_is_certain(const replay *r, const plan_loop_form *form, uint64_t *trips);
+/* The address that the multi-view gives now. */
+plan_address replay_entry(const replay *r, uint32_t multiview);
 /* The address as it is now: multi-views followed with the counters of their loops. *reservation: where the last of them is a
  * swap buffer, the bytes of that from there on; UINT64_MAX otherwise. */
 plan_address replay_follow(const replay *r, plan_address address, uint64_t *reservation);

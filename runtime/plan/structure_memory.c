@@ -66,6 +66,9 @@ bool structure_check_multiviews(structure_checker *c) {
             multiview->period > MOST_ENTRIES) {
             return structure_fail(c, "multi-view %" PRIu64 " belongs to no loop", v);
         }
+        if (multiview->from_end > 1 || multiview->unused ||
+            (multiview->from_end && (runs || multiview->stride || multiview->group)))
+            return structure_fail(c, "multi-view %" PRIu64 " cannot count from the end of its loop", v);
         for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
             const plan_address *entry = &of->addresses[multiview->first + i];
             if (entry->space != MEMORY_MULTIVIEW) continue;
@@ -78,7 +81,8 @@ bool structure_check_multiviews(structure_checker *c) {
                 continue; /* a swap buffer of the loop itself lies in the arena */
             if (of->multiviews[entry->index].loop >= of->header->nodes.count ||
                 (!plan_is_within(of, of->multiviews[entry->index].loop, of->nodes[multiview->loop].graph) &&
-                 !ends_before(c, of->multiviews[entry->index].loop, multiview->loop))) {
+                 (of->multiviews[entry->index].from_end ||
+                  !ends_before(c, of->multiviews[entry->index].loop, multiview->loop)))) {
                 return structure_fail(
                     c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
             }
@@ -86,8 +90,10 @@ bool structure_check_multiviews(structure_checker *c) {
     }
     for (uint64_t id = 0; id < of->header->tensors.count; id++) {
         const plan_tensor *tensor = &of->tensors[id];
-        if (tensor->address.space == MEMORY_MULTIVIEW &&
-            !may_lie_after(c, of->multiviews[tensor->address.index].loop, (uint32_t)id)) {
+        if (tensor->address.space != MEMORY_MULTIVIEW) continue;
+        const plan_multiview *multiview = &of->multiviews[tensor->address.index];
+        if (multiview->from_end ? !plan_is_within(of, multiview->loop, tensor->graph)
+                                : !may_lie_after(c, multiview->loop, (uint32_t)id)) {
             return structure_fail(c, "tensor \"%s\" lies in a multi-view outside of its loop",
                                   text_of(c, tensor->name));
         }

@@ -74,6 +74,7 @@ static const field fields[] = {
     FIELD(multiviews, plan_multiview, loop),
     FIELD(multiviews, plan_multiview, group),
     FIELD(multiviews, plan_multiview, bytes),
+    FIELD(multiviews, plan_multiview, from_end),
     FIELD(addresses, plan_address, space),
     FIELD(addresses, plan_address, index),
     FIELD(addresses, plan_address, offset),

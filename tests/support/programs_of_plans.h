@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-enum { SUPPORT_PLAN_PROGRAMS = 9 };
+enum { SUPPORT_PLAN_PROGRAMS = 10 };
 
 typedef struct support_plan_program {
     const char *name, *text;

@@ -119,8 +119,9 @@ static void test_why(void **state) {
         const char *text, *why;
     } cases[] = {
         {LEFT,
-         "%n: int64[], %a: float32[4]) { %y: float32[4] = Loop(%n, _, %a) \"l\" { graph body(%i: int64[], "
-         "%k: bool[], %x: float32[4]) { %z: float32[4] = CumSum(%x, %i) yield %k, %z } } yield %y",
+         "%n: int64[], %a: float32[4], %g: bool[]) { %y: float32[4] = Loop(%n, _, %a) \"l\" { graph body(%i: "
+         "int64[], "
+         "%k: bool[], %x: float32[4]) { %z: float32[4] = CumSum(%x, %i) yield %g, %z } } yield %y",
          "the number of iterations is not known, and its place is decided elsewhere"},
         {LEFT,
          "%s: float32[3,4], %a: float32[4]) { %y: float32[4], %t: float32[3,4] = Loop(_, _, %a, %s) "

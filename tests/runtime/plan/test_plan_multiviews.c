@@ -13,7 +13,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-enum { TRIPS = 8, ELEMENTS = 16, MOST_BYTES = 1024 };
+enum { TRIPS = 8, ELEMENTS = 16, OUTPUTS = 3, MOST_BYTES = 1024 };
 
 #define T "float32[4,4]"
 
@@ -32,6 +32,20 @@ static const view_case cases[] = {
     {"two buffers in turn",
      PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
              " = MatMul(%x, %m) yield %k, %y } } %r: " T " = Neg(%p) yield %r")},
+    {"two buffers in turn, of which the caller's comes last",
+     PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
+             " = MatMul(%x, %m) yield %k, %y } } yield %p")},
+    {"a rotation that ends in the caller's buffers",
+     PROGRAM("%p: " T ", %q: " T ", %r: " T
+             " = Loop(%n, _, %a, %b, %m) { graph body(%i: int64[], %k: bool[], %u: " T ", %v: " T ", %w: " T
+             ") { %x: " T " = MatMul(%u, %m) yield %k, %v, %w, %x } } yield %p, %q, %r")},
+    {"another ends in the caller's buffer, with a loop and a branch in it",
+     PROGRAM("%p: " T ", %q: " T " = Loop(%n, _, %a, %b) { graph body(%i: int64[], %k: bool[], %x: " T
+             ", %z: " T ") {\n %s: " T " = Loop(%i, _, %x) { graph inner(%j: int64[], %l: bool[], %u: " T
+             ") { %w: " T " = MatMul(%u, %m) yield %l, %w } }\n %size: int64[] = Size(%row) %c: bool[] = "
+             "Less(%i, %size) %y: " T " = If(%c) { graph yes() { %d: " T
+             " = MatMul(%z, %s) yield %d } graph no() { %e: " T " = Relu(%z) yield %e } } %f: " T
+             " = Sub(%x, %z) yield %k, %f, %y } } yield %p, %q")},
     {"the initial value stays",
      PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
              " = MatMul(%x, %m) yield %k, %y } } %r: " T " = Sub(%p, %a0) yield %r")},
@@ -108,7 +122,7 @@ enum { CASES = sizeof cases / sizeof *cases };
 
 typedef struct outcome {
     bool ran;
-    float data[TRIPS][ELEMENTS];
+    float data[TRIPS][OUTPUTS][ELEMENTS];
 } outcome;
 
 typedef struct mutation {
@@ -138,15 +152,19 @@ static void execute(const unsigned char *bytes, size_t size, outcome *made) {
     }
     assert_int_equal(ouro_session_new(opened, NULL, &session, NULL), OURO_OK);
     for (int64_t n = 0; n < TRIPS && made->ran; n++) {
-        const void *output;
-        ouro_tensor_info info;
+        const size_t outputs = ouro_plan_output_count(opened);
         made->ran = ouro_session_bind_input(session, 0, &n, sizeof n, NULL, NULL) == OURO_OK &&
                     ouro_session_bind_input(session, 1, a, sizeof a, NULL, NULL) == OURO_OK &&
                     ouro_session_bind_input(session, 2, b, sizeof b, NULL, NULL) == OURO_OK &&
                     ouro_session_run(session, NULL) == OURO_OK;
         if (!made->ran) break;
-        assert_int_equal(ouro_session_output(session, 0, &info, &output, NULL), OURO_OK);
-        memcpy(made->data[n], output, sizeof made->data[n]);
+        assert_true(outputs <= OUTPUTS);
+        for (size_t k = 0; k < outputs; k++) {
+            const void *output;
+            ouro_tensor_info info;
+            assert_int_equal(ouro_session_output(session, k, &info, &output, NULL), OURO_OK);
+            memcpy(made->data[n][k], output, sizeof made->data[n][k]);
+        }
     }
     ouro_session_free(session);
     ouro_plan_free(opened);
@@ -195,7 +213,8 @@ static void mutate_periods(mutation *m) {
         if (view->prologue_count) { /* the initial value is read where it is not */
             view->prologue_count--;
             view->first++;
-            if (!try_mutation(m, "an entry dropped of view", v, -1) && view->period > 1)
+            /* Where the cycle is counted from the end, it goes on as before: the value is copied to where it then begins. */
+            if (!try_mutation(m, "an entry dropped of view", v, -1) && view->period > 1 && !view->from_end)
                 fail_msg("%s: a type II entry can be dropped", m->name);
         }
         if (view->period > 1) { /* a live range is cut: fewer buffers than instances that are live together */
@@ -304,6 +323,44 @@ static void mutate_groups(mutation *m) {
     }
 }
 
+/* Tables are counted from the other end, alone or all of them; one begins elsewhere. */
+static void mutate_ends(mutation *m) {
+    const size_t count = (size_t)m->header->multiviews.count;
+    for (size_t v = 0; v < count; v++) {
+        plan_multiview *view = &m->multiviews[v];
+        const uint32_t is = view->from_end;
+        for (uint32_t from_end = 0; from_end < 3; from_end++) {
+            view->from_end = from_end;
+            const bool refused = try_mutation(m, "the end of view", v, from_end);
+            if (from_end == 2 && !refused) fail_msg("%s: a view counts from no end", m->name);
+        }
+        view->unused = 1;
+        assert_true(try_mutation(m, "the unused field of view", v, 1));
+        for (uint32_t k = 0; is && k < view->period; k++) {
+            const uint64_t first = view->first + view->prologue_count;
+            const plan_address moved = m->addresses[first];
+            memmove(&m->addresses[first], &m->addresses[first + 1], (view->period - 1) * sizeof moved);
+            m->addresses[first + view->period - 1] = moved;
+            (void)try_mutation(m, "turned: view", v, k);
+        }
+        for (size_t i = 0; i < count; i++) m->multiviews[i].from_end = !is;
+        (void)try_mutation(m, "all ends at view", v, !is);
+    }
+    plan_node *nodes = (plan_node *)(void *)(m->bytes + m->header->nodes.offset);
+    uint32_t *ids = (uint32_t *)(void *)(m->bytes + m->header->tensor_ids.offset);
+    for (size_t v = 0; v < count; v++) { /* the loop ends by something else, or nobody knows when */
+        plan_node *loop = &nodes[m->multiviews[v].loop];
+        const bool from_end = m->multiviews[v].from_end;
+        for (uint32_t id = 0; id < m->header->tensors.count; id++) {
+            ids[loop->inputs + 1] = id;
+            (void)try_mutation(m, "the condition of loop", v, id);
+        }
+        ids[loop->inputs] = PLAN_ABSENT;
+        if (from_end) assert_true(try_mutation(m, "the trip count of loop", v, 0));
+        memcpy(m->bytes, m->good, m->size);
+    }
+}
+
 /* Elements of 4 bytes: any entry, stride or offset that is no multiple of 4 takes a tensor off its alignment in some
  * iteration. */
 static void mutate_alignment(mutation *m) {
@@ -329,9 +386,9 @@ static void mutate_alignment(mutation *m) {
 
 static void broken_views_are_refused(void **state) {
     (void)state;
-    static void (*const kinds[])(mutation *) = {mutate_periods,  mutate_entries,      mutate_strides,
-                                                mutate_tensors,  mutate_reservations, mutate_groups,
-                                                mutate_alignment};
+    static void (*const kinds[])(mutation *) = {mutate_periods, mutate_entries,      mutate_strides,
+                                                mutate_tensors, mutate_reservations, mutate_groups,
+                                                mutate_ends,    mutate_alignment};
     for (int c = 0; c < CASES; c++) {
         mutation m;
         begin(&m, &cases[c]);
