@@ -16,7 +16,7 @@ packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compile
 [ -z "$cross" ] || packages+=(gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross
     musl-tools qemu-user-static)
 # The fuzz targets are built with clang and its libFuzzer.
-[ "$preset" != fuzz ] || packages+=(clang libclang-rt-14-dev)
+[[ $preset != fuzz* ]] || packages+=(clang libclang-rt-14-dev)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 

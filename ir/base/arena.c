@@ -6,7 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA_ALIGNMENT = 16, ARENA_FIRST_BLOCK = 16 << 10, ARENA_LARGEST_BLOCK = 4 << 20 };
+enum { ARENA_ALIGNMENT = 16 };
+/* With OURO_ARENA_PIECES each piece is a block of its own: sanitizers see where one is left, and tests can fail each of them. */
+#ifdef OURO_ARENA_PIECES
+enum { ARENA_FIRST_BLOCK = 0, ARENA_LARGEST_BLOCK = 0 };
+#else
+enum { ARENA_FIRST_BLOCK = 16 << 10, ARENA_LARGEST_BLOCK = 4 << 20 };
+#endif
 
 struct base_block {
     base_block *next;

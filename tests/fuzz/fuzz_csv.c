@@ -41,7 +41,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             planner_csv_read(path, &arena, &again, &ids, report) != BASE_OK)
             fuzz_found(report->text);
         if (again.buffer_count != problem.buffer_count || again.overwrite_count != problem.overwrite_count ||
-            memcmp(again.buffers, problem.buffers, problem.buffer_count * sizeof *problem.buffers) != 0)
+            (problem.buffer_count &&
+             memcmp(again.buffers, problem.buffers, problem.buffer_count * sizeof *problem.buffers) != 0))
             fuzz_found("what is written reads as something else");
         if (problem.buffer_count <= MOST_PLANNED) solve(&problem, report);
     }

@@ -49,7 +49,7 @@ RT_CLONES static void maximum_line(const image *shape, const float *restrict x, 
                 const int64_t row = top + r * shape->dilation[0], at = left + k * shape->dilation[1];
                 const float *restrict from = x + (row * shape->input[1] + at) * channels;
                 RT_VECTOR for (int64_t c = 0; c < channels; c++) {
-                    y[c] = (from[c] > y[c]) | (from[c] != from[c]) ? from[c] : y[c];
+                    y[c] = ((from[c] > y[c]) | (from[c] != from[c])) ? from[c] : y[c];
                 }
             }
         }

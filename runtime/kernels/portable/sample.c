@@ -388,9 +388,10 @@ static base_status run_unpool(const rt_prepared *prepared, const op_tensor *inpu
         int64_t rest = indices[i], place = 0, stride = 1;
         bool inside = rest >= 0;
         for (int32_t d = state->pooled.rank - 1; d >= 0 && inside; d--) {
-            int64_t position = d ? rest % state->pooled.dims[d] : rest;
+            const int64_t position = d ? rest % state->pooled.dims[d] : rest;
             rest /= state->pooled.dims[d];
             inside = position < out->dims[d];
+            if (!inside) break; /* so far away that the sum may not fit */
             place += position * stride;
             stride *= out->dims[d];
         }
