@@ -69,7 +69,7 @@ void *base_arena_alloc(base_arena *arena, size_t count, size_t size) {
 
     base_block *block = arena->blocks;
     if (!block || block->size - arena->used < bytes) {
-        size_t usual = arena->reserved < ARENA_FIRST_BLOCK ? ARENA_FIRST_BLOCK : arena->reserved;
+        size_t usual = arena->reserved <= ARENA_FIRST_BLOCK ? ARENA_FIRST_BLOCK : arena->reserved;
         if (usual > ARENA_LARGEST_BLOCK) usual = ARENA_LARGEST_BLOCK;
         if (block && bytes > usual / 4) {
             /* A large piece gets a block of its own, after the newest, so that the rest of that stays
