@@ -4,7 +4,7 @@
 #include "passes/loops/commit.h"
 #include <stdlib.h>
 
-enum { LONGEST_PERIOD = 4096 };
+enum { LONGEST_PERIOD = 4096, MUCH_REPLAYED = 1 << 14 /* carried values, times iterations */ };
 
 /* ---- origins ------------------------------------------------------------------------------------------- */
 
@@ -394,6 +394,56 @@ static void make_over_parameters(loop_info *info) {
     }
 }
 
+/* ---- periods that come round together -------------------------------------------------------------------- */
+
+/* After how many iterations all classes come round; more than LONGEST_PERIOD: too many. */
+static uint64_t common_period(const loop_info *info) {
+    uint64_t all = 1;
+    for (uint32_t c = 0; c < info->member_count && all <= LONGEST_PERIOD; c++) {
+        const uint64_t period = info->members[c].class == c ? info->members[c].period : 1;
+        all = all / base_gcd(all, period) * period;
+    }
+    return all;
+}
+
+/* The least period of the class from its own on that divides `all`, and fits; its own where there is none. */
+static int64_t find_dividing(loop_info *info, uint32_t class, int64_t all, stay *stays) {
+    const loop_member *m = &info->members[class];
+    size_t count = 1;
+    for (uint32_t k = m->next; k != class; k = info->members[k].next) count++;
+    for (int64_t period = m->period; period <= all; period++)
+        if (all % period == 0 && (!m->modulus || m->modulus % period == 0) &&
+            period_fits(info, class, period, stays, count))
+            return period;
+    return m->period;
+}
+
+/* The verifier replays a loop until all of its tables come round together. Where that is much work, for there are many values,
+ * some get a few buffers more, so that the periods divide the longest one. It may cost a hundredth of all buffers. */
+static void let_periods_divide(loop_info *info) {
+    int64_t longest = 1;
+    size_t bytes = 0, more = 0;
+    if (common_period(info) * info->loop.carried <= MUCH_REPLAYED) return;
+    stay *stays = BASE_ARRAY(info->arena, stay, 2 * (size_t)info->member_count);
+    int64_t *dividing = BASE_ARRAY(info->arena, int64_t, info->member_count);
+    if (!stays || !dividing) {
+        info->out_of_memory = true;
+        return;
+    }
+    for (uint32_t c = 0; c < info->member_count; c++)
+        if (info->members[c].class == c && info->members[c].period > longest)
+            longest = info->members[c].period;
+    for (uint32_t c = 0; c < info->member_count; c++) {
+        const loop_member *m = &info->members[c];
+        if (m->class != c) continue;
+        dividing[c] = longest % m->period ? find_dividing(info, c, longest, stays) : m->period;
+        bytes += (size_t)m->period * loop_class_bytes(info, c);
+        more += (size_t)(dividing[c] - m->period) * loop_class_bytes(info, c);
+    }
+    for (uint32_t c = 0; c < info->member_count && more <= bytes / 100; c++)
+        if (info->members[c].class == c) info->members[c].period = (uint32_t)dividing[c];
+}
+
 /* ---- one loop ------------------------------------------------------------------------------------------ */
 
 bool loop_find_periods(loop_info *info) {
@@ -410,6 +460,7 @@ bool loop_find_periods(loop_info *info) {
         if (info->members[c].class == c)
             info->members[c].period = (uint32_t)find_period(info, c, LONGEST_PERIOD);
     }
+    if (!info->out_of_memory) let_periods_divide(info);
     return !info->out_of_memory;
 }
 
