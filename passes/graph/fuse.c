@@ -10,8 +10,8 @@
  * - Add after a Conv: the other operand, of the same shape, becomes the residual (input 3). If both operands
  * are made by a Conv, the later one takes the other.
  * - Add of something that broadcasts over rows after a MatMul becomes its bias.
- * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh after a Conv, MatMul or Gemm become its
- * activation.
+ * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh, Swish, HardSwish after a Conv, MatMul or Gemm become its
+ * activation; so do x * Sigmoid(x), which is Swish, and x * HardSigmoid(x) where that is HardSwish.
  * - A MatMul reads what a Transpose made as it was before (keys and values of heads in attention, which are turned round
  * for it), with the axes in another order; but for the innermost, which a product walks along.
  *
@@ -277,15 +277,40 @@ static bool scalar_limit(const ir_value *value, float otherwise, float *limit) {
     return true;
 }
 
+/* The Conv, MatMul or Gemm in float that makes `value` and has no activation yet; NULL: none. */
+static ir_node *bare_host(const ir_value *value, const ir_graph *graph) {
+    ir_node *host = value ? value->node : NULL;
+    if (!host || host->graph != graph || value->index != 0 || value->type.dtype != OP_FLOAT) return NULL;
+    if (host->code != OP_CONV && host->code != OP_MATMUL && host->code != OP_GEMM) return NULL;
+    return is_bare(host) ? host : NULL;
+}
+
+static bool set_activation(fuser *f, ir_node *host, op_code code, float alpha, float beta) {
+    const char *name = op_schema_of(code)->name;
+    const op_attribute set[3] = {
+        {.name = "ouro.activation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {name, strlen(name)}},
+        {.name = "ouro.alpha", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = alpha},
+        {.name = "ouro.beta", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = beta},
+    };
+    for (int i = 0; i < 3; i++) {
+        if (!ir_attribute_set(f->module, &host->attributes, &set[i])) f->out_of_memory = true;
+    }
+    return !f->out_of_memory;
+}
+
 static bool fuse_activation(fuser *f, ir_node *node) {
     float alpha = 0, beta = 0;
     switch (node->code) {
     case OP_RELU:
     case OP_SIGMOID:
     case OP_TANH:
+    case OP_HARD_SWISH:
         break;
     case OP_LEAKY_RELU:
         alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
+        break;
+    case OP_SWISH:
+        alpha = op_attribute_real(&node->attributes, "alpha", 1);
         break;
     case OP_CLIP:
         if (!scalar_limit(ir_input(node, 1), -FLT_MAX, &alpha) ||
@@ -296,22 +321,40 @@ static bool fuse_activation(fuser *f, ir_node *node) {
     default:
         return false;
     }
-    static const op_code hosts[] = {OP_CONV, OP_MATMUL, OP_GEMM};
-    ir_node *host = NULL;
-    for (size_t i = 0; i < sizeof hosts / sizeof *hosts && !host; i++) {
-        host = only_producer(ir_input(node, 0), hosts[i], node->graph);
+    ir_node *host = bare_host(ir_input(node, 0), node->graph);
+    if (!host || !only_producer(ir_input(node, 0), host->code, node->graph)) return false;
+    return set_activation(f, host, node->code, alpha, beta);
+}
+
+/* The gate of x * gate(x), if that is Swish or HardSwish by their definitions, and nobody else reads it. */
+static ir_node *gate_of(const ir_value *gate, const ir_value *x, const ir_graph *graph, op_code *code) {
+    ir_node *node = only_producer(gate, OP_SIGMOID, graph);
+    *code = OP_SWISH;
+    if (!node) {
+        node = only_producer(gate, OP_HARD_SIGMOID, graph);
+        *code = OP_HARD_SWISH;
+        if (node && (op_attribute_real(&node->attributes, "alpha", 0.2f) != 1.0f / 6 ||
+                     op_attribute_real(&node->attributes, "beta", 0.5f) != 0.5f))
+            return NULL;
     }
-    if (!host || !is_bare(host) || host->outputs[0]->type.dtype != OP_FLOAT) return false;
-    const char *name = op_schema_of(node->code)->name;
-    const op_attribute set[3] = {
-        {.name = "ouro.activation", .kind = OP_ATTRIBUTE_STRING, .count = 1, .as.text = {name, strlen(name)}},
-        {.name = "ouro.alpha", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = alpha},
-        {.name = "ouro.beta", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = beta},
-    };
-    for (int i = 0; i < 3; i++) {
-        if (!ir_attribute_set(f->module, &host->attributes, &set[i])) f->out_of_memory = true;
+    return node && ir_input(node, 0) == x ? node : NULL;
+}
+
+/* x * Sigmoid(x), which both read what a Conv, MatMul or Gemm makes, and nobody else does: three nodes become one. */
+static bool fuse_gate(fuser *f, ir_node *node) {
+    for (uint32_t i = 0; i < 2 && node->code == OP_MUL; i++) {
+        ir_value *x = ir_input(node, 1 - i);
+        op_code code;
+        ir_node *host = bare_host(x, node->graph);
+        ir_node *gate = host ? gate_of(ir_input(node, i), x, node->graph, &code) : NULL;
+        if (!gate || !x->uses->next || x->uses->next->next) continue;
+        if (!set_activation(f, host, code, code == OP_SWISH ? 1 : 0, 0)) return false;
+        ir_value_replace(node->outputs[0], x);
+        ir_node_remove(node);
+        ir_node_remove(gate);
+        return true;
     }
-    return !f->out_of_memory;
+    return false;
 }
 
 /* ---- operands in another order -------------------------------------------------------------------------- */
@@ -367,6 +410,7 @@ static void fuse_graph(fuser *f, ir_graph *graph) {
         next = node->next;
         for (uint32_t i = 0; i < node->graph_count; i++) fuse_graph(f, node->graphs[i]);
         if (node->output_count != 1 || !node->outputs[0]) continue;
+        if (fuse_gate(f, node)) continue;
         absorb_transposes(f, node);
         bool fused =
             fuse_affine(f, node) || fuse_residual(f, node) || fuse_bias(f, node) || fuse_activation(f, node);

@@ -25,6 +25,10 @@ static const struct pass_case {
      * what others read, too, nor with another innermost axis on the left. */
     {"graph/cases/fuse_relu", pass_fuse, 0},
     {"graph/cases/fuse_relu_read_twice", pass_fuse, 0},
+    /* Gates after convolutions: Swish by its parts, HardSwish by its parts and whole. Not where the sum is wanted by itself, the gate is
+     * of another slope, or of something else. */
+    {"graph/cases/fuse_gate", pass_fuse, 0},
+    {"graph/cases/fuse_gate_not", pass_fuse, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
     /* A quantised Conv with its bias and Relu, a Reshape, and a product whose bias is a sum. But not a bias of another scale, a Relu

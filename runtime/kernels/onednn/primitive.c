@@ -134,6 +134,13 @@ static bool append_activation(dnnl_post_ops_t operations, const rt_activation *a
     case RT_ACTIVATION_TANH:
         kind = dnnl_eltwise_tanh;
         break;
+    case RT_ACTIVATION_SWISH:
+        kind = dnnl_eltwise_swish;
+        break;
+    case RT_ACTIVATION_HARD_SWISH:
+        kind = dnnl_eltwise_hardswish;
+        alpha = beta = 0;
+        break;
     default:
         return false;
     }

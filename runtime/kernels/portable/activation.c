@@ -14,7 +14,9 @@ bool rt_activation_read(const op_attributes *attributes, rt_activation *activati
                  {"LeakyRelu", RT_ACTIVATION_LEAKY_RELU},
                  {"Clip", RT_ACTIVATION_CLIP},
                  {"Sigmoid", RT_ACTIVATION_SIGMOID},
-                 {"Tanh", RT_ACTIVATION_TANH}};
+                 {"Tanh", RT_ACTIVATION_TANH},
+                 {"Swish", RT_ACTIVATION_SWISH},
+                 {"HardSwish", RT_ACTIVATION_HARD_SWISH}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!op_attribute_is(attributes, "ouro.activation", names[i].name, "")) continue;
         bool leaky = names[i].kind == RT_ACTIVATION_LEAKY_RELU, clip = names[i].kind == RT_ACTIVATION_CLIP;
@@ -43,6 +45,10 @@ double rt_activation_value(const rt_activation *activation, double value) {
         return 1 / (1 + exp(-value));
     case RT_ACTIVATION_TANH:
         return tanh(value);
+    case RT_ACTIVATION_SWISH:
+        return value / (1 + exp(-(double)activation->alpha * value));
+    case RT_ACTIVATION_HARD_SWISH:
+        return value * fmin(fmax(value / 6 + 0.5, 0), 1);
     default:
         return value;
     }
@@ -67,6 +73,17 @@ RT_CLONES static void hyperbolic_tangent(float *data, int64_t count) {
     RT_MAP_LONG(data, data, count, rt_tanh(a));
 }
 
+RT_CLONES static void swish(float *data, int64_t count, float slope) {
+    RT_MAP_LONG(data, data, count, a * rt_sigmoid(slope * a));
+}
+
+RT_CLONES static void hard_swish(float *data, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        const float gate = data[i] / 6.0f + 0.5f, above = gate < 0 ? 0 : gate;
+        data[i] *= above > 1 ? 1 : above;
+    }
+}
+
 void rt_activation_floats(const rt_activation *activation, float *data, int64_t count) {
     switch (activation->kind) {
     case RT_ACTIVATION_RELU:
@@ -83,6 +100,12 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
         break;
     case RT_ACTIVATION_TANH:
         hyperbolic_tangent(data, count);
+        break;
+    case RT_ACTIVATION_SWISH:
+        swish(data, count, activation->alpha);
+        break;
+    case RT_ACTIVATION_HARD_SWISH:
+        hard_swish(data, count);
         break;
     default:
         break;

@@ -13,7 +13,9 @@ typedef enum rt_activation_kind {
     RT_ACTIVATION_LEAKY_RELU, /* alpha: the slope below zero */
     RT_ACTIVATION_CLIP,       /* alpha: minimum, beta: maximum */
     RT_ACTIVATION_SIGMOID,
-    RT_ACTIVATION_TANH
+    RT_ACTIVATION_TANH,
+    RT_ACTIVATION_SWISH, /* x / (1 + exp(-alpha x)) */
+    RT_ACTIVATION_HARD_SWISH
 } rt_activation_kind;
 
 typedef struct rt_activation {

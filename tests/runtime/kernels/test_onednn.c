@@ -165,7 +165,8 @@ static void pack_for_others(application *app, const int64_t *x, int rank, const 
 
 static void test_convolution(void **state) {
     (void)state;
-    static const char *const names[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh"};
+    static const char *const names[] = {"",        "Relu", "LeakyRelu", "Clip",
+                                        "Sigmoid", "Tanh", "Swish",     "HardSwish"};
     int taken[2] = {0};
     for (uint64_t round = 1; round <= 150; round++) {
         uint64_t seed = round * 7919;
@@ -208,9 +209,10 @@ static void test_convolution(void **state) {
         application_integers(&app, "pads", 2 * (size_t)rank, pads);
         application_integer(&app, "group", group);
         if (round % 2) pack_for_others(&app, x, rank, least, &seed);
-        const char *name = names[random_range(&seed, 0, 5)];
+        const char *name = names[random_range(&seed, 0, 7)];
         if (*name) application_text(&app, "ouro.activation", name);
-        if (strcmp(name, "LeakyRelu") == 0) application_real(&app, "ouro.alpha", 0.25f);
+        if (strcmp(name, "LeakyRelu") == 0 || strcmp(name, "Swish") == 0)
+            application_real(&app, "ouro.alpha", 0.25f);
         if (strcmp(name, "Clip") == 0) {
             application_real(&app, "ouro.alpha", -0.5f);
             application_real(&app, "ouro.beta", 2.5f);

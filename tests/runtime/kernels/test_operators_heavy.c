@@ -150,7 +150,8 @@ static void test_convolution(void **state) {
 /* With a residual beside, with one in place, with any activation; filters few and many. */
 static void test_convolution_fused(void **state) {
     (void)state;
-    static const char *const names[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid", "Tanh"};
+    static const char *const names[] = {"",        "Relu", "LeakyRelu", "Clip",
+                                        "Sigmoid", "Tanh", "Swish",     "HardSwish"};
     for (uint64_t round = 1; round <= 96; round++) {
         uint64_t seed = round;
         const bool narrow = round > 48; /* 2 x 3 outputs of many channels */
@@ -166,14 +167,14 @@ static void test_convolution_fused(void **state) {
                           .before = {1, 1},
                           .after = {1, 1}};
         if (narrow) memcpy(shape.input, (int64_t[]){2, 3}, 2 * sizeof *shape.input);
-        const char *name = names[round % 6];
+        const char *name = names[round % 8];
         const op_dtype dtype = round % 5 == 0 ? OP_DOUBLE : OP_FLOAT;
         application app;
         add_convolution(&app, dtype, &shape, true, &seed);
         application_random(&app, dtype, 4, DIMS(2, shape.filters, shape.input[0], shape.input[1]), &seed);
         if (*name) application_text(&app, "ouro.activation", name);
-        if (round % 6 == 2) application_real(&app, "ouro.alpha", 0.25f);
-        if (round % 6 == 3) {
+        if (round % 8 == 2 || round % 8 == 6) application_real(&app, "ouro.alpha", 0.25f);
+        if (round % 8 == 3) {
             application_real(&app, "ouro.alpha", -0.5f);
             application_real(&app, "ouro.beta", 0.75f);
         }
@@ -182,7 +183,7 @@ static void test_convolution_fused(void **state) {
         do {
             double want =
                 reference_convolution(&app, &shape, n, c, o) + application_element(&app.inputs[3], index);
-            switch (round % 6) {
+            switch (round % 8) {
             case 1:
                 want = fmax(want, 0);
                 break;
@@ -197,6 +198,12 @@ static void test_convolution_fused(void **state) {
                 break;
             case 5:
                 want = tanh(want);
+                break;
+            case 6:
+                want = want / (1 + exp(-0.25 * want));
+                break;
+            case 7:
+                want *= fmin(fmax(want / 6 + 0.5, 0), 1);
                 break;
             default:
                 break;

@@ -20,7 +20,8 @@ static const rt_kernel *kernel(void) {
 }
 
 static void draw(application *app, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid"};
+    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
+                                              "Sigmoid", "Swish", "HardSwish"};
     const int64_t images = random_range(seed, 1, 2), group = random_range(seed, 1, 4);
     const int64_t channels = random_range(seed, 0, 9) ? random_range(seed, 4, 60) : 300,
                   filters = random_range(seed, 3, 40);
@@ -31,7 +32,7 @@ static void draw(application *app, uint64_t *seed, bool residual) {
     if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(group * filters), seed);
     else application_absent(app);
     application_integer(app, "group", group);
-    const char *activation = activations[random_range(seed, 0, 4)];
+    const char *activation = activations[random_range(seed, 0, 6)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);

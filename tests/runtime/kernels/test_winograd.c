@@ -16,7 +16,8 @@ static const rt_environment one_thread = {.threads = 1};
 
 /* An application of random extents; `channels_step`: of which the channels are multiples. */
 static void draw(application *app, uint64_t *seed, bool residual) {
-    static const char *const activations[] = {"", "Relu", "LeakyRelu", "Clip", "Sigmoid"};
+    static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
+                                              "Sigmoid", "Swish", "HardSwish"};
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, 16, 50),
                   filters = random_range(seed, 16, 50);
     const int64_t height = random_range(seed, 3, 20), width = random_range(seed, 3, 20);
@@ -28,7 +29,7 @@ static void draw(application *app, uint64_t *seed, bool residual) {
     int64_t pads[4];
     for (int i = 0; i < 4; i++) pads[i] = random_range(seed, 0, 2);
     application_integers(app, "pads", 4, pads);
-    const char *activation = activations[random_range(seed, 0, 4)];
+    const char *activation = activations[random_range(seed, 0, 6)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
