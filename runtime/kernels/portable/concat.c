@@ -80,15 +80,27 @@ static bool accepts_blocks(const op_call *call) {
     return true;
 }
 
+/* Along the channels of images whose channels are innermost: then the parts of each point lie side by side. */
+static bool joins_channels(const op_call *call) {
+    if (call->code != OP_CONCAT || op_attribute_integer(&call->attributes, "axis", 0) != 1) return false;
+    if (call->outputs[0].type.layout != OP_LAYOUT_NHWC) return false;
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        const op_type *type = &call->inputs[i].type;
+        if (type->layout != OP_LAYOUT_NHWC || type->shape.rank < 3 || type->shape.rank >= OP_MAX_RANK)
+            return false;
+    }
+    return op_dtype_bytes(call->outputs[0].type.dtype) != 0;
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     if (rt_accepts_row_major(call)) return true;
     return call->code == OP_CONCAT &&
-           (accepts_blocks(call) ||
+           (accepts_blocks(call) || joins_channels(call) ||
             rt_accepts_spatial(call, op_attribute_integer(&call->attributes, "axis", 0)));
 }
 
-static base_status prepare_parts(const op_call *call, const op_tensor *whole, const op_tensor *parts,
+static base_status prepare_parts(int64_t along, const op_tensor *whole, const op_tensor *parts,
                                  uint32_t count, base_arena *arena, rt_prepared *prepared,
                                  base_report *report) {
     parts_state *state = BASE_NEW(arena, parts_state);
@@ -96,7 +108,7 @@ static base_status prepare_parts(const op_call *call, const op_tensor *whole, co
     if (!state || !bytes) return base_fail_memory(report);
     const op_shape *shape = &whole->type.shape;
     int32_t axis = 0;
-    op_axis(op_attribute_integer(&call->attributes, "axis", 0), shape->rank, &axis);
+    op_axis(along, shape->rank, &axis);
     size_t inner = op_dtype_bytes(whole->type.dtype);
     state->outer = 1;
     for (int32_t i = 0; i < shape->rank; i++) {
@@ -119,10 +131,13 @@ static base_status prepare_parts(const op_call *call, const op_tensor *whole, co
 static base_status prepare_concat(const op_call *call, const rt_environment *environment, base_arena *arena,
                                   rt_prepared *prepared, base_report *report) {
     (void)environment;
-    if (op_attribute_integer(&call->attributes, "axis", 0) > 1) call = rt_spatial_view(call, arena);
+    int64_t axis = op_attribute_integer(&call->attributes, "axis", 0);
+    const bool channels = joins_channels(call);
+    if (axis > 1 || channels) call = rt_spatial_view(call, arena);
     if (!call) return base_fail_memory(report);
+    if (channels) axis = call->outputs[0].type.shape.rank - 1;
     prepared->run = run_concat;
-    return prepare_parts(call, &call->outputs[0], call->inputs, call->input_count, arena, prepared, report);
+    return prepare_parts(axis, &call->outputs[0], call->inputs, call->input_count, arena, prepared, report);
 }
 
 /* The outputs have their shapes; how input 1 spells them does not matter any more. */
@@ -130,7 +145,8 @@ static base_status prepare_split(const op_call *call, const rt_environment *envi
                                  rt_prepared *prepared, base_report *report) {
     (void)environment;
     prepared->run = run_split;
-    return prepare_parts(call, &call->inputs[0], call->outputs, call->output_count, arena, prepared, report);
+    return prepare_parts(op_attribute_integer(&call->attributes, "axis", 0), &call->inputs[0], call->outputs,
+                         call->output_count, arena, prepared, report);
 }
 
 const rt_kernel rt_kernel_concat = {.name = "portable.concat", .accepts = accepts, .prepare = prepare_concat};

@@ -7,6 +7,7 @@
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/spatial_view.h"
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -38,6 +39,7 @@ typedef struct resize_state {
     int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
     size_t all_taps;            /* of all axes; after them in the scratch, of the last axis again: */
+    bool points;                /* the last axis is that of channels, and stays */
     bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
     coordinates coordinates;
     rounding rounding;
@@ -305,6 +307,11 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
 static void run_row(const resize_context *context, const term *terms, int count, void *to) {
     const resize_state *state = context->state;
     const int64_t width = state->to[state->rank - 1];
+    if (state->points) {
+        memcpy(to, (const char *)context->from + (size_t)terms[0].offset * state->element,
+               (size_t)width * state->element);
+        return;
+    }
     if (state->nearest) {
         nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
                     context->across.indices, width, to);
@@ -388,13 +395,25 @@ static bool is_blended(op_dtype dtype) {
            dtype == OP_UINT8;
 }
 
+/* Nearest points of images whose channels are innermost: all channels of a point are moved at once. */
+static bool takes_points(const op_call *call) {
+    const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
+    return call->inputs[0].type.layout == OP_LAYOUT_NHWC && rt_accepts_spatial(call, 2) &&
+           from->rank == to->rank && from->dims[0] == to->dims[0] && from->dims[1] == to->dims[1] &&
+           from->dims[1] >= 0 && !op_attribute_find(&call->attributes, "axes") &&
+           op_attribute_is(&call->attributes, "keep_aspect_ratio_policy", "stretch", "stretch") &&
+           !op_attribute_is(&call->attributes, "coordinate_transformation_mode", "tf_half_pixel_for_nn",
+                            "half_pixel");
+}
+
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     bool nearest = op_attribute_is(&call->attributes, "mode", "nearest", "nearest");
     bool crops = op_attribute_is(&call->attributes, "coordinate_transformation_mode", "tf_crop_and_resize",
                                  "half_pixel");
-    return rt_accepts_row_major(call) && call->inputs[0].type.dtype != OP_STRING &&
-           (is_blended(call->inputs[0].type.dtype) || (nearest && !crops));
+    if (call->inputs[0].type.dtype == OP_STRING) return false;
+    if (nearest && !crops && takes_points(call)) return true;
+    return rt_accepts_row_major(call) && (is_blended(call->inputs[0].type.dtype) || (nearest && !crops));
 }
 
 /* Which of these names the attribute has; the first where it is absent; -1: none. */
@@ -430,6 +449,9 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                                             "ouro.by_scale"};
     resize_state *state = BASE_NEW(arena, resize_state);
     if (!state) return base_fail_memory(report);
+    state->points = call->inputs[0].type.layout == OP_LAYOUT_NHWC;
+    call = rt_spatial_view(call, arena);
+    if (!call) return base_fail_memory(report);
     const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
     int mode = choice(call, "mode", modes, 3),
         transformation = choice(call, "coordinate_transformation_mode", transformations, 7),
@@ -450,6 +472,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->taps = mode == 0 ? 1 : mode == 1 ? 2 : TAPS;
     state->aspect = (aspect)policy;
     if (!find_entries(call, state)) return base_fail(report, BASE_INVALID, "attribute \"axes\" is not valid");
+    if (state->points) state->entries[state->rank - 1] = -1;
     state->stretched = mode != 0 && op_attribute_integer(&call->attributes, "antialias", 0) != 0;
     for (int32_t axis = 0; axis < state->rank && state->stretched; axis++) {
         /* A filter is as wide as the scale says, which is at least that of half an element less. */
