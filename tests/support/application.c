@@ -138,7 +138,9 @@ base_status application_infer(application *app) {
 }
 
 void application_run(application *app, const char *kernel, int threads) {
-    rt_environment environment = {.threads = threads};
+    /* Portable kernels as in a plan for any machine. */
+    rt_environment environment = {.threads = threads,
+                                  .portable_only = strncmp(kernel, "portable.", strlen("portable.")) == 0};
     if (app->outputs[0].type.dtype == OP_NONE && application_infer(app) != BASE_OK)
         fail_msg("%s", app->report.text);
     const rt_kernel *found = rt_kernel_find(kernel);

@@ -2,6 +2,7 @@
 /* kernels.c: what the portable kernels share: blocks of half precision, loops over several tensors, strided copies. */
 #include "runtime/kernels/portable/kernels.h"
 #include "ir/operators/small.h"
+#include "runtime/kernels/portable/turn.h"
 #include <math.h>
 #include <string.h>
 
@@ -262,7 +263,9 @@ static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
         } else {                                                                                             \
             for (int64_t i = 0; i < length; i++) to[i * to_stride] = from[i * from_stride];                  \
         }                                                                                                    \
-    }                                                                                                        \
+    }
+
+#define COPY_TILES(type)                                                                                     \
     static void tile_##type(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {           \
         const copy_context *copy = user;                                                                     \
         type *to = (type *)(void *)copy->to + offsets[0];                                                    \
@@ -282,11 +285,22 @@ static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
         }                                                                                                    \
     }
 
+/* Words of four bytes are turned in registers. */
+static void turn_words(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64_t length) {
+    const copy_context *copy = user;
+    rt_turn_words((const uint32_t *)(const void *)copy->from + offsets[1], copy->from_stride, copy->inner,
+                  length, (uint32_t *)(void *)copy->to + offsets[0], copy->to_across);
+}
+
 COPY_ROWS(uint8_t)
 COPY_ROWS(uint16_t)
 COPY_ROWS(uint32_t)
 COPY_ROWS(uint64_t)
 COPY_ROWS(element16)
+COPY_TILES(uint8_t)
+COPY_TILES(uint16_t)
+COPY_TILES(uint64_t)
+COPY_TILES(element16)
 
 /* Dimension `from` of a loop as the next one of another. */
 static void move_dimension(const rt_loop *loop, int32_t from, rt_loop *to) {
@@ -327,7 +341,7 @@ void rt_copy_strided(const rt_loop *loop, int threads, size_t size, void *to, co
         copy.inner = loop->dims[last];
         row = size == 1   ? tile_uint8_t
               : size == 2 ? tile_uint16_t
-              : size == 4 ? tile_uint32_t
+              : size == 4 ? turn_words
               : size == 8 ? tile_uint64_t
                           : tile_element16;
         rt_loop_run(&nest, threads, copy.inner, row, &copy);

@@ -152,7 +152,8 @@ static void multiply_block(const product_job *job, int64_t batch, int64_t row, i
                                  .panels = panels,
                                  .c = y,
                                  .c_row = product->columns,
-                                 .add = from > 0});
+                                 .add = from > 0,
+                                 .fused = product->fused});
     }
     for (int64_t i = 0; i < rows; i++) {
         float *line = y + i * product->columns;

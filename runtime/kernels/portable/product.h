@@ -3,7 +3,8 @@
  *
  * In float, the right matrix is copied, a block at a time, into panels of RT_PANEL columns, which tiles of
  * several rows then walk. The depth is added up front to back for every element, so that results depend
- * neither on the number of threads nor, but for rt_tiles.fused, on the instruction set. Panels are scratch. Goto and van de Geijn,
+ * neither on the number of threads nor, but for rt_tiles.fused, on the instruction set (products of a plan for any machine are not
+ * fused). Panels are scratch. Goto and van de Geijn,
  * "Anatomy of High-Performance Matrix Multiplication" (2008), is the source of the blocking.
  */
 #ifndef OURO_PRODUCT_H
@@ -56,6 +57,7 @@ typedef struct rt_product {
     int64_t addend_column;
     double alpha, beta;
     rt_activation activation;
+    bool fused; /* rt_tiles.fused */
 } rt_product;
 
 /* The product that an application is; all shapes are known (matmul.c, gemm.c). A stack on the left of one

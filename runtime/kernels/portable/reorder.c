@@ -2,10 +2,14 @@
 /* reorder.c: changes of layout in portable C, between any two of row-major, nc8, nc16 and nhwc. Padding channels
  * are written as zeros.
  */
-#include "runtime/kernels/portable/product.h"
+#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/turn.h"
 #include <string.h>
 
-enum { STRIP = 16 }; /* positions */
+enum {
+    STRIP = 16,  /* positions */
+    TURNED = 256 /* positions that are turned at a time */
+};
 
 /* A layout as N, outer channel blocks, positions, inner channels: row-major has blocks of one channel; nhwc one
  * block of all channels. */
@@ -123,6 +127,45 @@ static void reorder_member(void *context, int member, int members) {
     }
 }
 
+/* Words between row-major and any other layout: matrices of positions and the channels of a block, turned round. */
+static bool is_turn(const reorder *shape) {
+    return shape->element == sizeof(uint32_t) && (shape->from.block == 1 || shape->to.block == 1);
+}
+
+/* The positions from `first` on of one block. */
+static void turn_block(const reorder *shape, const uint32_t *x, uint32_t *y, int64_t channel, int64_t first,
+                       int64_t count) {
+    const bool spread = shape->to.block == 1; /* channels that lay together */
+    const int64_t block = spread ? shape->from.block : shape->to.block,
+                  width = shape->channels - channel < block ? shape->channels - channel : block;
+    if (spread) {
+        rt_turn_words(x + channel * shape->size + first * block, block, count, width,
+                      y + channel * shape->size + first, shape->size);
+        return;
+    }
+    y += channel * shape->size + first * block;
+    rt_turn_words(x + channel * shape->size + first, shape->size, width, count, y, block);
+    for (int64_t p = 0; p < count && width < block; p++)
+        memset(y + p * block + width, 0, (size_t)(block - width) * sizeof *y);
+}
+
+static void turn_member(void *context, int member, int members) {
+    const reorder_job *job = context;
+    const reorder *shape = job->shape;
+    const arrangement *wide = shape->to.block == 1 ? &shape->from : &shape->to;
+    const int64_t pieces = (shape->size + TURNED - 1) / TURNED, items = shape->batch * wide->blocks * pieces;
+    for (int64_t i = items * member / members; i < items * (member + 1) / members; i++) {
+        const int64_t first = i % pieces * TURNED, block = i / pieces % wide->blocks,
+                      image = i / pieces / wide->blocks;
+        const int64_t count = shape->size - first < TURNED ? shape->size - first : TURNED;
+        turn_block(shape,
+                   (const uint32_t *)(const void *)job->x +
+                       image * shape->from.blocks * shape->from.block * shape->size,
+                   (uint32_t *)(void *)job->y + image * shape->to.blocks * shape->to.block * shape->size,
+                   block * wide->block, first, count);
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)scratch;
@@ -136,7 +179,7 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     reorder_job job = {.shape = shape, .x = inputs[0].data, .y = outputs[0].data};
     const bool large =
         (double)shape->batch * (double)shape->channels * (double)shape->size >= RT_PARALLEL_WORK;
-    rt_team_run(large ? prepared->threads : 1, reorder_member, &job);
+    rt_team_run(large ? prepared->threads : 1, is_turn(shape) ? turn_member : reorder_member, &job);
     return BASE_OK;
 }
 

@@ -120,6 +120,49 @@ static void test_products_order(void **state) {
     }
 }
 
+/* On a machine that it was compiled for, a product may be added with one rounding: the same bits for every number of threads, and those of
+ * this loop where the machine has an instruction for it. */
+static void test_products_fused(void **state) {
+    (void)state;
+#if defined(__x86_64__) && defined(__GNUC__)
+    const bool fused = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    const bool fused = false;
+#endif
+    for (int64_t rows = 4; rows <= 23; rows++) {
+        uint64_t seed = (uint64_t)rows;
+        const int64_t depth = 300, columns = 150 + rows;
+        application app;
+        application_init(&app, OP_MATMUL);
+        const float *a = application_random(&app, OP_FLOAT, 2, DIMS(rows, depth), &seed);
+        const float *b = application_random(&app, OP_FLOAT, 2, DIMS(depth, columns), &seed);
+        const rt_kernel *kernel = rt_kernel_find("portable.matmul");
+        application_run(&app, kernel->name, 1);
+        float *y = app.outputs[0].data;
+        for (int threads = 1; threads <= 3; threads++) {
+            const rt_environment environment = {.threads = threads};
+            rt_prepared prepared;
+            assert_int_equal(
+                rt_kernel_prepare(kernel, &app.call, &environment, &app.arena, &prepared, &app.report),
+                BASE_OK);
+            void *scratch = application_memory(&app, prepared.scratch_bytes);
+            memset(y, 0xff, app.outputs[0].bytes);
+            assert_int_equal(prepared.run(&prepared, app.inputs, app.outputs, scratch, &app.report), BASE_OK);
+            rt_kernel_release(&prepared);
+            for (int64_t i = 0; i < rows * columns; i++) {
+                float sum = 0;
+                for (int64_t k = 0; k < depth; k++) {
+                    const float left = a[i / columns * depth + k], right = b[k * columns + i % columns];
+                    sum = fused ? fmaf(left, right, sum) : sum + left * right;
+                }
+                if (memcmp(&sum, &y[i], sizeof sum) != 0)
+                    fail_msg("rows %d, element %d, %d threads", (int)rows, (int)i, threads);
+            }
+        }
+        application_free(&app);
+    }
+}
+
 /* Operands whose axes are read in another order: as if a Transpose stood before. */
 static void test_matmul_orders(void **state) {
     (void)state;
@@ -367,13 +410,11 @@ static void test_blocks(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_blocks),
-                                       cmocka_unit_test(test_matmul),
-                                       cmocka_unit_test(test_products_order),
-                                       cmocka_unit_test(test_matmul_orders),
-                                       cmocka_unit_test(test_interleaved_stack),
-                                       cmocka_unit_test(test_gemm),
-                                       cmocka_unit_test(test_one_column),
-                                       cmocka_unit_test(test_matrix_shapes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_blocks),         cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_products_order), cmocka_unit_test(test_products_fused),
+        cmocka_unit_test(test_matmul_orders),  cmocka_unit_test(test_interleaved_stack),
+        cmocka_unit_test(test_gemm),           cmocka_unit_test(test_one_column),
+        cmocka_unit_test(test_matrix_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

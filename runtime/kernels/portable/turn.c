@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn.c: see turn.h. Squares of four by four words are turned in registers, in squares of the words of a line of memory, so that what is
+ * read and what is written stays in the nearest cache until all of a line has been used.
+ */
+#include "runtime/kernels/portable/turn.h"
+#include <string.h>
+
+enum { SIDE = 16, SQUARE = 4 };
+
+typedef uint32_t words __attribute__((vector_size(16)));
+
+static inline words load(const uint32_t *from) {
+    words value;
+    memcpy(&value, from, sizeof value);
+    return value;
+}
+
+static inline void turn_square(const uint32_t *x, int64_t x_row, uint32_t *y, int64_t y_row) {
+    const words a = load(x), b = load(x + x_row), c = load(x + 2 * x_row), d = load(x + 3 * x_row);
+    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    const words ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low),
+                ab_high = __builtin_shuffle(a, b, high), cd_high = __builtin_shuffle(c, d, high);
+    const words turned[SQUARE] = {__builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second),
+                                  __builtin_shuffle(ab_high, cd_high, first),
+                                  __builtin_shuffle(ab_high, cd_high, second)};
+    for (int i = 0; i < SQUARE; i++) memcpy(y + i * y_row, &turned[i], sizeof turned[i]);
+}
+
+/* Any part of a matrix, word by word. */
+static void turn_part(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
+                      int64_t y_row) {
+    for (int64_t c = 0; c < columns; c++)
+        for (int64_t r = 0; r < rows; r++) y[c * y_row + r] = x[r * x_row + c];
+}
+
+/* Three rows, as of a picture's colours, that become columns side by side: each square writes a word too many, which the next one
+ * makes right; the last few columns are made word by word. */
+static void turn_three(const uint32_t *x, int64_t x_row, int64_t columns, uint32_t *y) {
+    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
+    int64_t c = 0;
+    for (; c + 2 * SQUARE <= columns; c += SQUARE) {
+        const words a = load(x + c), b = load(x + x_row + c), d = load(x + 2 * x_row + c);
+        const words ab = __builtin_shuffle(a, b, low), dd = __builtin_shuffle(d, d, low),
+                    ab_high = __builtin_shuffle(a, b, high), dd_high = __builtin_shuffle(d, d, high);
+        const words turned[SQUARE] = {__builtin_shuffle(ab, dd, first), __builtin_shuffle(ab, dd, second),
+                                      __builtin_shuffle(ab_high, dd_high, first),
+                                      __builtin_shuffle(ab_high, dd_high, second)};
+        for (int i = 0; i < SQUARE; i++) memcpy(y + (c + i) * 3, &turned[i], sizeof turned[i]);
+    }
+    turn_part(x + c, x_row, 3, columns - c, y + c * 3, 3);
+}
+
+void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
+                   int64_t y_row) {
+    if (rows == 3 && y_row == 3) {
+        turn_three(x, x_row, columns, y);
+        return;
+    }
+    const int64_t whole_rows = rows - rows % SQUARE, whole_columns = columns - columns % SQUARE;
+    for (int64_t row = 0; row < whole_rows; row += SIDE) {
+        const int64_t last_row = row + SIDE < whole_rows ? row + SIDE : whole_rows;
+        for (int64_t column = 0; column < whole_columns; column += SIDE) {
+            const int64_t last_column = column + SIDE < whole_columns ? column + SIDE : whole_columns;
+            for (int64_t c = column; c < last_column; c += SQUARE)
+                for (int64_t r = row; r < last_row; r += SQUARE)
+                    turn_square(x + r * x_row + c, x_row, y + c * y_row + r, y_row);
+        }
+        turn_part(x + row * x_row + whole_columns, x_row, last_row - row, columns - whole_columns,
+                  y + whole_columns * y_row + row, y_row);
+    }
+    turn_part(x + whole_rows * x_row, x_row, rows - whole_rows, columns, y + whole_rows, y_row);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* turn.h: matrices of words of four bytes, turned round: what transpositions and changes of layout are made of. */
+#ifndef OURO_TURN_H
+#define OURO_TURN_H
+
+#include <stdint.h>
+
+/* y[c * y_row + r] = x[r * x_row + c] for r < rows, c < columns. The matrices do not overlap. */
+void rt_turn_words(const uint32_t *x, int64_t x_row, int64_t rows, int64_t columns, uint32_t *y,
+                   int64_t y_row);
+
+#endif
