@@ -10,7 +10,7 @@ unfit='^(symbols|installation|packages|tutorial|python)$'
 if [ "${1:-}" = -b ]; then shift; else
     ./setup.sh coverage
     find build-coverage -name '*.gcda' -delete
-    OURO_TEST_PROGRAMS=200 ctest --preset coverage -j "$(nproc)" -E "$unfit" ${1:+-R "$1"} || echo "some tests failed" >&2
+    OURO_TEST_PROGRAMS=200 OURO_EVERY_ALLOCATION=1 ctest --preset coverage -j "$(nproc)" -E "$unfit" ${1:+-R "$1"} || echo "some tests failed" >&2
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

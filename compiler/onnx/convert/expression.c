@@ -28,7 +28,10 @@ ir_value *expr_with_integer(const import_node *n, op_code code, const char *name
 }
 
 ir_value *expr_number(const import_node *n, const ir_value *like, double value) {
-    return like ? import_constant_real(n, import_dtype_of(like), value) : NULL;
+    if (!like) return NULL;
+    /* What has no type comes from a node that is wrong, which is told when shapes are inferred: till then any will do. */
+    const op_dtype dtype = import_dtype_of(like);
+    return import_constant_real(n, dtype == OP_NONE ? OP_FLOAT : dtype, value);
 }
 
 ir_value *expr_cast(const import_node *n, ir_value *x, op_dtype dtype) {

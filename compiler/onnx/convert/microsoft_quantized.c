@@ -149,10 +149,10 @@ static base_status check_image(const import_node *n, bool last) {
     return status;
 }
 
-/* An operator of the default domain on the image `x`. */
+/* An operator of the default domain on the image `x`, which has the shape of input 0. */
 static ir_value *on_image(const import_node *n, op_code code, op_attributes attributes, ir_value *x,
                           bool last) {
-    const int32_t rank = import_rank_of(x);
+    const int32_t rank = import_rank_of(n->inputs[0]);
     ir_value *front = last ? channels_moved(n, x, rank, true) : x;
     ir_value *y = front ? import_make(n, code, attributes, 1, &front) : NULL;
     return last && y ? channels_moved(n, y, rank, false) : y;
@@ -314,7 +314,13 @@ base_status import_convert_ms_gather_block_quantized(import_node *n) {
         ir_value *gather[] = {parts[i], n->inputs[1]};
         if (!parts[i]) continue;
         parts[i] = expr_with_integer(n, OP_GATHER, "axis", from, 2, gather);
-        if (parts[i] && i != 1 && bytes && bits == 4) parts[i] = halves_apart(n, parts[i]);
+        if (!parts[i]) return import_memory(n);
+        if (i == 1 || !bytes || bits != 4) continue;
+        if (import_rank_of(parts[i]) < 1)
+            return base_fail(n->importer->report, BASE_INVALID,
+                             "input %d has no entries along axis %d that input 1 could choose", i ? 3 : 0,
+                             from);
+        parts[i] = halves_apart(n, parts[i]);
         if (!parts[i]) return import_memory(n);
     }
     if (bytes && !parts[2]) {

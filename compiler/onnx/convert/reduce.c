@@ -63,7 +63,11 @@ base_status import_convert_softmax(import_node *n) {
 
 /* Output `index` of the file's node is output `index` of the new one; reshaped where a shape is given. */
 static base_status define_output(import_node *n, ir_node *node, uint32_t index, ir_value *shape) {
-    if (!import_output_named(n, index)) return ir_node_add_absent_output(node) ? BASE_OK : import_memory(n);
+    if (!import_output_named(n, index)) { /* the node itself always makes output 0 */
+        const bool made =
+            index ? ir_node_add_absent_output(node) : ir_node_add_output(node, NULL, NULL) != NULL;
+        return made ? BASE_OK : import_memory(n);
+    }
     ir_value *value = ir_node_add_output(node, n->proto->output[index], NULL);
     if (!value) return import_memory(n);
     if (!shape) return import_define(n, index, value);
