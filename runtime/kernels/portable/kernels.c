@@ -258,6 +258,8 @@ static void row_bytes(void *user, const int64_t offsets[RT_LOOP_OPERANDS], int64
         if (from_stride == 0 && to_stride == 1) {                                                            \
             const type value = from[0];                                                                      \
             for (int64_t i = 0; i < length; i++) to[i] = value;                                              \
+        } else if (to_stride == 1 && from_stride == 2) { /* a constant, for the vectoriser */                \
+            for (int64_t i = 0; i < length; i++) to[i] = from[2 * i];                                        \
         } else if (to_stride == 1) {                                                                         \
             for (int64_t i = 0; i < length; i++) to[i] = from[i * from_stride];                              \
         } else {                                                                                             \

@@ -227,7 +227,7 @@ static void copy_panel(const float *x, int64_t points, int64_t depth, int64_t co
     case COUNT:                                                                                              \
         for (int64_t k = 0; k < depth; k++) memcpy(panel + k * width, x + k * points, COUNT * sizeof *x);    \
         break;
-    switch (count) {
+    switch (count == width || 2 * count == width ? count : 0) {
         COPY(32)
         COPY(16)
         COPY(8)

@@ -154,7 +154,7 @@ static inline float rt_erf(float x) {
     q = q * b - 6.382256150e-1f;
     q = q * b - 1.127040029e+0f;
     q = q * b - 3.537089215e-4f;
-    const float far = 1.0f - rt_exp(q);
+    const float far = 1.0f - rt_exp_falling(q); /* q is between -18 and 0 */
     return a < 1.0f ? near : rt_sign_of(far, x);
 }
 
