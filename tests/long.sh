@@ -5,7 +5,7 @@
 #   - memory_limits.sh in steps of 2 MB on networks of this project, and on shared ones where they are there
 #   - every allocation, operation on files and start of a thread of the command fails in turn; 1,000 kills in mid-compile
 #   - plans changed record by record, 200,000 times each
-#   - 64 sessions of one plan under ThreadSanitizer (the preset "threads"); 100,000 sessions made and freed
+#   - 64 sessions of one plan under ThreadSanitizer (the preset "threads"); 1,000,000 sessions of each of two plans made and freed
 #   - every fuzz target (fuzz.sh), beginning with what earlier runs found
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -24,5 +24,5 @@ tests/faults/faults.sh "$PWD/build/ouro" "$PWD/build/ouro-models" "$(find "$PWD/
 OURO_FUZZ_RUNS=200000 build/tests/test_plan_records
 ./setup.sh threads test_many_sessions
 build-threads/tests/test_many_sessions
-OURO_SESSIONS=100000 build/tests/test_many_sessions
+OURO_SESSIONS=1000000 build/tests/test_many_sessions
 tests/fuzz.sh $((minutes * 60))

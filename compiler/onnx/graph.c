@@ -486,7 +486,8 @@ static base_status import_one(import_state *importer, import_scope *scope, const
     }
     status = check_attributes(&n);
     if (status == BASE_OK) status = check_counts(&n);
-    return status == BASE_OK ? n.row.convert(&n) : status;
+    if (status != BASE_OK || n.output_count == 0) return status; /* nothing can use what has no name */
+    return n.row.convert(&n);
 }
 
 static base_status import_nodes(import_state *importer, import_scope *scope, size_t count,

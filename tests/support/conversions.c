@@ -240,6 +240,10 @@ onnx *support_conversion_model(const support_conversion *c) {
         node->domain[slash - c->op] = '\0';
         onnx_opset(o, node->domain, c->opset);
     }
+    if (!*c->outputs) { /* the graph gives something else */
+        onnx_integers(o, o->graph, "constant", -1, (int64_t[]){1});
+        onnx_output(o, o->graph, "constant");
+    }
     for (char *name = strtok_r(outputs, ",", &saved); name; name = strtok_r(NULL, ",", &saved)) {
         onnx_output(o, o->graph, name);
     }

@@ -24,7 +24,7 @@ enum { SUPPORT_CONVERSION_LISTS = 3 };
 /* "convert": of the default domain; "trials": operators that ONNX had for trial; "domains": of other domains. */
 extern const support_conversion_list support_conversions[SUPPORT_CONVERSION_LISTS];
 
-/* The model of a row, to be freed. */
+/* The model of a row, to be freed. Without outputs its graph gives a constant. */
 onnx *support_conversion_model(const support_conversion *c);
 
 #endif

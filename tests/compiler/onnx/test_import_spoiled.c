@@ -180,6 +180,8 @@ static void spoil_outputs(lines *l, const support_conversion *c) {
     snprintf(text, sizeof text, "%s,another", c->outputs);
     other.outputs = text;
     try(l, &other);
+    other.outputs = "";
+    try(l, &other);
 }
 
 static void spoil_opset(lines *l, const support_conversion *c) {

@@ -164,7 +164,7 @@ static model *product_chain(size_t count, const int64_t *widths) {
     const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, (const int64_t[]){4, widths[0]});
     for (size_t i = 0; i < count; i++) {
         const int64_t dims[] = {widths[i], widths[i + 1]};
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "w%zu", i);
         const char *w = weight(m->graph, name, 2, dims, dims[0]);
         x = binary(m->graph, "MatMul", x, w);
