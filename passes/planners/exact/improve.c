@@ -63,6 +63,11 @@ static size_t height_of(const planner_problem *problem, const size_t *offsets) {
     return height;
 }
 
+/* The height that ends the search: the capacity, or the bound where that is higher. */
+static size_t enough_of(const planner_problem *problem, const planner_solution *solution) {
+    return problem->capacity > solution->lower_bound ? problem->capacity : solution->lower_bound;
+}
+
 /* The complete search and the sweeps, in one unit. */
 typedef struct improver {
     const planner_problem *problem;
@@ -297,9 +302,8 @@ static void copy_solution(const planner_problem *problem, planner_solution *to,
 static void way_run(way *w, uint64_t work) {
     const uint64_t before = w->budget.spent;
     if (w->chains) {
-        const size_t enough =
-            w->problem->capacity > w->solution.lower_bound ? w->problem->capacity : w->solution.lower_bound;
-        exact_ejection_run(w->chains, enough, work, &w->budget, w->solution.offsets, &w->solution.height);
+        exact_ejection_run(w->chains, enough_of(w->problem, &w->solution), work, &w->budget,
+                           w->solution.offsets, &w->solution.height);
         w->ended = w->budget.spent == before; /* a pinned buffer is the highest one */
     } else {
         while (!w->ended && w->budget.spent - before < work) {
@@ -328,7 +332,7 @@ typedef struct race {
 } race;
 
 static bool is_done(const planner_problem *problem, const planner_solution *solution) {
-    return solution->height <= solution->lower_bound || solution->height <= problem->capacity;
+    return solution->height <= enough_of(problem, solution);
 }
 
 static way *add_way(race *r, base_arena *arena) {
@@ -415,30 +419,28 @@ static bool run_turn(race *r, uint64_t turn) {
 
 /* Greedy planning in many orders. False when memory runs out. */
 static bool begin_race(race *r, base_arena *arena) {
-    const size_t enough =
-        r->problem->capacity > r->solution->lower_bound ? r->problem->capacity : r->solution->lower_bound;
     base_arena memory;
     neighbours n;
     base_arena_init(&memory, arena->allocator);
     planner_budget budget = planner_budget_of(
         r->end > 0 ? (r->end - planner_budget_clock()) / ORDERS_SHARE : 0, r->work / ORDERS_SHARE);
-    const bool fine =
-        exact_neighbours_init(&n, r->problem, &memory) &&
-        exact_orders_try(&n, enough, &budget, &memory, r->solution->offsets, &r->solution->height);
+    const bool fine = exact_neighbours_init(&n, r->problem, &memory) &&
+                      exact_orders_try(&n, enough_of(r->problem, r->solution), &budget, &memory,
+                                       r->solution->offsets, &r->solution->height);
     r->work -= budget.spent < r->work ? budget.spent : r->work;
     base_arena_free(&memory);
     return fine;
 }
 
 /* One stack: ejection chains from the best solution, moved to it. */
-static bool try_stack(race *r, stack_order by, size_t enough, planner_budget *budget, base_arena *arena) {
+static bool try_stack(race *r, const stack *found, stack_order by, planner_budget *budget,
+                      base_arena *arena) {
+    const size_t enough = enough_of(r->problem, r->solution);
     planner_problem stacked;
     neighbours n;
-    bool possible;
     size_t height = SIZE_MAX, *offsets = BASE_ARRAY(arena, size_t, r->problem->buffer_count + 1);
-    if (!offsets || !exact_stack_pin(r->problem, by, r->solution->offsets, arena, &stacked, &possible))
+    if (!offsets || !exact_stack_pin(r->problem, found, by, r->solution->offsets, arena, &stacked))
         return false;
-    if (!possible) return true;
     memcpy(offsets, r->solution->offsets, r->problem->buffer_count * sizeof *offsets);
     if (!exact_neighbours_init(&n, &stacked, arena) ||
         !exact_orders_compact(&n, r->solution->offsets, budget, arena, offsets, &height))
@@ -455,17 +457,20 @@ static bool try_stack(race *r, stack_order by, size_t enough, planner_budget *bu
 
 /* False when memory runs out. */
 static bool try_stacks(race *r, uint64_t work, base_arena *arena) {
-    const size_t enough =
-        r->problem->capacity > r->solution->lower_bound ? r->problem->capacity : r->solution->lower_bound;
     planner_budget budget = planner_budget_of(
         r->end > 0 ? (r->end - planner_budget_clock()) / STACKS_SHARE : 0, work / STACKS_SHARE);
-    bool fine = true;
+    stack found = {0};
+    base_arena members;
+    base_arena_init(&members, arena->allocator);
+    bool fine = is_done(r->problem, r->solution) || exact_stack_find(r->problem, &members, &found);
     for (stack_order by = 0; by < STACK_ORDERS && fine && !budget.over; by++) {
+        if (!found.possible || is_done(r->problem, r->solution)) break;
         base_arena memory;
         base_arena_init(&memory, arena->allocator);
-        if (!is_done(r->problem, r->solution)) fine = try_stack(r, by, enough, &budget, &memory);
+        fine = try_stack(r, &found, by, &budget, &memory);
         base_arena_free(&memory);
     }
+    base_arena_free(&members);
     r->work -= budget.spent < r->work ? budget.spent : r->work;
     return fine;
 }

@@ -56,26 +56,38 @@ static uint64_t key_of(const planner_buffer *buffer, stack_order by, size_t offs
     }
 }
 
-bool exact_stack_pin(const planner_problem *problem, stack_order by, const size_t *offsets, base_arena *arena,
-                     planner_problem *stacked, bool *possible) {
+bool exact_stack_find(const planner_problem *problem, base_arena *arena, stack *found) {
     const size_t count = problem->buffer_count;
-    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, count + 1);
     planner_key *keys = BASE_ARRAY(arena, planner_key, 3 * count + 3);
     size_t *sums = BASE_ARRAY(arena, size_t, count + 1);
-    if (!buffers || !keys || !sums) return false;
-    memcpy(buffers, problem->buffers, count * sizeof *buffers);
-    *stacked = (planner_problem){.buffers = buffers, .buffer_count = count};
-    const fullest found = find_fullest(problem, keys, keys + count, sums);
-    size_t live = 0, top = 0;
-    *possible = found.others / OTHERS >= found.full;
+    *found = (stack){.members = BASE_ARRAY(arena, uint32_t, count + 1)};
+    if (!keys || !sums || !found->members) return false;
+    const fullest full = find_fullest(problem, keys, keys + count, sums);
+    found->possible = full.others / OTHERS >= full.full;
     for (uint32_t i = 0; i < count; i++) {
         const planner_buffer *buffer = &problem->buffers[i];
-        if (!buffer->size || buffer->first > found.step || buffer->last <= found.step) continue;
-        *possible &= buffer->fixed == PLANNER_NOT_FIXED;
-        keys[live++] = (planner_key){key_of(buffer, by, offsets[i]), i};
+        if (!buffer->size || buffer->first > full.step || buffer->last <= full.step) continue;
+        found->possible &= buffer->fixed == PLANNER_NOT_FIXED;
+        found->members[found->count++] = i;
     }
-    planner_sort_keys(keys, live, keys + count);
-    for (size_t k = 0; k < live; k++) {
+    return true;
+}
+
+bool exact_stack_pin(const planner_problem *problem, const stack *found, stack_order by,
+                     const size_t *offsets, base_arena *arena, planner_problem *stacked) {
+    const size_t count = problem->buffer_count;
+    planner_buffer *buffers = BASE_ARRAY(arena, planner_buffer, count + 1);
+    planner_key *keys = BASE_ARRAY(arena, planner_key, 2 * found->count + 2);
+    if (!buffers || !keys) return false;
+    memcpy(buffers, problem->buffers, count * sizeof *buffers);
+    *stacked = (planner_problem){.buffers = buffers, .buffer_count = count};
+    for (size_t k = 0; k < found->count; k++) {
+        const uint32_t i = found->members[k];
+        keys[k] = (planner_key){key_of(&buffers[i], by, offsets[i]), i};
+    }
+    planner_sort_keys(keys, found->count, keys + found->count);
+    size_t top = 0;
+    for (size_t k = 0; k < found->count; k++) {
         planner_buffer *buffer = &buffers[keys[k].buffer];
         const size_t mask = buffer->alignment ? buffer->alignment - 1 : 0;
         buffer->fixed = (top + mask) & ~mask;

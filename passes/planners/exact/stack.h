@@ -20,9 +20,19 @@ typedef enum stack_order {
     STACK_ORDERS
 } stack_order;
 
-/* The problem with the buffers of its fullest step pinned in this order; `offsets` is a solution. *possible is false where one of
- * them is pinned already, or where many other steps are as full. All memory is in `arena`; false when it runs out. */
-bool exact_stack_pin(const planner_problem *problem, stack_order by, const size_t *offsets, base_arena *arena,
-                     planner_problem *stacked, bool *possible);
+/* The buffers of the fullest step. */
+typedef struct stack {
+    uint32_t *members; /* their numbers, ascending */
+    size_t count;
+    bool possible; /* false where one of them is pinned already, or where many other steps are as full */
+} stack;
+
+/* All memory is in `arena`; false when it runs out. */
+bool exact_stack_find(const planner_problem *problem, base_arena *arena, stack *found);
+
+/* The problem with these buffers pinned in this order, the lowest at 0; `offsets` is a solution. All memory is in `arena`; false when it
+ * runs out. */
+bool exact_stack_pin(const planner_problem *problem, const stack *found, stack_order by,
+                     const size_t *offsets, base_arena *arena, planner_problem *stacked);
 
 #endif

@@ -32,12 +32,13 @@ static void expect_stack(stack_order by, const size_t *offsets, size_t a, size_t
     size_t count;
     base_arena arena;
     planner_problem stacked;
-    bool possible = false;
+    stack found;
     make(buffers, &count);
     const planner_problem problem = {.buffers = buffers, .buffer_count = count};
     base_arena_init(&arena, NULL);
-    assert_true(exact_stack_pin(&problem, by, offsets, &arena, &stacked, &possible));
-    assert_true(possible);
+    assert_true(exact_stack_find(&problem, &arena, &found));
+    assert_true(found.possible);
+    assert_true(exact_stack_pin(&problem, &found, by, offsets, &arena, &stacked));
     assert_int_equal(stacked.buffers[0].fixed, a);
     assert_int_equal(stacked.buffers[1].fixed, b);
     assert_int_equal(stacked.buffers[2].fixed, c);
@@ -56,21 +57,20 @@ static void the_fullest_step_is_stacked(void **unused) {
 
 static void what_is_pinned_or_full_is_left(void **unused) {
     planner_buffer buffers[STEPS];
-    size_t count, offsets[STEPS] = {0};
+    size_t count;
     base_arena arena;
-    planner_problem stacked;
-    bool possible = true;
+    stack found;
     (void)unused;
     make(buffers, &count);
     const planner_problem problem = {.buffers = buffers, .buffer_count = count};
     base_arena_init(&arena, NULL);
     buffers[2].fixed = 0;
-    assert_true(exact_stack_pin(&problem, STACK_AS_FOUND, offsets, &arena, &stacked, &possible));
-    assert_false(possible);
+    assert_true(exact_stack_find(&problem, &arena, &found));
+    assert_false(found.possible);
     buffers[2].fixed = PLANNER_NOT_FIXED;
     for (size_t i = 3; i < count; i++) buffers[i].size = 9; /* every step is full */
-    assert_true(exact_stack_pin(&problem, STACK_AS_FOUND, offsets, &arena, &stacked, &possible));
-    assert_false(possible);
+    assert_true(exact_stack_find(&problem, &arena, &found));
+    assert_false(found.possible);
     base_arena_free(&arena);
 }
 
@@ -118,11 +118,20 @@ static void running_out_of_memory_is_told(void **unused) {
     support_allocator failing;
     base_arena arena;
     planner_problem stacked;
-    bool possible;
+    stack found;
     support_allocator_init(&failing);
     failing.fail_at = 1;
     base_arena_init(&arena, &failing.allocator);
-    assert_false(exact_stack_pin(&problem, STACK_AS_FOUND, offsets, &arena, &stacked, &possible));
+    assert_false(exact_stack_find(&problem, &arena, &found));
+    base_arena_free(&arena);
+    base_arena members;
+    base_arena_init(&members, NULL);
+    assert_true(exact_stack_find(&problem, &members, &found));
+    support_allocator_init(&failing);
+    failing.fail_at = 1;
+    base_arena_init(&arena, &failing.allocator);
+    assert_false(exact_stack_pin(&problem, &found, STACK_AS_FOUND, offsets, &arena, &stacked));
+    base_arena_free(&members);
     base_arena_free(&arena);
     assert_int_equal(failing.live, 0);
 }
