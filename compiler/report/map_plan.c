@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* map_plan.c: the picture of a plan's memory, from the plan alone; see map.h. Live ranges are those of peak.c. A step that owns sub-graphs is
- * as wide as their steps. The body of a loop is drawn once: what its tables rotate is a frame as wide as the loop. */
+ * as wide as their steps.
+ *
+ * Of a loop whose values change their places, iterations stand side by side, as map_module.c draws them: the prologue, one period, and
+ * the first iteration of the next one. The buffers that its values share by turns are frames as wide as the loop, and each value is drawn where its
+ * table says that it lies in that iteration; buffers of the caller above the arena. */
 #include "compiler/report/map.h"
 #include "compiler/report/peak.h"
 #include <inttypes.h>
@@ -8,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_NAMES = 12 }; /* of what reads a tensor */
+enum {
+    MOST_NAMES = 12, /* of what reads a tensor */
+    MOST_ITERATIONS = 8,
+    MOST_COLUMNS = 600, /* of a loop's iterations side by side */
+    MOST_NESTED = 16    /* tables that lead to each other */
+};
 
 typedef struct plan_map {
     const plan *of;
@@ -16,7 +25,13 @@ typedef struct plan_map {
     base_arena *arena;
     double *start, *width; /* by node: within its graph */
     double *graph_width;   /* by graph */
-    const char **readers;  /* by tensor id: names of what is made of it, in lines */
+    peak_item **items;     /* by graph, item_count of them: what lies in memory */
+    size_t *item_count;
+    uint64_t *period, *prologue; /* by node: of a loop; period 0: it has no tables */
+    uint64_t *shown;             /* by node: how many iterations are drawn */
+    uint64_t
+        *counter; /* by node: of the iteration that is being drawn; after the loop, how many there were */
+    const char **readers; /* by tensor id: names of what is made of it, in lines */
     uint32_t *reader_count;
     bool failed;
 } plan_map;
@@ -34,6 +49,46 @@ static const char *text_of(const plan_map *m, uint32_t text) {
 
 /* ---- across -------------------------------------------------------------------------------------------- */
 
+static bool is_loop(const plan_map *m, const plan_node *node) {
+    return strcmp(text_of(m, node->operator_name), "Loop") == 0;
+}
+
+/* After how many iterations each loop repeats its addresses, and how many there are before. */
+static void find_periods(plan_map *m) {
+    for (size_t i = 0; i < m->of->header->multiviews.count; i++) {
+        const plan_multiview *view = &m->of->multiviews[i];
+        if (view->loop == plan_run_loop(m->of) || view->stride || view->group) continue;
+        uint64_t *period = &m->period[view->loop], *prologue = &m->prologue[view->loop];
+        const uint64_t before = *period ? *period : 1;
+        *period = before / base_gcd((size_t)before, view->period) * view->period;
+        if (*period > UINT32_MAX) *period = UINT32_MAX;
+        if (view->prologue_count > *prologue) *prologue = view->prologue_count;
+    }
+}
+
+/* How many iterations of a loop are worth drawing: until everything has been seen, and once more. */
+static uint64_t iterations_of(const plan_map *m, uint32_t index, double body) {
+    const plan_node *node = &m->of->nodes[index];
+    plan_loop_form form;
+    if (!is_loop(m, node) || !plan_loop_form_read(m->of, node, &form)) return 1;
+    if (!m->period[index] || (m->period[index] == 1 && !m->prologue[index])) return 1;
+    uint64_t wanted = m->prologue[index] + m->period[index] + 1;
+    const plan_tensor *count = form.trip_count == PLAN_ABSENT ? NULL : &m->of->tensors[form.trip_count];
+    if (count && count->address.space == MEMORY_CONSTANT && count->dtype == OP_INT64) {
+        int64_t trips;
+        memcpy(&trips, m->of->constants + count->address.offset, sizeof trips);
+        if (trips >= 1 && (uint64_t)trips < wanted) wanted = (uint64_t)trips;
+    }
+    if (wanted > MOST_ITERATIONS) wanted = MOST_ITERATIONS;
+    while (wanted > 1 && (double)wanted * body > MOST_COLUMNS) wanted--;
+    return wanted;
+}
+
+/* Iterations stand side by side, and after them what is left when the loop has ended. */
+static bool turns(const plan_map *m, uint64_t node) {
+    return m->shown[node] > 1;
+}
+
 static double place_steps(plan_map *m, uint32_t index) {
     const plan_graph *graph = &m->of->graphs[index];
     double at = 0;
@@ -41,6 +96,8 @@ static double place_steps(plan_map *m, uint32_t index) {
         const plan_node *node = &m->of->nodes[n];
         double inner = 0;
         for (uint32_t g = 0; g < node->graph_count; g++) inner += place_steps(m, node->first_graph + g);
+        m->shown[n] = iterations_of(m, (uint32_t)n, inner);
+        inner = inner * (double)m->shown[n] + (turns(m, n) ? 1 : 0);
         m->start[n] = at;
         m->width[n] = inner > 1 ? inner : 1;
         at += m->width[n];
@@ -105,6 +162,7 @@ static const char *kind_text(plan_map *m, const peak_item *item) {
         return FORMAT(m, "%s\none of the buffers that change hands in %s", tensor_text(m, item->tensor),
                       node_text(m, item->last));
     case PEAK_TENSOR:
+    case PEAK_TENANT:
         break;
     }
     return tensor_text(m, item->tensor);
@@ -133,6 +191,12 @@ static bool is_part(const peak_item *items, const size_t *kept, size_t count, co
     return false;
 }
 
+static const emit_family *family_of(const plan_map *m, uint32_t node) {
+    return node == PLAN_ABSENT ? &emit_families[0]
+                               : emit_family_of(text_of(m, m->of->nodes[node].operator_domain),
+                                                text_of(m, m->of->nodes[node].operator_name));
+}
+
 static void draw_item(plan_map *m, const plan_graph *graph, double origin, const peak_item *item,
                       int64_t ends) {
     map_rectangle *rectangle = emit_map_add(m->picture, m->arena);
@@ -151,10 +215,7 @@ static void draw_item(plan_map *m, const plan_graph *graph, double origin, const
         .low = item->offset,
         .bytes = item->bytes,
         .name = item->tensor != PLAN_ABSENT ? tensor_text(m, item->tensor) : "",
-        .family = item->kind == PEAK_SCRATCH ? NULL
-                  : owner == PLAN_ABSENT     ? &emit_families[0]
-                                             : emit_family_of(text_of(m, m->of->nodes[owner].operator_domain),
-                                                              text_of(m, m->of->nodes[owner].operator_name)),
+        .family = item->kind == PEAK_SCRATCH ? NULL : family_of(m, owner),
         .maker = maker,
         .reads = made ? reads_of(m, item->producer) : NULL,
         .readers = item->kind == PEAK_TENSOR ? m->readers[item->tensor] : NULL};
@@ -165,7 +226,89 @@ static void draw_item(plan_map *m, const plan_graph *graph, double origin, const
                maker ? maker : "");
 }
 
-static void add_span(plan_map *m, double first, double last, unsigned depth, const char *text) {
+/* ---- what tables say ----------------------------------------------------------------------------------- */
+
+/* Where a table leads to in the iterations that are being drawn. False: into memory that is not drawn. */
+static bool resolve(const plan_map *m, plan_address *address) {
+    for (int i = 0; address->space == MEMORY_MULTIVIEW && i < MOST_NESTED; i++) {
+        const plan_multiview *view = &m->of->multiviews[address->index];
+        if (view->loop == plan_run_loop(m->of) || view->stride || view->group) return false;
+        const plan_address entry =
+            plan_multiview_entry_of(m->of, address->index, m->counter[view->loop], m->shown[view->loop]);
+        *address = (plan_address){entry.space, entry.index, entry.offset + address->offset};
+    }
+    return address->space == MEMORY_ARENA || address->space == MEMORY_INPUT ||
+           address->space == MEMORY_OUTPUT;
+}
+
+/* Where the buffer of an input or output is drawn, above the arena and those before it. 0: it is not. */
+static uint64_t band_of(plan_map *m, const plan_address *address) {
+    const bool input = address->space == MEMORY_INPUT;
+    const plan_interface *side = input ? &m->of->inputs[address->index] : &m->of->outputs[address->index];
+    const uint64_t bytes = m->of->tensors[side->tensor].bytes;
+    map_picture *picture = m->picture;
+    const char *name = FORMAT(m, "%s %s", input ? "input" : "output", text_of(m, side->name));
+    for (size_t i = 0; i < picture->band_count; i++)
+        if (strcmp(picture->bands[i].name, name) == 0) return picture->bands[i].low;
+    map_band *grown = base_arena_grow(m->arena, picture->bands, &picture->band_capacity,
+                                      picture->band_count + 1, sizeof *grown);
+    if (!grown) m->failed = true;
+    if (!grown || !bytes) return 0;
+    picture->bands = grown;
+    const uint64_t low = emit_map_top(picture) + bytes / 8 + 1;
+    grown[picture->band_count++] = (map_band){.low = low, .bytes = bytes, .name = name};
+    return low;
+}
+
+/* "\niteration 2 of Loop swap", of the loops around the graph. */
+static const char *when(plan_map *m, const plan_graph *graph) {
+    const char *text = "";
+    while (graph->owner != PLAN_ABSENT) {
+        if (turns(m, graph->owner))
+            text = FORMAT(m, "%s\niteration %" PRIu64 " of %s", text, m->counter[graph->owner],
+                          node_text(m, graph->owner));
+        graph = &m->of->graphs[m->of->nodes[graph->owner].graph];
+    }
+    return text;
+}
+
+/* A value where it lies in this iteration; a result of a loop where that has left it. */
+static void draw_tenant(plan_map *m, const plan_graph *graph, double origin, const peak_item *item) {
+    const uint32_t producer = item->producer;
+    plan_address address = m->of->tensors[item->tensor].address;
+    char size[32];
+    if (!resolve(m, &address)) return;
+    if (producer != PLAN_ABSENT && m->of->nodes[producer].flags & PLAN_NODE_ALIAS) return;
+    const bool caller = address.space != MEMORY_ARENA;
+    const uint64_t band = caller ? band_of(m, &address) : 0;
+    map_rectangle *rectangle = caller && !band ? NULL : emit_map_add(m->picture, m->arena);
+    if (!rectangle) return;
+    double first = origin + begin_of(m, graph, item->first);
+    if (producer != PLAN_ABSENT && turns(m, producer)) first += m->width[producer] - 1;
+    double last = origin + end_of(m, graph, item->ends);
+    if (last < first + 1) last = first + 1;
+    const char *maker = producer == PLAN_ABSENT ? NULL : node_text(m, producer);
+    *rectangle = (map_rectangle){.kind = MAP_TENANT,
+                                 .first = first,
+                                 .last = last,
+                                 .low = band + address.offset,
+                                 .bytes = item->bytes,
+                                 .name = tensor_text(m, item->tensor),
+                                 .family = family_of(m, producer),
+                                 .maker = maker,
+                                 .reads = maker ? reads_of(m, producer) : NULL,
+                                 .readers = m->readers[item->tensor]};
+    rectangle->title =
+        FORMAT(m, "%s%s\n%" PRIu64 " bytes (%s)\n%s %" PRIu64 "%s%s", tensor_text(m, item->tensor),
+               when(m, graph), item->bytes, emit_size_print((size_t)item->bytes, size, sizeof size),
+               caller ? "in a buffer of the caller, offset" : "offset", address.offset,
+               maker ? "\nmade by " : "", maker ? maker : "");
+}
+
+/* ---- graphs -------------------------------------------------------------------------------------------- */
+
+static void add_span(plan_map *m, double first, double last, unsigned depth, bool iteration,
+                     const char *text) {
     map_span *grown = base_arena_grow(m->arena, m->picture->spans, &m->picture->span_capacity,
                                       m->picture->span_count + 1, sizeof *grown);
     if (!grown) {
@@ -173,24 +316,41 @@ static void add_span(plan_map *m, double first, double last, unsigned depth, con
         return;
     }
     m->picture->spans = grown;
-    grown[m->picture->span_count++] = (map_span){.first = first, .last = last, .depth = depth, .text = text};
+    grown[m->picture->span_count++] =
+        (map_span){.first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
 }
 
-static void draw_graph(plan_map *m, uint32_t index, double origin, unsigned depth) {
-    const plan_graph *graph = &m->of->graphs[index];
-    peak_item *items;
-    size_t count, kept_count = 0;
-    if (!emit_peak_items(m->of, index, m->arena, &items, &count)) {
-        m->failed = true;
+static void draw_loop_spans(plan_map *m, uint32_t index, double at, unsigned depth) {
+    const plan_node *node = &m->of->nodes[index];
+    const char *name = text_of(m, node->name)[0] ? text_of(m, node->name) : "Loop";
+    const uint64_t shown = m->shown[index], period = m->period[index];
+    const double body = m->graph_width[node->first_graph];
+    if (!turns(m, index)) {
+        add_span(m, at, at + m->width[index], depth, false, FORMAT(m, "%s: one iteration", name));
         return;
     }
-    size_t *kept = BASE_ARRAY(m->arena, size_t, count + 1);
+    add_span(m, at, at + m->width[index], depth, false,
+             period == 1 ? FORMAT(m, "%s: each value keeps its address, but for the first iterations", name)
+                         : FORMAT(m, "%s: addresses repeat after %" PRIu64, name, period));
+    for (uint64_t t = 0; t < shown; t++) {
+        const char *text = t >= m->prologue[index] + period
+                               ? FORMAT(m, "%" PRIu64 ", as %" PRIu64, t, t - period)
+                           : t == 0 ? "0, entry"
+                                    : FORMAT(m, "%" PRIu64, t);
+        add_span(m, at + (double)t * body, at + (double)(t + 1) * body, depth, true, text);
+    }
+    add_span(m, at + (double)shown * body, at + m->width[index], depth, true, "exit");
+}
+
+/* What keeps its place: the boxes of a graph that are not within others of the same life. */
+static void draw_boxes(plan_map *m, const plan_graph *graph, double origin, peak_item *items, size_t count) {
+    size_t kept_count = 0, *kept = BASE_ARRAY(m->arena, size_t, count + 1);
     if (!kept) {
         m->failed = true;
         return;
     }
-    if (count) qsort(items, count, sizeof *items, by_place);
     for (size_t i = 0; i < count; i++) {
+        if (items[i].kind == PEAK_TENANT) continue;
         /* Those that may hold it begin at the same address or below; few do. */
         if (!is_part(items, kept + (kept_count > 64 ? kept_count - 64 : 0), kept_count > 64 ? 64 : kept_count,
                      &items[i]))
@@ -208,19 +368,43 @@ static void draw_graph(plan_map *m, uint32_t index, double origin, unsigned dept
                 ends--;
         draw_item(m, graph, origin, item, ends);
     }
-    for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count && !m->failed; n++) {
-        const plan_node *node = &m->of->nodes[n];
-        double at = origin + m->start[n];
-        if (!node->graph_count) m->picture->columns[(size_t)at] = text_of(m, node->operator_name);
-        const bool loop = strcmp(text_of(m, node->operator_name), "Loop") == 0;
-        const char *name = text_of(m, node->name);
-        if (loop)
-            add_span(m, at, at + m->width[n], depth, FORMAT(m, "%s: one iteration", name[0] ? name : "Loop"));
+}
+
+static void draw_graph(plan_map *m, uint32_t index, double origin, unsigned depth);
+
+/* The sub-graphs of a node, of a loop in each iteration that is drawn. */
+static void draw_within(plan_map *m, uint32_t index, double at, unsigned depth) {
+    const plan_node *node = &m->of->nodes[index];
+    const bool loop = is_loop(m, node);
+    if (loop) draw_loop_spans(m, index, at, depth);
+    for (uint64_t t = 0; t < m->shown[index] && node->graph_count && !m->failed; t++) {
+        m->counter[index] = t;
         for (uint32_t g = node->first_graph; g < node->first_graph + node->graph_count; g++) {
             draw_graph(m, g, at, depth + loop);
             at += m->graph_width[g];
         }
     }
+    m->counter[index] = m->shown[index];
+}
+
+static void draw_graph(plan_map *m, uint32_t index, double origin, unsigned depth) {
+    const plan_graph *graph = &m->of->graphs[index];
+    if (!m->items[index]) {
+        if (!emit_peak_items(m->of, index, m->arena, &m->items[index], &m->item_count[index]))
+            m->failed = true;
+        if (!m->failed && m->item_count[index])
+            qsort(m->items[index], m->item_count[index], sizeof **m->items, by_place);
+    }
+    if (m->failed) return;
+    draw_boxes(m, graph, origin, m->items[index], m->item_count[index]);
+    for (uint64_t n = graph->nodes; n < graph->nodes + graph->node_count && !m->failed; n++) {
+        const plan_node *node = &m->of->nodes[n];
+        const double at = origin + m->start[n];
+        if (!node->graph_count) m->picture->columns[(size_t)at] = text_of(m, node->operator_name);
+        draw_within(m, (uint32_t)n, at, depth);
+    }
+    for (size_t i = 0; i < m->item_count[index] && !m->failed; i++)
+        if (m->items[index][i].kind == PEAK_TENANT) draw_tenant(m, graph, origin, &m->items[index][i]);
 }
 
 static int by_low(const void *a, const void *b) {
@@ -238,7 +422,8 @@ static bool find_live_bytes(plan_map *m) {
     for (size_t i = 0; i < picture->count; i++) {
         const map_rectangle *rectangle = &picture->rectangles[i];
         if (rectangle->kind == MAP_FRAME && !rectangle->name[0])
-            continue; /* a region: what is in it counts */
+            continue;                                    /* a region: what is in it counts */
+        if (rectangle->low >= picture->height) continue; /* the caller's */
         sorted[count++] = rectangle;
     }
     if (count) qsort(sorted, count, sizeof *sorted, by_low);
@@ -256,16 +441,25 @@ static bool find_live_bytes(plan_map *m) {
 
 base_status emit_map_of_plan(const plan *of, map_picture *picture, base_arena *arena, base_report *report) {
     const size_t nodes = (size_t)of->header->nodes.count, tensors = (size_t)of->header->tensors.count;
+    const size_t graphs = (size_t)of->header->graphs.count;
     plan_map m = {.of = of,
                   .picture = picture,
                   .arena = arena,
                   .start = BASE_ARRAY(arena, double, nodes + 1),
                   .width = BASE_ARRAY(arena, double, nodes + 1),
-                  .graph_width = BASE_ARRAY(arena, double, (size_t)of->header->graphs.count + 1),
+                  .graph_width = BASE_ARRAY(arena, double, graphs + 1),
+                  .items = BASE_ARRAY(arena, peak_item *, graphs + 1),
+                  .item_count = BASE_ARRAY(arena, size_t, graphs + 1),
+                  .period = BASE_ARRAY(arena, uint64_t, nodes + 1),
+                  .prologue = BASE_ARRAY(arena, uint64_t, nodes + 1),
+                  .shown = BASE_ARRAY(arena, uint64_t, nodes + 1),
+                  .counter = BASE_ARRAY(arena, uint64_t, nodes + 1),
                   .readers = BASE_ARRAY(arena, const char *, tensors + 1),
                   .reader_count = BASE_ARRAY(arena, uint32_t, tensors + 1)};
-    if (!m.start || !m.width || !m.graph_width || !m.readers || !m.reader_count)
+    if (!m.start || !m.width || !m.graph_width || !m.items || !m.item_count || !m.period || !m.prologue ||
+        !m.shown || !m.counter || !m.readers || !m.reader_count)
         return base_fail_memory(report);
+    find_periods(&m);
     const double width = place_steps(&m, 0);
     *picture = (map_picture){.title = of->texts + of->header->model_name,
                              .width = width,

@@ -16,6 +16,7 @@ typedef struct peak_search {
     int64_t *first, *last;  /* by group: steps */
     uint32_t *last_node;    /* by group */
     uint32_t *producer;     /* by tensor id */
+    bool tenants;           /* what lies in tables is wanted, too */
     peak_item *all;         /* everything of the graph */
     size_t count, capacity; /* of it */
 } peak_search;
@@ -126,17 +127,22 @@ static bool add_tensors(peak_search *s) {
         plan_address address = tensor->address;
         if (tensor->graph != s->graph || s->first[group] == INT64_MAX || !tensor->bytes) continue;
         if (address.space == MEMORY_DYNAMIC && !plan_tensor_reservation(s->of, id, &address)) continue;
+        peak_item item = {.kind = PEAK_TENSOR,
+                          .tensor = id,
+                          .bytes = tensor->bytes,
+                          .producer = s->producer[id],
+                          .last = s->last_node[group],
+                          .first = s->first[group],
+                          .ends = s->last[group]};
+        if (address.space == MEMORY_MULTIVIEW && s->tenants) {
+            item.kind = PEAK_TENANT;
+            if (!add(s, item)) return false;
+            continue;
+        }
         /* A parameter whose address its loop's table tells belongs to the graph around the loop. */
         if (address.space == MEMORY_MULTIVIEW &&
             plan_is_within(s->of, s->of->multiviews[address.index].loop, s->graph))
             continue;
-        const peak_item item = {.kind = PEAK_TENSOR,
-                                .tensor = id,
-                                .bytes = tensor->bytes,
-                                .producer = s->producer[id],
-                                .last = s->last_node[group],
-                                .first = s->first[group],
-                                .ends = s->last[group]};
         if (!add_place(s, item, &address, 0, 0)) return false;
     }
     return true;
@@ -272,10 +278,11 @@ static bool take_items(peak_search *s, peak *found) {
     return true;
 }
 
-static bool gather(peak_search *s, const plan *of, uint32_t graph, base_arena *arena) {
+static bool gather(peak_search *s, const plan *of, uint32_t graph, bool tenants, base_arena *arena) {
     const size_t tensors = (size_t)of->header->tensors.count;
     *s = (peak_search){.of = of,
                        .graph = graph,
+                       .tenants = tenants,
                        .arena = arena,
                        .group = BASE_ARRAY(arena, uint32_t, tensors + 1),
                        .first = BASE_ARRAY(arena, int64_t, tensors + 1),
@@ -296,7 +303,7 @@ static bool gather(peak_search *s, const plan *of, uint32_t graph, base_arena *a
 
 bool emit_peak_items(const plan *of, uint32_t graph, base_arena *arena, peak_item **items, size_t *count) {
     peak_search s;
-    if (!gather(&s, of, graph, arena)) return false;
+    if (!gather(&s, of, graph, true, arena)) return false;
     *items = s.all;
     *count = s.count;
     return true;
@@ -305,7 +312,7 @@ bool emit_peak_items(const plan *of, uint32_t graph, base_arena *arena, peak_ite
 bool emit_peak_find(const plan *of, uint32_t graph, base_arena *arena, peak *found) {
     peak_search s;
     *found = (peak){.node = PLAN_ABSENT};
-    if (!gather(&s, of, graph, arena) || !find_step(&s, found) || !take_items(&s, found)) return false;
+    if (!gather(&s, of, graph, false, arena) || !find_step(&s, found) || !take_items(&s, found)) return false;
     if (found->step < found->steps) found->node = (uint32_t)(of->graphs[graph].nodes + (uint64_t)found->step);
     return true;
 }

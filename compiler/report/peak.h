@@ -11,7 +11,8 @@ typedef enum peak_kind {
     PEAK_TENSOR,  /* a tensor of the graph */
     PEAK_ROTATES, /* a buffer that tensors of the step's loop share by turns */
     PEAK_SCRATCH, /* what the kernel of the step wants beside its operands */
-    PEAK_REGION   /* what the sub-graphs of the step need */
+    PEAK_REGION,  /* what the sub-graphs of the step need */
+    PEAK_TENANT /* a tensor whose address a table tells: where it lies depends on the iteration (emit_peak_items alone) */
 } peak_kind;
 
 /* Bytes that are live in the step. */
@@ -38,8 +39,9 @@ typedef struct peak {
  * out. */
 bool emit_peak_find(const plan *of, uint32_t graph, base_arena *arena, peak *found);
 
-/* Everything that lies in the arena for some steps of a graph, in no order: tensors, also those that are aliases of others, scratch, regions
- * of sub-graphs, and buffers that change hands in loops of the graph. As above otherwise. */
+/* Everything that lies in memory for some steps of a graph, in no order: in the arena tensors, also those that are aliases of others, scratch,
+ * regions of sub-graphs, and buffers that change hands in loops of the graph; and tensors whose addresses are in tables, of this loop or one
+ * that has ended, wherever they lie: their offset is 0. As above otherwise. */
 bool emit_peak_items(const plan *of, uint32_t graph, base_arena *arena, peak_item **items, size_t *count);
 
 /* "read by Conv \"stem\" in step 12, and made here"; why the item is live in the step of the peak. Returns text. */

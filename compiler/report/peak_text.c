@@ -35,6 +35,7 @@ char *emit_peak_why(const plan *of, const peak *found, const peak_item *item, ch
         snprintf(text, capacity, "one of the buffers that change hands from iteration to iteration");
         return text;
     case PEAK_TENSOR:
+    case PEAK_TENANT:
         break;
     }
     if (item->last == PLAN_ABSENT) {

@@ -140,16 +140,27 @@ static char *draw_plan(model *m, const char *name) {
     return text;
 }
 
-/* From the plan alone: the loop once, its buffers that change hands as frames, nothing beyond the arena. */
+/* From the plan alone: iterations side by side, the values where the tables say, the caller's buffers above the arena. */
 static void test_plan(void **state) {
     (void)state;
     char *svg = draw_plan(model_nested(), "plan.svg");
     const char *reason;
     if (!command_xml_check(svg, &reason)) fail_msg("not well-formed: %.80s", reason);
-    assert_int_equal(count(svg, "<title>inner: one iteration</title>"), 1);
-    assert_int_equal(count(svg, "<title>loop: one iteration</title>"), 1);
+    assert_int_equal(count(svg, "<title>inner: addresses repeat after 2</title>"), 3);
+    assert_int_equal(
+        count(svg, "<title>loop: each value keeps its address, but for the first iterations</title>"), 1);
+    assert_non_null(strstr(svg, "<title>next_s\niteration 2 of Loop inner\niteration 1 of Loop loop\n"));
+    assert_int_equal(count(svg, ">input x0</text>"), 1);
     assert_non_null(strstr(svg, "one of the buffers that change hands in Loop"));
     assert_non_null(strstr(svg, "scratch of MatMul"));
+    free(svg);
+    /* Both parameters of a swap, in the caller's inputs and outputs by turns. */
+    svg = draw_plan(model_swap(), "plan_swap.svg");
+    assert_int_equal(count(svg, "<title>swap: addresses repeat after 2</title>"), 1);
+    static const char *const bands[] = {">input a</text>", ">input b</text>", ">output x</text>",
+                                        ">output y</text>"};
+    for (size_t i = 0; i < sizeof bands / sizeof *bands; i++) assert_int_equal(count(svg, bands[i]), 1);
+    assert_int_equal(count(svg, "<title>left\niteration "), 5);
     free(svg);
     /* What made a tensor and what reads it, as the page tells. */
     char *page = draw_plan(model_greedy_decoding(), "plan.html");
