@@ -30,7 +30,7 @@ base_status import_convert_broadcast(import_node *n) {
                                          "attribute \"axis\" needs inputs whose ranks are known");
         }
         if (axis < 0) axis += a;
-        if (axis < 0 || axis + b > a) {
+        if (axis < 0 || axis > a - b) {
             return base_fail(n->importer->report, BASE_INVALID,
                              "attribute \"axis\" is %lld, which does not fit inputs of rank %d and %d",
                              (long long)import_integer(n, "axis", 0), a, b);
