@@ -126,6 +126,10 @@ static base_status run_if(ouro_session *session, const rt_step *step) {
     base_status status = read_bool(session, detail->condition, &condition);
     if (status != BASE_OK) return status;
     const uint32_t branch = condition ? 0 : 1;
+    if (detail->views->multiview_count) {
+        rt_multiviews_enter(session, detail->views);
+        rt_multiviews_count(session, detail->views, branch);
+    }
     status = rt_execute(session, detail->graphs[branch]);
     if (status == BASE_OK) status = end_branch(session, detail, branch);
     return status == BASE_OK ? notify(session, step, RT_BRANCH_ENDS, branch) : status;
@@ -568,6 +572,9 @@ static bool make_if(ouro_session *session, const plan_node *node, rt_step *step)
     step->special = run_if;
     step->detail = detail;
     detail->condition = of->tensor_ids[node->inputs];
+    detail->views = BASE_NEW(&session->code.tables, rt_step_loop);
+    if (!detail->views || !rt_multiviews_make(session, (uint32_t)(node - of->nodes), detail->views))
+        return false;
     for (uint32_t g = 0; g < 2; g++) {
         const plan_graph *branch = &of->graphs[node->first_graph + g];
         detail->graphs[g] = node->first_graph + g;

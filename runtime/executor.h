@@ -137,6 +137,8 @@ typedef struct rt_step_if {
     uint32_t condition;
     uint32_t graphs[2];
     rt_move_list moves[2];
+    struct rt_step_loop *
+        views; /* of which only its multi-views count: outputs that lie where the branch that runs has them */
 } rt_step_if;
 
 /* A slice that is taken from a scanned input or put into a stacked output. */

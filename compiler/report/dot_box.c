@@ -62,6 +62,11 @@ void emit_dot_type(dot_writer *writer, const plan_tensor *tensor) {
     }
 }
 
+/* The multi-view belongs to an If: one entry for each branch. */
+static bool is_branch(const plan *of, const plan_multiview *view) {
+    return view->loop < of->header->nodes.count && plan_node_code(of, &of->nodes[view->loop]) == OP_IF;
+}
+
 /* An address of a table. One that lies in the table of a loop around it is all places of that: "@0 or @64". */
 static void emit_entry(dot_writer *writer, const plan_address *entry, uint64_t offset, int depth) {
     enum { MOST_PLACES = 4, MOST_NESTED = 8 };
@@ -96,10 +101,12 @@ static void emit_table(dot_writer *writer, const plan_address *address, const ch
     }
     const uint32_t prologue = view->prologue_count, period = view->period;
     if (view->stride) emit_format(writer->out, ", moves on by %" PRId64 " bytes", view->stride);
-    else if (period > 1) emit_format(writer->out, ", <B>repeats after %u</B>", period);
+    else if (period > 1 && !is_branch(writer->of, view))
+        emit_format(writer->out, ", <B>repeats after %u</B>", period);
     for (uint32_t k = 0; k < prologue + period && k < MOST_ENTRIES; k++) {
         emit_text(writer->out, "<BR ALIGN=\"LEFT\"/>");
-        if (k < prologue || view->stride) emit_format(writer->out, "t = %u: ", k);
+        if (is_branch(writer->of, view)) emit_text(writer->out, k ? "else: " : "then: ");
+        else if (k < prologue || view->stride) emit_format(writer->out, "t = %u: ", k);
         else if (view->from_end)
             emit_format(writer->out, "t = n - %u, n - %u, ...: ", prologue + period - k,
                         2 * period + prologue - k);

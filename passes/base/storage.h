@@ -66,7 +66,7 @@ typedef struct pass_location {
  * For the outputs of the loop, t is the number of iterations that have run. An entry may lie in a storage that has a
  * multi-view of an enclosing loop: they nest. */
 typedef struct pass_multiview {
-    const ir_node *loop;
+    const ir_node *loop;       /* or an If, with an entry for each branch: the one that has run decides */
     uint32_t prologue, repeat; /* repeat: the repeat length, at least 1 */
     int64_t stride; /* bytes; not 0 only for slices of what is scanned or stacked, whose repeat length is 1 */
     /* Not 0: the storage is a buffer that may swap its name with the others of this group while the loop runs (a buffer

@@ -17,12 +17,14 @@
  *                    buffer where instance -distance would be (type I); others are read where they lie (type II)
  *   outputs.h        where the outputs lie
  *   tables.h         the addresses of parameters, and of what replaces them
+ *   branch_addresses.h  which branches only choose an address
  *   here             slices: what is scanned or stacked along the outermost axis lies at base + t * stride
  *
  * Needs: storages, the order, what is made in place. Breaks: nothing. Guarantees: every carried value of static size has its
  * addresses: its storage is in MEMORY_MULTIVIEW, or joined with its buffer where there is but one address. Loops go innermost
  * first, so that an inner loop's buffers are storages of the outer body.
  */
+#include "passes/loops/branch_addresses.h"
 #include "passes/loops/buffer_swaps.h"
 #include "passes/loops/from_end.h"
 #include "passes/loops/outputs.h"
@@ -263,5 +265,6 @@ base_status pass_analyse_loops(pass_context *context) {
     }
     base_arena_free(&arena);
     shorten_views(context->memory);
+    fine = fine && loop_choose_branch_addresses(context);
     return fine ? BASE_OK : base_fail_memory(context->report);
 }

@@ -130,6 +130,19 @@ static bool is_left_by_loop(const ir_value *value) {
     return results > 1;
 }
 
+/* Branches hand on what is from outside of the graph: the If can choose between the addresses (loops/branch_addresses.h). */
+static bool is_chosen_by_branch(const ir_value *value) {
+    const ir_node *branch = value->node;
+    if (!branch || branch->code != OP_IF) return false;
+    for (uint32_t g = 0; g < branch->graph_count; g++) {
+        const ir_node *copy = branch->graphs[g]->results[value->index]->value->node;
+        const ir_value *from =
+            copy && copy->graph == branch->graphs[g] && copy->code == OP_COPY ? ir_input(copy, 0) : NULL;
+        if (!from || (from->graph && ir_graph_encloses(branch->graph, from->graph))) return false;
+    }
+    return true;
+}
+
 /* ---- what loops may leave as it was ---------------------------------------------------------------------- */
 
 /* A loop that may end after any iteration, before the first one, too: what it leaves may be the very bytes that it began
@@ -190,7 +203,8 @@ static bool leaves_graph(const ir_value *value) {
 static bool may_overwrite(const chooser *c, const ir_node *node, const ir_value *input,
                           const ir_value *output) {
     if (!input || !output || input->graph != node->graph || input->kind == IR_CONSTANT) return false;
-    if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || is_left_by_loop(input))
+    if (input->type.dtype == OP_NONE || input->type.kind != OP_KIND_TENSOR || is_left_by_loop(input) ||
+        is_chosen_by_branch(input))
         return false;
     pass_location from = pass_memory_location(c->memory, input), to = pass_memory_location(c->memory, output);
     const pass_storage *place = pass_memory_storage(c->memory, from.storage);

@@ -127,8 +127,10 @@ static void check_alias(verifier *v, const ir_node *node) {
         const ir_value *part = concat ? ir_input(node, i) : node->outputs[i];
         size_t bytes;
         if (!part || (op_type_bytes(&part->type, &bytes) && !bytes)) continue;
-        if (!whole || pass_memory_location(v->memory, part).storage.index !=
-                          pass_memory_location(v->memory, whole).storage.index)
+        const pass_location at = pass_memory_location(v->memory, part);
+        if (node->code == OP_COPY && v->memory->storages[at.storage.index].space == MEMORY_MULTIVIEW)
+            continue; /* the If has chosen this address */
+        if (!whole || at.storage.index != pass_memory_location(v->memory, whole).storage.index)
             broken(v, "value %%%s is said to be an alias, but lies in another storage", part->name);
     }
 }
@@ -137,7 +139,8 @@ static void check_alias(verifier *v, const ir_node *node) {
 
 static void check_multiview(verifier *v, size_t index) {
     const pass_multiview *view = &v->memory->multiviews[index];
-    if (!view->loop || view->loop->code != OP_LOOP || !view->repeat || !view->entries) {
+    const bool branches = view->loop && view->loop->code == OP_IF && view->repeat == 2 && !view->prologue;
+    if (!view->loop || (view->loop->code != OP_LOOP && !branches) || !view->repeat || !view->entries) {
         broken(v, "multi-view %zu has no loop, or no entries", index);
         return;
     }

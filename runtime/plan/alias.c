@@ -178,7 +178,7 @@ bool plan_alias_part(const plan *of, const plan_node *node, uint32_t index, int6
     const plan_attribute *given = plan_node_attribute(of, node, "axis");
     switch (row->view) {
     case OP_VIEW_NONE:
-        valid = code == OP_REORDER && is_same(&type, &other);
+        valid = (code == OP_REORDER || code == OP_COPY) && is_same(&type, &other);
         break;
     case OP_VIEW_SAME:
         valid = is_same(&type, &other);

@@ -11,39 +11,11 @@
 
 /* ---- control ------------------------------------------------------------------------------------------- */
 
-bool replay_if(replay *r, const plan_node *node) {
-    const uint32_t *outputs = r->of->tensor_ids + node->outputs;
-    size_t since = r->written_count;
-    if (!replay_verify(r, r->of->tensor_ids[node->inputs])) return false;
-    for (uint32_t g = 0; g < 2; g++) {
-        const plan_graph *branch = &r->of->graphs[node->first_graph + g];
-        size_t mark = plan_bytes_mark(&r->bytes);
-        r->epochs[node->first_graph + g] = ++r->epoch;
-        bool valid = r->graph(r, node->first_graph + g);
-        r->node = node;
-        for (uint64_t i = 0; valid && i < node->output_count; i++) {
-            if (outputs[i] != PLAN_ABSENT)
-                valid = replay_move(r, r->of->tensor_ids[branch->results + i], outputs[i]);
-        }
-        valid = valid && replay_verify_all(r, outputs, node->output_count);
-        plan_bytes_take_back(&r->bytes, mark);
-        if (!valid) return false;
-    }
-    return replay_join(r, since, outputs, node->output_count);
-}
-
 /* The tensor's address changes with the iterations of this very loop: nothing is ever moved there. */
 static bool is_moving(const replay *r, const plan_node *node, uint32_t id) {
     const plan_address *address = &r->of->tensors[id].address;
     return address->space == MEMORY_MULTIVIEW &&
            r->of->multiviews[address->index].loop == (uint32_t)(node - r->of->nodes);
-}
-
-/* Carried value `index` grows where its output lies. */
-static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t index) {
-    uint32_t output = form->outputs[index];
-    return output != PLAN_ABSENT && !replay_is_dynamic(r, output) &&
-           plan_loop_grows(r->of, form, index, NULL);
 }
 
 /* The output is there, if the loop ends so. */
@@ -61,6 +33,53 @@ static bool put_end(replay *r, phase_list *ends, const phase *end) {
     }
     ends->items[at] = *end;
     return true;
+}
+
+/* An output that the If left where it was: in one of two places, as the branches found it there. */
+static bool add_branch_phase(replay *r, uint32_t output, uint64_t branch, phase_list *places) {
+    const phase here = {
+        branch, 0, r->where[output], r->spans[output], r->through[output], r->contents[output]};
+    return put_end(r, places, &here);
+}
+
+bool replay_if(replay *r, const plan_node *node) {
+    const uint32_t *outputs = r->of->tensor_ids + node->outputs;
+    const size_t index = (size_t)(node - r->of->nodes);
+    size_t since = r->written_count;
+    phase_list *places = BASE_ARRAY(&r->arena, phase_list, (size_t)node->output_count);
+    if (!places) return replay_fail_memory(r);
+    for (uint64_t i = 0; i < node->output_count; i++)
+        if (outputs[i] != PLAN_ABSENT && is_moving(r, node, outputs[i])) r->phases[outputs[i]].count = 0;
+    if (!replay_verify(r, r->of->tensor_ids[node->inputs])) return false;
+    for (uint32_t g = 0; g < 2; g++) {
+        const plan_graph *branch = &r->of->graphs[node->first_graph + g];
+        size_t mark = plan_bytes_mark(&r->bytes);
+        r->epochs[node->first_graph + g] = ++r->epoch;
+        r->running[index] = true;
+        bool valid = replay_set_counter(r, node, g) && r->graph(r, node->first_graph + g);
+        r->node = node;
+        for (uint64_t i = 0; valid && i < node->output_count; i++) {
+            if (outputs[i] != PLAN_ABSENT)
+                valid = replay_move(r, r->of->tensor_ids[branch->results + i], outputs[i]);
+        }
+        valid = valid && replay_verify_all(r, outputs, node->output_count);
+        for (uint64_t i = 0; valid && i < node->output_count; i++)
+            if (outputs[i] != PLAN_ABSENT && is_moving(r, node, outputs[i]))
+                valid = add_branch_phase(r, outputs[i], g, &places[i]);
+        r->running[index] = false;
+        plan_bytes_take_back(&r->bytes, mark);
+        if (!valid) return false;
+    }
+    for (uint64_t i = 0; i < node->output_count; i++)
+        if (places[i].count) r->phases[outputs[i]] = places[i];
+    return replay_join(r, since, outputs, node->output_count);
+}
+
+/* Carried value `index` grows where its output lies. */
+static bool is_grown_in(const replay *r, const plan_loop_form *form, uint32_t index) {
+    uint32_t output = form->outputs[index];
+    return output != PLAN_ABSENT && !replay_is_dynamic(r, output) &&
+           plan_loop_grows(r->of, form, index, NULL);
 }
 
 /* The loop ends here: its outputs must be what the parameters are. */

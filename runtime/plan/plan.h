@@ -32,6 +32,9 @@
  * the number of iterations that the loop runs in all, so that it ends at the first entry of the cycle. Nothing but the trip count
  * and what is scanned ends such a loop, and only what is in its body lies in such a multi-view.
  *
+ * A multi-view can belong to an If. Then it has two entries, one for each branch, and is where that of the branch says that runs, or
+ * has run last. Its entries lie in no multi-view. Only what is in the branches, and outputs of the If, lie in it.
+ *
  * A multi-view with a group is a swap buffer: a whole piece of the arena. When its loop begins it is where its
  * entry says. While the loop runs it may swap its address with another swap buffer of its group. Only tensors
  * that lie in such multi-views follow these swaps. Nothing else lies in these bytes while the loop runs.
@@ -180,7 +183,7 @@ typedef struct plan_multiview {
     uint32_t prologue_count; /* 0: type I; more: type II */
     uint32_t period;         /* the repeat length, at least 1 */
     int64_t stride;          /* bytes; 0 unless period is 1: slices of what is scanned or stacked */
-    uint32_t loop;           /* the node whose iterations count */
+    uint32_t loop;           /* the node whose iterations count; or an If */
     uint32_t group; /* not 0: a swap buffer of this group of the loop; period 1, no prologue, in the arena */
     uint64_t bytes; /* of a swap buffer, of each in its group; 0 otherwise */
     uint32_t from_end; /* 1: the cycle is counted from the end; 0 otherwise */

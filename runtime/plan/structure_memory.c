@@ -48,6 +48,15 @@ static bool may_lie_after(const structure_checker *c, uint32_t loop, uint32_t id
     return false;
 }
 
+/* Two entries, of addresses that do not change. */
+static bool check_branch_multiview(const plan *of, const plan_multiview *multiview) {
+    if (multiview->period != 2 || multiview->prologue_count || multiview->stride || multiview->group ||
+        multiview->bytes || multiview->from_end || multiview->unused)
+        return false;
+    return of->addresses[multiview->first].space != MEMORY_MULTIVIEW &&
+           of->addresses[multiview->first + 1].space != MEMORY_MULTIVIEW;
+}
+
 /* Multi-views belong to loops, tensors with such addresses to their bodies or to what runs after them, and entries
  * that are multi-views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their memory
  * is found when the plan is replayed. */
@@ -56,6 +65,12 @@ bool structure_check_multiviews(structure_checker *c) {
     for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
         const plan_multiview *multiview = &of->multiviews[v];
         const bool runs = multiview->loop == plan_run_loop(of) && of->header->states.count;
+        if (!runs && multiview->loop < of->header->nodes.count &&
+            plan_node_code(of, &of->nodes[multiview->loop]) == OP_IF) {
+            if (!check_branch_multiview(of, multiview))
+                return structure_fail(c, "multi-view %" PRIu64 " has no entry for each branch", v);
+            continue;
+        }
         if ((!runs && (multiview->loop >= of->header->nodes.count ||
                        plan_node_code(of, &of->nodes[multiview->loop]) != OP_LOOP)) ||
             (runs && (multiview->stride || multiview->group)) ||
@@ -92,8 +107,12 @@ bool structure_check_multiviews(structure_checker *c) {
         const plan_tensor *tensor = &of->tensors[id];
         if (tensor->address.space != MEMORY_MULTIVIEW) continue;
         const plan_multiview *multiview = &of->multiviews[tensor->address.index];
-        if (multiview->from_end ? !plan_is_within(of, multiview->loop, tensor->graph)
-                                : !may_lie_after(c, multiview->loop, (uint32_t)id)) {
+        const bool branches = multiview->loop < of->header->nodes.count &&
+                              plan_node_code(of, &of->nodes[multiview->loop]) == OP_IF;
+        if (multiview->from_end || branches
+                ? !plan_is_within(of, multiview->loop, tensor->graph) &&
+                      !(branches && is_output_of(c, multiview->loop, (uint32_t)id))
+                : !may_lie_after(c, multiview->loop, (uint32_t)id)) {
             return structure_fail(c, "tensor \"%s\" lies in a multi-view outside of its loop",
                                   text_of(c, tensor->name));
         }

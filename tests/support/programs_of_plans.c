@@ -53,13 +53,15 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      " = Loop(%t, _, %y, %v) { graph swap(%j2: int64[], %l2: bool[], %c: " T ", %e: " T
      ") { yield %l2, %e, %c } } yield %k, %z, %h, %d } } %u: " T " = Sub(%p, %q) %r: " T
      " = Sub(%u, %g) yield %r } }\n"},
-    {"a loop that ends in the caller's buffers, and one that ends anywhere",
-     "module \"ends\" { graph main(%n: int64[], %x: " T ", %y: " T ", %z: " T ") {\n"
+    {"a loop that ends in the caller's buffers, one that ends anywhere, a branch that chooses",
+     "module \"ends\" { graph main(%n: int64[], %go: bool[], %x: " T ", %y: " T ", %z: " T ") {\n"
      "  %p: " T ", %q: " T " = Loop(%n, _, %x, %y) { graph body(%i: int64[], %k: bool[], %a: " T ", %b: " T
      ") { %c: " T " = MatMul(%a, %b) yield %k, %b, %c } }\n"
      "  %r: " T " = Loop(%n, _, %x) { graph other(%j: int64[], %l: bool[], %d: " T ") { %e: " T
      " = MatMul(%d, %y) %f: float32[] = ReduceMax(%e) {keepdims = 0} %g: float32[] = Neg(%f)\n"
-     "    %h: bool[] = Less(%f, %g) yield %h, %e } } yield %p, %q, %r } }\n"},
+     "    %h: bool[] = Less(%f, %g) yield %h, %e } }\n"
+     "  %u: " T " = If(%go) { graph yes() { yield %x } graph no() { yield %z } }\n"
+     "  %v: " T " = MatMul(%u, %z) yield %p, %q, %r, %v } }\n"},
     {"states, and a step that can fail",
      "module \"states\" {\n"
      " graph main(%h: " T ", %c: " T ", %x: " T ", %at: int64[4]) states 2 { %y: " T " = Add(%h, %x)\n"

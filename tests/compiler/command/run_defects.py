@@ -310,7 +310,7 @@ for name in sorted(os.listdir(os.path.join(FOLDER, 'loops'))):
         case('loops/' + name, cases)
 
 # Bytes that are still copied in an iteration, by model; 0 for all others. docs/LOOPS.md tells why.
-STILL = {'h_if_best_so_far_new': 4000, 'h_if_best_so_far_old': 4000, 'h_if_select_readonly': 4000, 'h_scan_input_read_axis1': 20,
+STILL = {'h_if_best_so_far_new': 4000, 'h_if_best_so_far_old': 4000, 'h_scan_input_read_axis1': 20,
          'h_stack_delay': 16, 'h_stack_old': 16, 'h_stack_old_new': 16, 'h_stack_old_nolast': 16, 'h_window': 3}
 for name in sorted(os.listdir(os.path.join(FOLDER, 'loops', 'copies'))):
     case('loops/copies/' + name, copies, STILL.get(name[:-5], 0))

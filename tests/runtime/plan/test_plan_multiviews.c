@@ -46,6 +46,12 @@ static const view_case cases[] = {
              "Less(%i, %size) %y: " T " = If(%c) { graph yes() { %d: " T
              " = MatMul(%z, %s) yield %d } graph no() { %e: " T " = Relu(%z) yield %e } } %f: " T
              " = Sub(%x, %z) yield %k, %f, %y } } yield %p, %q")},
+    {"branches that choose an address",
+     PROGRAM("%size: int64[] = Size(%row) %p: " T
+             " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T
+             ") { %c: bool[] = Less(%i, %size) %s: " T
+             " = If(%c) { graph yes() { yield %b } graph no() { yield %b0 } } %y: " T " = Sub(%x, %s) %u: " T
+             " = MatMul(%y, %m) yield %k, %u } } yield %p")},
     {"the initial value stays",
      PROGRAM("%p: " T " = Loop(%n, _, %a0) { graph body(%i: int64[], %k: bool[], %x: " T ") { %y: " T
              " = MatMul(%x, %m) yield %k, %y } } %r: " T " = Sub(%p, %a0) yield %r")},
