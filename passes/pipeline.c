@@ -129,8 +129,9 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
     size_t first = 0;
-    if (!measured->saved) options.exact_arithmetic = true; /* no kernel that wants more memory */
-    if (!measured->banded) options.arena_limit = 0;        /* how much it is, is the question */
+    if (!measured->saved && !measured->kernels)
+        options.exact_arithmetic = true;            /* no kernel that wants more memory */
+    if (!measured->banded) options.arena_limit = 0; /* how much it is, is the question */
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
     base_arena_init(&memory_arena, context->scratch->allocator);
@@ -139,6 +140,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .scratch = &scratch,
                           .memory_arena = &memory_arena,
                           .report = context->report,
+                          .bands = context->bands,
                           .measure = measure};
     base_status status = BASE_OK;
     while (rows[first].run != pass_make_bands) first++;
@@ -147,10 +149,12 @@ static base_status measure(const pass_context *context, ir_module *module, struc
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
     }
-    for (size_t i = 0; status == BASE_OK && measured->saved && i < inner.memory->choice_count; i++) {
+    for (size_t i = 0; status == BASE_OK && i < inner.memory->choice_count; i++) {
         const pass_choice *choice = &inner.memory->choices[i];
-        if (choice->node->id.index < measured->saved_count)
-            measured->saved[choice->node->id.index] += choice->seconds_before - choice->seconds;
+        const double saved = choice->seconds_before - choice->seconds;
+        if (measured->saved && choice->node->id.index < measured->saved_count)
+            measured->saved[choice->node->id.index] += saved;
+        measured->saved_seconds += saved;
     }
     for (size_t i = 0; inner.bands && i < inner.bands->count; i++)
         measured->more_seconds += inner.bands->list[i].more_seconds;

@@ -2,7 +2,9 @@
 /* estimate.c: see estimate.h. */
 #include "passes/bands/estimate.h"
 #include "passes/bands/row_maps.h"
+#include "ir/operators/window.h"
 #include "passes/layout/layout.h"
+#include <string.h>
 
 /* Products a second of one core, as in runtime/kernels/portable/cost.c. How much slower a kernel is on one row, as a part of its time, was
  * fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at several limits. */
@@ -25,7 +27,8 @@ static void estimate_convolution(const ir_node *node, int threads, band_estimate
     double products = (double)y->dims[0];
     for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
     for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
-    own->seconds += products / PRODUCTS / threads;
+    own->products = products / PRODUCTS / threads;
+    own->seconds += own->products;
     own->overhead = weights->dims[1] == 1 ? SLOWER_DEPTHWISE : SLOWER_DENSE;
 }
 
@@ -61,4 +64,59 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     if (node->code == OP_MATMUL) estimate_product(node, threads, &own);
     if (band_window_weights(node)) estimate_convolution(node, threads, &own);
     return own;
+}
+
+/* The application on so many rows. NULL when memory runs out. */
+static op_call *call_on_rows(const ir_node *node, int64_t rows, bool channels_last, base_arena *arena) {
+    op_call *call = BASE_NEW(arena, op_call);
+    band_window window;
+    op_window whole;
+    base_report unheard = {0};
+    if (!call || !ir_node_call(node, arena, call) || !band_node_window(node, arena, &window)) return NULL;
+    if (op_window_read(call, band_window_weights(node)->type.shape.dims + 2, &whole, &unheard) != BASE_OK)
+        return NULL;
+    op_tensor *tensors = BASE_ARRAY(arena, op_tensor, call->input_count + 1);
+    op_attribute *attributes = BASE_ARRAY(arena, op_attribute, call->attributes.count + 1);
+    int64_t *pads = BASE_ARRAY(arena, int64_t, 2 * OP_WINDOW_RANK);
+    if (!tensors || !attributes || !pads) return NULL;
+    memcpy(tensors, call->inputs, call->input_count * sizeof *tensors);
+    tensors[call->input_count] = call->outputs[0];
+    for (uint32_t i = 0; i <= call->input_count; i++) {
+        op_type *type = &tensors[i].type;
+        if (i == 1 || type->shape.rank <= BAND_AXIS) continue;
+        type->shape.dims[BAND_AXIS] = i ? rows : (rows - 1) * window.stride + window.extent;
+        if (channels_last) type->layout = OP_LAYOUT_NHWC;
+    }
+    for (int32_t i = 1; i < whole.rank; i++) {
+        pads[i] = whole.before[i];
+        pads[whole.rank + i] = whole.after[i];
+    }
+    size_t count = 0;
+    for (size_t i = 0; i < call->attributes.count; i++) {
+        const op_attribute *attribute = &call->attributes.items[i];
+        if (strcmp(attribute->name, "pads") != 0 && strcmp(attribute->name, "auto_pad") != 0)
+            attributes[count++] = *attribute;
+    }
+    attributes[count++] = (op_attribute){
+        .name = "pads", .kind = OP_ATTRIBUTE_INTS, .count = 2 * (size_t)whole.rank, .as.integers = pads};
+    call->inputs = tensors;
+    call->outputs = &tensors[call->input_count];
+    call->attributes = (op_attributes){count, attributes};
+    return call;
+}
+
+bool band_estimate_fast(const ir_node *node, int64_t rows, bool channels_last, size_t scratch,
+                        const rt_environment *environment, base_arena *arena, band_fast *fast) {
+    const op_call *call = node->code == OP_CONV ? call_on_rows(node, rows, channels_last, arena) : NULL;
+    const rt_kernel *kernel;
+    bool any = false;
+    for (unsigned i = 0; call && (kernel = rt_kernel_candidate(node->code, i)); i++) {
+        rt_cost cost;
+        if (!kernel->estimate || !kernel->pack || kernel->prefer || !rt_kernel_allowed(kernel, environment) ||
+            !kernel->estimate(call, environment, scratch, &cost) || (any && cost.seconds >= fast->seconds))
+            continue;
+        *fast = (band_fast){cost.seconds, (double)cost.scratch_bytes};
+        any = true;
+    }
+    return any;
 }

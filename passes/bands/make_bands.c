@@ -17,6 +17,7 @@
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
 #include "passes/bands/tokens.h"
+#include <math.h>
 
 /* The longest region that begins with `first`, and has at most so many nodes; *last is NULL where there is none of two. */
 static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena *arena, ir_node **last) {
@@ -129,8 +130,8 @@ static base_status measure(pass_context *context, const band_choices *choices,
     return status;
 }
 
-/* By node id: what faster kernels save where there are no bands. NULL, with a status, where that cannot be told. */
-static double *find_savings(pass_context *context, base_status *status) {
+/* By node id: what faster kernels save where there are no bands, in an arena of so many bytes. NULL, with a status, where that cannot be told. */
+static double *find_savings(pass_context *context, size_t *arena, base_status *status) {
     ir_module *module = context->module, *other = ir_module_clone(module);
     double *saved = BASE_ARRAY(context->scratch, double, module->node_count);
     double *of_other = other ? BASE_ARRAY(context->scratch, double, other->node_count) : NULL;
@@ -143,6 +144,7 @@ static double *find_savings(pass_context *context, base_status *status) {
         copy = copy->next;
     }
     if (*status == BASE_OK) *status = context->measure(context, other, &measured);
+    *arena = measured.arena;
     for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next)
         saved[node->id.index] = of_other[ids[node->id.index].index];
     ir_module_free(other);
@@ -171,16 +173,47 @@ static base_status attempt(pass_context *context, const band_search *search, dou
 /* Estimates are near, not right: some above the least one are tried, too. */
 static base_status find_least(pass_context *context, const band_search *search, trials *t) {
     static const double above[] = {1, 1.06, 1.15, 1.3};
-    const double time_limit = context->options->time_limit;
-    double least = band_search_least(search);
+    const double least = band_search_least(search);
     base_status status = BASE_OK;
     size_t bytes;
-    double more = (time_limit - 1) * (band_search_seconds(search) - band_search_saved(search));
-    for (size_t i = 0; i < context->recomputed_count; i++) more -= context->recomputed[i].seconds;
-    if (time_limit > 0 && !band_search_cheap(search, more, context->scratch, &least))
-        return base_fail_memory(context->report);
     for (size_t i = 0; i < sizeof above / sizeof *above && status == BASE_OK; i++)
         status = attempt(context, search, least * above[i], t, &bytes);
+    return status;
+}
+
+/* The choices for this estimate, if their plan, with the kernels that it has memory for, is predicted to take at most `most` seconds
+ * more than direct kernels without bands (*fits), and is the smallest one so far. */
+static base_status attempt_within_time(pass_context *context, const band_search *search, double estimate,
+                                       double most, trials *t, bool *fits) {
+    band_choices choices;
+    if (!band_search_within(search, estimate, context->scratch, &choices))
+        return base_fail_memory(context->report);
+    struct pass_measured measured = {.kernels = true};
+    base_status status = measure(context, &choices, &measured);
+    double more = -measured.saved_seconds;
+    for (size_t i = 0; i < choices.count; i++)
+        more += choices.list[i].more_seconds - choices.list[i].lost_seconds;
+    *fits = status == BASE_OK && more <= most;
+    if (*fits && measured.arena < t->bytes) *t = (trials){choices, measured.arena};
+    return status;
+}
+
+/* The least arena whose plan takes no longer than is allowed: time falls as the arena grows, nearly always. */
+static base_status find_within_time(pass_context *context, const band_search *search, trials *t) {
+    enum { TURNS = 8 };
+    double low = band_search_least(search), high = band_search_whole(search);
+    double most =
+        (context->options->time_limit - 1) * (band_search_seconds(search) - band_search_saved(search)) -
+        band_search_saved(search);
+    for (size_t i = 0; i < context->recomputed_count; i++) most -= context->recomputed[i].seconds;
+    bool fits;
+    base_status status = attempt_within_time(context, search, low, most, t, &fits);
+    for (int turn = 0; turn < TURNS && status == BASE_OK && !(turn == 0 && fits) && high > 1.02 * low;
+         turn++) {
+        const double middle = sqrt(low * high);
+        status = attempt_within_time(context, search, middle, most, t, &fits);
+        *(fits ? &high : &low) = middle;
+    }
     return status;
 }
 
@@ -236,14 +269,24 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     base_status status = measure(context, &t.best, &whole);
     if (status != BASE_OK || whole.arena <= limit) return status;
     t.bytes = whole.arena;
+    pass_bands *none = BASE_NEW(context->memory_arena, pass_bands);
+    if (!none) return base_fail_memory(context->report);
+    *none = (pass_bands){.whole_bytes = whole.bound};
+    context->bands = none; /* what is saved counts where kernels are chosen */
     const size_t node_count = context->module->node_count;
-    const double *saved = find_savings(context, &status);
+    size_t with_kernels = 0;
+    const double *saved = find_savings(context, &with_kernels, &status);
     if (status == BASE_OK) status = prepare(context);
     if (status != BASE_OK) return status;
     band_search *search =
         band_search_new(context->module, &context->options->environment, saved, node_count, context->scratch);
     if (!search) return base_fail_memory(context->report);
-    status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
+    if (context->options->time_limit > 0) {
+        t.bytes = with_kernels;
+        status = find_within_time(context, search, &t);
+    } else {
+        status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
+    }
     if (status == BASE_OK) status = note(context, search, &t.best, whole.bound);
     return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }

@@ -23,6 +23,16 @@ typedef struct reading {
     int32_t input; /* which input of the node */
 } reading;
 
+/* What a faster kernel takes for some rows, by the scratch that it may have: half as much again from one entry to the next. */
+enum { LEAST_SCRATCH = 1 << 15, SCRATCHES = 20 };
+typedef struct fast_rows {
+    int64_t rows;
+    bool channels_last;
+    bool there[SCRATCHES];
+    band_fast with[SCRATCHES];
+    struct fast_rows *next;
+} fast_rows;
+
 typedef struct step {
     const ir_node *node;
     bool supported, is_result;
@@ -37,7 +47,8 @@ typedef struct step {
     int32_t *readers;    /* all of them that read by rows, in order */
     int32_t reader_count;
     band_estimate estimate;
-    double saved;  /* seconds, by a faster kernel, which bands have not */
+    double saved; /* seconds, by a faster kernel, where there are no bands */
+    fast_rows *fast;
     bool in_place; /* it can write over what it reads */
     int32_t apart; /* how many steps so far cannot have their channels innermost */
     bool joins;    /* Concat, Split, and what only names bytes anew: no memory of its own */
@@ -46,6 +57,7 @@ typedef struct step {
     /* of the region that is being looked at */
     int64_t advance, end, low, first;
     double window_bytes, kept_bytes;
+    bool is_fast; /* it has a faster kernel in bands, too */
     int32_t last_inside;
     bool exported;
 } step;
@@ -272,6 +284,8 @@ static double rows_bytes(const step *of, int64_t rows) {
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, copied, state;
+    double lost;        /* seconds that faster kernels save without bands, and not with them */
+    bool fast;          /* there may be faster kernels */
     bool channels_last; /* rows lie one after another: made in windows, and read there */
 } iteration;
 
@@ -317,6 +331,44 @@ static void leave(step *t, iteration *it) {
     t->window_bytes = 0;
 }
 
+/* What a faster kernel takes for these rows, with at most so much scratch. NULL: there is none, or no memory to look for it. */
+static const band_fast *find_fast(band_search *s, step *own, int64_t rows, bool channels_last,
+                                  double scratch) {
+    int level = -1;
+    for (double next = LEAST_SCRATCH; level + 1 < SCRATCHES && scratch >= next; next *= 1.5) level++;
+    if (level < 0) return NULL;
+    fast_rows *of = own->fast;
+    while (of && (of->rows != rows || of->channels_last != channels_last)) of = of->next;
+    if (!of) {
+        of = BASE_NEW(s->arena, fast_rows);
+        if (!of) return NULL;
+        *of = (fast_rows){.rows = rows, .channels_last = channels_last, .next = own->fast};
+        own->fast = of;
+        base_arena arena;
+        base_arena_init(&arena, s->arena->allocator);
+        double most = LEAST_SCRATCH;
+        for (int i = 0; i < SCRATCHES; i++, most *= 1.5)
+            of->there[i] = band_estimate_fast(own->node, rows, channels_last, (size_t)most, s->environment,
+                                              &arena, &of->with[i]);
+        base_arena_free(&arena);
+    }
+    return of->there[level] ? &of->with[level] : NULL;
+}
+
+/* The node has the faster kernel in the band, if that is worth it and half of what is live is enough for it. Returns its
+ * scratch. */
+static double run_fast(band_search *s, step *own, int64_t rows, iteration *it) {
+    own->is_fast = false;
+    if (own->saved <= 0) return 0;
+    const band_fast *fast =
+        it->fast && rows > 0 ? find_fast(s, own, rows, it->channels_last, it->live / 2) : NULL;
+    const double whole = own->estimate.products - own->saved,
+                 lost = fast ? fast->seconds * (double)own->rows / (double)rows - whole : own->saved;
+    own->is_fast = lost < own->saved * 0.9;
+    it->lost += own->is_fast ? lost > 0 ? lost : 0 : own->saved;
+    return own->is_fast ? fast->scratch : 0;
+}
+
 static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     step *own = &s->steps[n];
     const unsigned mask = op_schema_of(own->node->code)->in_place;
@@ -343,8 +395,10 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if ((mask & OP_IN_PLACE(r->input)) && dies && there >= bytes) over = bytes;
         if (own->joins && dies) over += there < bytes - over ? there : bytes - over;
     }
-    reach(it, it->live + parts + bytes - over +
-                  own->estimate.scratch * (double)(made.end - made.first) / (double)own->rows);
+    double scratch = own->estimate.scratch * (double)(made.end - made.first) / (double)own->rows;
+    const double wanted = run_fast(s, own, made.end - made.first, it);
+    if (own->is_fast) scratch = wanted;
+    reach(it, it->live + parts + bytes - over + scratch);
     it->live += bytes;
     for (uint32_t i = 0; i < own->reading_count; i++) {
         const reading *r = &own->readings[i];
@@ -358,7 +412,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     if (own->last_inside < 0) it->live -= bytes;
 }
 
-static bool simulate(band_search *s, size_t first, size_t last, int64_t height, double most,
+static bool simulate(band_search *s, size_t first, size_t last, int64_t height, bool fast, double most,
                      band_choice *made) {
     if (!find_advances(s, first, last, height)) return false;
     for (size_t n = first; n <= last; n++) {
@@ -368,7 +422,8 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
     }
     find_rows(s, first, last);
     const int32_t before = first ? s->steps[first - 1].apart : 0;
-    iteration it = {.live = s->steps[first].live, .channels_last = s->steps[last].apart == before};
+    iteration it = {
+        .live = s->steps[first].live, .fast = fast, .channels_last = s->steps[last].apart == before};
     for (size_t n = first; n <= last; n++) {
         step *own = &s->steps[n];
         own->window_bytes = 0;
@@ -386,14 +441,12 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         step *own = &s->steps[n];
         run_step(s, n, first, &it);
         const double rows = (double)(own->end - own->first);
-        more += own->estimate.seconds * own->estimate.overhead / (rows > 0 ? rows : 1);
+        if (!own->is_fast) more += own->estimate.seconds * own->estimate.overhead / (rows > 0 ? rows : 1);
         /* Rows that nobody outside reads are read while they are in a cache. Half of what that saves was seen. */
         if (!own->exported && !own->joins) more -= own->bytes * (1 / BAND_MOVED - 1 / BAND_COPIED) / 2;
     }
     more += bands * (it.copied / BAND_COPIED + (double)(last - first + 4) * STEP);
-    double lost = 0;
-    for (size_t n = first; n <= last; n++) lost += s->steps[n].saved;
-    *made = (band_choice){first, last, height, it.peak, it.state, more + lost, lost, it.channels_last};
+    *made = (band_choice){first, last, height, it.peak, it.state, more + it.lost, it.lost, it.channels_last};
     return true;
 }
 
@@ -413,21 +466,29 @@ static bool try_regions(band_search *s, size_t first) {
     double state[HEIGHTS] = {0};
     const double until = s->work + (MOST_WORK - s->work) / (double)(s->count - first);
     bool hopeless[HEIGHTS] = {false};
+    bool saves = false;
     for (size_t last = first; last < s->count && last - first < MOST_NODES; last++) {
         const step *own = &s->steps[last];
         if (!own->supported || own->all_from >= (int32_t)first) break;
+        saves = saves || own->saved > 0;
         if (last == first) continue;
         for (int h = 0; h < HEIGHTS && heights[h] * 2 <= own->rows; h++) {
             band_choice choice = {0};
             if (hopeless[h]) continue;
             s->work += (double)(last - first);
-            if (!simulate(s, first, last, heights[h], s->whole, &choice)) continue;
+            if (!simulate(s, first, last, heights[h], false, s->whole, &choice)) continue;
             if (!choice.rows) {
                 state[h] += 1; /* what goes out later may be less, but not for long */
                 hopeless[h] = state[h] > 60;
                 continue;
             }
             if (choice.bytes < s->whole && !add_edge(s, &choice)) return false;
+            band_choice faster = {0};
+            if (!saves || !simulate(s, first, last, heights[h], true, s->whole, &faster)) continue;
+            s->work += (double)(last - first);
+            if (faster.rows && faster.bytes < s->whole && faster.more_seconds < choice.more_seconds &&
+                !add_edge(s, &faster))
+                return false;
         }
         if (s->work > until) break;
     }
@@ -543,22 +604,5 @@ bool band_search_within(const band_search *s, double bytes, base_arena *arena, b
         choices->list[i] = choices->list[choices->count - 1 - i];
         choices->list[choices->count - 1 - i] = other;
     }
-    return true;
-}
-
-/* Time falls as the limit of the peak rises: by halves. */
-bool band_search_cheap(const band_search *s, double more_seconds, base_arena *arena, double *bytes) {
-    enum { TURNS = 20 };
-    double low = s->least, high = s->whole;
-    band_choices choices;
-    if (!band_search_within(s, low, arena, &choices)) return false;
-    if (choices.more_seconds <= more_seconds) high = low;
-    for (int turn = 0; turn < TURNS && high > low * 1.001; turn++) {
-        const double middle = (low + high) / 2;
-        if (!band_search_within(s, middle, arena, &choices)) return false;
-        if (choices.more_seconds <= more_seconds) high = middle;
-        else low = middle;
-    }
-    *bytes = high;
     return true;
 }

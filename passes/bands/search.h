@@ -18,7 +18,7 @@ typedef struct band_choice {
     double bytes;        /* the estimated peak while the region runs, with all that is live around it */
     double state_bytes;  /* of that, the rows that its loop carries */
     double more_seconds; /* the estimated time that it takes more than its nodes one by one */
-    double lost_seconds; /* of these, what faster kernels would save, which bands have not */
+    double lost_seconds; /* of these, what faster kernels save without bands, and not with them */
     bool channels_last;  /* its tensors get their channels innermost */
 } band_choice;
 
@@ -42,8 +42,6 @@ double band_search_least(const band_search *search);
 double band_search_seconds(const band_search *search);
 /* What faster kernels save of that time. */
 double band_search_saved(const band_search *search);
-/* The least estimated peak at which bands take at most so much more time than without. False when memory runs out. */
-bool band_search_cheap(const band_search *search, double more_seconds, base_arena *arena, double *bytes);
 /* The choices that take least time, of those whose estimated peak is at most `bytes`. If there are none: those with the least
  * peak. False when memory runs out. */
 bool band_search_within(const band_search *search, double bytes, base_arena *arena, band_choices *choices);

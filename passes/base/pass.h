@@ -24,7 +24,7 @@ typedef struct pass_options {
     size_t arena_limit;    /* bytes; 0: 5/4 of the least; PASS_ARENA_LEAST: the least (choose_kernels.c) */
     /* With PASS_ARENA_LEAST: the least whose predicted time is at most so many times that without bands; 0: any. */
     double time_limit;
-    size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least */
+    size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least (choose_kernels.c) */
     /* Only kernels whose products and sums are those of the operator as it is written. */
     bool exact_arithmetic;
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
@@ -57,6 +57,9 @@ struct pass_measured {
      * least are asked for. */
     double *saved;
     size_t saved_count;
+    /* Given by the caller: faster kernels are chosen, which then save so much. */
+    bool kernels;
+    double saved_seconds;
     /* Given by the caller: with bands, within the limits of the options; and then what these take more, predicted, in seconds. */
     bool banded;
     double more_seconds;

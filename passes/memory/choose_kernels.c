@@ -5,7 +5,8 @@
  * Scratch is live in one step only: where that step is not the one with the most bytes live, it costs nothing. So each
  * application may have as much as its step leaves free under the limit of the arena, whatever the others take. Weights add
  * up: the choices that save most time a byte come first, until the limit of the constants is reached. A kernel that is slower but
- * wants smaller constants is the fallback of a faster one.
+ * wants smaller constants is the fallback of a faster one. Nodes that read the same weights (bands of one convolution) share what they
+ * are packed into, and what runs in a loop saves as much in each iteration.
  *
  * What a kernel takes is predicted, or measured (pass_options.tuning): the record of times then decides.
  *
@@ -18,6 +19,7 @@
  * Needs: kernels, the order, live ranges. Breaks: nothing. Guarantees: every node that had a kernel has one, and its scratch a
  * storage of that size; pass_memory.choices lists what was chosen.
  */
+#include "ir/loop.h"
 #include "passes/layout/layout.h"
 #include "passes/memory/memory.h"
 #include "passes/memory/regions.h"
@@ -29,6 +31,7 @@
 enum {
     MOST_GROWTH_NUMERATOR = 5, /* of the arena, where no limit is given */
     MOST_GROWTH_DENOMINATOR = 4,
+    SAVED_DENOMINATOR = 4, /* the part of what bands save of the arena that constants may add */
     GAPS_DENOMINATOR = 20, /* the part of the arena that choices may add as gaps */
     TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
     TRIAL_WORK = 200000,   /* of a planner that searches */
@@ -43,6 +46,7 @@ typedef struct candidate {
     const rt_kernel *kernel;
     rt_cost cost;
     double seconds_before;
+    double runs;    /* of the node in one run of the module */
     bool measured;  /* both times are */
     size_t scratch; /* rounded up */
     size_t more;    /* bytes of constants that this adds */
@@ -50,6 +54,14 @@ typedef struct candidate {
     double gain; /* seconds */
     size_t step; /* bytes of constants */
 } candidate;
+
+/* Weights that were packed for a kernel, for all nodes that read the same ones: bands of one convolution. */
+typedef struct packed_weights {
+    size_t of; /* the id of the value that held them before */
+    const rt_kernel *kernel;
+    op_layout layout; /* of the image */
+    ir_value *value;  /* NULL: chosen, not packed yet */
+} packed_weights;
 
 typedef struct chooser {
     pass_context *context;
@@ -65,6 +77,8 @@ typedef struct chooser {
     candidate *list;
     size_t count;
     const candidate **chosen; /* by node id; NULL: the node keeps its kernel */
+    packed_weights *packed;
+    size_t packed_count;
 } chooser;
 
 /* ---- limits -------------------------------------------------------------------------------------------- */
@@ -189,6 +203,19 @@ static double seconds_of(chooser *c, const ir_node *node, const rt_kernel *kerne
     return *measured ? seconds : cost->seconds;
 }
 
+/* How often the node runs in one run of the module, as far as that is certain. */
+static double runs_of(const ir_module *module, const ir_node *node) {
+    double runs = 1;
+    for (const ir_node *owner = node->graph->owner; owner && owner != module->run;
+         owner = owner->graph->owner) {
+        ir_loop loop;
+        if (owner->code != OP_LOOP || !ir_loop_read(owner, &loop)) continue;
+        const int64_t trips = ir_loop_trips(&loop);
+        if (trips > 1) runs *= (double)trips;
+    }
+    return runs;
+}
+
 /* The other kernels that the step has memory for and that are faster: the fastest, and the one with the smallest constants. Before,
  * `fastest` has what the kernel of the node takes. */
 static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const op_call *call,
@@ -200,7 +227,10 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
     const bool now_measured = fastest->measured;
     const rt_kernel *kernel;
     for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
-        candidate tried = {.node = node, .kernel = kernel, .seconds_before = before};
+        candidate tried = {.node = node,
+                           .kernel = kernel,
+                           .seconds_before = before,
+                           .runs = runs_of(c->context->module, node)};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
         if (!estimate(c, node, kernel, call, &tried.cost)) continue;
@@ -212,7 +242,7 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
         if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         tried.step = tried.more =
             tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
-        tried.gain = before - tried.cost.seconds;
+        tried.gain = (before - tried.cost.seconds) * tried.runs;
         if (tried.cost.seconds < fastest->cost.seconds) *fastest = tried;
         if (!smallest->node || tried.more < smallest->more) *smallest = tried;
     }
@@ -242,7 +272,7 @@ static void consider(chooser *c, ir_node *node) {
     if (!fastest.node) return;
     if (smallest.more < fastest.more) {
         candidate step = fastest;
-        step.gain = smallest.cost.seconds - fastest.cost.seconds;
+        step.gain = (smallest.cost.seconds - fastest.cost.seconds) * fastest.runs;
         step.step = fastest.more - smallest.more;
         /* A fallback that saves less a byte than the step from it would never be taken by itself. */
         if (compare_candidates(&smallest, &step) < 0) {
@@ -255,13 +285,34 @@ static void consider(chooser *c, ir_node *node) {
 
 /* ---- a choice carried out ------------------------------------------------------------------------------- */
 
+/* These weights for this kernel: packed already, or new. */
+static packed_weights *find_packed(chooser *c, const candidate *chosen) {
+    const size_t of = ir_input(chosen->node, 1)->id.index;
+    const op_layout layout = ir_input(chosen->node, 0)->type.layout;
+    for (size_t i = 0; i < c->packed_count; i++) {
+        packed_weights *packed = &c->packed[i];
+        if (packed->of == of && packed->kernel == chosen->kernel && packed->layout == layout) return packed;
+    }
+    c->packed[c->packed_count] = (packed_weights){.of = of, .kernel = chosen->kernel, .layout = layout};
+    return &c->packed[c->packed_count++];
+}
+
+static base_status read_packed(chooser *c, const candidate *chosen, ir_value *packed) {
+    ir_value *weights = ir_input(chosen->node, 1);
+    if (!ir_node_set_input(chosen->node, 1, packed)) return base_fail_memory(c->context->report);
+    if (!weights->uses) ir_constant_remove(c->context->module, weights);
+    return BASE_OK;
+}
+
 /* The weights of the application, packed for the kernel that is chosen: a constant of their own. */
 static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     base_report *report = c->context->report;
     const rt_environment *environment = &c->context->options->environment;
     ir_module *module = c->context->module;
     ir_value *weights = ir_input(chosen->node, 1);
+    packed_weights *known = find_packed(c, chosen);
     op_tensor plain;
+    if (known->value) return read_packed(c, chosen, known->value);
     base_status status = unpacked_weights(c, chosen->node, call, &plain);
     if (status != BASE_OK) return status;
     op_type type = weights->type;
@@ -278,9 +329,8 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     call->inputs = inputs;
     status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
     if (status != BASE_OK) return status;
-    if (!ir_node_set_input(chosen->node, 1, packed)) return base_fail_memory(report);
-    if (!weights->uses) ir_constant_remove(module, weights);
-    return BASE_OK;
+    known->value = packed;
+    return read_packed(c, chosen, packed);
 }
 
 /* The storage of the node's scratch is as large as what is chosen wants it. */
@@ -310,13 +360,14 @@ static base_status carry_out(chooser *c, const candidate *chosen) {
     if (!ir_node_call(node, &c->arena, &call)) return base_fail_memory(report);
     base_status status = repack(c, chosen, &call);
     if (status != BASE_OK) return status;
-    memory->choices[memory->choice_count++] = (pass_choice){.node = node,
-                                                            .instead_of = node->kernel,
-                                                            .seconds = chosen->cost.seconds,
-                                                            .measured = chosen->measured,
-                                                            .seconds_before = chosen->seconds_before,
-                                                            .scratch_bytes = chosen->cost.scratch_bytes,
-                                                            .constant_bytes = chosen->more};
+    memory->choices[memory->choice_count++] =
+        (pass_choice){.node = node,
+                      .instead_of = node->kernel,
+                      .seconds = chosen->cost.seconds * chosen->runs,
+                      .measured = chosen->measured,
+                      .seconds_before = chosen->seconds_before * chosen->runs,
+                      .scratch_bytes = chosen->cost.scratch_bytes,
+                      .constant_bytes = chosen->more};
     node->kernel = chosen->kernel->name;
     op_attribute blocks = {
         .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = chosen->cost.blocks};
@@ -330,6 +381,7 @@ static base_status carry_out(chooser *c, const candidate *chosen) {
 
 static base_status carry_out_all(chooser *c) {
     pass_memory *memory = c->context->memory;
+    c->packed_count = 0;
     memory->choices = BASE_ARRAY(memory->arena, pass_choice, c->count + 1);
     if (!memory->choices) return base_fail_memory(c->context->report);
     for (size_t i = 0; i < c->count; i++) {
@@ -342,16 +394,32 @@ static base_status carry_out_all(chooser *c) {
 
 /* ---- what is chosen ------------------------------------------------------------------------------------- */
 
+/* What constants may take: half as much again, or a quarter of what bands save of the arena. */
+static size_t constant_limit(const chooser *c) {
+    const pass_bands *bands = c->context->bands;
+    const size_t given = c->context->options->constant_limit;
+    const size_t saved = bands && bands->whole_bytes > c->least ? bands->whole_bytes - c->least : 0;
+    size_t more = c->constants / 2, limit;
+    if (given) return given;
+    if (saved / SAVED_DENOMINATOR > more) more = saved / SAVED_DENOMINATOR;
+    return base_size_add(c->constants, more, &limit) ? limit : c->constants;
+}
+
 /* All candidates, while the constants stay within their limit. */
 static void choose(chooser *c) {
-    const size_t given = c->context->options->constant_limit;
-    size_t limit = given, sum = c->constants;
-    if (!limit && !base_size_add(sum, sum / 2, &limit)) limit = sum;
+    const size_t limit = constant_limit(c);
+    size_t sum = c->constants;
     if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
     memset(c->chosen, 0, c->context->module->node_count * sizeof *c->chosen);
+    c->packed_count = 0;
     for (size_t i = 0; i < c->count; i++) {
+        const size_t packed = c->packed_count;
+        const bool there = find_packed(c, &c->list[i]) < &c->packed[packed];
         size_t larger;
-        if (!base_size_add(sum, c->list[i].step, &larger) || larger > limit) continue;
+        if (!base_size_add(sum, there ? 0 : c->list[i].step, &larger) || larger > limit) {
+            c->packed_count = packed;
+            continue;
+        }
         sum = larger;
         c->chosen[c->list[i].node->id.index] = &c->list[i];
     }
@@ -473,7 +541,8 @@ base_status pass_choose_kernels(pass_context *context) {
     c.free = BASE_ARRAY(context->scratch, size_t, node_count);
     c.list = BASE_ARRAY(context->scratch, candidate, 2 * node_count); /* at most two for each */
     c.chosen = BASE_ARRAY(context->scratch, const candidate *, node_count);
-    if (!c.graphs || !peaks || !c.free || !c.list || !c.chosen ||
+    c.packed = BASE_ARRAY(context->scratch, packed_weights, 2 * node_count);
+    if (!c.graphs || !peaks || !c.free || !c.list || !c.chosen || !c.packed ||
         !pass_region_peaks(memory, c.graphs, c.graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);
     memory->least_arena_bytes = peaks[module->main->id.index];

@@ -109,8 +109,7 @@ static bool read_shape(const op_call *call, winograd *shape) {
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || x->layout != y->layout) return false;
-    if (x->layout >= OP_LAYOUT_PACKED || op_attribute_find(&call->attributes, "ouro.packed_extents"))
-        return false;
+    if (x->layout >= OP_LAYOUT_PACKED) return false;
     if (op_window_read(call, weights->dims + 2, &window, NULL) != BASE_OK) return false;
     *shape = (winograd){.layout = x->layout,
                         .images = x->shape.dims[0],

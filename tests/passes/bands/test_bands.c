@@ -222,7 +222,7 @@ static bool runs_winograd(const pass_options *options) {
     return found;
 }
 
-/* Bands do without Winograd's convolution. Where little more time may be taken than without bands, that is with it. Portable
+/* The least arena has no memory for Winograd's convolution. Where little more time may be taken than without bands, that is with it. Portable
  * kernels, so that predictions are the same on every machine. */
 static void faster_kernels_count_as_time(void **state) {
     (void)state;
@@ -234,6 +234,59 @@ static void faster_kernels_count_as_time(void **state) {
     assert_true(runs_winograd(&options));
     options.time_limit = 100;
     assert_false(runs_winograd(&options));
+}
+
+static bool is_winograd(const plan *of, const plan_node *node) {
+    return strstr(of->texts + node->kernel, "winograd") != NULL;
+}
+
+/* Within a limit that only bands meet, they have Winograd's convolution where there is memory for it, with the same weights in all
+ * bands of a convolution; what comes out is nearly the same. */
+static void bands_have_faster_kernels(void **state) {
+    (void)state;
+    enum { CHANNELS = 32, EXTENT = 64 };
+    char *text = NULL;
+    size_t size = 0, faster = 0;
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    (void)fprintf(out, "module \"two\" {\n  constant %%w: float32[32,32,3,3] = {");
+    for (int i = 0; i < CHANNELS * CHANNELS * 9; i++) (void)fprintf(out, "%s0.%d", i ? ", " : "", i * 7 % 10);
+    (void)fputs("}\n"
+                "  graph main(%x: float32[1,32,64,64]) {\n"
+                "    %a: float32[1,32,64,64] = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n"
+                "    %b: float32[1,32,64,64] = Conv(%a, %w) {pads = [1, 1, 1, 1]}\n"
+                "    %c: float32[1,32,64,64] = Conv(%b, %w) {pads = [1, 1, 1, 1]}\n"
+                "    %d: float32[1,32,32,32] = MaxPool(%c) {kernel_shape = [2, 2], strides = [2, 2]}\n"
+                "    yield %d\n"
+                "  }\n"
+                "}\n",
+                out);
+    (void)fclose(out);
+    const pass_options exact = {.exact_arithmetic = true, .environment = {.threads = 1}};
+    pass_options limited = {.constant_limit = SIZE_MAX, .environment = {.threads = 1}};
+    const size_t map = CHANNELS * EXTENT * EXTENT * sizeof(float);
+    limited.arena_limit = map + map / 2;
+    assert_true(arena_of_network(text, &exact) > limited.arena_limit);
+    assert_true(arena_of_network(text, &limited) <= limited.arena_limit);
+    (void)run_both(text, map, &exact, &limited, 1); /* perhaps without a loop */
+    support_session opened;
+    support_session_open_with(&opened, text, &limited);
+    const plan *of = rt_plan_of(opened.plan);
+    uint32_t weights[3]; /* at most one for each convolution of the network */
+    size_t different = 0;
+    for (uint64_t i = 0; i < of->header->nodes.count; i++) {
+        const plan_node *node = &of->nodes[i];
+        size_t known = 0;
+        if (!is_winograd(of, node)) continue;
+        faster++;
+        while (known < different && weights[known] != of->tensor_ids[node->inputs + 1]) known++;
+        if (known < different) continue;
+        assert_true(different < sizeof weights / sizeof *weights);
+        weights[different++] = of->tensor_ids[node->inputs + 1];
+    }
+    assert_true(faster > 0);
+    support_session_close(&opened);
+    free(text);
 }
 
 /* Tokens are rows, of the feed-forward network and of the queries. */
@@ -263,6 +316,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(tokens_go_in_bands),
                                        cmocka_unit_test(limits_below_the_bound_are_met),
                                        cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound),
-                                       cmocka_unit_test(faster_kernels_count_as_time)};
+                                       cmocka_unit_test(faster_kernels_count_as_time),
+                                       cmocka_unit_test(bands_have_faster_kernels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
