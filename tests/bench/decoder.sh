@@ -1,30 +1,33 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# decoder.sh [-t THREADS] [-n TOKENS] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
+# decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
 # ONNX Runtime, whose outputs are bound and given back as inputs: the time of a token at several positions, the largest difference of all
 # logits and, in the end, of the caches, which may be 0.001; then the memory of a process that runs one of them. The model has the inputs
-# input_ids and position_ids of one position. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
+# input_ids and position_ids of one position. -w: with weights in few bits, and any difference. -p: processor seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME
 # names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-threads=1 tokens=2012 clock=
-while getopts t:n:p option; do
+threads=1 tokens=2012 clock= weights=() within=()
+while getopts t:n:w:p option; do
     case $option in
     t) threads=$OPTARG ;;
     n) tokens=$OPTARG ;;
+    w) weights=(--weights "$OPTARG") within=(--within 1e30) ;;
     p) clock=--processor-time ;;
     *) exit 2 ;;
     esac
 done
 shift $((OPTIND - 1))
-[ $# = 1 ] || { echo "usage: decoder.sh [-t THREADS] [-n TOKENS] [-p] DECODER.onnx" >&2; exit 2; }
+[ $# = 1 ] || { echo "usage: decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx" >&2; exit 2; }
 . "$root/tests/bench/find_onnxruntime.sh"
 cmake --build "$root/build" --target ouro bench_states >/dev/null
 plan=$(mktemp)
 trap 'rm -f "$plan"' EXIT
-"$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 --dim sequence=1
+"$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 \
+    --dim sequence=1 ${weights[@]+"${weights[@]}"}
 run() {
-    "$root/build/tests/bench_states" --threads "$threads" --steps "$tokens" $clock --input input_ids=below:8000 --input position_ids=run "$@"
+    "$root/build/tests/bench_states" --threads "$threads" --steps "$tokens" $clock --input input_ids=below:8000 --input position_ids=run \
+        ${within[@]+"${within[@]}"} "$@"
 }
 run --at 16 --at 512 --at 2000 "$plan" "$1"
 run --only ouro "$plan" "$1"

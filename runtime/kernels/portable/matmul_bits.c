@@ -13,12 +13,14 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
+    TOGETHER = 4,   /* columns of a few rows */
     MANY_ROWS = 64, /* of x, as panels at a time */
     COLUMNS = 48,   /* unpacked at a time: whole tiles of 6 or 12 rows */
     DEPTH = 128,    /* of those: whole groups */
@@ -100,71 +102,144 @@ static inline __attribute__((always_inline)) void spread(const float *of_blocks,
 
 /* ---- few rows ---------------------------------------------------------------------------------------------- */
 
-/* The sum over the blocks of scale * (x w - zero * sum of x), for so many blocks of one column. */
-static inline __attribute__((always_inline)) float dot(const float *x, const float *sums,
-                                                       const uint8_t *weights, const float *scales,
-                                                       const float *zeros, int64_t blocks, int shift,
-                                                       int bits) {
-    const int64_t bytes = blocks << shift;
-    reals total = {0}, beside = {0};
-    for (int64_t from = 0; from < bytes; from += GROUP) {
-        reals own = {0}, other = {0}, scale;
-        words group;
-        load_group(weights, from, bytes, &group);
-        spread(scales, from, bytes, shift, &scale);
-        for (int j = 0; j < 32 / bits; j += 2, x += 2 * LANES) {
-            const integers low = (integers)(group >> (j * bits) & (uint32_t)((1 << bits) - 1)),
-                           high = (integers)(group >> (j * bits + bits) & (uint32_t)((1 << bits) - 1));
-            own += *(const reals *)x * __builtin_convertvector(low, reals);
-            other += *(const reals *)(x + LANES) * __builtin_convertvector(high, reals);
-        }
-        total += scale * (own + other);
-    }
-    int64_t b = 0;
-    for (; b + LANES <= blocks; b += LANES)
-        beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
-    for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
-    total -= beside;
-    return ((total[0] + total[4]) + (total[2] + total[6])) + ((total[1] + total[5]) + (total[3] + total[7]));
+/* Blocks of one column. */
+typedef struct column_part {
+    const uint8_t *weights;
+    const float *scales, *zeros;
+} column_part;
+
+/* The words of a whole group. */
+static inline __attribute__((always_inline)) void load_whole(const uint8_t *from, words *group) {
+    memcpy(group, from, GROUP);
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int l = 0; l < LANES; l++) (*group)[l] = __builtin_bswap32((*group)[l]);
+#endif
 }
 
-#define DOT(bits)                                                                                            \
-    RT_CLONES_FUSED static float dot_##bits(const float *x, const float *sums, const uint8_t *weights,       \
-                                            const float *scales, const float *zeros, int64_t blocks,         \
-                                            int shift) {                                                     \
-        return dot(x, sums, weights, scales, zeros, blocks, shift, bits);                                    \
+/* Adds x times element j of each word. Elements stay where they are in their words, which is times 2^(bits * j), and what x was
+ * divided by; but for the last one, where a word has its sign. */
+static inline __attribute__((always_inline)) void add_elements(const float *x, const words *group, int j,
+                                                               int bits, reals *sum) {
+    const uint32_t mask = (UINT32_C(1) << bits) - 1;
+    const words element = (j + 1) * bits == 32 ? *group >> (j * bits) : *group & mask << (j * bits);
+    *sum += *(const reals *)(x + j * LANES) * __builtin_convertvector((integers)element, reals);
+}
+
+/* How blocks lie in groups: whole groups in each; two in each group, and whole groups in a column; or otherwise. */
+typedef enum block_size { LARGE_BLOCKS, HALF_GROUPS, SMALL_BLOCKS } block_size;
+
+/* Of each of `count` columns the sum over the blocks of scale * (x w - zero * sum of x), for so many blocks. */
+static inline __attribute__((always_inline)) void dots(const float *x, const float *sums,
+                                                       const column_part *columns, int count, int64_t blocks,
+                                                       int shift, int bits, block_size size, float *y) {
+    const int64_t bytes = blocks << shift;
+    reals total[TOGETHER];
+    _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) total[c] = (reals){0};
+    for (int64_t from = 0; from < bytes; from += GROUP, x += GROUP * 8 / bits) {
+        _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {
+            reals own = {0}, other = {0}, scale;
+            words group;
+            const float *first = columns[c].scales + (from >> shift);
+            if (size == SMALL_BLOCKS) {
+                load_group(columns[c].weights, from, bytes, &group);
+                spread(columns[c].scales, from, bytes, shift, &scale);
+            } else {
+                const float left = first[0], right = first[size == HALF_GROUPS];
+                load_whole(columns[c].weights + from, &group);
+                scale = (reals){left, left, left, left, right, right, right, right};
+            }
+            _Pragma("GCC unroll 16") for (int j = 0; j < 32 / bits; j += 2) {
+                add_elements(x, &group, j, bits, &own);
+                add_elements(x, &group, j + 1, bits, &other);
+            }
+            total[c] += scale * (own + other);
+        }
     }
-DOT(2)
-DOT(4)
-DOT(8)
+    _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {
+        const float *scales = columns[c].scales, *zeros = columns[c].zeros;
+        reals beside = {0};
+        int64_t b = 0;
+        for (; b + LANES <= blocks; b += LANES)
+            beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
+        for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
+        const reals all = total[c] - beside;
+        y[c] = ((all[0] + all[4]) + (all[2] + all[6])) + ((all[1] + all[5]) + (all[3] + all[7]));
+    }
+}
 
-typedef float dot_function(const float *x, const float *sums, const uint8_t *weights, const float *scales,
-                           const float *zeros, int64_t blocks, int shift);
+#define DOTS(bits, count)                                                                                    \
+    RT_CLONES_FUSED static void dots_##bits##_##count(const float *x, const float *sums,                     \
+                                                      const column_part *columns, int64_t blocks, int shift, \
+                                                      float *y) {                                            \
+        if (1 << shift >= GROUP) dots(x, sums, columns, count, blocks, shift, bits, LARGE_BLOCKS, y);        \
+        else if (2 << shift == GROUP && blocks % 2 == 0)                                                     \
+            dots(x, sums, columns, count, blocks, shift, bits, HALF_GROUPS, y);                              \
+        else dots(x, sums, columns, count, blocks, shift, bits, SMALL_BLOCKS, y);                            \
+    }
+DOTS(2, 1)
+DOTS(4, 1)
+DOTS(8, 1)
+DOTS(2, 4)
+DOTS(4, 4)
+DOTS(8, 4)
 
-static void columns_of_few(void *user, int64_t begin, int64_t end) {
-    const bits_context *c = user;
+typedef void dots_function(const float *x, const float *sums, const column_part *columns, int64_t blocks,
+                           int shift, float *y);
+
+/* Columns `column`, `column` + step and so on, `count` of them: one, or TOGETHER. `same`: the zero points of all columns, if they
+ * have none of their own. */
+static void few_columns(const bits_context *c, int64_t column, int64_t step, int64_t count,
+                        const float *same) {
     const bits_state *s = c->state;
-    dot_function *const function = s->bits == 2 ? dot_2 : s->bits == 4 ? dot_4 : dot_8;
-    float zeros[ZEROS];
-    for (int64_t column = begin; column < end; column++) {
-        const float bias = s->bias ? c->bias[column] : 0;
-        for (int64_t row = 0; row < s->rows; row++) c->y[row * s->columns + column] = bias;
-        for (int64_t from = 0; from < s->blocks; from += ZEROS) {
-            const int64_t count = s->blocks - from < ZEROS ? s->blocks - from : ZEROS;
-            if (s->zeros_packed || s->zeros_real || column == begin)
-                for (int64_t b = 0; b < count; b++) zeros[b] = zero_of(c, column, from + b);
-            for (int64_t row = 0; row < s->rows; row++) {
-                c->y[row * s->columns + column] +=
-                    function(c->split + row * s->padded + from * s->block, c->sums + row * s->blocks + from,
-                             c->weights + (column * s->blocks + from) * s->block_bytes,
-                             c->scales + column * s->blocks + from, zeros, count, s->shift);
+    dots_function *const several = s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
+    dots_function *const one = s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
+    float zeros[TOGETHER][ZEROS], y[TOGETHER];
+    column_part parts[TOGETHER];
+    for (int64_t from = 0; from < s->blocks; from += ZEROS) {
+        const int64_t some = s->blocks - from < ZEROS ? s->blocks - from : ZEROS;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t block = (column + i * step) * s->blocks + from;
+            parts[i] =
+                (column_part){c->weights + block * s->block_bytes, c->scales + block, same ? same : zeros[i]};
+            for (int64_t b = 0; b < some && !same; b++) zeros[i][b] = zero_of(c, column + i * step, from + b);
+        }
+        for (int64_t row = 0; row < s->rows; row++) {
+            (count == 1 ? one : several)(c->split + row * s->padded + from * s->block,
+                                         c->sums + row * s->blocks + from, parts, some, s->shift, y);
+            for (int64_t i = 0; i < count; i++) {
+                const int64_t at = column + i * step;
+                float *to = c->y + row * s->columns + at;
+                *to = (from ? *to : s->bias ? c->bias[at] : 0) + y[i];
             }
         }
     }
 }
 
+/* Columns that are computed together lie far apart: memory is read from front to back in several places, where a processor reads
+ * ahead by itself. */
+static void columns_of_few(void *user, int64_t begin, int64_t end) {
+    const bits_context *c = user;
+    const bits_state *s = c->state;
+    const int64_t each = (end - begin) / TOGETHER;
+    const bool own = s->zeros_packed || s->zeros_real;
+    float zeros[ZEROS];
+    for (int64_t b = 0; b < ZEROS && b < s->blocks && !own; b++) zeros[b] = zero_of(c, begin, b);
+    const float *same = own ? NULL : zeros;
+    for (int64_t i = 0; i < each; i++) few_columns(c, begin + i, each, TOGETHER, same);
+    for (int64_t i = begin + each * TOGETHER; i < end; i++) few_columns(c, i, 0, 1, same);
+}
+
+/* What element k of x is multiplied by, so that elements of weights need not be shifted: see add_elements. */
+static float split_factor(int64_t k, int bits) {
+    const int each = 32 / bits, j = (int)(k % each);
+    return j + 1 == each ? 1 : ldexpf(1, -j * bits);
+}
+
 static void split_rows(const bits_context *c) {
     const bits_state *s = c->state;
+    float factors[32 / 2];
+    const int64_t each = 32 / s->bits;
+    for (int64_t j = 0; j < each; j++) factors[j] = split_factor(j, s->bits);
     memset(c->split, 0, (size_t)(s->rows * s->padded) * sizeof *c->split);
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
@@ -173,7 +248,7 @@ static void split_rows(const bits_context *c) {
             const int64_t end = (b + 1) * s->block < s->depth ? (b + 1) * s->block : s->depth;
             sums[b] = 0;
             for (int64_t k = b * s->block; k < end; k++) {
-                to[split_place(k, s->bits)] = from[k];
+                to[split_place(k, s->bits)] = from[k] * factors[k % each];
                 sums[b] += from[k];
             }
         }

@@ -118,6 +118,13 @@ static void power_mixed(op_dtype dtype, void *to, const void *base, int64_t base
 RT_CLONES static void power_square(float *to, const float *base, int64_t count) {
     RT_VECTOR for (int64_t i = 0; i < count; i++) to[i] = base[i] * base[i];
 }
+/* In double the square is exact, so that the cube is rounded as powf rounds. */
+RT_CLONES static void power_cube(float *to, const float *base, int64_t count) {
+    RT_VECTOR for (int64_t i = 0; i < count; i++) {
+        const double x = (double)base[i];
+        to[i] = (float)(x * x * x);
+    }
+}
 RT_CLONES static void power_root(float *to, const float *base, int64_t count) {
     /* Unlike sqrt, pow maps -0 to 0 and minus infinity to infinity. */
     RT_VECTOR for (int64_t i = 0; i < count; i++) {
@@ -138,8 +145,9 @@ static void power_float(op_dtype dtype, void *to, const void *base, int64_t base
     (void)exponent_dtype;
     if (exponent_stride == 0 && base_stride == 1 && count > 0) {
         const float e = y[0];
-        if (e == 2.0f || e == 0.5f || e == -1.0f) {
+        if (e == 2.0f || e == 3.0f || e == 0.5f || e == -1.0f) {
             if (e == 2.0f) power_square(z, x, count);
+            else if (e == 3.0f) power_cube(z, x, count);
             else if (e == 0.5f) power_root(z, x, count);
             else power_reciprocal(z, x, count);
             return;

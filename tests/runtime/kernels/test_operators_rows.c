@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_rows.c: kernels that compute rows of elements side by side, on rows that are longer than that: Resize in
- * float against the same in double, which goes element by element; CumSum against plain loops. */
+ * float against the same in double, which goes element by element; CumSum against plain loops; powers. */
 #include "tests/support/application.h"
 #include <math.h>
 #include <setjmp.h>
@@ -78,8 +78,36 @@ static void sums_along_every_axis(void **state) {
     }
 }
 
+/* One exponent for all: powers that have loops of their own, of numbers of all kinds. */
+static void powers_with_one_exponent(void **state) {
+    (void)state;
+    static const float exponents[] = {2, 3, 0.5f, -1, 1.25f};
+    static const float bases[] = {0,      -0.0f,    1,         -1,    2.5f,   -2.5f,
+                                  1.1f,   3e-13f,   -7e12f,    3e38f, -3e38f, 1e-20f,
+                                  1e-45f, INFINITY, -INFINITY, NAN,   0.1f,   12345.678f};
+    enum { COUNT = sizeof bases / sizeof *bases };
+    for (size_t e = 0; e < sizeof exponents / sizeof *exponents; e++) {
+        application app;
+        application_init(&app, OP_POW);
+        float *x = application_input(&app, OP_FLOAT, 1, (const int64_t[]){COUNT});
+        for (int64_t i = 0; i < COUNT; i++) x[i] = bases[i];
+        *(float *)application_input(&app, OP_FLOAT, 0, NULL) = exponents[e];
+        application_run(&app, "portable.elementwise_binary", 1);
+        for (int64_t i = 0; i < COUNT; i++) {
+            const float got = ((const float *)app.outputs[0].data)[i],
+                        want = (float)pow((double)bases[i], (double)exponents[e]);
+            const bool same = isnan(want) ? isnan(got) : got == want && !signbit(got) == !signbit(want);
+            if (!same && !(fabsf(got - want) <= fabsf(want) * 1.2e-7f))
+                fail_msg("%g ^ %g is %g, not %g", (double)bases[i], (double)exponents[e], (double)got,
+                         (double)want);
+        }
+        application_free(&app);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(floats_are_resized_as_doubles),
-                                       cmocka_unit_test(sums_along_every_axis)};
+                                       cmocka_unit_test(sums_along_every_axis),
+                                       cmocka_unit_test(powers_with_one_exponent)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
