@@ -221,10 +221,17 @@ ir_value *import_constant_integer(const import_node *n, int64_t value) {
     return constant_copy(n, &type, &value, sizeof value);
 }
 
+/* The nearest whole number between the two; 0 where there is none. */
+static int64_t whole(double value, double least, double most) {
+    if (!(value >= least)) return value < least ? (int64_t)least : 0;
+    return value > most ? (int64_t)most : (int64_t)value;
+}
+
 ir_value *import_constant_real(const import_node *n, op_dtype dtype, double value) {
     union {
-        float f;
-        double d;
+        float f, complex64[2];
+        double d, complex128[2];
+        op_string text; /* empty: there is no such number; what uses it is refused when shapes are inferred */
         uint16_t u16;
         int8_t i8;
         int16_t i16;
@@ -248,28 +255,36 @@ ir_value *import_constant_real(const import_node *n, op_dtype dtype, double valu
         data.u16 = base_bfloat16_from_double(value);
         break;
     case OP_INT8:
-        data.i8 = (int8_t)value;
+        data.i8 = (int8_t)whole(value, INT8_MIN, INT8_MAX);
         break;
     case OP_INT16:
-        data.i16 = (int16_t)value;
+        data.i16 = (int16_t)whole(value, INT16_MIN, INT16_MAX);
         break;
     case OP_INT32:
-        data.i32 = (int32_t)value;
+        data.i32 = (int32_t)whole(value, INT32_MIN, INT32_MAX);
         break;
     case OP_INT64:
-        data.i64 = (int64_t)value;
+        data.i64 = whole(value, -0x1p63, 0x1.fffffffffffffp62);
         break;
     case OP_UINT16:
-        data.u16 = (uint16_t)value;
+        data.u16 = (uint16_t)whole(value, 0, UINT16_MAX);
         break;
     case OP_UINT32:
-        data.u32 = (uint32_t)value;
+        data.u32 = (uint32_t)whole(value, 0, UINT32_MAX);
         break;
     case OP_UINT64:
-        data.u64 = (uint64_t)value;
+        data.u64 = (uint64_t)whole(value, 0, 0x1.fffffffffffffp62);
+        break;
+    case OP_COMPLEX64:
+        data.complex64[0] = (float)value;
+        break;
+    case OP_COMPLEX128:
+        data.complex128[0] = value;
+        break;
+    case OP_STRING:
         break;
     default:
-        data.u8 = (uint8_t)value;
+        data.u8 = (uint8_t)whole(value, 0, UINT8_MAX);
         break; /* uint8 and bool */
     }
     op_type type = {.dtype = dtype};
