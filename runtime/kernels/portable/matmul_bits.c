@@ -133,6 +133,7 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
                                                        const column_part *columns, int count, int64_t blocks,
                                                        int shift, int bits, block_size size, float *y) {
     const int64_t bytes = blocks << shift;
+    const int elements = 32 / bits; /* of a word */
     reals total[TOGETHER];
     _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) total[c] = (reals){0};
     for (int64_t from = 0; from < bytes; from += GROUP, x += GROUP * 8 / bits) {
@@ -148,7 +149,7 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
                 load_whole(columns[c].weights + from, &group);
                 scale = (reals){left, left, left, left, right, right, right, right};
             }
-            _Pragma("GCC unroll 16") for (int j = 0; j < 32 / bits; j += 2) {
+            _Pragma("GCC unroll 16") for (int j = 0; j < elements; j += 2) {
                 add_elements(x, &group, j, bits, &own);
                 add_elements(x, &group, j + 1, bits, &other);
             }
