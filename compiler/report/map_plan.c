@@ -159,8 +159,10 @@ static const char *kind_text(plan_map *m, const peak_item *item) {
     case PEAK_REGION:
         return FORMAT(m, "the sub-graphs of %s", node_text(m, item->last));
     case PEAK_ROTATES:
-        return FORMAT(m, "%s\none of the buffers that change hands in %s", tensor_text(m, item->tensor),
-                      node_text(m, item->last));
+        return FORMAT(m,
+                      is_loop(m, &m->of->nodes[item->last]) ? "%s\none of the buffers that change hands in %s"
+                                                            : "%s\none of the places that %s chooses from",
+                      tensor_text(m, item->tensor), node_text(m, item->last));
     case PEAK_TENSOR:
     case PEAK_TENANT:
         break;
@@ -380,11 +382,13 @@ static void draw_within(plan_map *m, uint32_t index, double at, unsigned depth) 
     for (uint64_t t = 0; t < m->shown[index] && node->graph_count && !m->failed; t++) {
         m->counter[index] = t;
         for (uint32_t g = node->first_graph; g < node->first_graph + node->graph_count; g++) {
+            if (!loop)
+                m->counter[index] = g - node->first_graph; /* tables of an If have an entry for each branch */
             draw_graph(m, g, at, depth + loop);
             at += m->graph_width[g];
         }
     }
-    m->counter[index] = m->shown[index];
+    if (loop) m->counter[index] = m->shown[index];
 }
 
 static void draw_graph(plan_map *m, uint32_t index, double origin, unsigned depth) {
