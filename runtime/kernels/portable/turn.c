@@ -5,9 +5,24 @@
 #include "runtime/kernels/portable/turn.h"
 #include <string.h>
 
+#ifndef __has_builtin
+#define __has_builtin(name) 0
+#endif
+
 enum { SIDE = 16, SQUARE = 4 };
 
 typedef uint32_t words __attribute__((vector_size(16)));
+
+/* Four of the eight words of two vectors, by their numbers: first those of a, then those of b. */
+#if __has_builtin(__builtin_shufflevector)
+#define PICK(a, b, i, j, k, l) __builtin_shufflevector(a, b, i, j, k, l)
+#else
+#define PICK(a, b, i, j, k, l) __builtin_shuffle(a, b, (words){i, j, k, l})
+#endif
+#define LOW(a, b) PICK(a, b, 0, 4, 1, 5)
+#define HIGH(a, b) PICK(a, b, 2, 6, 3, 7)
+#define FIRST(a, b) PICK(a, b, 0, 1, 4, 5)
+#define SECOND(a, b) PICK(a, b, 2, 3, 6, 7)
 
 static inline words load(const uint32_t *from) {
     words value;
@@ -17,12 +32,9 @@ static inline words load(const uint32_t *from) {
 
 static inline void turn_square(const uint32_t *x, int64_t x_row, uint32_t *y, int64_t y_row) {
     const words a = load(x), b = load(x + x_row), c = load(x + 2 * x_row), d = load(x + 3 * x_row);
-    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
-    const words ab = __builtin_shuffle(a, b, low), cd = __builtin_shuffle(c, d, low),
-                ab_high = __builtin_shuffle(a, b, high), cd_high = __builtin_shuffle(c, d, high);
-    const words turned[SQUARE] = {__builtin_shuffle(ab, cd, first), __builtin_shuffle(ab, cd, second),
-                                  __builtin_shuffle(ab_high, cd_high, first),
-                                  __builtin_shuffle(ab_high, cd_high, second)};
+    const words ab = LOW(a, b), cd = LOW(c, d), ab_high = HIGH(a, b), cd_high = HIGH(c, d);
+    const words turned[SQUARE] = {FIRST(ab, cd), SECOND(ab, cd), FIRST(ab_high, cd_high),
+                                  SECOND(ab_high, cd_high)};
     for (int i = 0; i < SQUARE; i++) memcpy(y + i * y_row, &turned[i], sizeof turned[i]);
 }
 
@@ -36,15 +48,12 @@ static void turn_part(const uint32_t *x, int64_t x_row, int64_t rows, int64_t co
 /* Three rows, as of a picture's colours, that become columns side by side: each square writes a word too many, which the next one
  * makes right; the last few columns are made word by word. */
 static void turn_three(const uint32_t *x, int64_t x_row, int64_t columns, uint32_t *y) {
-    const words low = {0, 4, 1, 5}, high = {2, 6, 3, 7}, first = {0, 1, 4, 5}, second = {2, 3, 6, 7};
     int64_t c = 0;
     for (; c + 2 * SQUARE <= columns; c += SQUARE) {
         const words a = load(x + c), b = load(x + x_row + c), d = load(x + 2 * x_row + c);
-        const words ab = __builtin_shuffle(a, b, low), dd = __builtin_shuffle(d, d, low),
-                    ab_high = __builtin_shuffle(a, b, high), dd_high = __builtin_shuffle(d, d, high);
-        const words turned[SQUARE] = {__builtin_shuffle(ab, dd, first), __builtin_shuffle(ab, dd, second),
-                                      __builtin_shuffle(ab_high, dd_high, first),
-                                      __builtin_shuffle(ab_high, dd_high, second)};
+        const words ab = LOW(a, b), dd = LOW(d, d), ab_high = HIGH(a, b), dd_high = HIGH(d, d);
+        const words turned[SQUARE] = {FIRST(ab, dd), SECOND(ab, dd), FIRST(ab_high, dd_high),
+                                      SECOND(ab_high, dd_high)};
         for (int i = 0; i < SQUARE; i++) memcpy(y + (c + i) * 3, &turned[i], sizeof turned[i]);
     }
     turn_part(x + c, x_row, 3, columns - c, y + c * 3, 3);
