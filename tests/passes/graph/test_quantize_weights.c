@@ -128,8 +128,8 @@ static void products_are_about_the_same(void **state) {
 static void others_stay(void **state) {
     (void)state;
     static const char *const kept[] = {
-        "graph main(%x: float32[3,70], %v: float32[70,96]) {\n"
-        " %y: float32[3,96] = MatMul(%x, %v) %z: float32[3,96] = Add(%y, %b) yield %z } }\n",
+        ("graph main(%x: float32[3,70], %v: float32[70,96]) {\n"
+         " %y: float32[3,96] = MatMul(%x, %v) %z: float32[3,96] = Add(%y, %b) yield %z } }\n"),
         "graph main(%x: float32[3,96]) { %z: float32[3,24] = Gemm(%x, %few) yield %z } }\n",
         "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n"};
     const pass_options options = {.weight_bits = 8, .environment = {.threads = 1, .portable_only = true}};
