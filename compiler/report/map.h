@@ -63,8 +63,16 @@ typedef struct map_picture {
 
 /* A new rectangle; NULL when memory runs out. (map.c) */
 map_rectangle *emit_map_add(map_picture *picture, base_arena *arena);
+/* A new span, or band: false when memory runs out. */
+bool emit_map_add_span(map_picture *picture, base_arena *arena, map_span span);
+bool emit_map_add_band(map_picture *picture, base_arena *arena, map_band band);
+/* How many spans stand one above the other where they are nested most. */
+unsigned emit_map_depth(const map_picture *picture);
 /* The uppermost address that is drawn: of the arena, or of the last band. */
 uint64_t emit_map_top(const map_picture *picture);
+/* How many iterations of a loop are worth drawing: until everything has been seen, and once more; no more than there are (`trips`, below 1:
+ * not known) and than can be read side by side. `body`: the steps of one. */
+uint32_t emit_map_iterations(uint64_t prologue, uint64_t period, int64_t trips, double body);
 
 /* What the module's memory holds, everything in `arena`. (map_module.c) */
 base_status emit_map_of_module(const compile_result *result, map_picture *picture, base_arena *arena,

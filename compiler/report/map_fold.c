@@ -127,24 +127,19 @@ static void move_boxes(map_picture *picture, const double *to, size_t steps) {
 
 /* A name above each block: how often, and which steps it stands for. */
 static bool name_blocks(map_picture *picture, const fold_blocks *found, const double *to, base_arena *arena) {
-    unsigned depth = 0;
-    for (size_t i = 0; i < picture->span_count; i++)
-        if (picture->spans[i].depth + 1 > depth) depth = picture->spans[i].depth + 1;
+    const unsigned depth = emit_map_depth(picture);
     for (size_t i = 0; i < found->count; i++) {
         const fold_block *block = &found->blocks[i];
-        map_span *grown = base_arena_grow(arena, picture->spans, &picture->span_capacity,
-                                          picture->span_count + 1, sizeof *grown);
         const size_t end = block->first + block->period * block->count - 1;
         const char *text = base_arena_format(
             arena, "%zu\xC3\x97: these %zu steps stand for steps %zu to %zu, which use the same addresses",
             block->count, block->period, block->first, end);
-        if (!grown || !text) return false;
-        picture->spans = grown;
-        grown[picture->span_count++] = (map_span){.first = to[block->first],
-                                                  .last = to[block->first + block->period],
-                                                  .depth = depth,
-                                                  .repeats = true,
-                                                  .text = text};
+        const map_span span = {.first = to[block->first],
+                               .last = to[block->first + block->period],
+                               .depth = depth,
+                               .repeats = true,
+                               .text = text};
+        if (!text || !emit_map_add_span(picture, arena, span)) return false;
     }
     return true;
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_ITERATIONS = 8, MOST_COLUMNS = 600, MOST_NESTED = 16, MOST_NAMES = 40, MOST_HANDED_ON = 64 };
+enum { MOST_NESTED = 16, MOST_NAMES = 40, MOST_HANDED_ON = 64 };
 
 typedef struct map_module {
     const ir_module *module;
@@ -71,18 +71,11 @@ static void find_periods(map_module *m) {
     }
 }
 
-/* How many iterations of a loop are worth drawing: until everything has been seen, and once more. */
 static uint32_t iterations_of(const map_module *m, const ir_node *node, double body) {
     ir_loop loop;
     const uint32_t index = node->id.index;
     if (!ir_loop_read(node, &loop) || m->period[index] == 0) return 1;
-    uint64_t wanted = (uint64_t)m->prologue[index] + m->period[index] + 1;
-    if (m->period[index] == 1 && m->prologue[index] == 0) wanted = 1;
-    const int64_t trips = ir_loop_trips(&loop);
-    if (trips >= 1 && (uint64_t)trips < wanted) wanted = (uint64_t)trips;
-    if (wanted > MOST_ITERATIONS) wanted = MOST_ITERATIONS;
-    while (wanted > 1 && (double)wanted * body > MOST_COLUMNS) wanted--;
-    return (uint32_t)wanted;
+    return emit_map_iterations(m->prologue[index], m->period[index], ir_loop_trips(&loop), body);
 }
 
 /* Values change their places in the loop. */
@@ -188,16 +181,9 @@ static uint64_t height_of(const map_module *m, pass_location location) {
 }
 
 static bool add_band(map_module *m, uint64_t low, uint64_t bytes, const char *name) {
-    map_picture *picture = m->picture;
-    map_band *grown = base_arena_grow(m->arena, picture->bands, &picture->band_capacity,
-                                      picture->band_count + 1, sizeof *grown);
-    if (!grown) {
-        m->failed = true;
-        return false;
-    }
-    picture->bands = grown;
-    grown[picture->band_count++] = (map_band){.low = low, .bytes = bytes, .name = name};
-    return true;
+    const map_band band = {.low = low, .bytes = bytes, .name = name};
+    if (!emit_map_add_band(m->picture, m->arena, band)) m->failed = true;
+    return !m->failed;
 }
 
 /* ---- storages ------------------------------------------------------------------------------------------ */
@@ -384,16 +370,9 @@ static void draw_tenant(map_module *m, const ir_graph *graph, const ir_value *va
 
 static void add_span(map_module *m, double first, double last, unsigned depth, bool iteration,
                      const char *text) {
-    map_picture *picture = m->picture;
-    map_span *grown = base_arena_grow(m->arena, picture->spans, &picture->span_capacity,
-                                      picture->span_count + 1, sizeof *grown);
-    if (!grown) {
-        m->failed = true;
-        return;
-    }
-    picture->spans = grown;
-    grown[picture->span_count++] =
-        (map_span){.first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
+    const map_span span = {
+        .first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
+    if (!emit_map_add_span(m->picture, m->arena, span)) m->failed = true;
 }
 
 static void draw_graph(map_module *m, const ir_graph *graph, double origin, unsigned depth);

@@ -14,9 +14,7 @@
 
 enum {
     MOST_NAMES = 12, /* of what reads a tensor */
-    MOST_ITERATIONS = 8,
-    MOST_COLUMNS = 600, /* of a loop's iterations side by side */
-    MOST_NESTED = 16    /* tables that lead to each other */
+    MOST_NESTED = 16 /* tables that lead to each other */
 };
 
 typedef struct plan_map {
@@ -66,22 +64,16 @@ static void find_periods(plan_map *m) {
     }
 }
 
-/* How many iterations of a loop are worth drawing: until everything has been seen, and once more. */
-static uint64_t iterations_of(const plan_map *m, uint32_t index, double body) {
+static uint32_t iterations_of(const plan_map *m, uint32_t index, double body) {
     const plan_node *node = &m->of->nodes[index];
     plan_loop_form form;
     if (!is_loop(m, node) || !plan_loop_form_read(m->of, node, &form)) return 1;
-    if (!m->period[index] || (m->period[index] == 1 && !m->prologue[index])) return 1;
-    uint64_t wanted = m->prologue[index] + m->period[index] + 1;
+    if (!m->period[index]) return 1;
+    int64_t trips = -1;
     const plan_tensor *count = form.trip_count == PLAN_ABSENT ? NULL : &m->of->tensors[form.trip_count];
-    if (count && count->address.space == MEMORY_CONSTANT && count->dtype == OP_INT64) {
-        int64_t trips;
+    if (count && count->address.space == MEMORY_CONSTANT && count->dtype == OP_INT64)
         memcpy(&trips, m->of->constants + count->address.offset, sizeof trips);
-        if (trips >= 1 && (uint64_t)trips < wanted) wanted = (uint64_t)trips;
-    }
-    if (wanted > MOST_ITERATIONS) wanted = MOST_ITERATIONS;
-    while (wanted > 1 && (double)wanted * body > MOST_COLUMNS) wanted--;
-    return wanted;
+    return emit_map_iterations(m->prologue[index], m->period[index], trips, body);
 }
 
 /* Iterations stand side by side, and after them what is left when the loop has ended. */
@@ -252,14 +244,10 @@ static uint64_t band_of(plan_map *m, const plan_address *address) {
     const char *name = FORMAT(m, "%s %s", input ? "input" : "output", text_of(m, side->name));
     for (size_t i = 0; i < picture->band_count; i++)
         if (strcmp(picture->bands[i].name, name) == 0) return picture->bands[i].low;
-    map_band *grown = base_arena_grow(m->arena, picture->bands, &picture->band_capacity,
-                                      picture->band_count + 1, sizeof *grown);
-    if (!grown) m->failed = true;
-    if (!grown || !bytes) return 0;
-    picture->bands = grown;
-    const uint64_t low = emit_map_top(picture) + bytes / 8 + 1;
-    grown[picture->band_count++] = (map_band){.low = low, .bytes = bytes, .name = name};
-    return low;
+    if (!bytes) return 0;
+    const map_band band = {.low = emit_map_top(picture) + bytes / 8 + 1, .bytes = bytes, .name = name};
+    if (!emit_map_add_band(picture, m->arena, band)) m->failed = true;
+    return m->failed ? 0 : band.low;
 }
 
 /* "\niteration 2 of Loop swap", of the loops around the graph. */
@@ -311,15 +299,9 @@ static void draw_tenant(plan_map *m, const plan_graph *graph, double origin, con
 
 static void add_span(plan_map *m, double first, double last, unsigned depth, bool iteration,
                      const char *text) {
-    map_span *grown = base_arena_grow(m->arena, m->picture->spans, &m->picture->span_capacity,
-                                      m->picture->span_count + 1, sizeof *grown);
-    if (!grown) {
-        m->failed = true;
-        return;
-    }
-    m->picture->spans = grown;
-    grown[m->picture->span_count++] =
-        (map_span){.first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
+    const map_span span = {
+        .first = first, .last = last, .depth = depth, .iteration = iteration, .text = text};
+    if (!emit_map_add_span(m->picture, m->arena, span)) m->failed = true;
 }
 
 static void draw_loop_spans(plan_map *m, uint32_t index, double at, unsigned depth) {

@@ -347,9 +347,7 @@ void emit_map_svg(emit_buffer *out, const map_picture *picture) {
     const map_rows rows = divide_rows(picture);
     uint64_t top = emit_map_top(picture);
     if (!top) top = 1;
-    unsigned lines = 0;
-    for (size_t i = 0; i < picture->span_count; i++)
-        if (picture->spans[i].depth + 1 > lines) lines = picture->spans[i].depth + 1;
+    const unsigned lines = emit_map_depth(picture);
     const double plot = rows.rows > 1 ? ROW_HEIGHT : PLOT_HEIGHT;
     const double row = 2.0 * lines * SPAN_HEIGHT + plot + BOTTOM; /* from one to the next */
     const double width = rows.x * rows.units;
