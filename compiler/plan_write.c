@@ -168,6 +168,7 @@ static bool write_multiviews(module_writer *w) {
                                                  : w->node_number[from->loop->id.index],
             .group = from->group,
             .from_end = from->from_end,
+            .lazy = from->lazy,
             .bytes = from->group ? w->memory->storages[from->entries[0].storage.index].bytes : 0};
         plan_address *entries = plan_write_records(&w->out, PLAN_ADDRESSES, count);
         for (uint32_t i = 0; entries && i < count; i++) {

@@ -8,6 +8,7 @@
  * - execute.c: the steps of a graph
  * - control.c: If and Loop
  * - multiviews.c: addresses that change with the iterations, and by swaps
+ * - lazy_copies.c: copies that only hand an address on
  * - values.c: memory of what only the run knows
  * - dynamic.c: nodes on it
  * - blocks.c: memory of their kernels
@@ -105,7 +106,8 @@ struct rt_step {
     void *scratch;
     rt_step_kind kind;
     uint32_t node;
-    void *detail; /* rt_dynamic, op_attributes (of a sequence), rt_swap_list, rt_step_if or rt_step_loop */
+    /* rt_dynamic, op_attributes (of a sequence), rt_swap_list, rt_lazy_list, rt_step_if or rt_step_loop */
+    void *detail;
     const uint32_t *released; /* dynamic tensors that nobody needs after this step */
     uint32_t release_count;
 };
@@ -192,6 +194,20 @@ typedef struct rt_swap_list {
     size_t capacity;
     uint32_t count;
 } rt_swap_list;
+
+/* A node that writes into buffers of lazy groups (plan.h). */
+typedef struct rt_lazy {
+    uint32_t tensor;       /* an output */
+    uint32_t loop;         /* the node whose buffers these are */
+    const uint32_t *group; /* the multi-views of its buffers */
+    uint32_t count;
+} rt_lazy;
+
+typedef struct rt_lazy_list {
+    rt_lazy *items;
+    uint32_t count;
+    void **inputs; /* of the step, while the kernel runs: where they will be from then on */
+} rt_lazy_list;
 
 typedef struct rt_step_loop {
     rt_loop_multiview *multiviews; /* swap buffers first: others refer to them */
@@ -548,6 +564,14 @@ bool rt_swap_add(ouro_session *session, rt_swap_list *list, uint32_t from, uint3
 /* All of a list at once. What is in no buffer of its group, or was swapped already, is copied. */
 void rt_swap_run(ouro_session *session, const rt_swap_list *list);
 base_status rt_swap_step(ouro_session *session, const rt_step *step); /* of a Copy */
+
+/* The buffers of this loop, which runs, have other addresses: all that lies in them is there now. */
+void rt_multiviews_renew(ouro_session *session, uint32_t loop);
+
+/* lazy_copies.c */
+/* The step, whose kernel is prepared, writes into buffers of lazy groups, if it does: what runs instead. `copies`: its output gets
+ * the address of its input. False when memory runs out. */
+bool rt_lazy_make(ouro_session *session, rt_step *step, bool copies);
 
 /* t % period; 32 bits are enough for nearly all, and are divided in a third of the time. */
 static inline int64_t rt_multiviews_turn(int64_t t, uint32_t period) {

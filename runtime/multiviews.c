@@ -126,6 +126,10 @@ static void renew(ouro_session *session, const rt_step_loop *loop, const rt_step
     rt_multiviews_count(session, loop, loop->iteration);
 }
 
+void rt_multiviews_renew(ouro_session *session, uint32_t loop) {
+    renew(session, session->run.innermost, session->code.steps[loop]->detail);
+}
+
 void rt_swap_run(ouro_session *session, const rt_swap_list *list) {
     const rt_step_loop *owner = NULL; /* the outermost whose buffers these are */
     bool changed = false;

@@ -109,7 +109,8 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
     const uint32_t swapped = code == OP_COPY && !session->code.unshared
                                  ? plan_swap_buffer(of, number, 0, of->tensor_ids[node->inputs])
                                  : PLAN_ABSENT;
-    if (swapped != PLAN_ABSENT) {
+    const bool lazy = swapped != PLAN_ABSENT && of->multiviews[swapped].lazy;
+    if (swapped != PLAN_ABSENT && !lazy) {
         rt_swap_list *list = BASE_NEW(&session->code.tables, rt_swap_list);
         step->kind = RT_STEP_SWAP;
         step->special = rt_swap_step;
@@ -122,7 +123,11 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
     else if (node->flags & PLAN_NODE_ALIAS) {
         step->kind = RT_STEP_ALIAS;
         step->special = rt_alias_run;
-    } else return make_kernel(session, node, code, step, report);
+    } else {
+        const base_status status = make_kernel(session, node, code, step, report);
+        if (status != BASE_OK) return status;
+        made = rt_lazy_make(session, step, lazy);
+    }
     return made ? BASE_OK : base_fail_memory(report);
 }
 

@@ -120,7 +120,8 @@ static void print_view(const plan *of, const plan_multiview *view, uint64_t offs
     enum { MOST = 8 };
     char text[64];
     if (view->group) {
-        printf("swapped, first %s", emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
+        printf("%s, first %s", view->lazy ? "copied to lazily" : "swapped",
+               emit_place_print(&of->addresses[view->first], offset, text, sizeof text));
         return;
     }
     for (uint32_t k = 0; k < view->prologue_count && k < MOST; k++) {

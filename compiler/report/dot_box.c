@@ -95,7 +95,7 @@ static void emit_table(dot_writer *writer, const plan_address *address, const ch
     const plan_multiview *view = &writer->of->multiviews[address->index];
     emit_format(writer->out, "%s, multi-view %u", size, address->index);
     if (view->group) {
-        emit_text(writer->out, ", swapped, first ");
+        emit_text(writer->out, view->lazy ? ", copied to lazily, first " : ", swapped, first ");
         emit_entry(writer, &writer->of->addresses[view->first], address->offset, 0);
         return;
     }

@@ -73,6 +73,7 @@ typedef struct pass_multiview {
      * swap). There is one entry then: where it lies when the loop begins. */
     uint32_t group;
     pass_storage_id buffer; /* of a group: the storage that this multi-view is for */
+    bool lazy; /* of a group: copies from one of its buffers to another only hand the address on (plan.h) */
     bool
         from_end; /* the part that repeats is counted from the end: the loop's last iteration leaves it at the first entry */
     pass_location *entries; /* prologue + repeat of them */

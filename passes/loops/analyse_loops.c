@@ -10,6 +10,7 @@
  *
  *   periods.h        how many buffers each carried value needs
  *   buffer_swaps.h   which buffers swap their names when an inner loop is left, or a branch hands a value on
+ *   lazy_copies.h    which copies in branches only hand an address on
  *   from_end.h       which tables are counted from the end, so that the last iteration writes where the caller wants it
  *   windows.h        which are sliding windows, that move through a longer buffer
  *   here             the buffers. They are storages of the graph around the loop: live while it runs, before it for initial
@@ -27,6 +28,7 @@
 #include "passes/loops/branch_addresses.h"
 #include "passes/loops/buffer_swaps.h"
 #include "passes/loops/from_end.h"
+#include "passes/loops/lazy_copies.h"
 #include "passes/loops/outputs.h"
 #include "passes/loops/periods.h"
 #include "passes/loops/tables.h"
@@ -51,7 +53,8 @@ static bool make_buffers(loop_info *info) {
         }
         for (uint32_t i = 0; i < class->period; i++) {
             if (class->swapped_in) {
-                class->buffers[i] = loop_add_swapped(info, class->swapped_in, class->group, bytes, value);
+                class->buffers[i] =
+                    loop_add_swapped(info, class->swapped_in, class->group, class->lazy, bytes, value);
                 if (!class->buffers[i].index) return false;
                 continue;
             }
@@ -162,6 +165,7 @@ static bool place_slices(loop_info *info) {
 
 static bool analyse_loop(loop_info *info) {
     loop_find_branch_swaps(info);
+    loop_find_lazy_copies(info);
     loop_find_output_swaps(info);
     loop_find_windows(info);
     loop_count_from_end(info);

@@ -224,6 +224,7 @@ void loop_find_output_swaps(loop_info *info) {
         /* Where the number of iterations is known, the last of them makes it in the right buffer; unless buffers have been
          * swapped on the way. */
         if (known && (!class || !class->branch_swaps)) continue;
+        if (class && class->lazy) continue; /* two of its buffers may have one address */
         if (!c->output || !takes_turns(info, i) || !replaces(info, c->output, &around, &index)) continue;
         c->replaced = ir_loop_carry(&around, index).parameter;
         if (!dies_at(info, c->replaced, info->loop.node, i, &c->begins, &c->dead)) continue;
@@ -249,15 +250,15 @@ void loop_find_output_swaps(loop_info *info) {
 
 /* ---- buffers ------------------------------------------------------------------------------------------- */
 
-pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, uint32_t group, size_t bytes,
-                                 ir_value *value) {
+pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, uint32_t group, bool lazy,
+                                 size_t bytes, ir_value *value) {
     pass_storage buffer = {.space = MEMORY_ARENA,
                            .graph = owner->graph,
                            .value = value,
                            .bytes = bytes,
                            .last_made = -1,
                            .carried_by = owner};
-    pass_multiview view = {.loop = owner, .repeat = 1, .group = group};
+    pass_multiview view = {.loop = owner, .repeat = 1, .group = group, .lazy = lazy};
     view.entries = BASE_ARRAY(info->memory->arena, pass_location, 1);
     if (!view.entries) return (pass_storage_id){0};
     view.entries[0].storage = pass_memory_add(info->memory, &buffer);
@@ -305,7 +306,7 @@ static bool choose_target(loop_info *info, loop_carried *c) {
             if (is_free(info, class->buffers[k])) target = class->buffers[k];
     }
     if (!target.index)
-        target = loop_add_swapped(info, c->swapped_in, class ? class->group : cycle_group(info, c),
+        target = loop_add_swapped(info, c->swapped_in, class ? class->group : cycle_group(info, c), false,
                                   loop_bytes_of(c->output), c->output);
     c->target = target;
     return target.index != 0;

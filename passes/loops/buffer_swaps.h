@@ -24,9 +24,9 @@ void loop_find_branch_swaps(loop_info *info);
 /* Finds the carried values whose outputs get there by a swap: swapped_in, begins and dead of carried values, swapped_in and
  * group of classes. After loop_find_branch_swaps. */
 void loop_find_output_swaps(loop_info *info);
-/* A buffer of `owner` that takes part in swaps; zero when memory runs out. */
-pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, uint32_t group, size_t bytes,
-                                 ir_value *value);
+/* A buffer of `owner` that takes part in swaps, or in lazy copies; zero when memory runs out. */
+pass_storage_id loop_add_swapped(const loop_info *info, const ir_node *owner, uint32_t group, bool lazy,
+                                 size_t bytes, ir_value *value);
 /* Chooses `target` of all that is swapped. After initial values have been taken over. False when memory runs out. */
 bool loop_choose_targets(loop_info *info);
 

@@ -72,6 +72,7 @@ typedef struct loop_member {
     pass_storage_id *buffers;
     bool from_end;             /* its tables are counted from the end of the loop (from_end.h) */
     bool branch_swaps;         /* a branch that hands a value on does so by a swap of two of its buffers */
+    bool lazy;                 /* copies between its buffers, and those of others, only hand an address on */
     const ir_node *swapped_in; /* its buffers take part in swaps, in this loop or one around it */
     uint32_t group;            /* their group */
 } loop_member;

@@ -119,10 +119,11 @@ bool loop_place_output(const loop_info *info, uint32_t index, int64_t trips, boo
     const loop_member *class = loop_class_of(info, c);
     const bool from_end = class && class->from_end;
     if (from_end) trips = (int64_t)loop_all_round(info, index); /* it ends where it would after these */
-    bool certain = trips >= 0 && class && !class->branch_swaps && is_in_buffer(info, index, trips);
+    bool certain =
+        trips >= 0 && class && !class->branch_swaps && !class->lazy && is_in_buffer(info, index, trips);
     /* One buffer: with no iteration the initial value is copied there, if it lies elsewhere, and nothing else is
      * there then. */
-    bool one = view.repeat == 1 && c->kind == LOOP_ORIGIN_BODY && trips < 0 &&
+    bool one = !(class && class->lazy) && view.repeat == 1 && c->kind == LOOP_ORIGIN_BODY && trips < 0 &&
                (view.prologue == 0 || !holds_initial(info, index));
     if (views) {
         if (trips >= 0) { /* it is a slice, or an initial value, or what another output is */

@@ -141,9 +141,11 @@ static bool replay_run(replay *r, const plan_node *node) {
         }
     }
     if (!check_scratch(r, node)) return false;
+    r->own_piece = !(node->flags & PLAN_NODE_DYNAMIC) && *(r->of->texts + node->kernel);
     for (uint64_t i = 0; i < node->output_count; i++) {
         if (outputs[i] != PLAN_ABSENT && !replay_write(r, outputs[i])) return false;
     }
+    r->own_piece = false;
     return replay_verify_all(r, outputs, node->output_count); /* they do not overlap one another */
 }
 
@@ -215,7 +217,8 @@ static bool replay_graph(replay *r, uint32_t number) {
         else if (code == OP_COPY &&
                  (multiview = plan_swap_buffer(r->of, (uint32_t)n, 0, r->of->tensor_ids[node->inputs])) !=
                      PLAN_ABSENT)
-            valid = replay_swap_copy(r, node, multiview);
+            valid = r->of->multiviews[multiview].lazy ? replay_run(r, node)
+                                                      : replay_swap_copy(r, node, multiview);
         else if (node->flags & PLAN_NODE_DYNAMIC) valid = replay_run(r, node);
         else if (node->flags & PLAN_NODE_ALIAS) valid = replay_alias(r, node);
         else valid = replay_run(r, node);

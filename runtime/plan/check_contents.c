@@ -207,6 +207,26 @@ static bool is_settled(const replay *r, uint32_t id) {
     return true;
 }
 
+/* Where the tensor lies in a buffer of a lazy group, a kernel writes it, whose only such output it is, and it is all that the buffer
+ * then holds. */
+static bool write_lazily(replay *r, uint32_t id) {
+    const span *at = &r->spans[id];
+    for (size_t i = 0; i < r->buffer_count && r->through[id]; i++) {
+        const swap_buffer *buffer = &r->buffers[i];
+        const plan_multiview *multiview = replay_multiview_of(r, buffer);
+        if (!multiview->lazy || !r->swapping[multiview->loop] || at->first >= buffer->at.last ||
+            buffer->at.first >= at->last)
+            continue;
+        if (!r->own_piece || at->address != buffer->at.address || at->last > buffer->at.last)
+            return replay_fail(r, "tensor \"%s\" would be written over what others in a lazy group have",
+                               replay_name_of(r, id));
+        /* A second output would not know which pieces the inputs have that lie where the first one is made. */
+        r->own_piece = false;
+        if (!replay_write_span(r, buffer->at.first, buffer->at.last, (plan_bytes_tag){0})) return false;
+    }
+    return true;
+}
+
 /* The tensor is made: an identity of its own where it lies. */
 bool replay_write(replay *r, uint32_t id) {
     const plan_tensor *tensor = &r->of->tensors[id];
@@ -229,7 +249,7 @@ bool replay_write(replay *r, uint32_t id) {
     }
     if (!r->through[id] && !replay_check_apart(r, &r->spans[id], replay_name_of(r, id))) return false;
     uint64_t identity = 0;
-    if (!replay_new_identity(r, id, &identity)) return false;
+    if (!write_lazily(r, id) || !replay_new_identity(r, id, &identity)) return false;
     replay_define(r, id, replay_content_of(identity, 0, tensor->bytes));
     return replay_write_span(r, r->spans[id].first, r->spans[id].last,
                              (plan_bytes_tag){identity, r->spans[id].address});

@@ -120,7 +120,9 @@ bool replay_join(replay *r, size_t since, const uint32_t *outputs, uint64_t coun
             continue;
         }
         if (is_untouched(r, outputs[i], since, until)) continue;
+        r->own_piece = true; /* a kernel has written it, or it was refused */
         if (containers[i] == i && !replay_write(r, outputs[i])) return false;
+        r->own_piece = false;
     }
     for (uint64_t i = 0; i < count; i++) {
         content part;

@@ -5,6 +5,9 @@
  * looks at these bytes but by the names. So the replay leaves each buffer where its entry says, moves contents, and refuses
  * whatever touches the bytes other than through the buffers' multi-views while their loop runs. After the loop its outputs may be
  * in any buffer of the group.
+ *
+ * In a lazy group a Copy only gives its output the address of its input, and whoever writes gets a piece first that nobody has. By
+ * names that is the same as a Copy that copies, which is how it is replayed, as long as all that is written looks for such a piece.
  */
 #include "runtime/plan/replay.h"
 #include <inttypes.h>
@@ -39,6 +42,11 @@ bool replay_find_swap_buffers(replay *r) {
             const plan_multiview *other = replay_multiview_of(r, &r->buffers[k]);
             const plan_address *there = &of->addresses[other->first];
             if (!replay_spend(r, 1)) return false;
+            if (is_one_group(multiview, other) && multiview->lazy != other->lazy)
+                return replay_fail(r,
+                                   "multi-views %" PRIu32 " and %" PRIu32
+                                   " are to be swapped, but only one of them is lazy",
+                                   v, r->buffers[k].multiview);
             if (is_one_group(multiview, other) && multiview->bytes != other->bytes)
                 return replay_fail(
                     r, "multi-views %" PRIu32 " and %" PRIu32 " are to be swapped, but differ in size", v,
@@ -107,6 +115,9 @@ bool replay_swap(replay *r, const plan_node *node, const plan_loop_form *form) {
         for (uint32_t i = 0; i < form->carried; i++) {
             uint32_t parameter = form->parameters[2 + i],
                      multiview = plan_swap_buffer(r->of, number, i, parameter);
+            if (multiview != PLAN_ABSENT && r->of->multiviews[multiview].lazy)
+                return replay_fail(r, "output \"%s\" would be swapped into a lazy multi-view",
+                                   replay_name_of(r, form->outputs[i]));
             if (multiview != PLAN_ABSENT && !swap_one(r, parameter, form->outputs[i], multiview, step))
                 return false;
         }
@@ -128,7 +139,9 @@ bool replay_end_swaps(replay *r, const plan_node *node, size_t since) {
         if (replay_multiview_of(r, buffer)->loop != (uint32_t)(node - r->of->nodes)) continue;
         buffer->identity = 0;
         if (!replay_spend(r, 1)) return false;
-        if (!replay_was_written(r, since, until, &buffer->at)) continue;
+        /* In a lazy group any may have the address of any other one. */
+        if (!replay_multiview_of(r, buffer)->lazy && !replay_was_written(r, since, until, &buffer->at))
+            continue;
         if (!replay_new_identity(r, PLAN_ABSENT, &buffer->identity) ||
             !replay_write_span(r, buffer->at.first, buffer->at.last,
                                (plan_bytes_tag){buffer->identity, buffer->at.address}))

@@ -157,6 +157,19 @@ static uint32_t lead_to_group(const plan *of, const plan_address *address) {
     return found;
 }
 
+uint32_t plan_lazy_buffer(const plan *of, const plan_address *address) {
+    if (address->space != MEMORY_MULTIVIEW) return PLAN_ABSENT;
+    const plan_multiview *multiview = &of->multiviews[address->index];
+    if (multiview->group) return multiview->lazy ? address->index : PLAN_ABSENT;
+    for (uint64_t k = 0; k < (uint64_t)multiview->prologue_count + multiview->period; k++) {
+        const plan_address *entry = &of->addresses[multiview->first + k];
+        if (entry->space == MEMORY_MULTIVIEW && of->multiviews[entry->index].loop == multiview->loop &&
+            of->multiviews[entry->index].lazy)
+            return entry->index;
+    }
+    return PLAN_ABSENT;
+}
+
 uint32_t plan_swap_buffer(const plan *of, uint32_t node, uint32_t index, uint32_t from) {
     const plan_attribute *marks = plan_node_attribute(of, &of->nodes[node], PLAN_SWAPS);
     const uint32_t output = of->tensor_ids[of->nodes[node].outputs + index];

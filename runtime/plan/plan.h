@@ -39,6 +39,11 @@
  * entry says. While the loop runs it may swap its address with another swap buffer of its group. Only tensors
  * that lie in such multi-views follow these swaps. Nothing else lies in these bytes while the loop runs.
  *
+ * A group can be lazy. Then a Copy from one of its buffers to another one (PLAN_SWAPS) copies nothing: both have one address from
+ * then on. Before a kernel writes into a buffer whose address others have too, the buffer gets the address of a piece that none has:
+ * there is one, for a group has as many pieces as buffers. So whoever follows names finds what copies would have put there. What
+ * is written is all that the buffer then holds, and only kernels write there while the loop runs.
+ *
  * States: the main graph can be the body of a loop that is not in the plan, the loop around the model, whose iterations are
  * the runs of a session. Its number, as that of a node, is plan_run_loop. Its first parameters and results, one of each for every
  * state, are no inputs and outputs: the parameter is what the result was in the run before. Between two runs nothing is
@@ -187,7 +192,7 @@ typedef struct plan_multiview {
     uint32_t group; /* not 0: a swap buffer of this group of the loop; period 1, no prologue, in the arena */
     uint64_t bytes; /* of a swap buffer, of each in its group; 0 otherwise */
     uint32_t from_end; /* 1: the cycle is counted from the end; 0 otherwise */
-    uint32_t unused;   /* 0 */
+    uint32_t lazy;     /* 1: a swap buffer of a lazy group; 0 otherwise */
 } plan_multiview;
 
 typedef struct plan_interface {
@@ -330,6 +335,8 @@ bool plan_loop_is_counted(const plan *of, const plan_loop_form *form);
  * is a buffer of the group. PLAN_ABSENT where it is not: the node does not say so (PLAN_EXCHANGES, a list with 1 for it), the output does not
  * always lie in whole buffers of one group, of a loop around the node, or the two are not of one size. */
 uint32_t plan_swap_buffer(const plan *of, uint32_t node, uint32_t index, uint32_t from);
+/* The address may be that of a buffer of a lazy group, in some iteration: one of the group; PLAN_ABSENT otherwise. */
+uint32_t plan_lazy_buffer(const plan *of, const plan_address *address);
 /* The graph is a sub-graph of the node, or lies within one. */
 bool plan_is_within(const plan *of, uint32_t node, uint32_t graph);
 /* How many iterations of a loop (a node) are needed to see every address that its multi-views can take, twice: the

@@ -155,6 +155,8 @@ typedef struct replay {
     uint64_t *used; /* the identities in it, in the order in which they appear */
     size_t used_count, used_capacity;
     bool fully; /* without summaries */
+    /* What is written now has a piece of its own, where it is in a lazy group: a kernel writes it, or has. */
+    bool own_piece;
     uint64_t work;
     char file[BASE_REPORT_CONTEXT];
     const plan_node *node; /* being replayed, for messages */

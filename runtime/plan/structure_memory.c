@@ -51,7 +51,7 @@ static bool may_lie_after(const structure_checker *c, uint32_t loop, uint32_t id
 /* Two entries, of addresses that do not change. */
 static bool check_branch_multiview(const plan *of, const plan_multiview *multiview) {
     if (multiview->period != 2 || multiview->prologue_count || multiview->stride || multiview->group ||
-        multiview->bytes || multiview->from_end || multiview->unused)
+        multiview->bytes || multiview->from_end || multiview->lazy)
         return false;
     return of->addresses[multiview->first].space != MEMORY_MULTIVIEW &&
            of->addresses[multiview->first + 1].space != MEMORY_MULTIVIEW;
@@ -81,9 +81,11 @@ bool structure_check_multiviews(structure_checker *c) {
             multiview->period > MOST_ENTRIES) {
             return structure_fail(c, "multi-view %" PRIu64 " belongs to no loop", v);
         }
-        if (multiview->from_end > 1 || multiview->unused ||
+        if (multiview->from_end > 1 ||
             (multiview->from_end && (runs || multiview->stride || multiview->group)))
             return structure_fail(c, "multi-view %" PRIu64 " cannot count from the end of its loop", v);
+        if (multiview->lazy > 1 || (multiview->lazy && !multiview->group))
+            return structure_fail(c, "multi-view %" PRIu64 " cannot be copied to lazily", v);
         for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
             const plan_address *entry = &of->addresses[multiview->first + i];
             if (entry->space != MEMORY_MULTIVIEW) continue;
@@ -91,6 +93,12 @@ bool structure_check_multiviews(structure_checker *c) {
                 return structure_fail(
                     c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
             if (of->multiviews[entry->index].loop == plan_run_loop(of) && of->header->states.count) continue;
+            /* What an inner loop writes there has to get a piece of its own first: nobody would know its name. */
+            if (of->multiviews[entry->index].lazy && of->multiviews[entry->index].loop != multiview->loop &&
+                of->multiviews[entry->index].loop < of->header->nodes.count &&
+                plan_is_within(of, of->multiviews[entry->index].loop, of->nodes[multiview->loop].graph))
+                return structure_fail(
+                    c, "multi-view %" PRIu64 " lies in a lazy multi-view of a loop around its own", v);
             if (of->multiviews[entry->index].group && of->multiviews[entry->index].loop == multiview->loop &&
                 !multiview->group)
                 continue; /* a swap buffer of the loop itself lies in the arena */

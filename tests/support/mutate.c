@@ -75,6 +75,7 @@ static const field fields[] = {
     FIELD(multiviews, plan_multiview, group),
     FIELD(multiviews, plan_multiview, bytes),
     FIELD(multiviews, plan_multiview, from_end),
+    FIELD(multiviews, plan_multiview, lazy),
     FIELD(addresses, plan_address, space),
     FIELD(addresses, plan_address, index),
     FIELD(addresses, plan_address, offset),

@@ -62,6 +62,16 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      "    %h: bool[] = Less(%f, %g) yield %h, %e } }\n"
      "  %u: " T " = If(%go) { graph yes() { yield %x } graph no() { yield %z } }\n"
      "  %v: " T " = MatMul(%u, %z) yield %p, %q, %r, %v } }\n"},
+    {"a branch that keeps what others go on with, beside a buffer that swaps",
+     "module \"kept\" { constant %three: int64[] = {3} constant %one: int64[] = {1}\n"
+     " graph main(%n: int64[], %a: " T ", %b: " T ") { %a0: " T " = Neg(%a) %b0: " T " = Neg(%b) %c0: " T
+     " = Abs(%a)\n  %p: " T ", %q: " T ", %g: " T
+     " = Loop(%n, _, %a0, %b0, %c0) { graph body(%i: int64[], %k: bool[], %x: " T ", %best: " T ", %v: " T
+     ") { %t: int64[] = Mod(%i, %three) %c: bool[] = Less(%t, %one) %y: " T " = MatMul(%x, %b)\n"
+     "   %z: " T " = If(%c) { graph yes() { yield %y } graph no() { yield %best } }\n"
+     "   %w: " T " = Loop(%t, _, %v) { graph inner(%j: int64[], %l: bool[], %s: " T ") { %o: " T
+     " = MatMul(%s, %b) yield %l, %o } } yield %k, %y, %z, %w } } %u: " T " = Sub(%p, %q) %r: " T
+     " = Sub(%u, %g) yield %r } }\n"},
     {"states, and a step that can fail",
      "module \"states\" {\n"
      " graph main(%h: " T ", %c: " T ", %x: " T ", %at: int64[4]) states 2 { %y: " T " = Add(%h, %x)\n"

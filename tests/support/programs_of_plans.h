@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-enum { SUPPORT_PLAN_PROGRAMS = 10 };
+enum { SUPPORT_PLAN_PROGRAMS = 11 };
 
 typedef struct support_plan_program {
     const char *name, *text;

@@ -64,14 +64,48 @@ static size_t unchanged(const float *a, const float *b, int trips, float *output
     return ELEMENTS;
 }
 
+/* What x is after `trips` times x <= -2x, less the last of these that was kept: those with t % 5 < 2. `old`: what it was before. */
+static size_t less_kept(const float *a, int trips, bool old, float *output) {
+    float kept[ELEMENTS], x[ELEMENTS];
+    (void)doubled(a, NULL, trips, x);
+    for (int i = 0; i < ELEMENTS; i++) kept[i] = -a[i];
+    for (int t = 0; t < trips; t++)
+        if (t % 5 < 2) (void)doubled(a, NULL, old ? t : t + 1, kept);
+    for (int i = 0; i < ELEMENTS; i++) output[i] = x[i] - kept[i];
+    return ELEMENTS;
+}
+
+static size_t less_kept_new(const float *a, const float *b, int trips, float *output) {
+    (void)b;
+    return less_kept(a, trips, false, output);
+}
+
+static size_t less_kept_old(const float *a, const float *b, int trips, float *output) {
+    (void)b;
+    return less_kept(a, trips, true, output);
+}
+
 #define V "float32[4]"
 #define S "float32[4,4]"
 #define HEAD                                                                                                 \
     "module \"copies\" { constant %n: int64[] = {TRIPS} constant %two: " V " = {-2, -2, -2, -2}\n"           \
     " constant %first: int64[1] = {0} constant %both: int64[2] = {0, 1} constant %last: int64[] = {2} "      \
-    "constant %indices: int64[4,1] = {0, 1, 2, 3} constant %at: int64[4] = "                                 \
+    "constant %five: int64[] = {5} constant %twos: " S                                                       \
+    " = {-2, 0, 0, 0, 0, -2, 0, 0, 0, 0, -2, 0, 0, 0, 0, -2} constant %indices: int64[4,1] = {0, 1, 2, 3} "  \
+    "constant %at: int64[4] = "                                                                              \
     "{0, 1, 2, 3}\n"                                                                                         \
     " graph main(%a: " V ", %b: " S ") {\n"
+/* The last value that was kept, beside the one that goes on. */
+#define R "float32[1,4]"
+/* The last value that was kept, beside the one that goes on. */
+#define KEEP(make, kept)                                                                                     \
+    HEAD " %u: " R " = Unsqueeze(%a, %first) %v: " R " = Neg(%u)\n"                                          \
+         " %p: " R ", %q: " R " = Loop(%n, _, %u, %v) { " BODY ", %x: " R ", %best: " R ") {\n"              \
+         " %t: int64[] = Mod(%i, %five) %c: bool[] = Less(%t, %last) %y: " R " = " make "\n"                 \
+         " %r: " R " = If(%c) { graph keep() { yield " kept " } graph go_on() { yield %best } }\n"           \
+         " %go: bool[] = Less(%i, %n) yield %go, %y, %r } }\n"                                               \
+         " %d: " R " = Sub(%p, %q) %o: " V " = Squeeze(%d, %first) yield %o } }"
+enum { KEPT = 16 /* the difference is made over one of the two, which is copied there */ };
 #define BODY "graph body(%i: int64[], %k: bool[]"
 
 static const copy_case cases[] = {
@@ -144,6 +178,14 @@ static const copy_case cases[] = {
      HEAD " %o: " V " = Loop(%n, _, %a) { " BODY ", %x: " V ") {\n"
           " %y: " V " = ScatterElements(%x, %at, %x) yield %k, %y } } yield %o } }",
      unchanged, 0, 0},
+    {"what is made is kept in some iterations, beside what it is made over", KEEP("Mul(%x, %two)", "%y"),
+     less_kept_new, 0, KEPT},
+    {"what is made is kept in some iterations, beside what it is made of", KEEP("MatMul(%x, %twos)", "%y"),
+     less_kept_new, 0, KEPT},
+    {"what was there before is kept in some iterations, and written over", KEEP("Mul(%x, %two)", "%x"),
+     less_kept_old, 0, KEPT},
+    {"what was there before is kept in some iterations", KEEP("MatMul(%x, %twos)", "%x"), less_kept_old, 0,
+     0},
 };
 enum { CASES = sizeof cases / sizeof *cases };
 

@@ -24,6 +24,14 @@ enum { TRIPS = 8, ELEMENTS = 16, OUTPUTS = 3, MOST_BYTES = 1024 };
     " graph main(%n: int64[], %a: " T ", %b: " T ") {\n %a0: " T " = Neg(%a) %b0: " T " = Neg(%b)\n" body    \
     " } }\n"
 
+/* Of what a loop carries, one of them is kept in some iterations: q. */
+#define KEEP(make, kept)                                                                                     \
+    "%three: int64[] = Size(%row) %p: " T ", %q: " T                                                         \
+    " = Loop(%n, _, %a0, %b0) { graph body(%i: int64[], %k: bool[], %x: " T ", %best: " T                    \
+    ") { %t: int64[] = Mod(%i, %three) %h: int64[] = Size(%halves) %c: bool[] = Less(%t, %h) %y: " T         \
+    " = " make " %z: " T " = If(%c) { graph yes() { yield " kept                                             \
+    " } graph no() { yield %best } } yield %k, %y, %z } }"
+
 typedef struct view_case {
     const char *name, *text;
 } view_case;
@@ -103,6 +111,15 @@ static const view_case cases[] = {
              ") { %t: int64[] = Mod(%i, %three) %c: bool[] = Less(%t, %i) %s: " T " = Relu(%x) %y: " T
              " = If(%c) { graph yes() { %u: " T " = MatMul(%x, %s) yield %u } graph no() { yield %x } } "
              "yield %k, %y } } %r: " T " = Neg(%p) yield %r")},
+    {"kept in a branch, beside what it is made of",
+     PROGRAM(KEEP("MatMul(%x, %m)", "%y") " %r: " T " = Sub(%p, %q) yield %r")},
+    {"kept in a branch, beside what it is made over", PROGRAM(KEEP("Sub(%x, %b)", "%y") " yield %p, %q")},
+    {"the old one is handed on in a branch",
+     PROGRAM(KEEP("Sub(%x, %best)", "%x") " %r: " T " = Sub(%p, %q) yield %r")},
+    {"kept in a branch of a loop in a loop",
+     PROGRAM("%o: " T " = Loop(%n, _, %a0) { graph around(%i2: int64[], %k2: bool[], %s: " T ") {\n" KEEP(
+         "MatMul(%x, %s)", "%y") " %d: " T " = Sub(%p, %q) %e: " T " = Relu(%d) yield %k2, %e } } %r: " T
+                                 " = Neg(%o) yield %r")},
     {"slices and stacks",
      "module \"slices\" { constant %four: int64[] = {4}\n graph main(%n: int64[], %a: " T ", %b: " T
      ") { %a0: " T " = Neg(%a)\n %s: " T
@@ -136,6 +153,7 @@ typedef struct mutation {
     size_t size;
     outcome expected;
     size_t refused, harmless;
+    bool not_lazy; /* with swaps in place of lazy copies it was refused */
     const char *name;
     plan_header *header;
     plan_multiview *multiviews;
@@ -340,8 +358,12 @@ static void mutate_ends(mutation *m) {
             const bool refused = try_mutation(m, "the end of view", v, from_end);
             if (from_end == 2 && !refused) fail_msg("%s: a view counts from no end", m->name);
         }
-        view->unused = 1;
-        assert_true(try_mutation(m, "the unused field of view", v, 1));
+        for (uint32_t lazy = 0; lazy < 3; lazy++) {
+            view->lazy = lazy;
+            const bool refused = try_mutation(m, "the laziness of view", v, lazy);
+            if ((lazy == 2 || (lazy && !view->group)) && !refused)
+                fail_msg("%s: a view is lazy alone", m->name);
+        }
         for (uint32_t k = 0; is && k < view->period; k++) {
             const uint64_t first = view->first + view->prologue_count;
             const plan_address moved = m->addresses[first];
@@ -351,6 +373,10 @@ static void mutate_ends(mutation *m) {
         }
         for (size_t i = 0; i < count; i++) m->multiviews[i].from_end = !is;
         (void)try_mutation(m, "all ends at view", v, !is);
+    }
+    for (uint32_t lazy = 0; lazy < 2; lazy++) { /* a swap leaves what a copy keeps */
+        for (size_t i = 0; i < count; i++) m->multiviews[i].lazy = lazy && m->multiviews[i].group;
+        if (try_mutation(m, "all groups are made lazy, or none", 0, lazy) && !lazy) m->not_lazy = true;
     }
     plan_node *nodes = (plan_node *)(void *)(m->bytes + m->header->nodes.offset);
     uint32_t *ids = (uint32_t *)(void *)(m->bytes + m->header->tensor_ids.offset);
@@ -398,6 +424,10 @@ static void broken_views_are_refused(void **state) {
     for (int c = 0; c < CASES; c++) {
         mutation m;
         begin(&m, &cases[c]);
+        size_t lazy = 0;
+        for (size_t v = 0; v < m.header->multiviews.count; v++) lazy += m.multiviews[v].lazy;
+        if ((lazy > 1) != (strstr(m.name, "kept in a branch") != NULL))
+            fail_msg("%s: %zu of its views are lazy", m.name, lazy);
         for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
             size_t before = m.refused;
             kinds[k](&m);
@@ -406,6 +436,7 @@ static void broken_views_are_refused(void **state) {
             assert_true(m.refused > before || (kinds[k] == mutate_reservations && !has_reservation) ||
                         (kinds[k] == mutate_groups && !exchanges));
         }
+        assert_int_equal(m.not_lazy, lazy > 1);
         print_message("%s: %zu refused, %zu harmless\n", m.name, m.refused, m.harmless);
         assert_true(m.refused > 4 * m.harmless);
         free(m.good);
