@@ -141,6 +141,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .memory_arena = &memory_arena,
                           .report = context->report,
                           .bands = context->bands,
+                          .trial = true,
                           .measure = measure};
     base_status status = BASE_OK;
     while (rows[first].run != pass_make_bands) first++;

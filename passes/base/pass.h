@@ -76,6 +76,7 @@ struct pass_context {
     const pass_bands *bands;           /* what make-bands has done; NULL: nothing */
     const pass_recomputed *recomputed; /* what recompute has done */
     size_t recomputed_count;
+    bool trial; /* the module is a copy that is only measured: what weights are packed into need not be filled */
     /* What the passes after make-bands would come to on `module`, a copy of this one's, which they change. */
     base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };

@@ -311,16 +311,18 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     ir_module *module = c->context->module;
     ir_value *weights = ir_input(chosen->node, 1);
     packed_weights *known = find_packed(c, chosen);
-    op_tensor plain;
     if (known->value) return read_packed(c, chosen, known->value);
-    base_status status = unpacked_weights(c, chosen->node, call, &plain);
-    if (status != BASE_OK) return status;
     op_type type = weights->type;
     type.layout = OP_LAYOUT_PACKED;
     type.packed_bytes = chosen->cost.packed_bytes;
     void *data = NULL;
     ir_value *packed = ir_constant_reserve(module, weights->name, &type, type.packed_bytes, &data);
     if (!packed) return base_fail_memory(report);
+    known->value = packed;
+    if (c->context->trial) return read_packed(c, chosen, packed);
+    op_tensor plain;
+    base_status status = unpacked_weights(c, chosen->node, call, &plain);
+    if (status != BASE_OK) return status;
     memset(data, 0, type.packed_bytes);
     op_tensor *inputs = BASE_ARRAY(&c->arena, op_tensor, call->input_count);
     if (!inputs) return base_fail_memory(report);
@@ -328,9 +330,7 @@ static base_status repack(chooser *c, const candidate *chosen, op_call *call) {
     inputs[1].type = type;
     call->inputs = inputs;
     status = chosen->kernel->pack(call, environment, 1, &plain, data, report);
-    if (status != BASE_OK) return status;
-    known->value = packed;
-    return read_packed(c, chosen, packed);
+    return status == BASE_OK ? read_packed(c, chosen, packed) : status;
 }
 
 /* The storage of the node's scratch is as large as what is chosen wants it. */
