@@ -2,6 +2,7 @@
 /* programs_of_plans.c: see programs_of_plans.h. */
 #include "tests/support/programs_of_plans.h"
 #include "tests/support/plan.h"
+#include <stdlib.h>
 
 #define T "float32[4,4]"
 
@@ -97,6 +98,20 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      "    %n: float32[1,2,2,4] = Slice(%s, %axis, %end, %axis) %t: int64[1] = Add(%at, %o)\n"
      "    %u: float32[1,2,8,4] = TensorScatter(%y, %z, %t) {axis = 2} yield %c, %n, %u } }\n"
      "  %v: float32[1,2,8,4] = Neg(%q) yield %v, %p } }\n"},
+    {"weights in four bits, a loop that hands on what a branch makes",
+     "module \"bits\" { constant %trips: int64[] = {3}\n"
+     " constant %packed: uint8[4,1,8] = {1, 2, 0, 0, 0, 0, 0, 0, 3, 4, 0, 0, 0, 0, 0, 0, 5, 6, 0, 0, 0, 0, "
+     "0, 0, 7, "
+     "8, 0, 0, 0, 0, 0, 0}\n"
+     " constant %ones: float32[4] = {1, 0.5, 0.25, 2}\n"
+     " graph main(%x: " T ", %go: bool[]) { %m: " T " = Neg(%x)\n"
+     "  %s: " T " = Loop(%trips, _, %m) { graph body(%i: int64[], %k: bool[], %u: " T ") {\n"
+     "   %p: " T
+     " = com.microsoft.MatMulNBits(%u, %packed, %ones) {K = 4, N = 4, bits = 4, block_size = 16}\n"
+     "   %w: " T " = If(%go) { graph yes() { %f: " T " = Abs(%p) yield %f }"
+     " graph no() { %g: " T " = Softmax(%p) {axis = 1} yield %g } }\n"
+     "   yield %k, %w } }\n"
+     "  %r: " T " = Neg(%s) yield %r, %s } }\n"},
 };
 
 const unsigned char *support_shared_plan(size_t number, size_t *size) {
@@ -107,4 +122,23 @@ const unsigned char *support_shared_plan(size_t number, size_t *size) {
         plans[number] = support_plan(support_plan_programs[number].text, true, &sizes[number]);
     *size = sizes[number];
     return plans[number];
+}
+
+const support_ran *support_shared_outcome(size_t number) {
+    static support_ran outcomes[SUPPORT_PLAN_PROGRAMS][SUPPORT_RUNS];
+    static bool known[SUPPORT_PLAN_PROGRAMS];
+    enum { MOST_SECONDS = 60 };
+    number %= SUPPORT_PLAN_PROGRAMS;
+    if (!known[number]) {
+        size_t size;
+        ouro_plan *handle;
+        ouro_error error;
+        const unsigned char *bytes = support_shared_plan(number, &size);
+        if (ouro_plan_open(bytes, size, &handle, &error) != OURO_OK ||
+            !support_plan_outcome(handle, MOST_SECONDS, outcomes[number]))
+            abort();
+        ouro_plan_free(handle);
+        known[number] = true;
+    }
+    return outcomes[number];
 }
