@@ -141,6 +141,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .memory_arena = &memory_arena,
                           .report = context->report,
                           .bands = context->bands,
+                          .kernel_arena = measured->kernel_arena,
                           .trial = true,
                           .measure = measure};
     base_status status = BASE_OK;

@@ -154,7 +154,8 @@ static double *find_savings(pass_context *context, size_t *arena, base_status *s
 /* The best choices so far. */
 typedef struct trials {
     band_choices best;
-    size_t bytes; /* what they come to */
+    size_t bytes;        /* what they come to */
+    size_t kernel_arena; /* pass_context.kernel_arena */
 } trials;
 
 static base_status attempt(pass_context *context, const band_search *search, double estimate, trials *t,
@@ -166,7 +167,7 @@ static base_status attempt(pass_context *context, const band_search *search, dou
     base_status status = measure(context, &choices, &measured);
     if (status != BASE_OK) return status;
     *bytes = measured.arena;
-    if (*bytes < t->bytes) *t = (trials){choices, *bytes};
+    if (*bytes < t->bytes) *t = (trials){choices, *bytes, 0};
     return BASE_OK;
 }
 
@@ -181,38 +182,90 @@ static base_status find_least(pass_context *context, const band_search *search, 
     return status;
 }
 
-/* The choices for this estimate, if their plan, with the kernels that it has memory for, is predicted to take at most `most` seconds
- * more than direct kernels without bands (*fits), and is the smallest one so far. */
-static base_status attempt_within_time(pass_context *context, const band_search *search, double estimate,
-                                       double most, trials *t, bool *fits) {
-    band_choices choices;
-    if (!band_search_within(search, estimate, context->scratch, &choices))
-        return base_fail_memory(context->report);
-    struct pass_measured measured = {.kernels = true};
-    base_status status = measure(context, &choices, &measured);
+/* Measures the choices with the faster kernels that fit into an arena of `kernel_arena` bytes (0: a little more than without them).
+ * They are the best ones if that takes at most `most` seconds more than direct kernels without bands, and the arena is the smallest one so
+ * far. */
+static base_status try_choices(pass_context *context, const band_choices *choices, size_t kernel_arena,
+                               double most, trials *t, size_t *bytes, bool *fits) {
+    struct pass_measured measured = {.kernels = true, .kernel_arena = kernel_arena};
+    base_status status = measure(context, choices, &measured);
     double more = -measured.saved_seconds;
-    for (size_t i = 0; i < choices.count; i++)
-        more += choices.list[i].more_seconds - choices.list[i].lost_seconds;
+    for (size_t i = 0; i < choices->count; i++)
+        more += choices->list[i].more_seconds - choices->list[i].lost_seconds;
     *fits = status == BASE_OK && more <= most;
-    if (*fits && measured.arena < t->bytes) *t = (trials){choices, measured.arena};
+    *bytes = measured.arena;
+    if (*fits && *bytes < t->bytes) *t = (trials){*choices, *bytes, kernel_arena};
     return status;
 }
 
-/* The least arena whose plan takes no longer than is allowed: time falls as the arena grows, nearly always. */
-static base_status find_within_time(pass_context *context, const band_search *search, trials *t) {
-    enum { TURNS = 8 };
-    double low = band_search_least(search), high = band_search_whole(search);
-    double most =
-        (context->options->time_limit - 1) * (band_search_seconds(search) - band_search_saved(search)) -
-        band_search_saved(search);
-    for (size_t i = 0; i < context->recomputed_count; i++) most -= context->recomputed[i].seconds;
+/* Choices that are too slow may be quick enough with more memory for kernels, and still be smaller than the best ones. */
+static base_status try_larger_kernels(pass_context *context, const band_choices *choices, size_t bytes,
+                                      double most, trials *t) {
+    enum { TURNS = 3 };
+    double low = (double)bytes, high = 0.98 * (double)t->bytes;
+    base_status status = BASE_OK;
+    for (int turn = 0; turn < TURNS && status == BASE_OK && high > 1.02 * low; turn++) {
+        const double arena = turn ? sqrt(low * high) : high;
+        bool fits;
+        status = try_choices(context, choices, (size_t)arena, most, t, &bytes, &fits);
+        if (turn == 0 && !fits) break;
+        if (turn) *(fits ? &high : &low) = arena;
+    }
+    return status;
+}
+
+static bool same_choices(const band_choices *a, const band_choices *b) {
+    if (a->count != b->count) return false;
+    for (size_t i = 0; i < a->count; i++) {
+        const band_choice *left = &a->list[i], *right = &b->list[i];
+        if (left->first != right->first || left->last != right->last || left->rows != right->rows ||
+            left->channels_last != right->channels_last)
+            return false;
+    }
+    return true;
+}
+
+/* The choices for this estimate, where they are not those before. */
+static base_status attempt_within_time(pass_context *context, const band_search *search, double estimate,
+                                       double most, band_choices *before, trials *t) {
+    band_choices choices;
+    if (!band_search_within(search, estimate, context->scratch, &choices))
+        return base_fail_memory(context->report);
+    if (same_choices(&choices, before)) return BASE_OK;
+    *before = choices;
+    size_t bytes;
     bool fits;
-    base_status status = attempt_within_time(context, search, low, most, t, &fits);
-    for (int turn = 0; turn < TURNS && status == BASE_OK && !(turn == 0 && fits) && high > 1.02 * low;
-         turn++) {
+    base_status status = try_choices(context, &choices, 0, most, t, &bytes, &fits);
+    double quickest = -band_search_saved(search);
+    for (size_t i = 0; i < choices.count; i++) quickest += choices.list[i].more_seconds;
+    return status == BASE_OK && !fits && quickest <= most
+               ? try_larger_kernels(context, &choices, bytes, most, t)
+               : status;
+}
+
+/* The least arena whose plan takes no longer than is allowed. Time falls as the arena grows, but not steadily: faster kernels fit into
+ * some bands and not into others. So estimates of all sizes are tried, and then those just below the best one. */
+static base_status find_within_time(pass_context *context, const band_search *search, trials *t) {
+    enum { ESTIMATES = 24, TURNS = 4 };
+    const double least = band_search_least(search), saved = band_search_saved(search);
+    const double step = pow(band_search_whole(search) / least, 1.0 / ESTIMATES);
+    double most = (context->options->time_limit - 1) * (band_search_seconds(search) - saved) - saved;
+    for (size_t i = 0; i < context->recomputed_count; i++) most -= context->recomputed[i].seconds;
+    band_choices before = {.count = SIZE_MAX};
+    base_status status = BASE_OK;
+    double high = band_search_whole(search);
+    for (int i = ESTIMATES; i >= 0 && status == BASE_OK; i--) {
+        const double estimate = least * pow(step, i);
+        const size_t best = t->bytes;
+        status = attempt_within_time(context, search, estimate, most, &before, t);
+        if (t->bytes < best || same_choices(&before, &t->best)) high = estimate;
+    }
+    double low = high / step;
+    for (int turn = 0; turn < TURNS && status == BASE_OK && low >= least; turn++) {
         const double middle = sqrt(low * high);
-        status = attempt_within_time(context, search, middle, most, t, &fits);
-        *(fits ? &high : &low) = middle;
+        const size_t best = t->bytes;
+        status = attempt_within_time(context, search, middle, most, &before, t);
+        *(t->bytes < best || same_choices(&before, &t->best) ? &high : &low) = middle;
     }
     return status;
 }
@@ -287,6 +340,7 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     } else {
         status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
     }
+    context->kernel_arena = t.kernel_arena;
     if (status == BASE_OK) status = note(context, search, &t.best, whole.bound);
     return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }

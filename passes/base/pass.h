@@ -60,6 +60,8 @@ struct pass_measured {
     /* Given by the caller: faster kernels are chosen, which then save so much. */
     bool kernels;
     double saved_seconds;
+    /* Given by the caller: pass_context.kernel_arena. */
+    size_t kernel_arena;
     /* Given by the caller: with bands, within the limits of the options; and then what these take more, predicted, in seconds. */
     bool banded;
     double more_seconds;
@@ -76,7 +78,10 @@ struct pass_context {
     const pass_bands *bands;           /* what make-bands has done; NULL: nothing */
     const pass_recomputed *recomputed; /* what recompute has done */
     size_t recomputed_count;
-    bool trial; /* the module is a copy that is only measured: what weights are packed into need not be filled */
+    size_t
+        kernel_arena; /* from make-bands to choose-kernels: the arena that faster kernels may fill; 0: as the options say */
+    bool
+        trial; /* the module is a copy that is only measured: what weights are packed into need not be filled */
     /* What the passes after make-bands would come to on `module`, a copy of this one's, which they change. */
     base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };

@@ -89,8 +89,11 @@ static size_t default_limit(size_t least) {
     return larger < least ? least : larger;
 }
 
-/* What the user says of the arena; 0: nothing, or only how much more time bands may take, of which faster kernels are a part. */
-static size_t asked_limit(const pass_options *options) {
+/* What make-bands or the user says of the arena; 0: nothing, or only how much more time bands may take, of which faster kernels are a
+ * part. */
+static size_t asked_limit(const pass_context *context) {
+    const pass_options *options = context->options;
+    if (context->kernel_arena) return context->kernel_arena;
     return options->arena_limit == PASS_ARENA_LEAST && options->time_limit > 0 ? 0 : options->arena_limit;
 }
 
@@ -433,7 +436,7 @@ static size_t scratch_now(const pass_memory *memory, const ir_node *node) {
 /* What the arena may take with choices that have `live` bytes at the peak. Where the user gives no limit in bytes, choices may make
  * it larger by bytes that they use, hardly by gaps between them; what the planner needs without choices is free to take. */
 static size_t most_bytes(const chooser *c, size_t live) {
-    const size_t asked = asked_limit(c->context->options);
+    const size_t asked = asked_limit(c->context);
     if (asked && asked != PASS_ARENA_LEAST) return asked;
     size_t most = live > c->without ? live : c->without, slack = most / GAPS_DENOMINATOR;
     if (asked || !base_size_add(most, slack, &most)) return c->without > c->limit ? c->without : c->limit;
@@ -519,7 +522,7 @@ static base_status choose_within(chooser *c) {
         choose(c);
         base_status status = try_choices(c, true, &with);
         if (status != BASE_OK || with.bytes <= with.most) return status;
-        const size_t asked = asked_limit(c->context->options);
+        const size_t asked = asked_limit(c->context);
         if (count == 1 && (!asked || asked == PASS_ARENA_LEAST)) { /* The planner leaves gaps anyhow? */
             status = try_choices(c, false, &without);
             if (status != BASE_OK) return status;
@@ -548,7 +551,7 @@ base_status pass_choose_kernels(pass_context *context) {
     memory->least_arena_bytes = peaks[module->main->id.index];
     if (options->exact_arithmetic) return BASE_OK;
     c.least = memory->least_arena_bytes;
-    const size_t asked = asked_limit(options);
+    const size_t asked = asked_limit(context);
     c.limit = asked == PASS_ARENA_LEAST ? c.least : asked ? asked : default_limit(c.least);
     if (!find_free(context, c.graphs, c.graph_count, c.limit, c.free))
         return base_fail_memory(context->report);
