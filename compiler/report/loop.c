@@ -125,16 +125,6 @@ static uint64_t left_bytes(const plan *of, const plan_node *node, uint32_t index
     return same_address(&last, target) ? 0 : of->tensors[output].bytes;
 }
 
-static uint64_t common_multiple(uint64_t a, uint64_t b) {
-    uint64_t x = a, y = b;
-    while (y) {
-        uint64_t rest = x % y;
-        x = y;
-        y = rest;
-    }
-    return a / x > UINT64_MAX / b ? UINT64_MAX : a / x * b;
-}
-
 /* Graph `inner` is `outer`, or within it. */
 static bool is_within(const plan *of, uint32_t inner, uint32_t outer) {
     while (inner != outer) {
@@ -163,7 +153,7 @@ uint64_t emit_loop_kept(const plan *of, const plan_node *node) {
         if (address->space != MEMORY_MULTIVIEW) continue;
         const plan_multiview *view = &of->multiviews[address->index];
         if (view->prologue_count > first) first = view->prologue_count;
-        count = common_multiple(count, view->period);
+        count = base_lcm(count, view->period);
     }
     /* After the first iterations it is there already, or is in most of them. */
     for (uint64_t t = first; t < first + count; t++) {
@@ -347,7 +337,7 @@ bool emit_loop_measure(const plan *of, uint32_t index, emit_loop *loop) {
         const plan_multiview *view = emit_loop_view(of, i, index);
         if (!view || !is_within(of, of->tensors[i].graph, node->first_graph)) continue;
         loop->multiview++;
-        loop->unroll = common_multiple(loop->unroll, view->period);
+        loop->unroll = base_lcm(loop->unroll, view->period);
     }
     loop->buffer_bytes = of->graphs[node->first_graph].region_bytes;
     return count_places(of, loop);

@@ -50,17 +50,13 @@ static const char *format_or_fail(map_module *m, const char *text) {
 
 /* ---- columns ------------------------------------------------------------------------------------------- */
 
-static uint64_t common_multiple(uint64_t a, uint64_t b) {
-    return a / base_gcd(a, b) * b;
-}
-
 /* After how many iterations each loop repeats its addresses, and which storages they share. */
 static void find_periods(map_module *m) {
     for (size_t i = 1; i < m->memory->multiview_count; i++) {
         const pass_multiview *view = &m->memory->multiviews[i];
         if (!view->loop || view->stride || view->loop->graph == NULL) continue;
         const uint32_t loop = view->loop->id.index;
-        const uint64_t both = common_multiple(m->period[loop] ? m->period[loop] : 1, view->repeat);
+        const uint64_t both = base_lcm(m->period[loop] ? m->period[loop] : 1, view->repeat);
         m->period[loop] = both > UINT32_MAX ? UINT32_MAX : (uint32_t)both;
         if (view->prologue > m->prologue[loop]) m->prologue[loop] = view->prologue;
         for (uint32_t k = 0; k < view->prologue + view->repeat; k++) {

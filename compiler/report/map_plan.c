@@ -57,8 +57,7 @@ static void find_periods(plan_map *m) {
         const plan_multiview *view = &m->of->multiviews[i];
         if (view->loop == plan_run_loop(m->of) || view->stride || view->group) continue;
         uint64_t *period = &m->period[view->loop], *prologue = &m->prologue[view->loop];
-        const uint64_t before = *period ? *period : 1;
-        *period = before / base_gcd((size_t)before, view->period) * view->period;
+        *period = base_lcm(*period ? *period : 1, view->period);
         if (*period > UINT32_MAX) *period = UINT32_MAX;
         if (view->prologue_count > *prologue) *prologue = view->prologue_count;
     }

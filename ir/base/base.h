@@ -116,6 +116,8 @@ bool base_int64_multiply(int64_t a, int64_t b, int64_t *result);
 
 /* The greatest common divisor; of 0 and b it is b. */
 uint64_t base_gcd(uint64_t a, uint64_t b);
+/* The least common multiple, UINT64_MAX where it is more than that; with 0 it is 0. */
+uint64_t base_lcm(uint64_t a, uint64_t b);
 
 /* ---- random numbers (here) --------------------------------------------------------------------------- */
 

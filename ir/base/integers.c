@@ -45,3 +45,9 @@ uint64_t base_gcd(uint64_t a, uint64_t b) {
     }
     return a;
 }
+
+uint64_t base_lcm(uint64_t a, uint64_t b) {
+    uint64_t multiple;
+    if (!a || !b) return 0;
+    return __builtin_mul_overflow(a / base_gcd(a, b), b, &multiple) ? UINT64_MAX : multiple;
+}

@@ -42,18 +42,14 @@ static bool is_second(const loop_info *info, uint32_t index, size_t bytes) {
     return false;
 }
 
-static uint64_t common_multiple(uint64_t a, uint64_t b) {
-    return a / base_gcd(a, b) * b;
-}
-
 /* After how many iterations all addresses come round; more than MOST_ITERATIONS: too many. */
 static uint64_t all_periods(const loop_info *info) {
     uint64_t all = 1;
     for (uint32_t i = 0; i < info->loop.carried && all <= MOST_ITERATIONS; i++) {
         const loop_carried *c = &info->carried[i];
         const loop_member *class = loop_class_of(info, c);
-        if (c->kind == LOOP_ORIGIN_CYCLE) all = common_multiple(all, c->cycle);
-        else if (class) all = common_multiple(all, class->period);
+        if (c->kind == LOOP_ORIGIN_CYCLE) all = base_lcm(all, c->cycle);
+        else if (class) all = base_lcm(all, class->period);
     }
     return all;
 }
@@ -93,7 +89,7 @@ void loop_count_from_end(loop_info *info) {
         if (class->class != k || class->step || class->period < 2 || !of[k].saved ||
             of[k].initial > of[k].saved)
             continue;
-        const uint64_t all = common_multiple(rests, class->period);
+        const uint64_t all = base_lcm(rests, class->period);
         if (!is_bearable(info, all, periods)) continue;
         class->from_end = true;
         rests = all;

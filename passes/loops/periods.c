@@ -400,8 +400,7 @@ static void make_over_parameters(loop_info *info) {
 static uint64_t common_period(const loop_info *info) {
     uint64_t all = 1;
     for (uint32_t c = 0; c < info->member_count && all <= LONGEST_PERIOD; c++) {
-        const uint64_t period = info->members[c].class == c ? info->members[c].period : 1;
-        all = all / base_gcd(all, period) * period;
+        if (info->members[c].class == c) all = base_lcm(all, info->members[c].period);
     }
     return all;
 }

@@ -81,18 +81,14 @@ static size_t find_step(const loop_info *info, const loop_member *member) {
 
 /* ---- how long its buffer is ------------------------------------------------------------------------------ */
 
-static uint64_t common_multiple(uint64_t a, uint64_t b) {
-    return a / base_gcd(a, b) * b;
-}
-
 /* After how many iterations the addresses of all other classes and circles come round; more than MOST_ITERATIONS: too many. */
 static uint64_t other_periods(const loop_info *info, const loop_member *window) {
     uint64_t all = 1;
     for (uint32_t i = 0; i < info->loop.carried && all <= MOST_ITERATIONS; i++) {
         const loop_carried *c = &info->carried[i];
         const loop_member *class = loop_class_of(info, c);
-        if (c->kind == LOOP_ORIGIN_CYCLE) all = common_multiple(all, c->cycle);
-        else if (class && class != window) all = common_multiple(all, class->period);
+        if (c->kind == LOOP_ORIGIN_CYCLE) all = base_lcm(all, c->cycle);
+        else if (class && class != window) all = base_lcm(all, class->period);
     }
     return all;
 }
@@ -114,7 +110,7 @@ static void choose_turn(const loop_info *info, loop_member *class, size_t bytes,
         for (turn = 1; turn <= most / 4;) turn *= 2;
         period = 2 * turn;
     }
-    if (turn < 2 || common_multiple(other_periods(info, class), period) > MOST_ITERATIONS / 2) return;
+    if (turn < 2 || base_lcm(other_periods(info, class), period) > MOST_ITERATIONS / 2) return;
     class->step = step;
     class->turn = turn;
     class->period = period;

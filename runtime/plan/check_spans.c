@@ -184,7 +184,7 @@ static bool find_period(replay *r, loop_periods *of) {
         if (multiview->period > longest) longest = multiview->period;
         if (multiview->prologue_count > of->prologue) of->prologue = multiview->prologue_count;
         if (multiview->from_end && of->from_end <= MOST_ITERATIONS)
-            of->from_end = of->from_end / base_gcd(of->from_end, multiview->period) * multiview->period;
+            of->from_end = base_lcm(of->from_end, multiview->period);
     }
     if (of->from_end > longest) longest = of->from_end;
     if (of->from_end > 1)
@@ -192,10 +192,10 @@ static bool find_period(replay *r, loop_periods *of) {
     const size_t count =
         sort_unique(periods, of->multiview_count + (of->from_end > 1), sizeof *periods, compare_numbers);
     for (size_t i = 0; i < count; i++) {
-        if (of->multiple) of->multiple = of->multiple / base_gcd(of->multiple, periods[i]) * periods[i];
+        if (of->multiple) of->multiple = base_lcm(of->multiple, periods[i]);
         if (of->multiple > UINT32_MAX) of->multiple = 0;
         for (size_t k = 0; k < i && pairs <= MOST_ITERATIONS; k++) {
-            const uint64_t pair = periods[i] / base_gcd(periods[i], periods[k]) * periods[k];
+            const uint64_t pair = base_lcm(periods[i], periods[k]);
             if (pair > pairs) pairs = pair;
             if (!replay_spend(r, 1)) return false;
         }

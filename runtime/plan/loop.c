@@ -191,7 +191,7 @@ uint64_t plan_loop_horizon(const plan *of, uint32_t loop, uint64_t most) {
         const plan_multiview *multiview = &of->multiviews[v];
         if (multiview->loop != loop) continue;
         if (multiview->prologue_count > prologue) prologue = multiview->prologue_count;
-        multiple = multiple / base_gcd(multiple, multiview->period) * multiview->period;
+        multiple = base_lcm(multiple, multiview->period);
         if (multiple > most) return most;
     }
     uint64_t all = prologue + 2 * multiple + 1;

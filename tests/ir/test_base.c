@@ -266,6 +266,13 @@ static void common_divisors(void **state) {
     assert_int_equal(base_gcd(0, 7), 7);
     assert_int_equal(base_gcd(7, 0), 7);
     assert_int_equal(base_gcd(UINT64_MAX, UINT64_MAX), UINT64_MAX);
+    assert_int_equal(base_lcm(4, 6), 12);
+    assert_int_equal(base_lcm(0, 7), 0);
+    assert_int_equal(base_lcm(7, 0), 0);
+    assert_true(base_lcm(UINT64_MAX, UINT64_MAX) == UINT64_MAX);
+    assert_true(base_lcm(UINT64_MAX, 2) == UINT64_MAX); /* more than there is */
+    assert_true(base_lcm(UINT64_C(1) << 63, 6) == UINT64_MAX);
+    assert_true(base_lcm(UINT64_C(1) << 62, UINT64_C(1) << 61) == UINT64_C(1) << 62);
 }
 
 /* The first numbers of the reference implementation from seed 0. */

@@ -46,8 +46,7 @@ static char *rotation(int count) {
 
 static uint64_t common_multiple_of(const plan *of) {
     uint64_t all = 1;
-    for (uint64_t v = 0; v < of->header->multiviews.count; v++)
-        all = all / base_gcd(all, of->multiviews[v].period) * of->multiviews[v].period;
+    for (uint64_t v = 0; v < of->header->multiviews.count; v++) all = base_lcm(all, of->multiviews[v].period);
     return all;
 }
 
