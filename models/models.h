@@ -19,18 +19,23 @@ model *model_swap(void);                   /* Loop: (a, b) <= (b, a + b) */
 model *model_switch(void);                 /* If whose branches are convolutions of different depth */
 
 /* ---- loops (loops.c) ----------------------------------------------------------------------------------- */
-model *model_counter(void);        /* Loop: a scalar, x <= x + 1, a million times */
-model *model_rnn_cell(void);       /* Scan of 100: h <= tanh(x[t] W + h R + b), every h stacked */
-model *model_rotation(void);       /* Loop: (a, b, c) <= (b, c, a) */
-model *model_delay(void);          /* Loop: x[t] = x[t - 4] W */
-model *model_nested(void);         /* Loop in Loop: z = x + x W W W */
-model *model_branching_loop(void); /* If in Loop: every other iteration does something else */
-model *model_reverse_scan(void);   /* Scan: one input forwards and backwards, outputs likewise */
-model *model_beam_search(void);    /* Loop: the carried states are gathered in the order of their scores */
-model *model_growing_cache(void);  /* Loop: attention over keys that grow by a row in each iteration */
+model *model_counter(void);  /* Loop: a scalar, x <= x + 1, a million times */
+model *model_rnn_cell(void); /* Scan of 100: h <= tanh(x[t] W + h R + b), every h stacked */
+model *model_rotation(void); /* Loop: (a, b, c) <= (b, c, a) */
+model *model_delay(void);    /* Loop: x[t] = x[t - 4] W */
+model *model_nested(void);   /* Loop in Loop: z = x + x W W W */
+model *
+model_counted_swap(void); /* as often as an input says, large values, which the caller gets: two that swap, */
+model *model_counted_rotation(void); /* three that rotate, */
+model *model_counted_branches(void); /* If in Loop, */
+model *model_counted_best(void);     /* and one that a branch keeps beside the one that goes on */
+model *model_branching_loop(void);   /* If in Loop: every other iteration does something else */
+model *model_reverse_scan(void);     /* Scan: one input forwards and backwards, outputs likewise */
+model *model_beam_search(void);      /* Loop: the carried states are gathered in the order of their scores */
+model *model_growing_cache(void);    /* Loop: attention over keys that grow by a row in each iteration */
 model *
 model_attention_decoding(void); /* Loop: attention of four heads over caches that grow along an inner axis */
-model *model_decoder(void); /* a step of a transformer with caches: what --state is for */
+model *model_decoder(void);     /* a step of a transformer with caches: what --state is for */
 model *model_greedy_decoding(void); /* Loop: embedding, argmax, a list of tokens, until the end token */
 
 #endif
