@@ -57,6 +57,50 @@ static bool is_prepared(const rt_dynamic *detail) {
     return true;
 }
 
+/* ---- what decides about the types of outputs ------------------------------------------------------------- */
+
+static bool is_deciding(const rt_dynamic *detail, uint32_t input) {
+    for (uint32_t i = 0; i < detail->deciding_count; i++)
+        if (detail->deciding[i].input == input) return true;
+    return false;
+}
+
+/* Keeps what the deciding inputs are. False: they are too many bytes. */
+static bool keep_deciding(rt_dynamic *detail) {
+    for (uint32_t i = 0; i < detail->deciding_count; i++) {
+        struct rt_deciding *kept = &detail->deciding[i];
+        const op_tensor *input = &detail->call.inputs[kept->input];
+        if (input->bytes > RT_DECIDING_BYTES) return false;
+        kept->bytes = input->bytes;
+        if (input->bytes) memcpy(kept->data, input->data, input->bytes);
+    }
+    return true;
+}
+
+/* The deciding inputs are what was kept of them. */
+static bool decide_the_same(const ouro_session *session, const plan_node *node, const rt_dynamic *detail) {
+    for (uint32_t i = 0; i < detail->deciding_count; i++) {
+        const struct rt_deciding *kept = &detail->deciding[i];
+        const op_tensor *input = &session->run.tensors[session->of->tensor_ids[node->inputs + kept->input]];
+        if (input->bytes != kept->bytes || (kept->bytes && memcmp(input->data, kept->data, kept->bytes) != 0))
+            return false;
+    }
+    return true;
+}
+
+/* Few integers that are known only in the run. */
+static bool make_deciding(ouro_session *session, const plan_node *node, rt_dynamic *detail) {
+    detail->deciding = BASE_ARRAY(&session->code.tables, struct rt_deciding, (size_t)node->input_count);
+    for (uint32_t i = 0; detail->deciding && i < node->input_count; i++) {
+        const uint32_t id = session->of->tensor_ids[node->inputs + i];
+        if (is_constant(session, id) || session->of->tensors[id].kind != OP_KIND_TENSOR ||
+            (session->of->tensors[id].dtype != OP_INT64 && session->of->tensors[id].dtype != OP_INT32))
+            continue;
+        detail->deciding[detail->deciding_count++].input = i;
+    }
+    return detail->deciding || !node->input_count;
+}
+
 /* Is inferred from types and constants what the outputs are? */
 static bool follow_from_types(op_call call, base_arena *arena) {
     const op_tensor *actual = call.outputs;
@@ -105,6 +149,7 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
         if (!is_constant(session, id)) inputs[i].data = NULL;
     }
     call.inputs = inputs;
+    detail->follows_data = false;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
     const rt_kernel *kernel = rt_kernel_select(&call, &session->code.environment);
     if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->code.environment))
@@ -121,6 +166,11 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     if (status != BASE_OK) return status;
     note_types(detail);
     detail->follows = follow_from_types(call, &detail->arena);
+    if (!detail->follows && detail->deciding_count) {
+        for (uint32_t i = 0; i < call.input_count; i++)
+            if (is_deciding(detail, i)) inputs[i].data = detail->call.inputs[i].data;
+        detail->follows_data = follow_from_types(call, &detail->arena);
+    }
     detail->ready = true;
     return BASE_OK;
 }
@@ -308,7 +358,13 @@ static bool is_settled(const ouro_session *session, const rt_step *step) {
             return false;
         step->inputs[i].data = session->run.tensors[id].data;
     }
-    return true;
+    const rt_dynamic *detail = step->detail;
+    return detail->follows || decide_the_same(session, node, detail);
+}
+
+/* The types of the outputs are settled until the types of inputs are others, or the data that decide. */
+static bool is_settled_now(rt_dynamic *detail) {
+    return detail->follows || (detail->follows_data && (detail->settled || keep_deciding(detail)));
 }
 
 /* Finds what the outputs are, and gives them memory. *done: there is nothing more to do. */
@@ -322,7 +378,7 @@ static base_status settle(ouro_session *session, const rt_step *step, bool *done
     }
     if (share_bytes(session, step)) {
         *done = true;
-        detail->settled = detail->follows;
+        detail->settled = is_settled_now(detail);
         return BASE_OK;
     }
     base_status status = detail->grows ? append(session, step, done) : BASE_OK;
@@ -339,7 +395,7 @@ static base_status run_dynamic(ouro_session *session, const rt_step *step) {
     if (status != BASE_OK || done) return status;
     if (!detail->fresh && !is_prepared(detail) && !adapt(session, step)) status = prepare(session, step);
     if (status != BASE_OK) return status;
-    detail->fresh = detail->settled = detail->follows && !measured;
+    detail->fresh = detail->settled = !measured && is_settled_now(detail);
     const plan_node *node = &session->of->nodes[step->node];
     rt_buffer *scratch = NULL;
     void *data = NULL;
@@ -386,10 +442,15 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
     if (node->graph == 0 && detail->call.code == OP_CONCAT)
         detail->grows = rt_states_grows(session, session->of->tensor_ids[node->inputs],
                                         session->of->tensor_ids[node->outputs]);
+    if (!make_deciding(session, node, detail)) return false;
     if (op_schema_of(detail->call.code)->view == OP_VIEW_SAME) { /* it need not come to be prepared */
         detail->follows = true;
         for (uint32_t i = 1; i < detail->call.input_count; i++)
             detail->follows &= is_constant(session, session->of->tensor_ids[node->inputs + i]);
+        detail->follows_data = true;
+        for (uint32_t i = 1; i < detail->call.input_count; i++)
+            detail->follows_data &=
+                is_deciding(detail, i) || is_constant(session, session->of->tensor_ids[node->inputs + i]);
     }
     return detail->types &&
            plan_node_attributes(session->of, node, &session->code.tables, &detail->call.attributes);

@@ -229,6 +229,8 @@ typedef struct rt_step_loop {
     uint32_t release_count;
 } rt_step_loop;
 
+enum { RT_DECIDING_BYTES = 64 /* an extent for each of the most axes */ };
+
 /* A node that is resolved when it runs. */
 typedef struct rt_dynamic {
     op_call call;     /* inputs and outputs are those of the step */
@@ -236,9 +238,17 @@ typedef struct rt_dynamic {
     bool ready;       /* prepared holds a kernel for these types: */
     op_type *types;   /* of inputs, then of outputs */
     bool follows;     /* the types of the outputs follow from those of the inputs, whatever the data */
-    bool settled;     /* so they did in the last run; the step's tensors still have these types, */
-    bool fresh;       /* and `types` are the same */
-    bool grows;       /* a Concat that a growing carried value is replaced by */
+    /* Or from these and from the data of the deciding inputs, which are few integers that are no constants. What they were is kept. */
+    bool follows_data;
+    struct rt_deciding {
+        uint32_t input;
+        size_t bytes;
+        unsigned char data[RT_DECIDING_BYTES];
+    } * deciding;
+    uint32_t deciding_count;
+    bool settled; /* so they did in the last run; the step's tensors still have these types, */
+    bool fresh;   /* and `types` are the same */
+    bool grows;   /* a Concat that a growing carried value is replaced by */
 } rt_dynamic;
 
 /* ---- sessions ------------------------------------------------------------------------------------------ */

@@ -460,6 +460,45 @@ static void test_open_loop(void **state) {
 }
 
 /* What depends on data fails with the node's name, and the session stays usable. */
+/* Extents that few integers decide: a node infers its outputs anew when these are others, and only then. */
+static void test_deciding_data(void **state) {
+    (void)state;
+    support_session on;
+    support_session_open(&on,
+                         "module \"deciding\" {\n"
+                         "  constant %one: float32[] = {1}\n"
+                         "  constant %axis: int64[1] = {0}\n"
+                         "  graph main(%x: float32[6], %s: int64[2], %b: int64[1], %e: int64[1]) {\n"
+                         "    %r: float32[?,?] = Reshape(%x, %s) %u: float32[?,?] = Neg(%r)\n"
+                         "    %c: float32[?,?] = Expand(%one, %s) %v: float32[?,?] = Add(%u, %c)\n"
+                         "    %t: float32[?] = Slice(%x, %b, %e, %axis) %w: float32[?] = Neg(%t)\n"
+                         "    yield %v, %w\n"
+                         "  }\n"
+                         "}\n",
+                         1);
+    static const int64_t shapes[][4] = {{2, 3, 0, 2}, {2, 3, 0, 2}, {3, 2, 1, 3}, {3, 2, 1, 3}, {3, 2, 1, 4},
+                                        {2, 3, 4, 6}, {6, 1, 4, 6}, {1, 6, 5, 6}, {1, 6, 6, 6}, {6, 1, 0, 6}};
+    const float x[6] = {1, 2, 3, 4, 5, 6};
+    support_bind(&on, 0, x, sizeof x);
+    for (size_t k = 0; k < sizeof shapes / sizeof *shapes; k++) {
+        int64_t s[2] = {shapes[k][0], shapes[k][1]}, b = shapes[k][2], e = shapes[k][3];
+        ouro_tensor_info info;
+        const void *data;
+        support_bind(&on, 1, s, sizeof s);
+        support_bind(&on, 2, &b, sizeof b);
+        support_bind(&on, 3, &e, sizeof e);
+        support_run(&on);
+        assert_int_equal(ouro_session_output(on.session, 0, &info, &data, NULL), OURO_OK);
+        assert_true(info.dims[0] == s[0] && info.dims[1] == s[1]);
+        for (int i = 0; i < 6; i++) assert_true(((const float *)data)[i] == 1 - x[i]);
+        assert_int_equal(ouro_session_output(on.session, 1, &info, &data, NULL), OURO_OK);
+        assert_int_equal(info.dims[0], e - b);
+        for (int64_t i = b; i < e; i++) assert_true(((const float *)data)[i - b] == -x[i]);
+        s[0] = s[1] = b = e = 0; /* the caller's, and gone */
+    }
+    support_session_close(&on);
+}
+
 static void test_data_errors(void **state) {
     (void)state;
     support_session on;
@@ -708,6 +747,7 @@ int main(void) {
         cmocka_unit_test(test_loop_nested),
         cmocka_unit_test(test_open),
         cmocka_unit_test(test_open_loop),
+        cmocka_unit_test(test_deciding_data),
         cmocka_unit_test(test_data_errors),
         cmocka_unit_test(test_threads),
         cmocka_unit_test(test_failing_allocations),
