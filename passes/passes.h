@@ -14,6 +14,7 @@
  *   fold-inferred        graph/fold_constants.c        what follows from these shapes
  *   check-states         loops/check_states.c          what is kept from run to run has one type
  *   stack-sequences      loops/stack_sequences.c       what a loop appends to a sequence is stacked
+ *   stack-old-states     loops/stack_old_states.c      where a loop stacks the old state, the next one is made in the next slot
  *   drop-unread          graph/drop_unread.c           what loops and branches carry and hand out for nobody goes
  *   slice-iterations     loops/slice_iterations.c      what an iteration takes by its number is scanned
  *   scan-gathers         loops/scan_gathers.c          what a loop gathers in order is scanned
@@ -61,6 +62,7 @@
     FACT(FOLDED, "what follows from shapes is a constant")                                                   \
     FACT(STATES, "states have one type")                                                                     \
     FACT(SEQUENCES, "what loops append to sequences is stacked")                                             \
+    FACT(OLD_STATES, "old states that are stacked are those that a loop makes, one place on")                \
     FACT(READ, "what loops and branches hand out is read")                                                   \
     FACT(SLICES, "what iterations take by their number is scanned")                                          \
     FACT(GATHERS, "what loops gather in order is scanned")                                                   \

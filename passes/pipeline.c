@@ -24,7 +24,8 @@ static const pass_row rows[] = {
     {"fold-inferred",       pass_fold_constants,      PASS_TYPES | PASS_SHAPES,                          PASS_LIVE,    PASS_FOLDED},
     {"check-states",        pass_check_states,        PASS_TYPES | PASS_SHAPES,                          0,            PASS_STATES},
     {"stack-sequences",     pass_stack_sequences,     PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SEQUENCES},
-    {"drop-unread",         pass_drop_unread,         PASS_TYPES | PASS_FOLDED | PASS_SEQUENCES,         PASS_LIVE,    PASS_READ},
+    {"stack-old-states",    pass_stack_old_states,    PASS_TYPES | PASS_FOLDED | PASS_SEQUENCES,         PASS_LIVE,    PASS_OLD_STATES},
+    {"drop-unread",         pass_drop_unread,         PASS_TYPES | PASS_FOLDED | PASS_OLD_STATES,        PASS_LIVE,    PASS_READ},
     {"slice-iterations",    pass_slice_iterations,    PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_SLICES},
     {"scan-gathers",        pass_scan_gathers,        PASS_TYPES | PASS_SLICES,                          PASS_LIVE,    PASS_GATHERS},
     {"lower-einsum",        pass_lower_einsum,        PASS_TYPES | PASS_FOLDED,                          PASS_LIVE,    PASS_EINSUMS},
@@ -99,7 +100,7 @@ base_status pass_pipeline_check(const pass_row *checked, size_t count, base_repo
 static base_status check_dump(const pass_options *options, base_report *report) {
     const char *wanted = options->dump_after;
     if (!wanted || strcmp(wanted, "all") == 0) return BASE_OK;
-    char names[512] = "";
+    char names[1024] = "";
     for (size_t i = 0; i < PASS_COUNT; i++) {
         if (strcmp(rows[i].name, wanted) == 0) return BASE_OK;
         strncat(names, i ? ", " : "", sizeof names - strlen(names) - 1);

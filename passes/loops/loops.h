@@ -7,6 +7,7 @@
 
 base_status pass_check_states(pass_context *context);     /* check_states.c */
 base_status pass_stack_sequences(pass_context *context);  /* stack_sequences.c */
+base_status pass_stack_old_states(pass_context *context); /* stack_old_states.c */
 base_status pass_slice_iterations(pass_context *context); /* slice_iterations.c */
 base_status pass_scan_gathers(pass_context *context);     /* scan_gathers.c */
 base_status pass_carry_growth(pass_context *context);     /* carry_growth.c */

@@ -64,6 +64,29 @@ static size_t unchanged(const float *a, const float *b, int trips, float *output
     return ELEMENTS;
 }
 
+/* The stack of all old x, and then of all new ones, with their signs turned. */
+static size_t stacked_old(const float *a, const float *b, int trips, float *output) {
+    for (int t = 0; t < trips; t++) (void)doubled(a, b, t, output + t * ELEMENTS);
+    for (int i = 0; i < trips * ELEMENTS; i++) output[i] = -output[i];
+    return (size_t)(trips * ELEMENTS);
+}
+
+/* The differences of the two. */
+static size_t stacked_steps(const float *a, const float *b, int trips, float *output) {
+    float next[MOST_OUTPUT];
+    const size_t count = stacked_old(a, b, trips, output);
+    (void)stacked(a, b, trips, next);
+    for (size_t i = 0; i < count; i++) output[i] = next[i] + output[i];
+    return count;
+}
+
+/* The old x from the last one to the first. */
+static size_t stacked_backwards(const float *a, const float *b, int trips, float *output) {
+    for (int t = 0; t < trips; t++) (void)doubled(a, b, t, output + (trips - 1 - t) * ELEMENTS);
+    for (int i = 0; i < trips * ELEMENTS; i++) output[i] = -output[i];
+    return (size_t)(trips * ELEMENTS);
+}
+
 /* What x is after `trips` times x <= -2x, less the last of these that was kept: those with t % 5 < 2. `old`: what it was before. */
 static size_t less_kept(const float *a, int trips, bool old, float *output) {
     float kept[ELEMENTS], x[ELEMENTS];
@@ -178,6 +201,21 @@ static const copy_case cases[] = {
      HEAD " %o: " V " = Loop(%n, _, %a) { " BODY ", %x: " V ") {\n"
           " %y: " V " = ScatterElements(%x, %at, %x) yield %k, %y } } yield %o } }",
      unchanged, 0, 0},
+    {"a stack of the old state: the first is copied there",
+     HEAD " _, %s: float32[?,4] = Loop(%n, _, %a) {ouro.scan_outputs = 1} { " BODY ", %x: " V ") {\n"
+          " %r: " V " = Mul(%x, %two) yield %k, %r, %x } } %o: float32[?,4] = Neg(%s) yield %o } }",
+     stacked_old, 0, 16},
+    {"a stack of the old state, and one of the new one",
+     HEAD " _, %s: float32[?,4], %t: float32[?,4] = Loop(%n, _, %a) {ouro.scan_outputs = 2} { " BODY
+          ", %x: " V ") {\n %r: " V
+          " = Mul(%x, %two) yield %k, %r, %x, %r } } %o: float32[?,4] = Sub(%t, %s) yield %o } }",
+     stacked_steps, 0, 16},
+    {"a stack of the old state from the last to the first: it is copied, which counts for the node and for "
+     "the loop",
+     HEAD " _, %s: float32[?,4] = Loop(%n, _, %a) {ouro.scan_outputs = 1, ouro.scan_output_directions = [1]} "
+          "{ " BODY ", %x: " V ") {\n"
+          " %r: " V " = Mul(%x, %two) yield %k, %r, %x } } %o: float32[?,4] = Neg(%s) yield %o } }",
+     stacked_backwards, 32, 0},
     {"what is made is kept in some iterations, beside what it is made over", KEEP("Mul(%x, %two)", "%y"),
      less_kept_new, 0, KEPT},
     {"what is made is kept in some iterations, beside what it is made of", KEEP("MatMul(%x, %twos)", "%y"),
