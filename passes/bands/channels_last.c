@@ -104,7 +104,8 @@ static bool is_inside(const relayer *r, const ir_node *node) {
     return node && node->graph == r->graph && node->id.index < r->node_count && r->inside[node->id.index];
 }
 
-/* The weights, packed for channels that are innermost. */
+/* The weights, packed for channels that are innermost. The images of the node still lie as they did when these were packed:
+ * their form follows from that. */
 static base_status repack(const relayer *r, ir_node *node) {
     ir_value *weights = ir_input(node, 1);
     op_call before, after;
@@ -162,7 +163,7 @@ static ir_value *in_layout(relayer *r, ir_value *value, ir_node *reader) {
 }
 
 static base_status relay_node(relayer *r, ir_node *node) {
-    base_status status = node->code == OP_CONV ? repack(r, node) : BASE_OK;
+    base_status status = BASE_OK;
     for (uint32_t i = 0; i < node->input_count && status == BASE_OK; i++) {
         if (!ir_input(node, i) || !is_image(node, i)) continue;
         ir_value *there = in_layout(r, ir_input(node, i), node);
@@ -234,6 +235,8 @@ base_status band_put_channels_last(ir_node **first, ir_node **last, const rt_env
     base_status status = BASE_OK;
     ir_node *const end = (*last)->next;
     for (ir_node *node = *first; node != end; node = node->next) r.inside[node->id.index] = true;
+    for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next)
+        if (node->code == OP_CONV) status = repack(&r, node);
     for (ir_node *node = *first; node != end && status == BASE_OK; node = node->next) {
         if (node->code == OP_REORDER) continue;
         status = relay_node(&r, node);

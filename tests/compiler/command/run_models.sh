@@ -69,10 +69,10 @@ field() { # field REPORT KEY: a number of the report
     sed -n 's/.*"'"$2"'": *\([0-9.eE+-]*\).*/\1/p' "$1" | head -n 1
 }
 
-# memory NAME MODEL PERCENT: with nnc the arena is within so many percent of the bound. Where greedy-by-size, which places the largest first as
+# memory NAME MODEL PERCENT [ALLOCATOR]: with nnc, or that one, the arena is within so many percent of the bound. Where greedy-by-size, which places the largest first as
 # nnc does, is above that, too, the order leaves a gap: then nnc is within a twentieth of it (choices of kernels may cost as much).
 memory() {
-    check "$1: compile" "$ouro" compile "$2" --allocator nnc --report "$work/$1.json" -q
+    check "$1: compile" "$ouro" compile "$2" --allocator "${4:-nnc}" --report "$work/$1.json" -q
     local arena bound most greedy
     arena=$(field "$work/$1.json" arena_bytes)
     bound=$(field "$work/$1.json" lower_bound_bytes)
@@ -143,7 +143,11 @@ open(sys.argv[1], 'wb').write(onnx.numpy_helper.from_array(x).SerializeToString(
             "$folder/test_data_set_0/input_0.pb"
         cases "light/$name" "$folder"
         case $name in
-        *resnet50 | *squeezenet | *vgg19 | *alexnet) memory "$name" "$model" 100 ;;
+        *resnet50 | *squeezenet | *vgg19 | *alexnet)
+            # Which kernels are chosen, and with them the scratch, differs between machines: nnc may leave a small gap.
+            memory "$name" "$model" 100 auto
+            memory "$name" "$model" 105
+            ;;
         *) memory "$name" "$model" 110 ;;
         esac
     done

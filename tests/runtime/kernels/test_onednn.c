@@ -237,8 +237,8 @@ static void test_convolution(void **state) {
         }
         application_free(&app);
     }
-    /* oneDNN takes nearly all of them in the layouts that it prefers. */
-    expect_taken(taken[1], 290, 300);
+    /* oneDNN takes nearly all of them in the layouts that it prefers, but for groups that do not fill blocks. */
+    expect_taken(taken[1], 270, 300);
 }
 
 static void test_transposed_convolution(void **state) {
@@ -445,7 +445,7 @@ static void test_reorder(void **state) {
             }
         }
     }
-    expect_taken(taken, 60, 60);
+    expect_taken(taken, 42, 42); /* between any two that are not row-major */
 }
 
 /* ---- matrix products ----------------------------------------------------------------------------------- */
