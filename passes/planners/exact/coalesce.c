@@ -25,7 +25,7 @@ struct coalescing {
     planner_budget *budget;
     search_memory *memory;
     uint64_t random, draws;
-    bool possible;
+    bool possible, varied;
     /* The present draw. First one block for each buffer, then those made of others, at most as many. */
     block *blocks;
     uint32_t block_count;
@@ -161,14 +161,15 @@ static void split(coalescing *c) {
     }
 }
 
-/* The problem of all blocks that are part of none. Its steps are sections. First all take the places of others that can,
- * and none are stacked. False when memory runs out. */
+/* The problem of all blocks that are part of none. Its steps are sections. All take the places of others that can, and none
+ * are stacked; unless this varies. False when memory runs out. */
 static bool make_draw(coalescing *c) {
     unsigned joined = SHARES, stacked = 0;
-    if (c->draws++ > 0) {
+    if (c->varied) {
         if (draw(c, 2)) joined = 1 + (unsigned)draw(c, SHARES);
         if (!draw(c, 3)) stacked = draw(c, 2) ? SHARES : (unsigned)draw(c, SHARES);
     }
+    c->draws++;
     c->rest = PATIENCE * (c->draws & -c->draws);
     split(c);
     join(c, joined);
@@ -207,7 +208,7 @@ static void read_offsets(const coalescing *c, size_t *offsets) {
     }
 }
 
-coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget,
+coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, bool varied, planner_budget *budget,
                                  search_memory *memory, base_arena *arena) {
     const size_t n = sky->item_count;
     coalescing *c = BASE_NEW(arena, coalescing);
@@ -216,6 +217,7 @@ coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, planner_budg
                       .budget = budget,
                       .memory = memory,
                       .random = seed,
+                      .varied = varied,
                       .blocks = BASE_ARRAY(arena, block, 2 * n),
                       .ends = BASE_ARRAY(arena, planner_key, n),
                       .begins = BASE_ARRAY(arena, planner_key, n),
@@ -246,13 +248,13 @@ search_outcome exact_coalescing_run(coalescing *c, size_t capacity, uint64_t wor
             break;
         }
         const uint64_t before = exact_sweep_spent(c->sections);
-        const search_outcome outcome = exact_sweep_run(c->sections, capacity, work < c->rest ? work : c->rest,
+        const search_outcome outcome = exact_sweep_run(c->sections, capacity, c->varied && c->rest < work ? c->rest : work,
                                                        c->offsets, out_of_memory);
         const uint64_t spent = exact_sweep_spent(c->sections) - before;
         if (outcome == SEARCH_SOLVED) read_offsets(c, offsets);
         work -= spent < work ? spent : work;
         c->rest -= spent < c->rest ? spent : c->rest;
-        if (outcome == SEARCH_SOLVED || c->rest == 0) drop(c);
+        if (outcome == SEARCH_SOLVED || (c->varied && c->rest == 0)) drop(c);
         if (outcome == SEARCH_SOLVED) return outcome;
         if (*out_of_memory || c->budget->over) break;
     }

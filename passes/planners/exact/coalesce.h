@@ -5,8 +5,9 @@
  * another type, a layer like the one before. Where one of the ending buffers is as large as one of the beginning ones,
  * the two are taken for one buffer here, with both lives; and buffers of the same life for one on which they are stacked.
  * There are fewer buffers to place then, and no free range is left in pieces that its next owners do not fit into. A solution
- * for these is one for all. That there is none proves nothing; so what is made one is drawn by chance, anew after some
- * time: all that can take a place at first, then more or less of them, now and then with stacks.
+ * for these is one for all. That there is none proves nothing. So there are two ways: all buffers that can take a place
+ * do, and the search is for these as long as it lasts; or it is drawn by chance, anew after some time, how many do, now
+ * and then with stacks.
  *
  * The sweep (sweep.h) searches for the solutions.
  *
@@ -21,9 +22,9 @@
 typedef struct coalescing coalescing;
 
 /* From the skyline of a problem, in which nothing is placed; it is not changed, and is to stay. `memory` may be that of
- * other searches. The seed decides what chance does. NULL when memory runs out. All memory is in `arena`, but for that of
- * the present draw, which exact_coalescing_free gives back. */
-coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, planner_budget *budget,
+ * other searches. The seed decides what chance does. `varied`: what is made one is drawn anew after some time. NULL when
+ * memory runs out. All memory is in `arena`, but for that of the present draw, which exact_coalescing_free gives back. */
+coalescing *exact_coalescing_new(const skyline *sky, uint64_t seed, bool varied, planner_budget *budget,
                                  search_memory *memory, base_arena *arena);
 void exact_coalescing_free(coalescing *c); /* or NULL */
 

@@ -42,7 +42,8 @@ enum {
     ABOVE_CAPACITY = 64, /* the same where a capacity is asked for: the other heights are second best */
     SWEEP_SHARE = 2,     /* times the work of the complete search */
     CAPACITY_SWEEP = 5,  /* the same where a capacity is asked for */
-    JOINED_SHARE = 2,    /* times the work of the sweep: that over buffers made one */
+    JOINED_SHARE = 2,    /* times the work of the sweep: that over buffers made one, all that can be */
+    DRAWN_SHARE = 2,     /* the same, over some of them */
     ORDERS_SHARE = 4,    /* the part of all that greedy planning may take at first */
     STACKS_SHARE = 4,    /* the same for stacks of the fullest step */
     STACK_BURST = 32768, /* work for one of them, while it makes the solution lower */
@@ -82,11 +83,12 @@ typedef struct improver {
     base_arena *arena;
     search tree;
     sweep *sections;    /* for the height that is asked for: it goes on where it was */
-    coalescing *joined; /* the same, over buffers made one */
+    coalescing *joined; /* the same, over buffers made one: all that can be */
+    coalescing *drawn;  /* and over some of them, drawn anew again and again */
     /* In units: the lowest height that is not known to be impossible, and the one to ask for. */
     size_t goal, target;
     uint64_t work;                                  /* for the goal */
-    enum { BY_TREE, BY_JOINED, BY_SECTIONS } phase; /* who is asked for the target */
+    enum { BY_TREE, BY_JOINED, BY_DRAWN, BY_SECTIONS } phase; /* who is asked for the target */
     uint64_t rest;                                  /* of the work of the sweeps */
     bool out_of_memory;
 } improver;
@@ -126,8 +128,8 @@ static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) 
     return take(m, exact_sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
 }
 
-static search_outcome sweep_joined(improver *m, size_t target, uint64_t work) {
-    return take(m, exact_coalescing_run(m->joined, target, work, m->places, &m->out_of_memory));
+static search_outcome sweep_joined(improver *m, coalescing *joined, size_t target, uint64_t work) {
+    return take(m, exact_coalescing_run(joined, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome search_tree(improver *m, size_t target, uint64_t nodes) {
@@ -158,7 +160,13 @@ static search_outcome ask(improver *m, uint64_t work, bool *done) {
         m->phase = exact_coalescing_is_possible(m->joined) ? BY_JOINED : BY_SECTIONS;
         m->rest = m->phase == BY_JOINED ? JOINED_SHARE * sweep_work : sweep_work;
     } else if (m->phase == BY_JOINED) {
-        outcome = sweep_joined(m, m->target, part);
+        outcome = sweep_joined(m, m->joined, m->target, part);
+        m->rest -= part;
+        if (m->rest > 0) return outcome;
+        m->phase = BY_DRAWN;
+        m->rest = DRAWN_SHARE * sweep_work;
+    } else if (m->phase == BY_DRAWN) {
+        outcome = sweep_joined(m, m->drawn, m->target, part);
         m->rest -= part;
         if (m->rest > 0) return outcome;
         m->phase = BY_SECTIONS;
@@ -259,7 +267,8 @@ static bool improver_init(improver *m, size_t unit) {
         !exact_search_init(&m->tree, &m->counted, 0, m->budget, memory, m->arena))
         return false;
     m->sections = exact_sweep_new(&m->tree.sky, 1, m->budget, memory, m->arena);
-    m->joined = exact_coalescing_new(&m->tree.sky, 1, m->budget, memory, m->arena);
+    m->joined = exact_coalescing_new(&m->tree.sky, 1, false, m->budget, memory, m->arena);
+    m->drawn = exact_coalescing_new(&m->tree.sky, 2, true, m->budget, memory, m->arena);
     m->work = TARGET_WORK * m->tree.node_work;
     m->goal = m->rounded ? m->solution->lower_bound / m->unit : units(m, m->solution->lower_bound);
     if (!m->rounded) raise_bound(m, m->goal);
@@ -269,11 +278,12 @@ static bool improver_init(improver *m, size_t unit) {
     }
     if (m->goal < m->problem->capacity / m->unit) m->goal = m->problem->capacity / m->unit;
     m->target = m->goal;
-    return m->sections && m->joined;
+    return m->sections && m->joined && m->drawn;
 }
 
 static void improver_free(improver *m) {
     exact_coalescing_free(m->joined);
+    exact_coalescing_free(m->drawn);
     exact_search_free(&m->tree);
 }
 

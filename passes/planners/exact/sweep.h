@@ -12,8 +12,7 @@
  * So a mistake is mended near where it was made, at the cost of a small search, and what is far away stays. It proves
  * nothing: nothing but a solution comes of it.
  *
- * Source: our own; loosening a part of a solution and searching for it again is the large neighbourhood search of Shaw,
- * "Using constraint programming and local search methods to solve vehicle routing problems" (1998).
+ * Source: our own; for loosening see partial.h.
  */
 #ifndef OURO_PLANNERS_SWEEP_H
 #define OURO_PLANNERS_SWEEP_H

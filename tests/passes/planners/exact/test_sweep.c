@@ -35,7 +35,7 @@ static bool prepare(swept *t, const planner_problem *problem, uint64_t seed, boo
     t->offsets = BASE_ARRAY(&t->arena, size_t, problem->buffer_count);
     search_memory *memory = exact_search_memory_new(&t->arena);
     if (!t->offsets || !memory || !exact_skyline_init(&t->sky, problem, &t->arena)) return false;
-    if (joined) t->joined = exact_coalescing_new(&t->sky, seed, &t->budget, memory, &t->arena);
+    if (joined) t->joined = exact_coalescing_new(&t->sky, seed, seed % 2 == 0, &t->budget, memory, &t->arena);
     else t->sections = exact_sweep_new(&t->sky, seed, &t->budget, memory, &t->arena);
     return t->sections || t->joined;
 }
