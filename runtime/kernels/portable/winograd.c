@@ -31,11 +31,15 @@ enum {
     LANES = 8, /* channels or tiles of one vector */
     FEWEST_CHANNELS = 16,
     MOST_BLOCKS = 4096,
+    DOUBLES = 8,   /* of one vector */
+    TOGETHER = 64, /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
 };
 
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), may_alias));
+typedef float floats_8 __attribute__((vector_size(DOUBLES * sizeof(float)), may_alias));
+typedef double doubles __attribute__((vector_size(DOUBLES * sizeof(double)), may_alias));
 /* The same where memory is aligned to single floats only. */
 typedef float loose __attribute__((vector_size(LANES * sizeof(float)), may_alias, aligned(4)));
 
@@ -193,8 +197,8 @@ RT_CLONES static void transform_output(const float *from, int64_t step, lanes *o
 /* G applied to three values: six. */
 #define TRANSFORM_3(in, step, out)                                                                           \
     do {                                                                                                     \
-        const double g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                             \
-        const double ends = (g0 + g2) * (1.0 / 6), far = g0 * (1.0 / 24) + g2 * (1.0 / 6);                   \
+        const doubles g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                            \
+        const doubles ends = (g0 + g2) * (1.0 / 6), far = g0 * (1.0 / 24) + g2 * (1.0 / 6);                  \
         (out)[0] = g0 * 0.25;                                                                                \
         (out)[1] = -(ends + g1 * (1.0 / 6));                                                                 \
         (out)[2] = g1 * (1.0 / 6) - ends;                                                                    \
@@ -203,19 +207,38 @@ RT_CLONES static void transform_output(const float *from, int64_t step, lanes *o
         (out)[5] = g2;                                                                                       \
     } while (0)
 
-/* The weights of `count` pairs at all points, in double: U = G g G'. Weight k of pair i lies at weights[k * pairs + i], point p of
- * it comes to u[p * pairs + i]. */
-RT_CLONES static void transform_weights(const float *weights, int64_t pairs, int64_t count, float *u) {
-    RT_VECTOR
-    for (int64_t i = 0; i < count; i++) {
-        double g[WEIGHTS], half[WINDOW][EDGE], points[EDGE][EDGE];
-        _Pragma("GCC unroll 9") for (int k = 0; k < WEIGHTS; k++) g[k] = (double)weights[k * pairs + i];
-        _Pragma("GCC unroll 3") for (int c = 0; c < WINDOW; c++) TRANSFORM_3(g + c, WINDOW, half[c]);
-        _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) TRANSFORM_3(&half[0][r], EDGE, points[r]);
-        _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
-            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) u[(r * EDGE + c) * pairs + i] =
-                (float)points[r][c];
+/* The weights of TOGETHER pairs at all points, in double: U = G g G'. */
+static inline __attribute__((always_inline)) void transform_together(float (*weights)[TOGETHER],
+                                                                     float (*u)[TOGETHER]) {
+    for (int i = 0; i < TOGETHER; i += DOUBLES) {
+        doubles half[WINDOW][EDGE];
+        _Pragma("GCC unroll 3") for (int c = 0; c < WINDOW; c++) {
+            doubles g[WINDOW];
+            _Pragma("GCC unroll 3") for (int r = 0; r < WINDOW; r++) g[r] =
+                __builtin_convertvector(*(const floats_8 *)&weights[r * WINDOW + c][i], doubles);
+            TRANSFORM_3(g, 1, half[c]);
         }
+        _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
+            doubles points[EDGE];
+            TRANSFORM_3(&half[0][r], EDGE, points);
+            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) *(floats_8 *)&u[r * EDGE + c][i] =
+                __builtin_convertvector(points[c], floats_8);
+        }
+    }
+}
+
+/* The weights of `count` pairs. Weight k of pair i lies at weights[k * pairs + i], point p of it comes to u[p * pairs + i]. The points
+ * of some pairs are put together first: written one by one, with a power of two between them, they would push each other out of the
+ * caches. */
+RT_CLONES static void transform_weights(const float *weights, int64_t pairs, int64_t count, float *u) {
+    _Alignas(64) float from[WEIGHTS][TOGETHER] = {{0}}, to[POINTS][TOGETHER];
+    for (int64_t first = 0; first < count; first += TOGETHER) {
+        const int64_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        for (int k = 0; k < WEIGHTS; k++)
+            memcpy(from[k], weights + k * pairs + first, (size_t)some * sizeof(float));
+        transform_together(from, to);
+        for (int p = 0; p < POINTS; p++)
+            memcpy(u + p * pairs + first, to[p], (size_t)some * sizeof(float));
     }
 }
 
