@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* write.c: the bytes of a plan file; see write.h. Constants are hashed, compared where hashes meet, and copied once. */
 #include "runtime/plan/write.h"
+#include "ir/base/pages.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -186,8 +187,11 @@ base_status plan_write_file(plan_writer *w, const plan_header *given, void **byt
     header.endian = PLAN_ENDIAN;
     header.checksum = 0;
     if (!lay_out(w, &header, &padded)) return base_fail(w->report, BASE_INVALID, "the plan is too large");
-    unsigned char *base = aligned_alloc(PLAN_ALIGNMENT, padded);
+    const size_t alignment = base_pages_alignment(padded, PLAN_ALIGNMENT);
+    size_t capacity;
+    unsigned char *base = base_size_align(padded, alignment, &capacity) ? aligned_alloc(alignment, capacity) : NULL;
     if (!base) return base_fail_memory(w->report);
+    base_pages_request(base, capacity); /* who compiles it may run it where it is */
     for (int i = 0; i < PLAN_PARTS; i++) {
         put(base, &written, (size_t)table_of(&header, i)->offset, w->parts[i].items,
             w->parts[i].count * parts[i].record);

@@ -32,6 +32,13 @@ bool rt_activation_read(const op_attributes *attributes, rt_activation *activati
     return false;
 }
 
+bool rt_activation_limits(const rt_activation *activation, float *low, float *high) {
+    const rt_activation_kind kind = activation->kind;
+    *low = kind == RT_ACTIVATION_RELU ? 0 : kind == RT_ACTIVATION_CLIP ? activation->alpha : -INFINITY;
+    *high = kind == RT_ACTIVATION_CLIP ? activation->beta : INFINITY;
+    return kind == RT_ACTIVATION_NONE || kind == RT_ACTIVATION_RELU || kind == RT_ACTIVATION_CLIP;
+}
+
 double rt_activation_value(const rt_activation *activation, double value) {
     switch (activation->kind) {
     case RT_ACTIVATION_RELU:

@@ -26,6 +26,9 @@ typedef struct rt_activation {
 /* Reads the attributes. False where the named function is none of the above. */
 bool rt_activation_read(const op_attributes *attributes, rt_activation *activation);
 
+/* Whether the function only limits what it is given to [low, high], one of which may be infinite (none: both). */
+bool rt_activation_limits(const rt_activation *activation, float *low, float *high);
+
 double rt_activation_value(const rt_activation *activation, double value);
 /* In place, on `count` elements. */
 void rt_activation_floats(const rt_activation *activation, float *data, int64_t count);

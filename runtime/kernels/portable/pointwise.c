@@ -162,10 +162,7 @@ static bool read_shape(const op_call *call, pointwise *shape) {
     if (shape->filters < LEAST_ROWS || shape->channels < LEAST_CHANNELS) return false;
     if (shape->residual && call->inputs[3].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
-    const rt_activation *activation = &shape->activation;
-    shape->limits = activation->kind == RT_ACTIVATION_RELU || activation->kind == RT_ACTIVATION_CLIP;
-    shape->low = activation->kind == RT_ACTIVATION_RELU ? 0 : shape->limits ? activation->alpha : -INFINITY;
-    shape->high = activation->kind == RT_ACTIVATION_CLIP ? activation->beta : INFINITY;
+    shape->limits = rt_activation_limits(&shape->activation, &shape->low, &shape->high);
     return true;
 }
 

@@ -32,6 +32,7 @@ typedef struct rt_tiles {
     const float *a;
     int64_t a_row, a_depth;
     const float *panels; /* aligned to RT_ALIGNMENT; RT_PANEL * depth floats a panel, unused columns zero */
+    int64_t panel_step;  /* floats from one panel to the next; 0: they lie one after another */
     float *c;
     int64_t c_row;
     bool add; /* to what C holds; otherwise C is overwritten */

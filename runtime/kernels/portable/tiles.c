@@ -20,8 +20,12 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
                            int64_t panel_step, void *c, int64_t c_row, bool add);
 
 /* One tile of ROWS x (PANELS * RT_PANEL): accumulators stay in registers because every loop over them is unrolled, and because
- * no vector is wider than a register. Panel p begins `panel_step` elements after the one before. */
+ * no vector is wider than a register. Panel p begins `panel_step` elements after the one before. One pointer leads to three rows: a
+ * processor adds a row's length, or twice that, as it reads, and has no registers for one pointer each. */
 #define TILE(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT)                                          \
+    TILE_AHEAD(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT, false)
+/* The same, and where AHEAD is true it asks for the panels after its own, which a caller reads next. */
+#define TILE_AHEAD(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT, AHEAD)                             \
     target static void name(int64_t depth, const void *left_matrix, int64_t a_row, int64_t a_depth,          \
                             const void *panels, int64_t panel_step, void *result, int64_t c_row, bool add) { \
         enum {                                                                                               \
@@ -29,25 +33,30 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
             PER_PANEL = RT_PANEL / WIDE,                                                                     \
             VECTORS = PANELS * PER_PANEL                                                                     \
         };                                                                                                   \
-        const real *restrict a = left_matrix;                                                                \
+        const real *restrict a[(ROWS + 2) / 3];                                                              \
         const real *restrict panel = panels;                                                                 \
         real *c = result;                                                                                    \
         vector sums[ROWS][VECTORS];                                                                          \
+        _Pragma("GCC unroll 16") for (int i = 0; i < (ROWS + 2) / 3; i++) a[i] =                             \
+            (const real *)left_matrix + 3 * i * a_row;                                                       \
         _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
                 if (add) memcpy(&sums[r][v], c + r * c_row + v * WIDE, sizeof(vector));                      \
                 else sums[r][v] = (vector){0};                                                               \
             }                                                                                                \
         }                                                                                                    \
-        for (int64_t k = 0; k < depth; k++) {                                                                \
+        for (int64_t k = 0; k < depth; k++, panel += RT_PANEL) {                                             \
+            _Pragma("GCC unroll 2") for (int p = 0; AHEAD && p < PANELS; p++)                                \
+                __builtin_prefetch(panel + (PANELS + p) * panel_step, 0, 2);                                 \
             _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                        \
-                const real left = a[r * a_row + k * a_depth];                                                \
+                const real left = a[r / 3][r % 3 * a_row];                                                   \
                 _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
                     const vector *right =                                                                    \
-                        (const vector *)(panel + v / PER_PANEL * panel_step + k * RT_PANEL) + v % PER_PANEL; \
+                        (const vector *)(panel + v / PER_PANEL * panel_step) + v % PER_PANEL;                \
                     ADD_PRODUCT(sums[r][v], left, *right);                                                   \
                 }                                                                                            \
             }                                                                                                \
+            _Pragma("GCC unroll 16") for (int i = 0; i < (ROWS + 2) / 3; i++) a[i] += a_depth;               \
         }                                                                                                    \
         _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                            \
             _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                     \
@@ -84,11 +93,21 @@ TILE(fused_1_avx2, FMA, float, vector_32, 1, 1, ADD_AVX2)
 TILE(fused_2_avx2, FMA, float, vector_32, 2, 1, ADD_AVX2)
 TILE(fused_4_avx2, FMA, float, vector_32, 4, 1, ADD_AVX2)
 TILE(fused_6_avx2, FMA, float, vector_32, 6, 1, ADD_AVX2)
-TILE(fused_1_avx512, AVX512, float, vector_64, 1, 1, ADD_AVX512)
-TILE(fused_2_avx512, AVX512, float, vector_64, 2, 1, ADD_AVX512)
-TILE(fused_4_avx512, AVX512, float, vector_64, 4, 1, ADD_AVX512)
-TILE(fused_8_avx512, AVX512, float, vector_64, 8, 1, ADD_AVX512)
-TILE(fused_12_avx512, AVX512, float, vector_64, 12, 1, ADD_AVX512)
+#define FUSED_AVX512(ROWS)                                                                                   \
+    TILE(fused_##ROWS##_avx512, AVX512, float, vector_64, ROWS, 1, ADD_AVX512)                               \
+    TILE_AHEAD(fused_##ROWS##_wide_avx512, AVX512, float, vector_64, ROWS, 2, ADD_AVX512, true)
+FUSED_AVX512(1)
+FUSED_AVX512(2)
+FUSED_AVX512(3)
+FUSED_AVX512(4)
+FUSED_AVX512(5)
+FUSED_AVX512(6)
+FUSED_AVX512(7)
+FUSED_AVX512(8)
+FUSED_AVX512(9)
+FUSED_AVX512(10)
+FUSED_AVX512(11)
+FUSED_AVX512(12)
 TILE(double_1_avx2, AVX2, double, doubles_32, 1, 1, ADD)
 TILE(double_2_avx2, AVX2, double, doubles_32, 2, 1, ADD)
 TILE(double_1_avx512, AVX512, double, doubles_64, 1, 1, ADD)
@@ -116,11 +135,9 @@ static const tile avx512_tiles[] = {{8, 1, tile_8_avx512},      {4, 1, tile_4_av
                                     {1, 8, tile_1_wide_avx512}, {1, 1, tile_1_avx512}};
 static const tile avx2_fused[] = {
     {6, 1, fused_6_avx2}, {4, 1, fused_4_avx2}, {2, 1, fused_2_avx2}, {1, 1, fused_1_avx2}};
-static const tile avx512_fused[] = {{12, 1, fused_12_avx512},
-                                    {8, 1, fused_8_avx512},
-                                    {4, 1, fused_4_avx512},
-                                    {2, 1, fused_2_avx512},
-                                    {1, 1, fused_1_avx512}};
+#define BOTH(ROWS) {ROWS, 2, fused_##ROWS##_wide_avx512}, {ROWS, 1, fused_##ROWS##_avx512}
+static const tile avx512_fused[] = {BOTH(12), BOTH(11), BOTH(10), BOTH(9), BOTH(8), BOTH(7),
+                                    BOTH(6),  BOTH(5),  BOTH(4),  BOTH(3), BOTH(2), BOTH(1)};
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2}, {1, 1, double_1_avx2}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512}, {1, 1, double_1_avx512}};
 #endif
@@ -145,7 +162,7 @@ static const tile *best_doubles(void) {
 
 /* A block of any element type: what rt_tiles says, with the size of an element. */
 typedef struct block {
-    int64_t rows, columns, depth, a_row, a_depth, c_row;
+    int64_t rows, columns, depth, a_row, a_depth, c_row, panel_step;
     const char *a, *panels;
     char *c;
     size_t size;
@@ -167,22 +184,32 @@ static void run_edge(const block *b, const tile *used, const char *a, const char
         memcpy(c + r * b->c_row * (int64_t)b->size, edge + (size_t)r * row, bytes);
 }
 
+/* Of the rows that are left: as many as the largest tile has, or, where a tile has any number, as many as each of the fewest tiles
+ * gets. */
+static int64_t next_rows(const tile *best, int64_t rows) {
+    const bool any_number = best->rows > 1 && best->rows - best[2].rows == 1;
+    if (!any_number || rows <= best->rows) return rows;
+    const int64_t tiles = (rows + best->rows - 1) / best->rows;
+    return (rows + tiles - 1) / tiles;
+}
+
 static void run_block(const block *b, const tile *best) {
     const int64_t size = (int64_t)b->size;
     for (int64_t row = 0; row < b->rows;) {
-        while (best->rows > b->rows - row) best++;
+        const int64_t rows = next_rows(best, b->rows - row);
+        while (best->rows > rows) best++;
         const tile *used = best;
         const char *a = b->a + row * b->a_row * size;
         for (int64_t column = 0; column < b->columns; column += used->panels * RT_PANEL) {
             const int64_t columns = b->columns - column;
-            const char *panel = b->panels + column * b->depth * size;
+            const char *panel = b->panels + column / RT_PANEL * b->panel_step * size;
             char *c = b->c + (row * b->c_row + column) * size;
             while (used->panels > 1 && columns < used->panels * RT_PANEL) used++;
             if (columns < RT_PANEL) {
                 run_edge(b, used, a, panel, c, columns);
                 break;
             }
-            used->run(b->depth, a, b->a_row, b->a_depth, panel, b->depth * RT_PANEL, c, b->c_row, b->add);
+            used->run(b->depth, a, b->a_row, b->a_depth, panel, b->panel_step, c, b->c_row, b->add);
         }
         row += best->rows;
     }
@@ -195,6 +222,7 @@ void rt_tiles_run(const rt_tiles *tiles) {
                        .a_row = tiles->a_row,
                        .a_depth = tiles->a_depth,
                        .c_row = tiles->c_row,
+                       .panel_step = tiles->panel_step ? tiles->panel_step : tiles->depth * RT_PANEL,
                        .a = (const char *)tiles->a,
                        .panels = (const char *)tiles->panels,
                        .c = (char *)tiles->c,
@@ -211,6 +239,7 @@ void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double
                        .a_row = a_row,
                        .a_depth = a_depth,
                        .c_row = c_row,
+                       .panel_step = depth * RT_PANEL,
                        .a = (const char *)a,
                        .panels = (const char *)panels,
                        .c = (char *)c,

@@ -19,6 +19,7 @@
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/cost.h"
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
 
@@ -28,20 +29,18 @@ enum {
     WEIGHTS = WINDOW * WINDOW,
     EDGE = 6, /* of what a tile sees, likewise: OUTPUTS + WINDOW - 1 */
     POINTS = EDGE * EDGE,
-    LANES = 8, /* channels or tiles of one vector */
+    MOST_LANES = 16, /* channels or tiles of the widest vector */
     FEWEST_CHANNELS = 16,
     MOST_BLOCKS = 4096,
     DOUBLES = 8,   /* of one vector */
+    PANELS = 2,    /* multiplied together: as many as the widest tiles have */
     TOGETHER = 64, /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
 };
 
-typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), may_alias));
 typedef float floats_8 __attribute__((vector_size(DOUBLES * sizeof(float)), may_alias));
 typedef double doubles __attribute__((vector_size(DOUBLES * sizeof(double)), may_alias));
-/* The same where memory is aligned to single floats only. */
-typedef float loose __attribute__((vector_size(LANES * sizeof(float)), may_alias, aligned(4)));
 
 typedef struct winograd {
     op_layout layout;
@@ -54,6 +53,8 @@ typedef struct winograd {
     bool bias, residual;
     bool transforms; /* the weights, in each run */
     rt_activation activation;
+    bool limits; /* the activation is done with these: */
+    float low, high;
 } winograd;
 
 typedef struct winograd_job {
@@ -63,6 +64,15 @@ typedef struct winograd_job {
     float *y, *v, *m;
     int64_t first, count; /* the tiles of this block */
 } winograd_job;
+
+/* Before and after the products, with vectors of one width. */
+typedef struct winograd_steps {
+    int64_t lanes; /* channels or tiles of a vector */
+    void (*enter_channels)(const winograd_job *job, int64_t tile);
+    void (*leave_channels)(const winograd_job *job, int64_t tile);
+    void (*enter_rows)(const winograd_job *job, int64_t group); /* of as many tiles as lanes */
+    void (*leave_rows)(const winograd_job *job, int64_t group);
+} winograd_steps;
 
 /* ---- shapes -------------------------------------------------------------------------------------------- */
 
@@ -123,6 +133,7 @@ static bool read_shape(const op_call *call, winograd *shape) {
                         .residual = op_input_present(call, 3)};
     if (shape->residual && call->inputs[3].type.layout != y->layout) return false;
     if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
+    shape->limits = rt_activation_limits(&shape->activation, &shape->low, &shape->high);
     for (int i = 0; i < 2; i++) {
         if (window.kernel[i] != WINDOW || window.stride[i] != 1 || window.dilation[i] != 1) return false;
         shape->input[i] = window.input[i];
@@ -143,56 +154,7 @@ static bool read_shape(const op_call *call, winograd *shape) {
            base_size_multiply(limit, 2 * POINTS * sizeof(float), &limit);
 }
 
-/* ---- transforms ---------------------------------------------------------------------------------------- */
-
-/* B' applied to six values that lie `step` apart. */
-#define TRANSFORM_6(in, step, out, out_step)                                                                 \
-    do {                                                                                                     \
-        const lanes d0 = (in)[0], d1 = (in)[1 * (step)], d2 = (in)[2 * (step)], d3 = (in)[3 * (step)],       \
-                    d4 = (in)[4 * (step)], d5 = (in)[5 * (step)];                                            \
-        const lanes even = d4 - 4 * d2, odd = d3 - 4 * d1, wide = d4 - d2, twice = 2 * (d3 - d1);            \
-        (out)[0] = 4 * d0 - 5 * d2 + d4;                                                                     \
-        (out)[1 * (out_step)] = even + odd;                                                                  \
-        (out)[2 * (out_step)] = even - odd;                                                                  \
-        (out)[3 * (out_step)] = wide + twice;                                                                \
-        (out)[4 * (out_step)] = wide - twice;                                                                \
-        (out)[5 * (out_step)] = 4 * d1 - 5 * d3 + d5;                                                        \
-    } while (0)
-
-/* A' applied to six values: four outputs. */
-#define TRANSFORM_4(in, step, out, out_step)                                                                 \
-    do {                                                                                                     \
-        const lanes m1 = (in)[1 * (step)], m2 = (in)[2 * (step)], m3 = (in)[3 * (step)],                     \
-                    m4 = (in)[4 * (step)];                                                                   \
-        const lanes sum = m1 + m2, difference = m1 - m2, far = m3 + m4, apart = m3 - m4;                     \
-        (out)[0] = (in)[0] + sum + far;                                                                      \
-        (out)[1 * (out_step)] = difference + 2 * apart;                                                      \
-        (out)[2 * (out_step)] = sum + 4 * far;                                                               \
-        (out)[3 * (out_step)] = difference + 8 * apart + (in)[5 * (step)];                                   \
-    } while (0)
-
-/* What the tile sees, row by row, as 36 addresses of LANES floats: to[point * step] gets the points. */
-RT_CLONES static void transform_input(const float *const *seen, float *to, int64_t step) {
-    lanes rows[POINTS], columns[POINTS];
-    for (int i = 0; i < POINTS; i++) rows[i] = (lanes) * (const loose *)seen[i];
-    for (int i = 0; i < EDGE; i++) TRANSFORM_6(rows + i, EDGE, columns + i, EDGE);
-    for (int i = 0; i < EDGE; i++) {
-        lanes points[EDGE];
-        TRANSFORM_6(columns + i * EDGE, 1, points, 1);
-        for (int k = 0; k < EDGE; k++) *(loose *)(to + (i * EDGE + k) * step) = points[k];
-    }
-}
-
-/* The 16 outputs of the tile, row by row, LANES floats each. */
-RT_CLONES static void transform_output(const float *from, int64_t step, lanes *outputs) {
-    lanes half[OUTPUTS * EDGE];
-    for (int i = 0; i < EDGE; i++) {
-        lanes column[EDGE];
-        for (int k = 0; k < EDGE; k++) column[k] = (lanes) * (const loose *)(from + (k * EDGE + i) * step);
-        TRANSFORM_4(column, 1, half + i, EDGE);
-    }
-    for (int i = 0; i < OUTPUTS; i++) TRANSFORM_4(half + i * EDGE, 1, outputs + i * OUTPUTS, 1);
-}
+/* ---- weights ------------------------------------------------------------------------------------------- */
 
 /* G applied to three values: six. */
 #define TRANSFORM_3(in, step, out)                                                                           \
@@ -254,15 +216,15 @@ static tile_place place_of(const winograd *shape, int64_t tile) {
     return (tile_place){tile / shape->grid[1] / shape->grid[0], down * OUTPUTS, across * OUTPUTS};
 }
 
-/* Channels innermost: how far from one pixel to the next, and from one LANES channels to the next. */
+/* Channels innermost: how far from one pixel to the next, and where a chunk of so many channels begins. */
 static int64_t pixel_step(const winograd *shape, int64_t channels) {
     return shape->layout == OP_LAYOUT_NHWC ? channels : op_layout_block(shape->layout);
 }
 
-static int64_t chunk_offset(const winograd *shape, int64_t chunk, int64_t pixels) {
-    if (shape->layout == OP_LAYOUT_NHWC) return chunk * LANES;
+static int64_t chunk_offset(const winograd *shape, int64_t chunk, int64_t pixels, int64_t lanes) {
+    if (shape->layout == OP_LAYOUT_NHWC) return chunk * lanes;
     const int64_t block = op_layout_block(shape->layout);
-    return chunk * LANES / block * block * pixels + chunk * LANES % block;
+    return chunk * lanes / block * block * pixels + chunk * lanes % block;
 }
 
 static int64_t image_floats(const winograd *shape, int64_t channels, int64_t pixels) {
@@ -282,137 +244,48 @@ static void find_pixels(const winograd *shape, const tile_place *place, int64_t 
     }
 }
 
-/* ---- channels innermost -------------------------------------------------------------------------------- */
+/* What a tile sees outside of the image. */
+static const float zeros[MOST_LANES];
 
-static const float zeros[LANES];
+/* ---- vectors ------------------------------------------------------------------------------------------- */
 
-/* V of one tile: [point][tile][channel]. */
-static void enter_channels(const winograd_job *job, int64_t tile) {
-    const winograd *shape = job->shape;
-    const tile_place place = place_of(shape, job->first + tile);
-    const int64_t area = shape->input[0] * shape->input[1], step = pixel_step(shape, shape->channels);
-    const float *x = job->x + place.image * image_floats(shape, shape->channels, area), *seen[POINTS];
-    int64_t pixels[POINTS];
-    find_pixels(shape, &place, pixels);
-    for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
-        const float *from = x + chunk_offset(shape, chunk, area);
-        const int64_t count = shape->channels - chunk * LANES;
-        float last[POINTS][LANES];
-        for (int i = 0; i < POINTS; i++) seen[i] = pixels[i] < 0 ? zeros : from + pixels[i] * step;
-        /* After the last channel of a pixel stands the next pixel, or nothing. */
-        for (int i = 0; count < LANES && shape->layout == OP_LAYOUT_NHWC && i < POINTS; i++) {
-            memset(last[i], 0, sizeof last[i]);
-            memcpy(last[i], seen[i], (size_t)count * sizeof(float));
-            seen[i] = last[i];
-        }
-        transform_input(seen, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
-    }
-}
+typedef float loose_4 __attribute__((vector_size(16), may_alias, aligned(4)));
+#define LANES 4
+#define VECTOR rt_floats_4
+#define LOOSE loose_4
+#define TARGET
+#define LIMIT RT_LIMIT_4
+#define NAME(function) function##_4
+#include "runtime/kernels/portable/winograd_steps.h"
 
-/* Y of one tile, from M: [point][tile][filter]. */
-static void leave_channels(const winograd_job *job, int64_t tile) {
-    const winograd *shape = job->shape;
-    const tile_place place = place_of(shape, job->first + tile);
-    const int64_t area = shape->output[0] * shape->output[1], step = pixel_step(shape, shape->filters);
-    const int64_t image = place.image * image_floats(shape, shape->filters, area);
-    const bool padded = shape->layout != OP_LAYOUT_NHWC;
-    for (int64_t chunk = 0;
-         chunk * LANES < (padded ? round_up(shape->filters, op_layout_block(shape->layout)) : shape->filters);
-         chunk++) {
-        const int64_t rest = shape->filters - chunk * LANES,
-                      count = rest < LANES ? (rest < 0 ? 0 : rest) : LANES;
-        const int64_t at = image + chunk_offset(shape, chunk, area);
-        float bias[LANES] = {0};
-        lanes outputs[OUTPUTS * OUTPUTS];
-        transform_output(job->m + tile * shape->columns + chunk * LANES, shape->m_point, outputs);
-        if (shape->bias && count) memcpy(bias, job->bias + chunk * LANES, (size_t)count * sizeof(float));
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) outputs[i] += *(const loose *)bias;
-        float *floats = (float *)outputs;
-        int64_t pixels[OUTPUTS * OUTPUTS];
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
-            const int64_t row = place.row + i / OUTPUTS, column = place.column + i % OUTPUTS;
-            pixels[i] =
-                row < shape->output[0] && column < shape->output[1] ? row * shape->output[1] + column : -1;
-            if (!job->residual || pixels[i] < 0) continue;
-            for (int64_t k = 0; k < count; k++)
-                floats[i * LANES + k] += job->residual[at + pixels[i] * step + k];
-        }
-        rt_activation_floats(&shape->activation, floats, OUTPUTS * OUTPUTS * LANES);
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
-            if (pixels[i] < 0) continue;
-            float *to = job->y + at + pixels[i] * step;
-            for (int64_t k = count; padded && k < LANES; k++) floats[i * LANES + k] = 0;
-            memcpy(to, floats + i * LANES, (size_t)(padded ? LANES : count) * sizeof(float));
-        }
-    }
-}
+#if defined(__x86_64__) && defined(__GNUC__)
+typedef float loose_8 __attribute__((vector_size(32), may_alias, aligned(4)));
+#define LANES 8
+#define VECTOR rt_floats_8
+#define LOOSE loose_8
+#define TARGET __attribute__((target("avx2")))
+#define LIMIT RT_LIMIT_8
+#define NAME(function) function##_8
+#include "runtime/kernels/portable/winograd_steps.h"
 
-/* ---- row-major images ---------------------------------------------------------------------------------- */
+typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
+#define LANES 16
+#define VECTOR rt_floats_16
+#define LOOSE loose_16
+#define TARGET __attribute__((target("avx512f")))
+#define LIMIT RT_LIMIT_16
+#define NAME(function) function##_16
+#include "runtime/kernels/portable/winograd_steps.h"
+#endif
 
-/* V of LANES tiles: [point][panel of tiles][channel][RT_PANEL tiles]. */
-static void enter_rows(const winograd_job *job, int64_t group) {
-    const winograd *shape = job->shape;
-    const int64_t area = shape->input[0] * shape->input[1], tile = group * LANES;
-    float seen[POINTS][LANES];
-    const float *addresses[POINTS];
-    int64_t pixels[LANES][POINTS];
-    for (int i = 0; i < POINTS; i++) addresses[i] = seen[i];
-    for (int64_t k = 0; k < LANES; k++) {
-        if (tile + k >= job->count) {
-            for (int i = 0; i < POINTS; i++) pixels[k][i] = -1;
-            continue;
-        }
-        const tile_place place = place_of(shape, job->first + tile + k);
-        find_pixels(shape, &place, pixels[k]);
-        for (int i = 0; i < POINTS; i++)
-            if (pixels[k][i] >= 0) pixels[k][i] += place.image * shape->channels * area;
-    }
-    float *to = job->v + tile / RT_PANEL * shape->channels * RT_PANEL + tile % RT_PANEL;
-    for (int64_t channel = 0; channel < shape->channels; channel++) {
-        const float *x = job->x + channel * area;
-        for (int64_t k = 0; k < LANES; k++)
-            for (int i = 0; i < POINTS; i++) seen[i][k] = pixels[k][i] < 0 ? 0 : x[pixels[k][i]];
-        transform_input(addresses, to + channel * RT_PANEL, shape->v_point);
-    }
-}
-
-/* Where the outputs of LANES tiles lie in the first map; -1: outside. */
-static void find_outputs(const winograd_job *job, int64_t group, int64_t at[OUTPUTS * OUTPUTS][LANES]) {
-    const winograd *shape = job->shape;
-    const int64_t area = shape->output[0] * shape->output[1];
-    for (int64_t k = 0; k < LANES; k++) {
-        const bool there = group * LANES + k < job->count;
-        const tile_place place = place_of(shape, job->first + (there ? group * LANES + k : 0));
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
-            const int64_t row = place.row + i / OUTPUTS, column = place.column + i % OUTPUTS;
-            const bool inside = there && row < shape->output[0] && column < shape->output[1];
-            at[i][k] = inside ? place.image * shape->filters * area + row * shape->output[1] + column : -1;
-        }
-    }
-}
-
-/* Y of LANES tiles, from M: [point][filter][tile]. */
-static void leave_rows(const winograd_job *job, int64_t group) {
-    const winograd *shape = job->shape;
-    const int64_t area = shape->output[0] * shape->output[1];
-    int64_t at[OUTPUTS * OUTPUTS][LANES];
-    find_outputs(job, group, at);
-    for (int64_t filter = 0; filter < shape->filters; filter++) {
-        const float bias = shape->bias ? job->bias[filter] : 0;
-        const float *residual = job->residual ? job->residual + filter * area : NULL;
-        float *y = job->y + filter * area;
-        lanes outputs[OUTPUTS * OUTPUTS];
-        float *floats = (float *)outputs;
-        transform_output(job->m + filter * shape->tiles_each + group * LANES, shape->m_point, outputs);
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) outputs[i] += bias;
-        for (int i = 0; residual && i < OUTPUTS * OUTPUTS; i++)
-            for (int64_t k = 0; k < LANES; k++)
-                if (at[i][k] >= 0) floats[i * LANES + k] += residual[at[i][k]];
-        rt_activation_floats(&shape->activation, floats, OUTPUTS * OUTPUTS * LANES);
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++)
-            for (int64_t k = 0; k < LANES; k++)
-                if (at[i][k] >= 0) y[at[i][k]] = floats[i * LANES + k];
-    }
+/* The widest that the machine has and that a block of channels holds. */
+static const winograd_steps *best_steps(op_layout layout) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (layout != OP_LAYOUT_NC8 && __builtin_cpu_supports("avx512f")) return &steps_16;
+    if (__builtin_cpu_supports("avx2")) return &steps_8;
+#endif
+    (void)layout;
+    return &steps_4;
 }
 
 /* ---- a block of tiles ---------------------------------------------------------------------------------- */
@@ -420,16 +293,15 @@ static void leave_rows(const winograd_job *job, int64_t group) {
 static void enter_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const bool rows = is_row_major(job->shape);
+    const winograd_steps *steps = best_steps(job->shape->layout);
     /* What pads the last panel of tiles is zeros, which are entered too. */
-    const int64_t count = rows ? job->shape->tiles_each / LANES : job->count;
-    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) {
-        if (rows) enter_rows(job, i);
-        else enter_channels(job, i);
-    }
+    const int64_t count = rows ? job->shape->tiles_each / steps->lanes : job->count;
+    void (*enter)(const winograd_job *, int64_t) = rows ? steps->enter_rows : steps->enter_channels;
+    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) enter(job, i);
 }
 
-/* The products at one point, one panel wide. */
-static void multiply(const winograd_job *job, int64_t point, int64_t panel) {
+/* The products at one point, some panels wide. */
+static void multiply(const winograd_job *job, int64_t point, int64_t panel, int64_t count) {
     const winograd *shape = job->shape;
     const float *v = job->v + point * shape->v_point;
     const float *u = job->u + point * pairs(shape);
@@ -438,12 +310,13 @@ static void multiply(const winograd_job *job, int64_t point, int64_t panel) {
     for (int64_t from = 0; from < shape->channels; from += RT_BLOCK_DEPTH) {
         const int64_t rest = shape->channels - from;
         rt_tiles tiles = {.rows = rows ? shape->filters : job->count,
-                          .columns = RT_PANEL,
+                          .columns = count * RT_PANEL,
                           .depth = rest < RT_BLOCK_DEPTH ? rest : RT_BLOCK_DEPTH,
                           .a = (rows ? u : v) + from,
                           .a_row = rows ? shape->channels : shape->depth,
                           .a_depth = 1,
                           .panels = (rows ? v : u) + (panel * shape->channels + from) * RT_PANEL,
+                          .panel_step = shape->channels * RT_PANEL,
                           .c = m,
                           .c_row = rows ? shape->tiles_each : shape->columns,
                           .add = from > 0,
@@ -456,19 +329,20 @@ static void multiply_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const winograd *shape = job->shape;
     const int64_t panels = (is_row_major(shape) ? shape->tiles_each : shape->columns) / RT_PANEL,
-                  count = POINTS * panels;
-    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++)
-        multiply(job, i / panels, i % panels);
+                  groups = (panels + PANELS - 1) / PANELS, count = POINTS * groups;
+    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) {
+        const int64_t panel = i % groups * PANELS;
+        multiply(job, i / groups, panel, panels - panel < PANELS ? panels - panel : PANELS);
+    }
 }
 
 static void leave_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const bool rows = is_row_major(job->shape);
-    const int64_t count = rows ? (job->count + LANES - 1) / LANES : job->count;
-    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) {
-        if (rows) leave_rows(job, i);
-        else leave_channels(job, i);
-    }
+    const winograd_steps *steps = best_steps(job->shape->layout);
+    const int64_t count = rows ? (job->count + steps->lanes - 1) / steps->lanes : job->count;
+    void (*leave)(const winograd_job *, int64_t) = rows ? steps->leave_rows : steps->leave_channels;
+    for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) leave(job, i);
 }
 
 static void transform_member(void *context, int member, int members) {

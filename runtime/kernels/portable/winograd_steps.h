@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* winograd_steps.h: what winograd.c does before and after the products, for vectors of one width. It includes this once for each, with
+ * LANES, VECTOR (so many floats), LOOSE (the same, aligned to single floats), TARGET (the attribute that lets a function use them),
+ * LIMIT and NAME(function) defined. Every width gives the same bits: lanes are channels or tiles, which do not meet here.
+ */
+
+/* B' applied to six values that lie `step` apart. */
+#define TRANSFORM_6(in, step, out, out_step)                                                                 \
+    do {                                                                                                     \
+        const VECTOR d0 = (in)[0], d1 = (in)[1 * (step)], d2 = (in)[2 * (step)], d3 = (in)[3 * (step)],      \
+                     d4 = (in)[4 * (step)], d5 = (in)[5 * (step)];                                           \
+        const VECTOR even = d4 - 4 * d2, odd = d3 - 4 * d1, wide = d4 - d2, twice = 2 * (d3 - d1);           \
+        (out)[0] = 4 * d0 - 5 * d2 + d4;                                                                     \
+        (out)[1 * (out_step)] = even + odd;                                                                  \
+        (out)[2 * (out_step)] = even - odd;                                                                  \
+        (out)[3 * (out_step)] = wide + twice;                                                                \
+        (out)[4 * (out_step)] = wide - twice;                                                                \
+        (out)[5 * (out_step)] = 4 * d1 - 5 * d3 + d5;                                                        \
+    } while (0)
+
+/* A' applied to six values: four outputs. */
+#define TRANSFORM_4(in, step, out, out_step)                                                                 \
+    do {                                                                                                     \
+        const VECTOR m1 = (in)[1 * (step)], m2 = (in)[2 * (step)], m3 = (in)[3 * (step)],                    \
+                     m4 = (in)[4 * (step)];                                                                  \
+        const VECTOR sum = m1 + m2, difference = m1 - m2, far = m3 + m4, apart = m3 - m4;                    \
+        (out)[0] = (in)[0] + sum + far;                                                                      \
+        (out)[1 * (out_step)] = difference + 2 * apart;                                                      \
+        (out)[2 * (out_step)] = sum + 4 * far;                                                               \
+        (out)[3 * (out_step)] = difference + 8 * apart + (in)[5 * (step)];                                   \
+    } while (0)
+
+/* What the tile sees, row by row, as 36 addresses of LANES floats: to[point * step] gets the points. */
+TARGET static inline void NAME(transform_input)(const float *const *seen, float *to, int64_t step) {
+    VECTOR columns[POINTS];
+    for (int i = 0; i < EDGE; i++) {
+        VECTOR column[EDGE];
+        for (int k = 0; k < EDGE; k++) column[k] = *(const LOOSE *)seen[k * EDGE + i];
+        TRANSFORM_6(column, 1, columns + i, EDGE);
+    }
+    for (int i = 0; i < EDGE; i++) {
+        VECTOR points[EDGE];
+        TRANSFORM_6(columns + i * EDGE, 1, points, 1);
+        for (int k = 0; k < EDGE; k++) *(LOOSE *)(to + (i * EDGE + k) * step) = points[k];
+    }
+}
+
+/* The 16 outputs of the tile, row by row, LANES floats each. */
+TARGET static inline void NAME(transform_output)(const float *from, int64_t step, VECTOR *outputs) {
+    VECTOR half[OUTPUTS * EDGE];
+    for (int i = 0; i < EDGE; i++) {
+        VECTOR column[EDGE];
+        for (int k = 0; k < EDGE; k++) column[k] = *(const LOOSE *)(from + (k * EDGE + i) * step);
+        TRANSFORM_4(column, 1, half + i, EDGE);
+    }
+    for (int i = 0; i < OUTPUTS; i++) TRANSFORM_4(half + i * EDGE, 1, outputs + i * OUTPUTS, 1);
+}
+
+/* The activation, on what all lanes hold. */
+TARGET static inline void NAME(finish)(const winograd *shape, VECTOR *outputs) {
+    if (!shape->limits) {
+        rt_activation_floats(&shape->activation, (float *)outputs, OUTPUTS * OUTPUTS * LANES);
+        return;
+    }
+    for (int i = 0; i < OUTPUTS * OUTPUTS; i++) LIMIT(outputs[i], shape->low, shape->high);
+}
+
+/* ---- channels innermost -------------------------------------------------------------------------------- */
+
+/* V of one tile: [point][tile][channel]. What the next tile sees, and this one does not, is asked for. */
+TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
+    const winograd *shape = job->shape;
+    const tile_place place = place_of(shape, job->first + tile);
+    const int64_t area = shape->input[0] * shape->input[1], step = pixel_step(shape, shape->channels);
+    const float *x = job->x + place.image * image_floats(shape, shape->channels, area), *seen[POINTS];
+    int64_t pixels[POINTS];
+    find_pixels(shape, &place, pixels);
+    const int64_t ahead = place.column - shape->before[1] + EDGE;
+    const int64_t end = ahead + OUTPUTS < shape->input[1] ? ahead + OUTPUTS : shape->input[1];
+    for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
+        const float *from = x + chunk_offset(shape, chunk, area, LANES);
+        const int64_t count = shape->channels - chunk * LANES;
+        float last[POINTS][LANES];
+        for (int i = 0; i < POINTS; i++) seen[i] = pixels[i] < 0 ? zeros : from + pixels[i] * step;
+        for (int r = 0; r < EDGE; r++) {
+            const int64_t row = place.row - shape->before[0] + r;
+            if (row < 0 || row >= shape->input[0]) continue;
+            for (int64_t column = ahead; column < end; column++)
+                __builtin_prefetch(from + (row * shape->input[1] + column) * step);
+        }
+        /* After the last channel of a pixel stands the next pixel, or nothing. */
+        for (int i = 0; count < LANES && shape->layout == OP_LAYOUT_NHWC && i < POINTS; i++) {
+            memset(last[i], 0, sizeof last[i]);
+            memcpy(last[i], seen[i], (size_t)count * sizeof(float));
+            seen[i] = last[i];
+        }
+        NAME(transform_input)(seen, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
+    }
+}
+
+/* Some of a pixel's channels, fewer than a vector has: the rest of a block is zeros. */
+static void NAME(leave_some)(const float *output, int64_t count, bool padded, float *to) {
+    for (int64_t k = 0; k < (padded ? LANES : count); k++) to[k] = k < count ? output[k] : 0;
+}
+
+/* Y of one tile, from M: [point][tile][filter]. */
+TARGET static void NAME(leave_channels)(const winograd_job *job, int64_t tile) {
+    const winograd *shape = job->shape;
+    const tile_place place = place_of(shape, job->first + tile);
+    const int64_t area = shape->output[0] * shape->output[1], step = pixel_step(shape, shape->filters);
+    const int64_t image = place.image * image_floats(shape, shape->filters, area);
+    const bool padded = shape->layout != OP_LAYOUT_NHWC;
+    const int64_t filters =
+        padded ? round_up(shape->filters, op_layout_block(shape->layout)) : shape->filters;
+    int64_t pixels[OUTPUTS * OUTPUTS];
+    for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
+        const int64_t row = place.row + i / OUTPUTS, column = place.column + i % OUTPUTS;
+        const bool inside = row < shape->output[0] && column < shape->output[1];
+        pixels[i] = inside ? (row * shape->output[1] + column) * step : -1;
+    }
+    for (int64_t chunk = 0; chunk * LANES < filters; chunk++) {
+        const int64_t rest = shape->filters - chunk * LANES,
+                      count = rest < LANES ? (rest < 0 ? 0 : rest) : LANES;
+        const int64_t at = image + chunk_offset(shape, chunk, area, LANES);
+        float bias[LANES] = {0};
+        VECTOR outputs[OUTPUTS * OUTPUTS];
+        NAME(transform_output)(job->m + tile * shape->columns + chunk * LANES, shape->m_point, outputs);
+        if (shape->bias && count) memcpy(bias, job->bias + chunk * LANES, (size_t)count * sizeof(float));
+        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
+            outputs[i] += *(const LOOSE *)bias;
+            if (!job->residual || pixels[i] < 0) continue;
+            const float *residual = job->residual + at + pixels[i];
+            if (count == LANES) outputs[i] += *(const LOOSE *)residual;
+            else
+                for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += residual[k];
+        }
+        NAME(finish)(shape, outputs);
+        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
+            if (pixels[i] < 0) continue;
+            float *to = job->y + at + pixels[i];
+            if (count == LANES) *(LOOSE *)to = outputs[i];
+            else NAME(leave_some)((const float *)&outputs[i], count, padded, to);
+        }
+    }
+}
+
+/* ---- row-major images ---------------------------------------------------------------------------------- */
+
+/* V of LANES tiles: [point][panel of tiles][channel][RT_PANEL tiles]. */
+TARGET static void NAME(enter_rows)(const winograd_job *job, int64_t group) {
+    const winograd *shape = job->shape;
+    const int64_t area = shape->input[0] * shape->input[1], tile = group * LANES;
+    _Alignas(64) float seen[POINTS][LANES];
+    const float *addresses[POINTS];
+    int64_t pixels[LANES][POINTS];
+    for (int i = 0; i < POINTS; i++) addresses[i] = seen[i];
+    for (int64_t k = 0; k < LANES; k++) {
+        if (tile + k >= job->count) {
+            for (int i = 0; i < POINTS; i++) pixels[k][i] = -1;
+            continue;
+        }
+        const tile_place place = place_of(shape, job->first + tile + k);
+        find_pixels(shape, &place, pixels[k]);
+        for (int i = 0; i < POINTS; i++)
+            if (pixels[k][i] >= 0) pixels[k][i] += place.image * shape->channels * area;
+    }
+    float *to = job->v + tile / RT_PANEL * shape->channels * RT_PANEL + tile % RT_PANEL;
+    for (int64_t channel = 0; channel < shape->channels; channel++) {
+        const float *x = job->x + channel * area;
+        for (int64_t k = 0; k < LANES; k++)
+            for (int i = 0; i < POINTS; i++) seen[i][k] = pixels[k][i] < 0 ? 0 : x[pixels[k][i]];
+        NAME(transform_input)(addresses, to + channel * RT_PANEL, shape->v_point);
+    }
+}
+
+/* Where the outputs of LANES tiles lie in the first map; -1: outside. */
+static void NAME(find_outputs)(const winograd_job *job, int64_t group, int64_t at[OUTPUTS * OUTPUTS][LANES]) {
+    const winograd *shape = job->shape;
+    const int64_t area = shape->output[0] * shape->output[1];
+    for (int64_t k = 0; k < LANES; k++) {
+        const bool there = group * LANES + k < job->count;
+        const tile_place place = place_of(shape, job->first + (there ? group * LANES + k : 0));
+        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
+            const int64_t row = place.row + i / OUTPUTS, column = place.column + i % OUTPUTS;
+            const bool inside = there && row < shape->output[0] && column < shape->output[1];
+            at[i][k] = inside ? place.image * shape->filters * area + row * shape->output[1] + column : -1;
+        }
+    }
+}
+
+/* Y of LANES tiles, from M: [point][filter][tile]. */
+TARGET static void NAME(leave_rows)(const winograd_job *job, int64_t group) {
+    const winograd *shape = job->shape;
+    const int64_t area = shape->output[0] * shape->output[1];
+    int64_t at[OUTPUTS * OUTPUTS][LANES];
+    NAME(find_outputs)(job, group, at);
+    for (int64_t filter = 0; filter < shape->filters; filter++) {
+        const float bias = shape->bias ? job->bias[filter] : 0;
+        const float *residual = job->residual ? job->residual + filter * area : NULL;
+        float *y = job->y + filter * area;
+        VECTOR outputs[OUTPUTS * OUTPUTS];
+        float *floats = (float *)outputs;
+        NAME(transform_output)
+        (job->m + filter * shape->tiles_each + group * LANES, shape->m_point, outputs);
+        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) outputs[i] += bias;
+        for (int i = 0; residual && i < OUTPUTS * OUTPUTS; i++)
+            for (int64_t k = 0; k < LANES; k++)
+                if (at[i][k] >= 0) floats[i * LANES + k] += residual[at[i][k]];
+        NAME(finish)(shape, outputs);
+        for (int i = 0; i < OUTPUTS * OUTPUTS; i++)
+            for (int64_t k = 0; k < LANES; k++)
+                if (at[i][k] >= 0) y[at[i][k]] = floats[i * LANES + k];
+    }
+}
+
+static const winograd_steps NAME(steps) = {LANES, NAME(enter_channels), NAME(leave_channels),
+                                           NAME(enter_rows), NAME(leave_rows)};
+
+#undef TRANSFORM_6
+#undef TRANSFORM_4
+#undef LANES
+#undef VECTOR
+#undef LOOSE
+#undef TARGET
+#undef LIMIT
+#undef NAME
