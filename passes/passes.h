@@ -27,6 +27,7 @@
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   flatten-windows      loops/flatten_windows.c       a window along an inner axis slides along all of its elements
+ *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
  *   select-layouts       layout/select_layouts.c       layouts of all values
@@ -74,6 +75,7 @@
     FACT(HOISTED, "loops compute no invariants")                                                             \
     FACT(GROWTH, "what loops append is carried with that axis first")                                        \
     FACT(WINDOWS, "windows slide along one axis")                                                            \
+    FACT(SUNK, "what is only scanned is made in the loop, where that takes less memory")                     \
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \

@@ -12,6 +12,7 @@ base_status pass_slice_iterations(pass_context *context); /* slice_iterations.c 
 base_status pass_scan_gathers(pass_context *context);     /* scan_gathers.c */
 base_status pass_carry_growth(pass_context *context);     /* carry_growth.c */
 base_status pass_flatten_windows(pass_context *context);  /* flatten_windows.c */
+base_status pass_sink_scans(pass_context *context);       /* sink_scans.c */
 base_status pass_limit_unrolling(pass_context *context);  /* limit_unrolling.c */
 base_status pass_reserve_growth(pass_context *context);   /* reserve_growth.c */
 base_status pass_analyse_loops(pass_context *context);    /* analyse_loops.c */

@@ -13,6 +13,7 @@
 #include "ir/loop.h"
 #include "passes/loops/counters.h"
 #include "passes/loops/loops.h"
+#include "passes/loops/scans.h"
 
 /* What a Gather takes, if that can be scanned by this loop. */
 static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
@@ -35,41 +36,6 @@ static bool reads_slice(const ir_node *node, ir_loop *loop, int32_t *axis) {
     return !whole->graph || !ir_graph_encloses(loop->body, whole->graph);
 }
 
-static ir_value *find_slice(const ir_loop *loop, const ir_value *whole, int32_t axis) {
-    for (uint32_t i = 0; i < loop->scanned; i++) {
-        const ir_loop_slices s = ir_loop_scan(loop, i);
-        if (s.whole == whole && s.axis == axis && !s.backwards) return s.slice;
-    }
-    return NULL;
-}
-
-static bool set_list(pass_context *context, ir_node *node, const char *name, uint32_t count, int64_t last) {
-    int64_t *entries = BASE_ARRAY(context->scratch, int64_t, (size_t)count + 1);
-    for (uint32_t i = 0; entries && i < count; i++)
-        entries[i] = op_attribute_entry(&node->attributes, name, i);
-    if (entries) entries[count] = last;
-    const op_attribute list = {
-        .name = name, .kind = OP_ATTRIBUTE_INTS, .count = (size_t)count + 1, .as.integers = entries};
-    return entries && ir_attribute_set(context->module, &node->attributes, &list);
-}
-
-static ir_value *scan(pass_context *context, const ir_loop *loop, ir_value *whole, int32_t axis) {
-    ir_node *node = loop->body->owner;
-    op_type type = whole->type;
-    type.shape.rank--;
-    for (int32_t d = axis; d < type.shape.rank; d++) type.shape.dims[d] = type.shape.dims[d + 1];
-    const op_attribute count = {.name = "ouro.scan_inputs",
-                                .kind = OP_ATTRIBUTE_INT,
-                                .count = 1,
-                                .as.integer = (int64_t)loop->scanned + 1};
-    if (!set_list(context, node, "ouro.scan_input_axes", loop->scanned, axis) ||
-        !set_list(context, node, "ouro.scan_input_directions", loop->scanned, 0) ||
-        !ir_attribute_set(context->module, &node->attributes, &count) ||
-        !ir_node_set_input(node, node->input_count, whole))
-        return NULL;
-    return ir_graph_add_parameter(loop->body, "slice", &type);
-}
-
 /* The slice as the Gather gives it: with an axis of extent 1 where the index is a vector. */
 static ir_value *shaped(pass_context *context, ir_node *gather, ir_value *slice, int32_t axis) {
     const op_type *wanted = &gather->outputs[0]->type;
@@ -90,8 +56,8 @@ base_status pass_scan_gathers(pass_context *context) {
         ir_loop loop;
         int32_t axis;
         if (!node || !reads_slice(node, &loop, &axis)) continue;
-        ir_value *whole = ir_input(node, 0), *slice = find_slice(&loop, whole, axis);
-        if (!slice) slice = scan(context, &loop, whole, axis);
+        ir_value *whole = ir_input(node, 0), *slice = loop_scan_find(&loop, whole, axis, false);
+        if (!slice) slice = loop_scan_add(context, &loop, whole, axis, false);
         ir_value *made = slice ? shaped(context, node, slice, axis) : NULL;
         if (!made) return base_fail_memory(context->report);
         ir_value_replace(node->outputs[0], made);

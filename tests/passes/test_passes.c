@@ -52,6 +52,10 @@ static const struct pass_case {
     /* Windows along an inner axis: whose rows begin at multiples of what is new, one and six elements; not one that grows at its
      * begin. */
     {"loops/cases/flatten_window", pass_flatten_windows, 0},
+    /* Trees that are only scanned, along an axis counted from either end, in both directions, are made in the body. Not what others read, what would
+     * have as many bytes scanned, nor small slices. */
+    {"loops/cases/sink_scans", pass_sink_scans, 0},
+    {"loops/cases/sink_scans_not", pass_sink_scans, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

@@ -12,7 +12,7 @@
  *     is spread      broadcast within a block: its elements are written out first, into a buffer
  */
 #include "ir/operators/fused.h"
-#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/spread.h"
 #include <string.h>
 
 enum {
@@ -68,61 +68,6 @@ typedef struct fused_run {
     base_report *report;
 } fused_run;
 
-/* ---- broadcasting within a block ----------------------------------------------------------------------- */
-
-/* `count` elements that repeat the `period` ones at `from`, beginning with number `first`. */
-static void repeat(char *to, const char *from, int64_t period, int64_t first, int64_t count, size_t size) {
-    int64_t filled = period - first < count ? period - first : count;
-    if (period == 1) {
-        rt_fill(to, count, size, from);
-        return;
-    }
-    memcpy(to, from + (size_t)first * size, (size_t)filled * size);
-    if (filled < count) {
-        const int64_t more = first < count - filled ? first : count - filled;
-        memcpy(to + (size_t)filled * size, from, (size_t)more * size);
-        filled += more;
-    }
-    while (filled < count) { /* what is filled is a whole period */
-        const int64_t whole = filled / period * period, left = count - filled,
-                      some = whole < left ? whole : left;
-        memcpy(to + (size_t)filled * size, to + (size_t)(filled - whole) * size, (size_t)some * size);
-        filled += some;
-    }
-}
-
-/* Elements [begin, begin + count) of the result's index space, as the input has them. */
-static void spread(const fused_input *input, const char *from, char *to, int64_t begin, int64_t count) {
-    const rt_loop *loop = &input->spread;
-    int32_t last = loop->rank - 1;
-    /* The innermost dimensions repeat one element, or a row of them. */
-    int64_t period = 1, length = loop->dims[last];
-    if (loop->strides[1][last] != 0) {
-        period = length;
-        if (last > 0 && loop->strides[1][last - 1] == 0) length *= loop->dims[--last];
-    }
-    int64_t index[RT_LOOP_RANK] = {0}, rest = begin / length, within = begin % length;
-    const char *at = from;
-    for (int32_t d = last; d-- > 0;) {
-        index[d] = rest % loop->dims[d];
-        rest /= loop->dims[d];
-        at += index[d] * loop->strides[1][d] * (int64_t)input->size;
-    }
-    while (count > 0) {
-        const int64_t some = length - within < count ? length - within : count;
-        repeat(to, at, period, within % period, some, input->size);
-        to += (size_t)some * input->size;
-        count -= some;
-        within = 0;
-        for (int32_t d = last; d-- > 0;) {
-            at += loop->strides[1][d] * (int64_t)input->size;
-            if (++index[d] < loop->dims[d]) break;
-            at -= index[d] * loop->strides[1][d] * (int64_t)input->size;
-            index[d] = 0;
-        }
-    }
-}
-
 /* ---- running ------------------------------------------------------------------------------------------- */
 
 static int64_t offset_of_row(const fused_state *state, uint32_t input, int64_t row) {
@@ -169,7 +114,7 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
             const fused_input *input = &state->inputs[i];
             char *data = run->inputs[i].data;
             if (input->form == FUSED_SPREAD) {
-                spread(input, data, addresses[i], first, length);
+                rt_spread(&input->spread, input->size, data, addresses[i], first, length);
                 continue;
             }
             if (new_row && state->rank > 1) offsets[i] = offset_of_row(state, i, row);
@@ -196,7 +141,8 @@ static base_status run_one(const fused_run *run) {
                        : v < inputs           ? run->inputs[v].data
                                               : run->to;
         if (v < inputs && state->buffers[v] >= 0)
-            spread(&state->inputs[v], run->inputs[v].data, addresses[v], 0, state->row);
+            rt_spread(&state->inputs[v].spread, state->inputs[v].size, run->inputs[v].data, addresses[v], 0,
+                      state->row);
     }
     const base_status status = run_steps(state, 0, state->tensors, addresses, run->report);
     if (state->buffers[last] >= 0) memcpy(run->to, addresses[last], (size_t)state->row * state->size);
