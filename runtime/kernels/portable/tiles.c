@@ -120,26 +120,32 @@ enum { MOST_ROWS = 12 };
 typedef struct tile {
     int rows, panels;
     tile_function *run;
+    bool each; /* the table has tiles of each number of rows up to this one */
 } tile;
 static const tile baseline_tiles[] = {
-    {2, 1, tile_2_baseline}, {1, 2, tile_1_wide_baseline}, {1, 1, tile_1_baseline}};
-static const tile baseline_doubles[] = {{1, 1, double_1_baseline}};
+    {2, 1, tile_2_baseline, false}, {1, 2, tile_1_wide_baseline, false}, {1, 1, tile_1_baseline, false}};
+static const tile baseline_doubles[] = {{1, 1, double_1_baseline, false}};
 #if defined(__x86_64__) && defined(__GNUC__)
-static const tile avx2_tiles[] = {{4, 1, tile_4_avx2},
-                                  {2, 2, tile_2_wide_avx2},
-                                  {2, 1, tile_2_avx2},
-                                  {1, 4, tile_1_wide_avx2},
-                                  {1, 1, tile_1_avx2}};
-static const tile avx512_tiles[] = {{8, 1, tile_8_avx512},      {4, 1, tile_4_avx512},
-                                    {2, 4, tile_2_wide_avx512}, {2, 1, tile_2_avx512},
-                                    {1, 8, tile_1_wide_avx512}, {1, 1, tile_1_avx512}};
-static const tile avx2_fused[] = {
-    {6, 1, fused_6_avx2}, {4, 1, fused_4_avx2}, {2, 1, fused_2_avx2}, {1, 1, fused_1_avx2}};
-#define BOTH(ROWS) {ROWS, 2, fused_##ROWS##_wide_avx512}, {ROWS, 1, fused_##ROWS##_avx512}
+static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
+                                  {2, 2, tile_2_wide_avx2, false},
+                                  {2, 1, tile_2_avx2, false},
+                                  {1, 4, tile_1_wide_avx2, false},
+                                  {1, 1, tile_1_avx2, false}};
+static const tile avx512_tiles[] = {{8, 1, tile_8_avx512, false},      {4, 1, tile_4_avx512, false},
+                                    {2, 4, tile_2_wide_avx512, false}, {2, 1, tile_2_avx512, false},
+                                    {1, 8, tile_1_wide_avx512, false}, {1, 1, tile_1_avx512, false}};
+static const tile avx2_fused[] = {{6, 1, fused_6_avx2, false},
+                                  {4, 1, fused_4_avx2, false},
+                                  {2, 1, fused_2_avx2, false},
+                                  {1, 1, fused_1_avx2, false}};
+#define BOTH(ROWS)                                                                                           \
+    {ROWS, 2, fused_##ROWS##_wide_avx512, true}, {                                                           \
+        ROWS, 1, fused_##ROWS##_avx512, true                                                                 \
+    }
 static const tile avx512_fused[] = {BOTH(12), BOTH(11), BOTH(10), BOTH(9), BOTH(8), BOTH(7),
                                     BOTH(6),  BOTH(5),  BOTH(4),  BOTH(3), BOTH(2), BOTH(1)};
-static const tile avx2_doubles[] = {{2, 1, double_2_avx2}, {1, 1, double_1_avx2}};
-static const tile avx512_doubles[] = {{4, 1, double_4_avx512}, {1, 1, double_1_avx512}};
+static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
+static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
 #endif
 
 static const tile *best_tiles(bool fused) {
@@ -184,11 +190,9 @@ static void run_edge(const block *b, const tile *used, const char *a, const char
         memcpy(c + r * b->c_row * (int64_t)b->size, edge + (size_t)r * row, bytes);
 }
 
-/* Of the rows that are left: as many as the largest tile has, or, where a tile has any number, as many as each of the fewest tiles
- * gets. */
+/* How many rows a tile may take of those that are left: where tiles have any number, the same as the fewest tiles that can do it. */
 static int64_t next_rows(const tile *best, int64_t rows) {
-    const bool any_number = best->rows > 1 && best->rows - best[2].rows == 1;
-    if (!any_number || rows <= best->rows) return rows;
+    if (!best->each || rows <= best->rows) return rows;
     const int64_t tiles = (rows + best->rows - 1) / best->rows;
     return (rows + tiles - 1) / tiles;
 }
