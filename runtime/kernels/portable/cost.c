@@ -1,24 +1,50 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_kernels.c on one core with AVX2. */
+/* cost.c: see cost.h. The rates were fitted to measurements of tests/bench/bench_winograd.c and bench_kernels.c on one core. */
 #include "runtime/kernels/portable/cost.h"
 
-static const struct rates {
+typedef struct rates {
     double direct;     /* multiplications with addition a second, of direct convolutions */
     double gathered;   /* of the portable ones on single points: rows are copied, and rounded twice */
     double pointwise;  /* of those with weights in tiles */
     double winograd;   /* of the products at Winograd's points */
     double near;       /* bytes a second from and to a near cache */
     double far;        /* from and to one shared by all cores */
+    double weights;    /* bytes a second of weights that are read ahead while others are multiplied */
+    double memory;     /* bytes a second at most of those that no cache holds */
     double near_bytes; /* that a near cache holds */
     double windows;    /* of 3x3 weights, transformed in a second */
-} rates = {.direct = 50e9,
-           .gathered = 27e9,
-           .pointwise = 37e9,
-           .winograd = 50e9,
-           .near = 40e9,
-           .far = 20e9,
-           .near_bytes = 1 << 20,
-           .windows = 75e6};
+} rates;
+
+/* Vectors of 8 floats (AVX2), and of portable plans, which do not depend on the machine. */
+static const rates narrow = {.direct = 50e9,
+                             .gathered = 27e9,
+                             .pointwise = 37e9,
+                             .winograd = 50e9,
+                             .near = 40e9,
+                             .far = 20e9,
+                             .weights = 20e9,
+                             .memory = 20e9,
+                             .near_bytes = 1 << 20,
+                             .windows = 75e6};
+/* Vectors of 16 floats (AVX-512). */
+static const rates wide = {.direct = 125e9,
+                           .gathered = 55e9,
+                           .pointwise = 80e9,
+                           .winograd = 120e9,
+                           .near = 70e9,
+                           .far = 18e9,
+                           .weights = 90e9,
+                           .memory = 40e9,
+                           .near_bytes = 6 << 20,
+                           .windows = 90e6};
+
+static const rates *rates_of(const rt_environment *environment) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (!environment->portable_only && __builtin_cpu_supports("avx512f")) return &wide;
+#endif
+    (void)environment;
+    return &narrow;
+}
 
 static double elements(const op_shape *shape, int32_t from) {
     double product = 1;
@@ -32,25 +58,30 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
     const op_shape *weights = &call->inputs[1].type.shape, *y = &call->outputs[0].type.shape;
     if (call->code != OP_CONV || !op_shape_known(weights) || !op_shape_known(y)) return false;
     const double positions = (double)y->dims[0] * elements(y, 2);
-    *cost = (rt_cost){.seconds = positions * elements(weights, 0) / rates.direct / environment->threads};
+    *cost = (rt_cost){.seconds = positions * elements(weights, 0) / rates_of(environment)->direct / environment->threads};
     return true;
 }
 
 bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment *environment,
                                        size_t scratch_limit, rt_cost *cost) {
     if (!rt_direct_convolution_estimate(call, environment, scratch_limit, cost)) return false;
-    if (elements(&call->inputs[1].type.shape, 2) == 1) cost->seconds *= rates.direct / rates.gathered;
+    const rates *of = rates_of(environment);
+    if (elements(&call->inputs[1].type.shape, 2) == 1) cost->seconds *= of->direct / of->gathered;
     return true;
 }
 
-double rt_pointwise_seconds(double products, int threads) {
-    return products / rates.pointwise / threads;
+double rt_pointwise_seconds(double products, const rt_environment *environment) {
+    return products / rates_of(environment)->pointwise / environment->threads;
 }
 
-double rt_winograd_seconds(const rt_winograd_work *work, int threads) {
-    const double products = work->products / rates.winograd;
+double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {
+    const rates *of = rates_of(environment);
+    const double products = work->products / of->winograd;
     const double moved =
-        2 * work->transformed_bytes / (work->block_bytes <= rates.near_bytes ? rates.near : rates.far);
-    const double transforms = work->windows / rates.windows;
-    return (products + moved + transforms) / threads + work->blocks * work->weight_bytes / rates.far;
+        2 * work->transformed_bytes / (work->block_bytes <= of->near_bytes ? of->near : of->far);
+    const double transforms = work->windows / of->windows;
+    const double seconds = (products + moved + transforms) / environment->threads +
+                           work->blocks * work->weight_bytes / of->weights;
+    const double least = work->weight_bytes / of->memory;
+    return seconds > least ? seconds : least;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cost.h: how long would a kernel take? A prediction from shapes alone, for choices between kernels at compile time.
  *
- * The numbers are of one kind of machine, so that plans do not depend on the machine that makes them. Choices depend on
- * ratios only, which vary less from machine to machine than times do.
+ * There is a table for each width of vectors: plans are the same on all machines of a kind. Portable plans go by one table, as they do
+ * not depend on the machine that makes them. Choices depend on ratios only, which vary less from machine to machine than times do.
  */
 #ifndef OURO_COST_H
 #define OURO_COST_H
@@ -17,7 +17,7 @@ bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *e
 bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment *environment,
                                        size_t scratch_limit, rt_cost *cost);
 /* Convolutions of single points with weights in tiles. */
-double rt_pointwise_seconds(double products, int threads);
+double rt_pointwise_seconds(double products, const rt_environment *environment);
 
 /* What a convolution by Winograd's transform does. */
 typedef struct rt_winograd_work {
@@ -28,6 +28,6 @@ typedef struct rt_winograd_work {
     double windows;           /* of weights that are transformed in each run; 0: at compile time */
     double blocks;
 } rt_winograd_work;
-double rt_winograd_seconds(const rt_winograd_work *work, int threads);
+double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment);
 
 #endif

@@ -191,7 +191,7 @@ static bool estimate(const op_call *call, const rt_environment *environment, siz
     if (!read_shape(call, &shape)) return false;
     const double products = (double)shape.images * (double)shape.points * (double)shape.channels *
                             (double)shape.filters * (double)shape.group;
-    *cost = (rt_cost){.seconds = rt_pointwise_seconds(products, environment->threads),
+    *cost = (rt_cost){.seconds = rt_pointwise_seconds(products, environment),
                       .packed_bytes = packed_bytes(&shape)};
     return true;
 }

@@ -424,7 +424,7 @@ static bool estimate_either(const op_call *call, const rt_environment *environme
         if (blocks > 1 && shape.tiles_each == before) continue;
         if (scratch_bytes(&shape) <= scratch_limit) {
             const rt_winograd_work work = work_of(&shape);
-            const double seconds = rt_winograd_seconds(&work, environment->threads);
+            const double seconds = rt_winograd_seconds(&work, environment);
             if (!cost->blocks || seconds < cost->seconds) {
                 cost->seconds = seconds;
                 cost->blocks = blocks;
