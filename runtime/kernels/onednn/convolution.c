@@ -28,7 +28,8 @@ typedef struct convolution {
     size_t x_bytes, y_bytes;
     void *weights; /* reordered; NULL: as they were packed */
     bool bias, residual;
-    bool transposed; /* the bias is added afterwards, to: */
+    rt_activation after; /* what is applied to the output afterwards */
+    bool transposed;     /* the bias is added afterwards, to: */
     op_layout layout;
     int64_t images, channels, points; /* the output of one run; points of one channel */
 } convolution;
@@ -197,7 +198,8 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
                                                    dims.dilates, dims.before, dims.after) != dnnl_success) {
         return false;
     }
-    if (!rt_descriptor_open(open, residual ? 1 : 0, &activation)) return false;
+    const rt_activation none = {0}, *within = rt_activation_is_fast_apart(&activation) ? &none : &activation;
+    if (!rt_descriptor_open(open, residual ? 1 : 0, within)) return false;
     open->reference = lie->reference;
     if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
@@ -364,6 +366,18 @@ static void add_bias(const convolution *state, const float *bias, float *y) {
     }
 }
 
+typedef struct activation_job {
+    const rt_activation *activation;
+    float *data;
+    int64_t count;
+} activation_job;
+
+static void activate_member(void *context, int member, int members) {
+    const activation_job *job = context;
+    const int64_t first = job->count * member / members, end = job->count * (member + 1) / members;
+    rt_activation_fused(job->activation, job->data + first, end - first);
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     convolution *state = prepared->state;
@@ -379,6 +393,9 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
             memcpy(y, (const char *)inputs[3].data + (size_t)i * state->y_bytes, state->y_bytes);
         status = rt_primitive_run(&state->primitive, data, scratch, report);
         if (status == BASE_OK && add) add_bias(state, inputs[2].data, (float *)(void *)y);
+        if (status != BASE_OK || state->after.kind == RT_ACTIVATION_NONE) continue;
+        activation_job job = {&state->after, (float *)(void *)y, (int64_t)(state->y_bytes / sizeof(float))};
+        rt_team_run(state->primitive.threads, activate_member, &job);
     }
     return status;
 }
@@ -444,6 +461,10 @@ static base_status prepare(const op_call *given, const rt_environment *environme
     state->transposed = call->code == OP_CONV_TRANSPOSE;
     state->bias = op_input_present(call, 2) && !state->transposed;
     state->residual = op_input_present(call, 3);
+    rt_activation activation;
+    if (!state->transposed && rt_activation_read(&call->attributes, &activation) &&
+        rt_activation_is_fast_apart(&activation))
+        state->after = activation;
     const op_shape *y = &call->outputs[0].type.shape;
     state->layout = call->outputs[0].type.layout;
     state->images = y->dims[0];

@@ -4,6 +4,9 @@
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 bool rt_activation_read(const op_attributes *attributes, rt_activation *activation) {
     static const struct {
@@ -117,4 +120,62 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
     default:
         break;
     }
+}
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define AVX512 __attribute__((target("avx512f")))
+
+/* 1 + exp(-x): 2^n (1 + p(r)) with n = x / log 2 to the nearest integer, r the rest. The coefficients are those of rt_exp. */
+AVX512 static inline __m512 one_and_exp(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f);
+    /* Beyond these it is 1, or so large that what is divided by it is next to nothing. A NaN stays one. */
+    x = _mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_sub_ps(_mm512_setzero_ps(), x));
+    x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_set1_ps(1.381455804e-3f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.368736133e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166838899e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666652113e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-1f));
+    p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), _mm512_add_ps(r, one));
+    return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
+}
+
+AVX512 static void gate_wide(const rt_activation *activation, float *data, int64_t count) {
+    const bool swish = activation->kind == RT_ACTIVATION_SWISH;
+    const __m512 slope = _mm512_set1_ps(swish ? activation->alpha : 1), one = _mm512_set1_ps(1);
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 some = count - i < 16 ? (__mmask16)((1u << (count - i)) - 1) : 0xffff;
+        const __m512 x = _mm512_maskz_loadu_ps(some, data + i);
+        const __m512 gate = one_and_exp(_mm512_mul_ps(slope, x));
+        _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
+    }
+}
+#endif
+
+static bool has_wide_form(const rt_activation *activation) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    const bool gate =
+        activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
+    return gate && __builtin_cpu_supports("avx512f");
+#else
+    (void)activation;
+    return false;
+#endif
+}
+
+void rt_activation_fused(const rt_activation *activation, float *data, int64_t count) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (has_wide_form(activation)) {
+        gate_wide(activation, data, count);
+        return;
+    }
+#endif
+    rt_activation_floats(activation, data, count);
+}
+
+bool rt_activation_is_fast_apart(const rt_activation *activation) {
+    return activation->kind == RT_ACTIVATION_SWISH && has_wide_form(activation);
 }

@@ -59,7 +59,7 @@ TARGET static inline void NAME(transform_output)(const float *from, int64_t step
 /* The activation, on what all lanes hold. */
 TARGET static inline void NAME(finish)(const winograd *shape, VECTOR *outputs) {
     if (!shape->limits) {
-        rt_activation_floats(&shape->activation, (float *)outputs, OUTPUTS * OUTPUTS * LANES);
+        rt_activation_fused(&shape->activation, (float *)outputs, OUTPUTS * OUTPUTS * LANES);
         return;
     }
     for (int i = 0; i < OUTPUTS * OUTPUTS; i++) LIMIT(outputs[i], shape->low, shape->high);
