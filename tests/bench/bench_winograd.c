@@ -73,7 +73,8 @@ static void bench(int64_t channels, int64_t filters, int64_t extent, bool portab
 int main(void) {
     static const int64_t shapes[][3] = {{64, 64, 56},  {128, 128, 28},  {256, 256, 14}, {512, 512, 7},
                                         {64, 64, 224}, {128, 128, 112}, {256, 256, 56}, {512, 512, 28},
-                                        {128, 32, 28}, {16, 64, 55},    {32, 32, 14},   {160, 192, 14}};
+                                        {128, 32, 28}, {16, 64, 55},    {32, 32, 14},   {160, 192, 14},
+                                        {12, 16, 208}, {24, 24, 56}};
     printf("%-32s%9s  then for scratch up to 1 MiB, 4 MiB, any: scratch, ms, direct / Winograd (predicted)\n",
            "channels", "direct");
     for (int portable = 0; portable < 2; portable++)

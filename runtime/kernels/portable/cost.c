@@ -13,6 +13,8 @@ typedef struct rates {
     double memory;     /* bytes a second at most of those that no cache holds */
     double near_bytes; /* that a near cache holds */
     double windows;    /* of 3x3 weights, transformed in a second */
+    /* With fewer channels, or filters, what is said of Winograd's convolution here does not hold. */
+    double fewest_channels;
 } rates;
 
 /* Vectors of 8 floats (AVX2), and of portable plans, which do not depend on the machine. */
@@ -25,7 +27,8 @@ static const rates narrow = {.direct = 50e9,
                              .weights = 20e9,
                              .memory = 20e9,
                              .near_bytes = 1 << 20,
-                             .windows = 75e6};
+                             .windows = 75e6,
+                             .fewest_channels = 16};
 /* Vectors of 16 floats (AVX-512). */
 static const rates wide = {.direct = 125e9,
                            .gathered = 55e9,
@@ -36,7 +39,8 @@ static const rates wide = {.direct = 125e9,
                            .weights = 90e9,
                            .memory = 40e9,
                            .near_bytes = 6 << 20,
-                           .windows = 90e6};
+                           .windows = 90e6,
+                           .fewest_channels = 8};
 
 static const rates *rates_of(const rt_environment *environment) {
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -72,6 +76,11 @@ bool rt_gathering_convolution_estimate(const op_call *call, const rt_environment
 
 double rt_pointwise_seconds(double products, const rt_environment *environment) {
     return products / rates_of(environment)->pointwise / environment->threads;
+}
+
+bool rt_winograd_is_predicted(double channels, double filters, const rt_environment *environment) {
+    const double fewest = rates_of(environment)->fewest_channels;
+    return channels >= fewest && filters >= fewest;
 }
 
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment) {

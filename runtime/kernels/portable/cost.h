@@ -28,6 +28,8 @@ typedef struct rt_winograd_work {
     double windows;           /* of weights that are transformed in each run; 0: at compile time */
     double blocks;
 } rt_winograd_work;
+/* Whether rt_winograd_seconds knows convolutions of so many channels. */
+bool rt_winograd_is_predicted(double channels, double filters, const rt_environment *environment);
 double rt_winograd_seconds(const rt_winograd_work *work, const rt_environment *environment);
 
 #endif

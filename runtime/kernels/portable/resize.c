@@ -307,11 +307,6 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
 static void run_row(const resize_context *context, const term *terms, int count, void *to) {
     const resize_state *state = context->state;
     const int64_t width = state->to[state->rank - 1];
-    if (state->points) {
-        memcpy(to, (const char *)context->from + (size_t)terms[0].offset * state->element,
-               (size_t)width * state->element);
-        return;
-    }
     if (state->nearest) {
         nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
                     context->across.indices, width, to);
@@ -375,6 +370,31 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
     }
 }
 
+/* Rows of points, all of whose channels are moved at once. */
+static void run_points(void *user, int64_t begin, int64_t end) {
+    const resize_context *context = user;
+    const resize_state *state = context->state;
+    const int32_t inner = state->rank - 2;
+    const tap *table = context->tables + state->tables[inner];
+    const int64_t width = state->to[inner];
+    const size_t bytes = (size_t)state->to[inner + 1] * state->element;
+    const char *before = NULL;
+    for (int64_t row = begin; row < end; row++) {
+        int64_t offset = 0, rest = row;
+        for (int32_t axis = inner - 1; axis >= 0; axis--) {
+            offset += context->tables[state->tables[axis] + (size_t)(rest % state->to[axis])].index *
+                      state->strides[axis];
+            rest /= state->to[axis];
+        }
+        const char *from = (const char *)context->from + (size_t)offset * state->element;
+        char *to = (char *)context->to + (size_t)(row * width) * bytes;
+        if (from == before) memcpy(to, to - (size_t)width * bytes, (size_t)width * bytes);
+        for (int64_t x = 0; x < width && from != before; x++)
+            memcpy(to + (size_t)x * bytes, from + (size_t)table[x].index * bytes, bytes);
+        before = from;
+    }
+}
+
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                        void *scratch, base_report *report) {
     (void)report;
@@ -384,6 +404,11 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     if (rows == 0 || state->to[state->rank - 1] == 0) return BASE_OK;
     fill_tables(state, inputs, prepared->input_count, scratch);
     resize_context context = {state, scratch, {0}, inputs[0].data, outputs[0].data};
+    if (state->points) {
+        const int64_t width = state->to[state->rank - 2];
+        rt_parallel(prepared->threads, rows / width, width * state->to[state->rank - 1], run_points, &context);
+        return BASE_OK;
+    }
     if (state->by_rows) context.across = fill_across(state, scratch);
     rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps, run_rows,
                 &context);

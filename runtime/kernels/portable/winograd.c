@@ -30,7 +30,7 @@ enum {
     EDGE = 6, /* of what a tile sees, likewise: OUTPUTS + WINDOW - 1 */
     POINTS = EDGE * EDGE,
     MOST_LANES = 16, /* channels or tiles of the widest vector */
-    FEWEST_CHANNELS = 16,
+    FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
     DOUBLES = 8,   /* of one vector */
     PANELS = 2,    /* multiplied together: as many as the widest tiles have */
@@ -183,7 +183,7 @@ static inline __attribute__((always_inline)) void transform_together(float (*wei
         _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
             doubles points[EDGE];
             TRANSFORM_3(&half[0][r], EDGE, points);
-            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) *(floats_8 *)&u[r * EDGE + c][i] =
+            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) * (floats_8 *)&u[r * EDGE + c][i] =
                 __builtin_convertvector(points[c], floats_8);
         }
     }
@@ -199,8 +199,7 @@ RT_CLONES static void transform_weights(const float *weights, int64_t pairs, int
         for (int k = 0; k < WEIGHTS; k++)
             memcpy(from[k], weights + k * pairs + first, (size_t)some * sizeof(float));
         transform_together(from, to);
-        for (int p = 0; p < POINTS; p++)
-            memcpy(u + p * pairs + first, to[p], (size_t)some * sizeof(float));
+        for (int p = 0; p < POINTS; p++) memcpy(u + p * pairs + first, to[p], (size_t)some * sizeof(float));
     }
 }
 
@@ -249,22 +248,34 @@ static const float zeros[MOST_LANES];
 
 /* ---- vectors ------------------------------------------------------------------------------------------- */
 
+static rt_floats_4 some_4(const float *from, int64_t count) {
+    rt_floats_4 some = {0};
+    for (int64_t i = 0; i < count; i++) some[i] = from[i];
+    return some;
+}
+
 typedef float loose_4 __attribute__((vector_size(16), may_alias, aligned(4)));
 #define LANES 4
 #define VECTOR rt_floats_4
 #define LOOSE loose_4
 #define TARGET
 #define LIMIT RT_LIMIT_4
+#define SOME some_4
 #define NAME(function) function##_4
 #include "runtime/kernels/portable/winograd_steps.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
+/* From some_words + 8 - count on: a mask of the first `count` of 8 floats. */
+static const int32_t some_words[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+
 typedef float loose_8 __attribute__((vector_size(32), may_alias, aligned(4)));
 #define LANES 8
 #define VECTOR rt_floats_8
 #define LOOSE loose_8
 #define TARGET __attribute__((target("avx2")))
 #define LIMIT RT_LIMIT_8
+#define SOME(from, count)                                                                                    \
+    _mm256_maskload_ps(from, _mm256_loadu_si256((const __m256i_u *)(some_words + 8 - (count))))
 #define NAME(function) function##_8
 #include "runtime/kernels/portable/winograd_steps.h"
 
@@ -274,6 +285,7 @@ typedef float loose_16 __attribute__((vector_size(64), may_alias, aligned(4)));
 #define LOOSE loose_16
 #define TARGET __attribute__((target("avx512f")))
 #define LIMIT RT_LIMIT_16
+#define SOME(from, count) _mm512_maskz_loadu_ps((__mmask16)((1u << (count)) - 1), from)
 #define NAME(function) function##_16
 #include "runtime/kernels/portable/winograd_steps.h"
 #endif
@@ -415,7 +427,9 @@ static rt_winograd_work work_of(const winograd *shape) {
 static bool estimate_either(const op_call *call, const rt_environment *environment, bool transforms,
                             size_t scratch_limit, rt_cost *cost) {
     winograd shape;
-    if (!read_shape(call, &shape)) return false;
+    if (!read_shape(call, &shape) ||
+        !rt_winograd_is_predicted((double)shape.channels, (double)shape.filters, environment))
+        return false;
     shape.transforms = transforms;
     *cost = (rt_cost){.packed_bytes = weights_bytes(&shape)};
     for (int64_t blocks = 1; blocks <= MOST_BLOCKS; blocks++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* winograd_steps.h: what winograd.c does before and after the products, for vectors of one width. It includes this once for each, with
  * LANES, VECTOR (so many floats), LOOSE (the same, aligned to single floats), TARGET (the attribute that lets a function use them),
- * LIMIT and NAME(function) defined. Every width gives the same bits: lanes are channels or tiles, which do not meet here.
+ * LIMIT, SOME (the first `count` floats at an address, then zeros) and NAME(function) defined. Every width gives the same bits: lanes are channels or tiles, which do not meet here.
  */
 
 /* B' applied to six values that lie `step` apart. */
@@ -30,12 +30,14 @@
         (out)[3 * (out_step)] = difference + 8 * apart + (in)[5 * (step)];                                   \
     } while (0)
 
-/* What the tile sees, row by row, as 36 addresses of LANES floats: to[point * step] gets the points. */
-TARGET static inline void NAME(transform_input)(const float *const *seen, float *to, int64_t step) {
+/* What the tile sees, row by row, as 36 addresses of `count` floats, LANES at most: to[point * step] gets the points. */
+TARGET static inline void NAME(transform_input)(const float *const *seen, int64_t count, float *to,
+                                                int64_t step) {
     VECTOR columns[POINTS];
     for (int i = 0; i < EDGE; i++) {
         VECTOR column[EDGE];
-        for (int k = 0; k < EDGE; k++) column[k] = *(const LOOSE *)seen[k * EDGE + i];
+        for (int k = 0; k < EDGE; k++)
+            column[k] = count < LANES ? SOME(seen[k * EDGE + i], count) : *(const LOOSE *)seen[k * EDGE + i];
         TRANSFORM_6(column, 1, columns + i, EDGE);
     }
     for (int i = 0; i < EDGE; i++) {
@@ -79,8 +81,8 @@ TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
     const int64_t end = ahead + OUTPUTS < shape->input[1] ? ahead + OUTPUTS : shape->input[1];
     for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
         const float *from = x + chunk_offset(shape, chunk, area, LANES);
-        const int64_t count = shape->channels - chunk * LANES;
-        float last[POINTS][LANES];
+        /* After the last channel of a pixel stands the next pixel, or nothing; in a block, zeros. */
+        const int64_t count = shape->layout == OP_LAYOUT_NHWC ? shape->channels - chunk * LANES : LANES;
         for (int i = 0; i < POINTS; i++) seen[i] = pixels[i] < 0 ? zeros : from + pixels[i] * step;
         for (int r = 0; r < EDGE; r++) {
             const int64_t row = place.row - shape->before[0] + r;
@@ -88,13 +90,7 @@ TARGET static void NAME(enter_channels)(const winograd_job *job, int64_t tile) {
             for (int64_t column = ahead; column < end; column++)
                 __builtin_prefetch(from + (row * shape->input[1] + column) * step);
         }
-        /* After the last channel of a pixel stands the next pixel, or nothing. */
-        for (int i = 0; count < LANES && shape->layout == OP_LAYOUT_NHWC && i < POINTS; i++) {
-            memset(last[i], 0, sizeof last[i]);
-            memcpy(last[i], seen[i], (size_t)count * sizeof(float));
-            seen[i] = last[i];
-        }
-        NAME(transform_input)(seen, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
+        NAME(transform_input)(seen, count, job->v + tile * shape->depth + chunk * LANES, shape->v_point);
     }
 }
 
@@ -169,7 +165,7 @@ TARGET static void NAME(enter_rows)(const winograd_job *job, int64_t group) {
         const float *x = job->x + channel * area;
         for (int64_t k = 0; k < LANES; k++)
             for (int i = 0; i < POINTS; i++) seen[i][k] = pixels[k][i] < 0 ? 0 : x[pixels[k][i]];
-        NAME(transform_input)(addresses, to + channel * RT_PANEL, shape->v_point);
+        NAME(transform_input)(addresses, LANES, to + channel * RT_PANEL, shape->v_point);
     }
 }
 
@@ -223,4 +219,5 @@ static const winograd_steps NAME(steps) = {LANES, NAME(enter_channels), NAME(lea
 #undef LOOSE
 #undef TARGET
 #undef LIMIT
+#undef SOME
 #undef NAME
