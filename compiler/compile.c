@@ -100,7 +100,8 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
 /* ---- measured times ------------------------------------------------------------------------------------ */
 
 /* The record, if there is one. */
-static base_status open_times(const ouro_compile_options *options, pass_tuning *tuning, base_report *report) {
+base_status compile_open_times(const ouro_compile_options *options, pass_tuning *tuning,
+                               base_report *report) {
     pass_tuning_init(tuning, options->tune);
     if (!options->times_path || (options->tune && access(options->times_path, F_OK) != 0)) return BASE_OK;
     file_bytes bytes;
@@ -113,8 +114,8 @@ static base_status open_times(const ouro_compile_options *options, pass_tuning *
     return status;
 }
 
-static base_status write_times(const ouro_compile_options *options, const pass_tuning *tuning,
-                               base_report *report) {
+base_status compile_write_times(const ouro_compile_options *options, const pass_tuning *tuning,
+                                base_report *report) {
     size_t length = 0;
     if (!options->tune || !options->times_path) return BASE_OK;
     char *text = pass_tuning_write(tuning, &length);
@@ -230,11 +231,11 @@ base_status compile_finish(const ouro_compile_options *options, compile_result *
     double start = now_seconds();
     pass_options passes = options_of_passes(options);
     pass_tuning tuning;
-    base_status status = open_times(options, &tuning, report);
+    base_status status = compile_open_times(options, &tuning, report);
     if (options->tune || options->times_path) passes.tuning = &tuning;
     if (status == BASE_OK)
         status = pass_pipeline_run(result->module, &passes, &result->arena, &result->memory, report);
-    if (status == BASE_OK) status = write_times(options, &tuning, report);
+    if (status == BASE_OK) status = compile_write_times(options, &tuning, report);
     pass_tuning_free(&tuning);
     void *bytes = NULL;
     size_t size = 0;
@@ -265,7 +266,8 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
     base_status status = BASE_OK;
     if (options->plan_path)
         status = file_write(options->plan_path, result->plan.base, result->plan.bytes, report);
-    if (status == BASE_OK && options->dot_path) status = emit_dot(result, options->dot_path, options->dot_nodes, report);
+    if (status == BASE_OK && options->dot_path)
+        status = emit_dot(result, options->dot_path, options->dot_nodes, report);
     if (status == BASE_OK && options->memory_map_path) {
         status = emit_memory_map(result, options->memory_map_path, report);
     }
@@ -277,11 +279,22 @@ base_status compile_emit(const compile_result *result, const ouro_compile_option
 
 /* ---- the public interface ------------------------------------------------------------------------------ */
 
+/* The compile that the options ask for, with its files. */
+static base_status compile_asked(const ouro_compile_options *options, compile_result *result,
+                                 base_report *report) {
+    ouro_compile_options chosen = *options;
+    double ratio;
+    *result = (compile_result){0};
+    base_status status = compile_within_time(&chosen, &ratio, report);
+    if (status == BASE_OK) status = compile_model(&chosen, result, report);
+    result->measured_ratio = ratio;
+    return status == BASE_OK ? compile_emit(result, options, report) : status;
+}
+
 ouro_status ouro_compile(const ouro_compile_options *options, ouro_error *error) {
     base_report report = {0};
     compile_result result;
-    base_status status = compile_model(options, &result, &report);
-    if (status == BASE_OK) status = compile_emit(&result, options, &report);
+    base_status status = compile_asked(options, &result, &report);
     compile_result_free(&result);
     return status == BASE_OK ? OURO_OK : rt_error_set(error, &report);
 }
@@ -290,8 +303,7 @@ ouro_status ouro_compile_plan(const ouro_compile_options *options, ouro_plan **m
     base_report report = {0};
     compile_result result;
     *made = NULL;
-    base_status status = compile_model(options, &result, &report);
-    if (status == BASE_OK) status = compile_emit(&result, options, &report);
+    base_status status = compile_asked(options, &result, &report);
     if (status == BASE_OK) {
         *made = rt_plan_new(&result.plan);
         result.plan = (plan){0};

@@ -49,10 +49,38 @@ base_status compile_fix_input(compile_result *result, uint32_t index, const op_s
 base_status compile_emit(const compile_result *result, const ouro_compile_options *options,
                          base_report *report);
 
+/* The record of times that the options name, and back to its file (where something may be measured). Freed with pass_tuning_free, also after a
+ * failure. */
+base_status compile_open_times(const ouro_compile_options *options, struct pass_tuning *tuning,
+                               base_report *report);
+base_status compile_write_times(const ouro_compile_options *options, const struct pass_tuning *tuning,
+                                base_report *report);
+
+/* ---- measured plans (measure.c) -------------------------------------------------------------------------- */
+
+/* A plan that is run for its time, on inputs that are made up. */
+typedef struct compile_runner compile_runner;
+/* Takes the plan out of the result. BASE_INVALID where shapes are open, or an input is no tensor of numbers. */
+base_status compile_runner_new(compile_result *result, compile_runner **runner, base_report *report);
+void compile_runner_free(compile_runner *runner);
+
+/* What a plan takes, and what another one takes that ran in turns with it. */
+typedef struct compile_times {
+    double seconds, seconds_beside;
+    bool known; /* false: the record lacks it, and nothing may be measured */
+} compile_times;
+/* From the record, or (options->tune) measured and added to it. */
+base_status compile_measure(const ouro_compile_options *options, compile_runner *runner,
+                            compile_runner *beside, compile_times *times, base_report *report);
+
+/* With a limit of time, and with `tune` or a record: the limits become those of the smallest arena found whose measured time is within it; *ratio
+ * is that time beside the plan that is made without limits. Else, and where the record does not know, *ratio is 0 and nothing changes. */
+base_status compile_within_time(ouro_compile_options *options, double *ratio, base_report *report);
+
 /* ---- several compiles (tradeoff.c) ------------------------------------------------------------------------ */
 
-/* Compiles the model at several limits of its arena, from the least that it can be to where more memory buys no time. No file is
- * written. */
+/* Compiles the model at several limits of its arena, from the least that it can be to where more memory buys no time. With `tune` each
+ * plan is run, too. No file is written but the record of times. */
 base_status compile_tradeoff(const ouro_compile_options *options, tradeoff_curve *curve, base_report *report);
 
 #endif

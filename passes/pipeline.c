@@ -156,8 +156,10 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     for (size_t i = 0; status == BASE_OK && i < inner.memory->choice_count; i++) {
         const pass_choice *choice = &inner.memory->choices[i];
         const double saved = choice->seconds_before - choice->seconds;
-        if (measured->saved && choice->node->id.index < measured->saved_count)
+        if (measured->saved && choice->node->id.index < measured->saved_count) {
             measured->saved[choice->node->id.index] += saved;
+            measured->before[choice->node->id.index] += choice->seconds_before;
+        }
         measured->saved_seconds += saved;
     }
     for (size_t i = 0; inner.bands && i < inner.bands->count; i++)

@@ -37,10 +37,12 @@ static const command_option compile_table[] = {
      offsetof(compile_arguments, seconds)},
     {"--arena-limit", NULL, COMMAND_TEXT, "BYTES|min|N%",
      "what the arena may take: bands of rows for less, faster kernels for more (default: 5/4 of the least "
-     "without bands); N%: the least whose predicted time is at most N percent more than without bands",
+     "without bands); N%: the least whose predicted time (--tune: measured time) is at most N percent more "
+     "than without bands",
      offsetof(compile_arguments, arena_limit)},
     {"--tradeoff", NULL, COMMAND_FLAG, NULL,
-     "print what the arena takes, and the predicted time, at several limits of it",
+     "print what the arena takes, and the predicted time, at several limits of it (--tune: and the measured "
+     "one)",
      offsetof(compile_arguments, tradeoff)},
     {"--tradeoff-picture", NULL, COMMAND_TEXT, "FILE.svg", "the same as a picture",
      offsetof(compile_arguments, tradeoff_picture)},
@@ -214,6 +216,8 @@ static void print_result(const compile_result *result, const char *model, const 
             emit_size_print(bands->whole_bytes, bound, sizeof bound),
             100 * (1 - (bands->whole_seconds - bands->saved_seconds) / seconds));
     }
+    if (result->measured_ratio > 0)
+        printf("  %.2f of the time of the plan without a limit, as measured\n", result->measured_ratio);
     if (memory->recomputed_count) {
         double seconds = 0;
         for (size_t i = 0; i < memory->recomputed_count; i++) seconds += memory->recomputed[i].seconds;
@@ -365,6 +369,11 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     if (show_tradeoff(given, &options, &report) != BASE_OK) return command_fail_report(&report);
     compile_result result;
     command_progress progress;
+    double ratio;
+    command_progress_begin(&progress, given->dump_after || given->quiet ? NULL : "measuring plans");
+    const base_status searched = compile_within_time(&options, &ratio, &report);
+    command_progress_end(&progress);
+    if (searched != BASE_OK) return command_fail_report(&report);
     /* Dumps go to stderr as well, and are progress enough. */
     command_progress_begin(&progress, given->dump_after || given->quiet ? NULL : "importing");
     base_status done = compile_import(&options, &result, &report);
@@ -374,6 +383,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
     options.progress = command_progress_pass;
     options.progress_user = &progress;
     if (done == BASE_OK) done = compile_finish(&options, &result, &report);
+    result.measured_ratio = ratio;
     command_progress_say(&progress, "writing files");
     if (done == BASE_OK) done = compile_emit(&result, &options, &report);
     command_progress_end(&progress);

@@ -225,13 +225,15 @@ double emit_predicted_seconds(const pass_memory *memory, double whole) {
 }
 
 /* What is computed band by band, because the arena may take less than the graph as it is written would. */
-static void emit_bands(emit_buffer *json, const pass_memory *memory) {
+static void emit_bands(emit_buffer *json, const compile_result *result) {
+    const pass_memory *memory = result->memory;
     const pass_bands *bands = memory->bands;
     if (!bands) return;
     emit_json_open(json, "bands", '{');
     emit_json_integer(json, "lower_bound_bytes_without", bands->whole_bytes);
     emit_json_real(json, "predicted_seconds_without", bands->whole_seconds - bands->saved_seconds);
     emit_json_real(json, "predicted_seconds", emit_predicted_seconds(memory, bands->whole_seconds));
+    if (result->measured_ratio > 0) emit_json_real(json, "measured_ratio", result->measured_ratio);
     emit_json_open(json, "regions", '[');
     for (size_t i = 0; i < bands->count; i++) {
         const pass_banded *region = &bands->list[i];
@@ -304,7 +306,7 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     base_arena_init(&arena, NULL);
     if (status == BASE_OK && !emit_peak_emit(&json, of, &arena)) status = base_fail_memory(report);
     base_arena_free(&arena);
-    emit_bands(&json, memory);
+    emit_bands(&json, result);
     emit_recomputed(&json, memory);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {

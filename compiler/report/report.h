@@ -19,6 +19,7 @@ typedef struct compile_result {
     base_arena arena;
     plan plan; /* opened and verified, in memory */
     double import_seconds, compile_seconds;
+    double measured_ratio; /* of its time to that of the plan that is made without limits; 0: not measured */
 } compile_result;
 
 /* ---- memory against time (tradeoff.c) --------------------------------------------------------------------- */
@@ -26,7 +27,8 @@ typedef struct compile_result {
 /* A plan at some limit of the arena. */
 typedef struct tradeoff_point {
     size_t arena_bytes;
-    double seconds; /* predicted */
+    double seconds;  /* predicted */
+    double measured; /* the measured time beside the last point's; 0: not measured */
     size_t banded,
         kernels; /* how many nodes are in bands, and how many have a faster kernel that wants memory */
 } tradeoff_point;

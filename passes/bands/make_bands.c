@@ -130,14 +130,19 @@ static base_status measure(pass_context *context, const band_choices *choices,
     return status;
 }
 
-/* By node id: what faster kernels save where there are no bands, in an arena of so many bytes. NULL, with a status, where that cannot be told. */
-static double *find_savings(pass_context *context, size_t *arena, base_status *status) {
+/* By node id: what faster kernels save where there are no bands, in an arena of so many bytes. False, with a status, where that cannot be
+ * told. */
+static bool find_savings(pass_context *context, band_savings *savings, size_t *arena, base_status *status) {
     ir_module *module = context->module, *other = ir_module_clone(module);
     double *saved = BASE_ARRAY(context->scratch, double, module->node_count);
+    double *before = BASE_ARRAY(context->scratch, double, module->node_count);
     double *of_other = other ? BASE_ARRAY(context->scratch, double, other->node_count) : NULL;
+    double *before_of_other = other ? BASE_ARRAY(context->scratch, double, other->node_count) : NULL;
     ir_node_id *ids = BASE_ARRAY(context->scratch, ir_node_id, module->node_count);
-    struct pass_measured measured = {.saved = of_other, .saved_count = other ? other->node_count : 0};
-    *status = saved && of_other && ids ? BASE_OK : base_fail_memory(context->report);
+    struct pass_measured measured = {
+        .saved = of_other, .before = before_of_other, .saved_count = other ? other->node_count : 0};
+    *status =
+        saved && before && of_other && before_of_other && ids ? BASE_OK : base_fail_memory(context->report);
     const ir_node *copy = other ? other->main->first : NULL;
     for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next) {
         ids[node->id.index] = copy->id;
@@ -145,10 +150,13 @@ static double *find_savings(pass_context *context, size_t *arena, base_status *s
     }
     if (*status == BASE_OK) *status = context->measure(context, other, &measured);
     *arena = measured.arena;
-    for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next)
+    for (const ir_node *node = module->main->first; node && *status == BASE_OK; node = node->next) {
         saved[node->id.index] = of_other[ids[node->id.index].index];
+        before[node->id.index] = before_of_other[ids[node->id.index].index];
+    }
+    *savings = (band_savings){saved, before, module->node_count};
     ir_module_free(other);
-    return *status == BASE_OK ? saved : NULL;
+    return *status == BASE_OK;
 }
 
 /* The best choices so far. */
@@ -326,13 +334,12 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     if (!none) return base_fail_memory(context->report);
     *none = (pass_bands){.whole_bytes = whole.bound};
     context->bands = none; /* what is saved counts where kernels are chosen */
-    const size_t node_count = context->module->node_count;
     size_t with_kernels = 0;
-    const double *saved = find_savings(context, &with_kernels, &status);
-    if (status == BASE_OK) status = prepare(context);
+    band_savings savings;
+    if (find_savings(context, &savings, &with_kernels, &status)) status = prepare(context);
     if (status != BASE_OK) return status;
     band_search *search =
-        band_search_new(context->module, &context->options->environment, saved, node_count, context->scratch);
+        band_search_new(context->module, &context->options->environment, &savings, context->scratch);
     if (!search) return base_fail_memory(context->report);
     if (context->options->time_limit > 0) {
         t.bytes = with_kernels;

@@ -513,8 +513,27 @@ static bool find_least(band_search *s) {
     return true;
 }
 
-band_search *band_search_new(const ir_module *module, const rt_environment *environment, const double *saved,
-                             size_t saved_count, base_arena *arena) {
+/* What was measured of some convolutions tells how fast this machine is at all of them. */
+static void scale_products(band_search *s, const band_savings *savings) {
+    double predicted = 0, before = 0;
+    for (size_t n = 0; n < s->count; n++) {
+        const step *own = &s->steps[n];
+        if (own->saved <= 0 || own->estimate.products <= 0) continue;
+        predicted += own->estimate.products;
+        before += savings->before[own->node->id.index];
+    }
+    for (size_t n = 0; n < s->count && predicted > 0; n++) {
+        step *own = &s->steps[n];
+        const double products = own->saved > 0 ? savings->before[own->node->id.index]
+                                               : own->estimate.products * before / predicted;
+        if (own->estimate.products <= 0) continue;
+        own->estimate.seconds += products - own->estimate.products;
+        own->estimate.products = products;
+    }
+}
+
+band_search *band_search_new(const ir_module *module, const rt_environment *environment,
+                             const band_savings *savings, base_arena *arena) {
     band_search *s = BASE_NEW(arena, band_search);
     int32_t *numbers = BASE_ARRAY(arena, int32_t, module->node_count);
     if (!s || !numbers) return NULL;
@@ -531,12 +550,13 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
         const size_t n = (size_t)numbers[node->id.index];
         s->begins[n] = -1;
         fine = read_step(s, n, node, numbers, &scratch);
-        s->steps[n].saved = node->id.index < saved_count ? saved[node->id.index] : 0;
+        s->steps[n].saved = node->id.index < savings->count ? savings->saved[node->id.index] : 0;
         s->saved += s->steps[n].saved;
         if (n) s->steps[n].apart += s->steps[n - 1].apart;
         base_arena_free(&scratch);
     }
     if (!fine || !find_readers(s)) return NULL;
+    scale_products(s, savings);
     find_live(s);
     for (size_t n = 0; n < s->count && fine; n++) fine = !s->steps[n].supported || try_regions(s, n);
     return fine && find_least(s) ? s : NULL;

@@ -32,10 +32,16 @@ typedef struct band_choices {
 
 typedef struct band_search band_search;
 
-/* Looks at the regions of the main graph. `saved`, by node id below `saved_count`: what faster kernels save without bands. Lives in `arena`.
- * NULL when memory runs out. */
-band_search *band_search_new(const ir_module *module, const rt_environment *environment, const double *saved,
-                             size_t saved_count, base_arena *arena);
+/* By node id below `count`: what faster kernels save without bands, and what the others take there, predicted or measured; 0 where there is no
+ * faster one. */
+typedef struct band_savings {
+    const double *saved, *before;
+    size_t count;
+} band_savings;
+
+/* Looks at the regions of the main graph. Lives in `arena`. NULL when memory runs out. */
+band_search *band_search_new(const ir_module *module, const rt_environment *environment,
+                             const band_savings *savings, base_arena *arena);
 /* The estimated peak without bands, the least one with them, and the time of the graph without bands, on direct kernels. */
 double band_search_whole(const band_search *search);
 double band_search_least(const band_search *search);

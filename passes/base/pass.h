@@ -55,7 +55,7 @@ struct pass_measured {
     size_t bound, arena;
     /* By node id, for so many: what faster kernels save, predicted, in seconds; given by the caller, zero. NULL: only the kernels that take
      * least are asked for. */
-    double *saved;
+    double *saved, *before;
     size_t saved_count;
     /* Given by the caller: faster kernels are chosen, which then save so much. */
     bool kernels;

@@ -181,17 +181,21 @@ static bool run_often(const rt_kernel *kernel, const op_call *call, const rt_env
     return fine;
 }
 
-static bool look_up(const pass_tuning *tuning, const key *what, double *seconds) {
-    const pass_time *known = base_map_get(&tuning->times, what->text);
+bool pass_tuning_find(const pass_tuning *tuning, const char *what, double *seconds) {
+    const pass_time *known = base_map_get(&tuning->times, what);
     if (known) *seconds = (double)known->nanoseconds * 1e-9;
     return known != NULL;
+}
+
+bool pass_tuning_add(pass_tuning *tuning, const char *what, double seconds) {
+    return add_time(tuning, what, strlen(what), (uint64_t)(seconds * 1e9));
 }
 
 bool pass_tuning_knows(const pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
                        const rt_environment *environment, double *seconds) {
     key what;
     describe(kernel, call, environment, &what);
-    return look_up(tuning, &what, seconds);
+    return pass_tuning_find(tuning, what.text, seconds);
 }
 
 bool pass_tuning_seconds(pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
@@ -200,7 +204,7 @@ bool pass_tuning_seconds(pass_tuning *tuning, const rt_kernel *kernel, const op_
     key what;
     double measured = 0;
     describe(kernel, call, environment, &what);
-    if (look_up(tuning, &what, seconds)) return true;
+    if (pass_tuning_find(tuning, what.text, seconds)) return true;
     if (!tuning->measure) return false;
     base_arena_init(&arena, NULL);
     const bool fine = run_often(kernel, call, environment, &arena, &measured);

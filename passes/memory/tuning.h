@@ -24,6 +24,11 @@ base_status pass_tuning_read(pass_tuning *tuning, const char *text, size_t lengt
 /* The record as text, in the order in which times were added; to be freed. NULL when memory runs out. */
 char *pass_tuning_write(const pass_tuning *tuning, size_t *length);
 
+/* A time of anything else, by its name. */
+bool pass_tuning_find(const pass_tuning *tuning, const char *what, double *seconds);
+/* False when memory runs out. */
+bool pass_tuning_add(pass_tuning *tuning, const char *what, double seconds);
+
 /* How long the kernel takes for the application, whose constant inputs have data as the kernel wants them: from the record, or
  * measured and added to it. False: it is not known and nothing is measured, or that failed. */
 bool pass_tuning_seconds(pass_tuning *tuning, const rt_kernel *kernel, const op_call *call,
