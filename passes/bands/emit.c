@@ -37,6 +37,7 @@ typedef struct banded {
     const band_node *maker; /* NULL: it comes from outside, whole */
     piece *pieces;          /* the latest first */
     ir_value *whole;        /* so far, where somebody outside reads it */
+    struct banded *over;    /* of what comes from outside: the result that is written over it */
     size_t last;            /* in the present band: the last node that reads or makes it, from 1; 0: none */
     struct banded *next;
 } banded;
@@ -183,7 +184,7 @@ static ir_value *in_band(emitter *e, ir_value *base, int64_t advance) {
 
 /* Rows of what comes from outside. */
 static ir_value *read_outside(emitter *e, banded *tensor, band_rows rows, int64_t advance) {
-    ir_value *whole = tensor->original;
+    ir_value *whole = tensor->over ? tensor->over->whole : tensor->original;
     if (!e->body) return slice(e, whole, whole, rows.first, count_of(rows));
     op_attributes attributes = {0};
     set_integer(e, &attributes, "axis", BAND_AXIS);
@@ -247,7 +248,8 @@ static ir_value *get_rows(emitter *e, banded *tensor, band_rows rows, int64_t ad
             smallest = p;
     }
     if (!tensor->maker) {
-        if (count_of(rows) == tensor->original->type.shape.dims[BAND_AXIS]) return tensor->original;
+        if (count_of(rows) == tensor->original->type.shape.dims[BAND_AXIS] && !tensor->over)
+            return tensor->original;
         value = read_outside(e, tensor, rows, advance);
     } else if (smallest) {
         value =
@@ -554,7 +556,7 @@ static bool is_read_outside(const emitter *e, const ir_value *value) {
     return false;
 }
 
-/* Where results that are read outside will lie. */
+/* Where results that are read outside will lie: in the place of what comes in, or in one of their own. */
 static void emit_wholes(emitter *e) {
     const band_region *region = e->region;
     for (size_t n = 0; n < region->count; n++) {
@@ -563,6 +565,13 @@ static void emit_wholes(emitter *e) {
             banded *tensor = original ? find(e, original) : NULL;
             if (!tensor || !is_read_outside(e, original)) continue;
             e->origin = region->nodes[n].node;
+            ir_value *input = band_region_written_over(region, original);
+            banded *outside = input ? find(e, input) : NULL;
+            if (outside && !outside->over) {
+                outside->over = tensor;
+                tensor->whole = input;
+                continue;
+            }
             ir_value *shape = integers(e, 1, original->type.shape.rank, original->type.shape.dims);
             const uint64_t zero = 0;
             const op_tensor value = {

@@ -6,35 +6,36 @@
 #include "passes/layout/layout.h"
 #include <string.h>
 
-/* Products a second of one core, as in runtime/kernels/portable/cost.c. How much slower a kernel is on one row, as a part of its time, was
- * fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at several limits with AVX2, and to those of the kernels of eleven
- * networks with AVX-512. There a convolution of single points takes as long as some more positions would; larger windows are as fast on few
- * rows as on many. */
-static const double PRODUCTS = 50e9;
+/* How much slower a kernel is on one row, as a part of its time, was fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at
+ * several limits with AVX2, and to those of the kernels of eleven networks with AVX-512. There a convolution of single points takes as long
+ * as some more positions would; larger windows are as fast on few rows as on many. */
 static const double SLOWER = 0.1, SLOWER_DENSE = 0.08, SLOWER_DEPTHWISE = 0.3;
-static const double SLOWER_DENSE_WIDE = 0.03, POSITIONS_WIDE = 13;
+static const double SLOWER_DENSE_WIDE = 0.03, SLOWER_DEPTHWISE_WIDE = 0.5, POSITIONS_WIDE = 13;
+static const band_rates narrow = {.products = 50e9, .moved = 10e9, .copied = 30e9, .step = 0.5e-6};
+static const band_rates wide = {
+    .products = 125e9, .moved = 25e9, .copied = 100e9, .step = 0.25e-6, .wide = true};
+
+band_rates band_rates_of(const rt_environment *environment) {
+    char machine[256];
+    const char *text = rt_machine_describe(environment->portable_only, machine, sizeof machine);
+    return !environment->portable_only && strstr(text, "avx512") ? wide : narrow;
+}
 
 /* A product reads its right matrix anew for each band. */
-static void estimate_product(const ir_node *node, int threads, band_estimate *own) {
+static void estimate_product(const ir_node *node, int threads, const band_rates *rates, band_estimate *own) {
     const op_shape *left = &ir_input(node, 0)->type.shape, *result = &node->outputs[0]->type.shape;
     double products = 1;
     for (int32_t i = 0; i < result->rank; i++) products *= (double)result->dims[i];
     const double columns = (double)result->dims[result->rank - 1], inner = (double)left->dims[left->rank - 1];
-    own->seconds += products * inner / PRODUCTS / threads;
+    own->seconds += products * inner / rates->products / threads;
     own->overhead =
-        (double)band_node_rows(node) * columns * inner * sizeof(float) / BAND_COPIED / own->seconds;
+        (double)band_node_rows(node) * columns * inner * sizeof(float) / rates->copied / own->seconds;
 }
 
-/* The kernels have vectors of 64 bytes. */
-static bool has_wide_vectors(const rt_environment *environment) {
-    char machine[256];
-    return strstr(rt_machine_describe(environment->portable_only, machine, sizeof machine), "avx512") != NULL;
-}
-
-static double slower_on_one_row(const op_shape *weights, const op_shape *y, bool wide,
+static double slower_on_one_row(const op_shape *weights, const op_shape *y, const band_rates *rates,
                                 const band_estimate *own) {
-    if (weights->dims[1] == 1) return SLOWER_DEPTHWISE;
-    if (!wide) return SLOWER_DENSE;
+    if (weights->dims[1] == 1) return rates->wide ? SLOWER_DEPTHWISE_WIDE : SLOWER_DEPTHWISE;
+    if (!rates->wide) return SLOWER_DENSE;
     for (int32_t i = 2; i < weights->rank; i++)
         if (weights->dims[i] != 1) return SLOWER_DENSE_WIDE;
     double positions = 1;
@@ -42,14 +43,15 @@ static double slower_on_one_row(const op_shape *weights, const op_shape *y, bool
     return POSITIONS_WIDE / positions * own->products / own->seconds;
 }
 
-static void estimate_convolution(const ir_node *node, int threads, bool wide, band_estimate *own) {
+static void estimate_convolution(const ir_node *node, int threads, const band_rates *rates,
+                                 band_estimate *own) {
     const op_shape *weights = &band_window_weights(node)->type.shape, *y = &node->outputs[0]->type.shape;
     double products = (double)y->dims[0];
     for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
     for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
-    own->products = products / PRODUCTS / threads;
+    own->products = products / rates->products / threads;
     own->seconds += own->products;
-    own->overhead = slower_on_one_row(weights, y, wide, own);
+    own->overhead = slower_on_one_row(weights, y, rates, own);
 }
 
 /* What the kernel that will be chosen works in; 0 where that is not known yet. */
@@ -79,10 +81,11 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
         size_t read;
         if (input && !input->constant && op_type_bytes(&input->type, &read)) moved += (double)read;
     }
-    own.seconds = moved / BAND_MOVED;
+    const band_rates rates = band_rates_of(environment);
+    own.seconds = moved / rates.moved;
     own.overhead = SLOWER;
-    if (node->code == OP_MATMUL) estimate_product(node, threads, &own);
-    if (band_window_weights(node)) estimate_convolution(node, threads, has_wide_vectors(environment), &own);
+    if (node->code == OP_MATMUL) estimate_product(node, threads, &rates, &own);
+    if (band_window_weights(node)) estimate_convolution(node, threads, &rates, &own);
     return own;
 }
 

@@ -6,10 +6,16 @@
 #include "ir/ir.h"
 #include "runtime/kernels/table.h"
 
-/* Bytes a second of one core: of what comes from memory, and of rows of a band, which are copied within the caches. Only ratios
- * matter. */
-#define BAND_MOVED 10e9
-#define BAND_COPIED 30e9
+/* What one core does in a second. Only ratios matter. */
+typedef struct band_rates {
+    double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
+    double moved;    /* bytes that come from memory */
+    double copied;   /* bytes of rows of a band, which are copied within the caches */
+    double step;     /* seconds that a step takes to begin */
+    bool wide;       /* vectors of 64 bytes */
+} band_rates;
+/* Of this machine, or (portable plans, which do not depend on it) of one with AVX2. */
+band_rates band_rates_of(const rt_environment *environment);
 
 typedef struct band_estimate {
     double seconds;

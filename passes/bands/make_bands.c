@@ -14,6 +14,7 @@
 #include "passes/bands/channels_last.h"
 #include "passes/bands/emit.h"
 #include "passes/bands/global_pools.h"
+#include "passes/bands/heads.h"
 #include "passes/bands/search.h"
 #include "passes/bands/shuffles.h"
 #include "passes/bands/tokens.h"
@@ -37,10 +38,11 @@ static bool longest_region(ir_node *first, int64_t rows, size_t most, base_arena
     return true;
 }
 
-/* The graph as rows can be seen in it. */
-static base_status prepare(pass_context *context) {
+/* The graph as rows can be seen in it. Scores of an attention count from a quarter of `bound` bytes on. */
+static base_status prepare(pass_context *context, size_t bound) {
     ir_graph *graph = context->module->main;
     const bool fine = band_gather_shuffles(graph) && band_tokens_to_rows(graph) &&
+                      band_heads_by_tokens(graph, bound / 4) &&
                       band_split_global_pools(graph, context->options->environment.portable_only);
     return fine ? BASE_OK : base_fail_memory(context->report);
 }
@@ -57,7 +59,7 @@ static bool all_keep_channels_last(const pass_context *context, const ir_node *f
 static base_status band_all(pass_context *context, base_arena *arena) {
     const pass_options *options = context->options;
     const size_t most = options->band_nodes ? options->band_nodes : SIZE_MAX;
-    base_status prepared = prepare(context);
+    base_status prepared = prepare(context, 0);
     if (prepared != BASE_OK) return prepared;
     for (ir_node *node = context->module->main->first, *next; node; node = next) {
         ir_node *last;
@@ -336,7 +338,7 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     context->bands = none; /* what is saved counts where kernels are chosen */
     size_t with_kernels = 0;
     band_savings savings;
-    if (find_savings(context, &savings, &with_kernels, &status)) status = prepare(context);
+    if (find_savings(context, &savings, &with_kernels, &status)) status = prepare(context, whole.bound);
     if (status != BASE_OK) return status;
     band_search *search =
         band_search_new(context->module, &context->options->environment, &savings, context->scratch);

@@ -309,3 +309,50 @@ bool band_region_new(ir_node *first, ir_node *last, int64_t height, base_arena *
     find_readers(region);
     return find_advances(region, arena, fits) && (!*fits || find_rows(region, arena, fits));
 }
+
+/* ---- results in the place of what comes in ---------------------------------------------------------------- */
+
+/* No band of the node reads rows of its input that the maker of the result has made in an earlier band. */
+static bool reads_ahead(const band_region *region, const band_node *reader, uint32_t input,
+                        const band_node *maker) {
+    if (reader > maker) return false;
+    for (int64_t b = 1; b < region->band_count; b++) {
+        const band_rows made = reader->made[b];
+        if (made.first == made.end) continue;
+        if (band_region_reads(reader, input, made).first < maker->high[b - 1]) return false;
+    }
+    return true;
+}
+
+static bool precedes(const ir_node *node, const ir_node *first) {
+    for (const ir_node *at = first->previous; at; at = at->previous)
+        if (at == node) return true;
+    return false;
+}
+
+static bool may_be_written_over(const band_region *region, const ir_value *value, const band_node *maker) {
+    if (value->kind != IR_RESULT_OF_NODE || value->graph != region->graph) return false;
+    for (const ir_use *use = value->uses; use; use = use->next) {
+        const uint32_t place =
+            use->node && use->node->graph == region->graph ? region->places[use->node->id.index] : 0;
+        if (!place && use->node && use->node->graph == region->graph &&
+            precedes(use->node, region->nodes[0].node))
+            continue; /* it has read all before the first band */
+        if (!place || band_node_reading(use->node, use->index) != BAND_READS_ROWS ||
+            !reads_ahead(region, &region->nodes[place - 1], use->index, maker))
+            return false;
+    }
+    return true;
+}
+
+ir_value *band_region_written_over(const band_region *region, const ir_value *result) {
+    const band_node *maker = band_region_maker(region, result);
+    for (const band_node *own = region->nodes; own <= maker; own++)
+        for (uint32_t i = 0; i < own->node->input_count; i++) {
+            ir_value *input = ir_input(own->node, i);
+            if (input && !band_region_maker(region, input) && band_same_type(&input->type, &result->type) &&
+                may_be_written_over(region, input, maker))
+                return input;
+        }
+    return NULL;
+}

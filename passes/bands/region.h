@@ -47,6 +47,9 @@ bool band_region_new(ir_node *first, ir_node *last, int64_t height, base_arena *
 
 /* The node of the region that makes the value; NULL: it comes from outside. */
 const band_node *band_region_maker(const band_region *region, const ir_value *value);
+/* The value from outside that `result`, which is read outside, can be written over: from the region on only its own nodes read it, by rows, and none
+ * reads rows of it after they were written. NULL: there is none. */
+ir_value *band_region_written_over(const band_region *region, const ir_value *result);
 /* What node `n` reads of an input that it reads by rows, to make `made`: unclipped. */
 band_rows band_region_reads(const band_node *node, uint32_t input, band_rows made);
 /* The rows that are there, of those. */

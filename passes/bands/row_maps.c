@@ -8,6 +8,11 @@ static bool has_rows(const op_type *type) {
            type->layout != OP_LAYOUT_PACKED && op_dtype_bytes(type->dtype) && type->dtype != OP_STRING;
 }
 
+bool band_same_type(const op_type *a, const op_type *b) {
+    return a->kind == b->kind && a->dtype == b->dtype && a->layout == b->layout &&
+           op_shape_equal(&a->shape, &b->shape);
+}
+
 int64_t band_node_rows(const ir_node *node) {
     return node->outputs[0]->type.shape.dims[BAND_AXIS];
 }

@@ -48,6 +48,8 @@ enum { BAND_FEWEST_OF_PRODUCT = 4 };
 bool band_too_few(const ir_node *node, int64_t rows);
 /* The rows that the results have. */
 int64_t band_node_rows(const ir_node *node);
+/* Values of both types are the same bytes. */
+bool band_same_type(const op_type *a, const op_type *b);
 
 /* The multiple of `of` at or below the number; negative ones, too. */
 static inline int64_t band_round_down(int64_t number, int64_t of) {

@@ -12,9 +12,6 @@ enum { MOST_NODES = 600, OUTSIDE = -1 };
 static const int64_t heights[] = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
 enum { HEIGHTS = sizeof heights / sizeof *heights };
 
-/* What a step takes to begin. */
-static const double STEP = 0.5e-6;
-
 /* What a node reads by rows. */
 typedef struct reading {
     int32_t maker;    /* the step that makes it; OUTSIDE: a parameter or a constant */
@@ -75,7 +72,9 @@ struct band_search {
     size_t edge_count, edge_capacity;
     int32_t *begins; /* by step: its first edge; -1 */
     double whole, least, seconds, saved;
+    const int32_t *numbers; /* by node id: its step */
     const rt_environment *environment;
+    band_rates rates;
     double work;
 };
 
@@ -412,6 +411,35 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
     if (own->last_inside < 0) it->live -= bytes;
 }
 
+/* The step's result is written over what comes from outside: see band_region_written_over. */
+static bool is_written_over_input(const band_search *s, size_t n, size_t first, size_t last) {
+    const step *own = &s->steps[n];
+    for (size_t m = first; m <= n; m++)
+        for (uint32_t i = 0; i < s->steps[m].reading_count; i++) {
+            const int32_t maker = s->steps[m].readings[i].maker;
+            if (maker < 0 || maker >= (int32_t)first) continue;
+            const step *input = &s->steps[maker];
+            if (input->is_result || input->bytes != own->bytes || input->last_reader > (int32_t)n ||
+                input->node->output_count != 1 ||
+                !band_same_type(&input->node->outputs[0]->type, &own->node->outputs[0]->type))
+                continue;
+            int32_t uses = 0, fine = 0;
+            for (const ir_use *use = input->node->outputs[0]->uses; use; use = use->next)
+                uses += step_of_use(use, input->node->graph, s->numbers) >= (int32_t)first;
+            for (int32_t k = 0; k < input->reader_count; k++) {
+                const int32_t reader = input->readers[k];
+                if (reader < (int32_t)first || reader > (int32_t)last) continue;
+                const step *of = &s->steps[reader];
+                for (uint32_t r = 0; r < of->reading_count; r++)
+                    if (of->readings[r].maker == maker && (k == 0 || input->readers[k - 1] != reader))
+                        fine += seen(of, &of->readings[r], (band_rows){of->first, of->end}).first >=
+                                own->end - own->advance;
+            }
+            if (fine == uses) return true;
+        }
+    return false;
+}
+
 static bool simulate(band_search *s, size_t first, size_t last, int64_t height, bool fast, double most,
                      band_choice *made) {
     if (!find_advances(s, first, last, height)) return false;
@@ -430,7 +458,8 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         const int64_t kept = own->end - own->advance - own->low;
         own->kept_bytes = kept > 0 ? rows_bytes(own, kept) : 0;
         it.state += own->kept_bytes;
-        if (own->exported) it.live += own->bytes;
+        if (own->exported && own->bytes > 0 && !is_written_over_input(s, n, first, last))
+            it.live += own->bytes;
     }
     it.live += it.state;
     it.peak = it.live;
@@ -443,9 +472,10 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
         const double rows = (double)(own->end - own->first);
         if (!own->is_fast) more += own->estimate.seconds * own->estimate.overhead / (rows > 0 ? rows : 1);
         /* Rows that nobody outside reads are read while they are in a cache. Half of what that saves was seen. */
-        if (!own->exported && !own->joins) more -= own->bytes * (1 / BAND_MOVED - 1 / BAND_COPIED) / 2;
+        if (!own->exported && !own->joins)
+            more -= own->bytes * (1 / s->rates.moved - 1 / s->rates.copied) / 2;
     }
-    more += bands * (it.copied / BAND_COPIED + (double)(last - first + 4) * STEP);
+    more += bands * (it.copied / s->rates.copied + (double)(last - first + 4) * s->rates.step);
     *made = (band_choice){first, last, height, it.peak, it.state, more + it.lost, it.lost, it.channels_last};
     return true;
 }
@@ -537,7 +567,8 @@ band_search *band_search_new(const ir_module *module, const rt_environment *envi
     band_search *s = BASE_NEW(arena, band_search);
     int32_t *numbers = BASE_ARRAY(arena, int32_t, module->node_count);
     if (!s || !numbers) return NULL;
-    *s = (band_search){.arena = arena, .environment = environment};
+    *s = (band_search){
+        .arena = arena, .numbers = numbers, .environment = environment, .rates = band_rates_of(environment)};
     for (const ir_node *node = module->main->first; node; node = node->next)
         numbers[node->id.index] = (int32_t)s->count++;
     s->steps = BASE_ARRAY(arena, step, s->count + 1);

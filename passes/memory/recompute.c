@@ -31,8 +31,6 @@ enum {
 static const double FULL = 0.97;
 /* By what the share is lowered at least, where the arena came out too large. */
 static const double SMALLER = 0.95;
-/* What a node takes to begin, in seconds. */
-static const double STEP = 0.5e-6;
 
 /* Values that are the same bytes: one and those that are views of it. */
 typedef struct storage {
@@ -66,6 +64,7 @@ typedef struct recomputer {
     int64_t count;
     storage *storages; /* [0] is unused */
     size_t storage_count;
+    band_rates rates;
     uint32_t *storage_of; /* by value id; 0: it is not in the arena */
     int64_t *live;        /* by step */
     int64_t full;         /* bytes: steps with more are too full */
@@ -250,7 +249,7 @@ static bool need(const recomputer *r, const ir_value *value, edit *e) {
         if (!need(r, input, e)) return false;
     }
     if (of->root == value && of != e->of) e->more += of->bytes;
-    e->seconds += moved / BAND_MOVED + (is_view(node) ? 0 : STEP);
+    e->seconds += moved / r->rates.moved + (is_view(node) ? 0 : r->rates.step);
     return true;
 }
 
@@ -394,14 +393,16 @@ static const char *name_of(const ir_node *node) {
 
 /* Repeats nodes until no step has more than this share of the peak live that there was (0: as far as it goes), or nothing helps, or they
  * take more than the budget. Names in *done live in the module. False when memory runs out. */
-static bool recompute(ir_module *module, double share, double budget, base_arena *arena, recomputed *done) {
+static bool recompute(ir_module *module, const rt_environment *environment, double share, double budget,
+                      base_arena *arena, recomputed *done) {
     int64_t peak = 0;
     *done = (recomputed){.count = 0};
     bool fine = true, any = true;
     while (fine && any && done->count < MOST_EDITS) {
         base_arena own;
         base_arena_init(&own, arena->allocator);
-        recomputer r = {.module = module, .graph = module->main, .arena = &own};
+        recomputer r = {
+            .module = module, .graph = module->main, .arena = &own, .rates = band_rates_of(environment)};
         edit best = {.of = NULL};
         fine = find_live(&r);
         if (fine && (share <= 0 || !done->count)) peak = peak_of(&r);
@@ -439,7 +440,7 @@ static base_status try_it(pass_context *context, bool with, double share, double
     recomputed done = {.count = 0};
     if (!module) return base_fail_memory(context->report);
     base_status status = BASE_OK;
-    if (with && !recompute(module, share, budget, context->scratch, &done))
+    if (with && !recompute(module, &context->options->environment, share, budget, context->scratch, &done))
         status = base_fail_memory(context->report);
     *count = done.count;
     if (status == BASE_OK && (done.count || !with)) status = context->measure(context, module, &measured);
@@ -471,7 +472,7 @@ static double budget_of(const pass_context *context, base_arena *arena) {
 
 static base_status keep_it(pass_context *context, double share, double budget) {
     recomputed done;
-    if (!recompute(context->module, share, budget, context->scratch, &done))
+    if (!recompute(context->module, &context->options->environment, share, budget, context->scratch, &done))
         return base_fail_memory(context->report);
     pass_recomputed *list = BASE_ARRAY(context->memory_arena, pass_recomputed, done.count);
     if (!list) return base_fail_memory(context->report);
