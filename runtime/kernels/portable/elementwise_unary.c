@@ -6,6 +6,7 @@
  */
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/vector_math.h"
+#include "runtime/kernels/portable/vector_math_512.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -127,6 +128,33 @@ UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 
 UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
 UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
 
+/* Those that have a form for AVX-512, which gives the same bits. */
+#ifdef RT_HAS_MATH_512
+#define UNARY_512(name, expression)                                                                          \
+    RT_MATH_512 static void name##_512(void *to, const void *from, int64_t count,                            \
+                                       const unary_parameters *parameters) {                                 \
+        float *y = to;                                                                                       \
+        const float *x = from;                                                                               \
+        const __m512 alpha = _mm512_set1_ps(parameters->alpha);                                              \
+        (void)alpha;                                                                                         \
+        RT_MAP_512(y, x, count, expression);                                                                 \
+    }
+UNARY_512(exp, rt_exp_16(a))
+UNARY_512(sigmoid, rt_sigmoid_16(a))
+UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
+
+static unary_function *wider(unary_function *function) {
+    if (!__builtin_cpu_supports("avx512f")) return function;
+    if (function == exp_float) return exp_512;
+    if (function == sigmoid_float) return sigmoid_512;
+    return function == swish_float ? swish_512 : function;
+}
+#else
+static unary_function *wider(unary_function *function) {
+    return function;
+}
+#endif
+
 static void same(void *to, const void *from, int64_t count, size_t size) {
     if (to != from && count > 0) memcpy(to, from, (size_t)count * size);
 }
@@ -204,7 +232,7 @@ static unary_function *find(const op_call *call) {
     const bool tanh =
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
-    return row->functions[rt_is_half(dtype) ? OP_FLOAT : dtype];
+    return wider(row->functions[rt_is_half(dtype) ? OP_FLOAT : dtype]);
 }
 
 typedef struct unary_state {

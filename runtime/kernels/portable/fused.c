@@ -9,7 +9,8 @@
  *                    input is broadcast over the others and they are long enough
  *     runs           an input of which a block is read where it lies
  *     stays          one element for the whole row
- *     is spread      broadcast within a block: its elements are written out first, into a buffer
+ *     is spread      broadcast within a block: its elements are written out first, into a buffer; once for all blocks, where they
+ *                    repeat themselves in as many elements as blocks consist of
  */
 #include "ir/operators/fused.h"
 #include "runtime/kernels/portable/spread.h"
@@ -18,6 +19,7 @@
 enum {
     LONG_ROW = 128,       /* from which on a row is worth a block of its own */
     MOST_BLOCK = 1024,    /* elements */
+    BLOCK_UNIT = 64,      /* blocks have a multiple of so many, but for the last one of a row */
     BUFFER_BYTES = 16384, /* of all buffers of a thread */
     STAGGER = 64,
     STEP_WORK = 4, /* of an element, in simple operations */
@@ -34,6 +36,7 @@ typedef struct fused_input {
     size_t size;                 /* of an element */
     int64_t strides[DIMENSIONS]; /* by dimension of the nest, in elements; the last one is along the row */
     rt_loop spread;              /* operand 0: the result; operand 1: this input */
+    bool repeats;                /* every block is the same, but for the last one, which may be shorter */
 } fused_input;
 
 /* The steps prepared for blocks of one length. */
@@ -100,21 +103,24 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
     const uint32_t inputs = state->program.input_count, last = inputs + state->program.step_count - 1;
     _Alignas(RT_ALIGNMENT) char buffers[BUFFER_BYTES];
     void *addresses[VALUES];
-    int64_t offsets[OP_FUSED_INPUTS] = {0}, row = -1;
+    int64_t offsets[OP_FUSED_INPUTS] = {0}, row = begin / state->parts, part = begin % state->parts;
     base_status status = BASE_OK;
     for (uint32_t v = 0; v <= last; v++) {
         if (state->buffers[v] >= 0) addresses[v] = buffers + (size_t)state->buffers[v] * state->buffer_bytes;
+        if (v < inputs && state->inputs[v].repeats)
+            rt_spread(&state->inputs[v].spread, state->inputs[v].size, run->inputs[v].data, addresses[v], 0,
+                      state->block);
     }
     for (int64_t b = begin; b < end && status == BASE_OK; b++) {
-        const int64_t first = b % state->parts * state->block, rest = state->row - first;
+        const int64_t first = part * state->block, rest = state->row - first;
         const int64_t length = rest < state->block ? rest : state->block;
-        const bool new_row = b / state->parts != row;
-        row = b / state->parts;
+        const bool new_row = part == 0 || b == begin;
         for (uint32_t i = 0; i < inputs; i++) {
             const fused_input *input = &state->inputs[i];
             char *data = run->inputs[i].data;
             if (input->form == FUSED_SPREAD) {
-                rt_spread(&input->spread, input->size, data, addresses[i], first, length);
+                if (!input->repeats)
+                    rt_spread(&input->spread, input->size, data, addresses[i], first, length);
                 continue;
             }
             if (new_row && state->rank > 1) offsets[i] = offset_of_row(state, i, row);
@@ -126,6 +132,7 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
         const uint32_t which = length != state->steps[0].length;
         status = run_steps(state, which, &state->tensors[2 * member + (int)which], addresses, run->report);
         if (state->buffers[last] >= 0) memcpy(to, addresses[last], (size_t)length * state->size);
+        if (++part == state->parts) part = 0, row++;
     }
     return status;
 }
@@ -293,6 +300,8 @@ static void set_spread(fused_input *input, const fused_state *state) {
         stride *= state->dims[d];
     }
     rt_loop_collapse(&input->spread);
+    const int64_t period = rt_spread_period(&input->spread);
+    input->repeats = period > 0 && BLOCK_UNIT % period == 0;
 }
 
 /* Rows, or all as one row with some inputs spread. */
@@ -330,6 +339,11 @@ static bool last_needs_buffer(const fused_state *state, const op_tensor *values)
     return false;
 }
 
+/* All blocks find what is in the value's buffer. */
+static bool is_kept(const fused_state *state, uint32_t value) {
+    return value < state->program.input_count && state->inputs[value].repeats;
+}
+
 /* The buffer of an operand that is read here for the last time and may be written over; -1: there is none. */
 static int buffer_of_operand(const fused_state *state, const op_tensor *values, uint32_t value,
                              const uint32_t *last_read) {
@@ -339,6 +353,7 @@ static int buffer_of_operand(const fused_state *state, const op_tensor *values, 
     for (uint32_t i = 0; i < step->operand_count; i++) {
         const int32_t from = step->operands[i];
         bool only = from >= 0 && state->buffers[from] >= 0 && last_read[from] == number &&
+                    !is_kept(state, (uint32_t)from) &&
                     op_dtype_bytes(values[from].type.dtype) == op_dtype_bytes(values[value].type.dtype);
         for (uint32_t k = 0; k < step->operand_count && only; k++)
             only = step->operands[k] != from || (op_schema_of(step->code)->in_place & OP_IN_PLACE(k));
@@ -378,7 +393,7 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
         if (size > *widest) *widest = size;
         for (uint32_t u = 0; v >= inputs && u < v; u++) { /* read for the last time while v is made */
             if (state->buffers[u] >= 0 && last_read[u] == v - inputs && taken[state->buffers[u]] &&
-                state->buffers[u] != buffer)
+                state->buffers[u] != buffer && !is_kept(state, u))
                 taken[state->buffers[u]] = false;
         }
     }
@@ -388,19 +403,22 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
 static void choose_block(fused_state *state, int buffers, size_t widest, int64_t rows) {
     int64_t most = MOST_BLOCK;
     if (buffers > 0) {
-        const int64_t fits = (int64_t)((BUFFER_BYTES / (size_t)buffers - STAGGER) / widest) / 64 * 64;
+        const int64_t fits =
+            (int64_t)((BUFFER_BYTES / (size_t)buffers - STAGGER) / widest) / BLOCK_UNIT * BLOCK_UNIT;
         if (fits < most) most = fits;
     }
     /* Blocks of a row that are about equal. */
     state->parts = (state->row + most - 1) / most;
     state->block = state->row;
     if (state->parts > 1) {
-        state->block = ((state->row + state->parts - 1) / state->parts + 63) / 64 * 64;
+        state->block =
+            ((state->row + state->parts - 1) / state->parts + BLOCK_UNIT - 1) / BLOCK_UNIT * BLOCK_UNIT;
         state->parts = (state->row + state->block - 1) / state->block;
     }
     /* Not at the same distance from a page as each other. */
-    state->buffer_bytes =
-        (size_t)((most < state->block ? most : state->block) + 63) / 64 * 64 * widest + STAGGER;
+    state->buffer_bytes = (size_t)((most < state->block ? most : state->block) + BLOCK_UNIT - 1) /
+                              BLOCK_UNIT * BLOCK_UNIT * widest +
+                          STAGGER;
     state->blocks = rows * state->parts;
 }
 

@@ -40,6 +40,13 @@ typedef void stretch_function(void *to, const void *from, int64_t count, int64_t
         type *restrict to = to_;                                                                             \
         const type *restrict from = from_;                                                                   \
         const int64_t wide = times / WIDE * WIDE;                                                            \
+        if (times == WIDE) {                                                                                 \
+            for (int64_t i = 0; i < count; i++) {                                                            \
+                const type value = from[i];                                                                  \
+                RT_VECTOR for (int j = 0; j < WIDE; j++) to[i * WIDE + j] = value;                           \
+            }                                                                                                \
+            return;                                                                                          \
+        }                                                                                                    \
         for (int64_t i = 0; i < count; i++) {                                                                \
             const type value = from[i];                                                                      \
             for (int64_t k = 0; k < wide; k += WIDE) {                                                       \
@@ -65,6 +72,11 @@ static void stretch(char *to, const char *from, int64_t count, int64_t times, si
     }
 }
 
+/* a / b, neither negative. 32 bits are enough for nearly all, and are divided in a third of the time. */
+static inline int64_t quotient(int64_t a, int64_t b) {
+    return ((a | b) >> 32) == 0 ? (int64_t)((uint32_t)a / (uint32_t)b) : a / b;
+}
+
 /* ---- both ---------------------------------------------------------------------------------------------- */
 
 /* The innermost elements of the result that one call of the above writes. */
@@ -87,8 +99,8 @@ static spread_inner inner_of(const rt_loop *loop) {
 /* `count` elements of the innermost ones, from number `first` on. */
 static void stretch_part(const spread_inner *inner, char *to, const char *from, int64_t first, int64_t count,
                          size_t size) {
-    from += first / inner->period * (int64_t)size;
-    const int64_t begun = first % inner->period;
+    const int64_t before = quotient(first, inner->period), begun = first - before * inner->period;
+    from += before * (int64_t)size;
     if (begun) {
         const int64_t left = inner->period - begun, some = left < count ? left : count;
         stretch(to, from, 1, some, size);
@@ -96,7 +108,7 @@ static void stretch_part(const spread_inner *inner, char *to, const char *from, 
         from += size;
         count -= some;
     }
-    const int64_t whole = count / inner->period, rest = count % inner->period;
+    const int64_t whole = quotient(count, inner->period), rest = count - whole * inner->period;
     stretch(to, from, whole, inner->period, size);
     if (rest)
         stretch(to + whole * inner->period * (int64_t)size, from + whole * (int64_t)size, 1, rest, size);
@@ -111,16 +123,21 @@ void rt_spread(const rt_loop *loop, size_t size, const void *from, void *to_, in
     const spread_inner inner = inner_of(loop);
     char *to = to_;
     const char *at = from;
-    int64_t index[RT_LOOP_RANK] = {0}, rest = begin / inner.length, within = begin % inner.length;
-    for (int32_t d = inner.outer; d-- > 0;) {
-        index[d] = rest % loop->dims[d];
-        rest /= loop->dims[d];
-        at += index[d] * loop->strides[1][d] * (int64_t)size;
+    int64_t index[RT_LOOP_RANK], within = begin;
+    if (inner.outer > 0) {
+        int64_t rest = quotient(begin, inner.length);
+        within = begin - rest * inner.length;
+        for (int32_t d = inner.outer; d-- > 0;) {
+            const int64_t whole = quotient(rest, loop->dims[d]);
+            index[d] = rest - whole * loop->dims[d];
+            rest = whole;
+            at += index[d] * loop->strides[1][d] * (int64_t)size;
+        }
     }
     while (count > 0) {
         const int64_t some = inner.length - within < count ? inner.length - within : count;
         if (inner.stretched) stretch_part(&inner, to, at, within, some, size);
-        else repeat(to, at, inner.period, within % inner.period, some, size);
+        else repeat(to, at, inner.period, within - quotient(within, inner.period) * inner.period, some, size);
         to += (size_t)some * size;
         count -= some;
         within = 0;

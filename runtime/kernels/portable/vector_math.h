@@ -118,16 +118,22 @@ static inline float rt_log_plus_one(float x) {
     return rt_log(sum) + (x - (sum - 1.0f)) / sum;
 }
 
+/* With e = exp(2 |x|) - 1, which is as exact near 0 as elsewhere, it is e / (e + 2). From 9.1 on that rounds to 1, so that e needs no care for
+ * what is beyond the range of its exponents. */
 static inline float rt_tanh(float x) {
-    const float a = rt_absolute(x), z = x * x;
-    float p = -5.660780706e-3f;
-    p = p * z + 2.060199901e-2f;
-    p = p * z - 5.372922868e-2f;
-    p = p * z + 1.333132833e-1f;
-    p = p * z - 3.333327770e-1f;
-    const float near = x + x * (z * p);
-    const float far = 1.0f - 2.0f / (rt_exp(a + a) + 1.0f);
-    return a < 0.625f ? near : rt_sign_of(far, x);
+    const float a = rt_absolute(x), b = a > 9.1f ? 9.1f : a;
+    const rt_word shifted = {.real = b * 2.88539008f + 12582912.0f}; /* see rt_exp_split */
+    const float n = shifted.real - 12582912.0f;
+    float r = (b + b) - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.381455804e-3f;
+    p = p * r + 8.368736133e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    const rt_word power = {.bits = (shifted.bits - 0x4b400000u + 127u) << 23};
+    const float e = power.real * (p * (r * r) + r) + (power.real - 1.0f);
+    return rt_sign_of(e / (e + 2.0f), x);
 }
 
 /* 1 / (1 + exp(-x)) */
