@@ -143,15 +143,15 @@ UNARY_512(exp, rt_exp_16(a))
 UNARY_512(sigmoid, rt_sigmoid_16(a))
 UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
 
-static unary_function *wider(unary_function *function) {
-    if (!__builtin_cpu_supports("avx512f")) return function;
-    if (function == exp_float) return exp_512;
-    if (function == sigmoid_float) return sigmoid_512;
-    return function == swish_float ? swish_512 : function;
+/* The form of this operator on floats; NULL: the one that every machine has. */
+static unary_function *find_wide(op_code code) {
+    if (!__builtin_cpu_supports("avx512f")) return NULL;
+    return code == OP_EXP ? exp_512 : code == OP_SIGMOID ? sigmoid_512 : code == OP_SWISH ? swish_512 : NULL;
 }
 #else
-static unary_function *wider(unary_function *function) {
-    return function;
+static unary_function *find_wide(op_code code) {
+    (void)code;
+    return NULL;
 }
 #endif
 
@@ -232,7 +232,9 @@ static unary_function *find(const op_call *call) {
     const bool tanh =
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
-    return wider(row->functions[rt_is_half(dtype) ? OP_FLOAT : dtype]);
+    const op_dtype computed = rt_is_half(dtype) ? OP_FLOAT : dtype;
+    unary_function *wide = computed == OP_FLOAT ? find_wide(call->code) : NULL;
+    return wide ? wide : row->functions[computed];
 }
 
 typedef struct unary_state {

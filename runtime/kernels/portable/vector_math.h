@@ -87,14 +87,13 @@ static inline float rt_exp_minus_one(float x) {
     return x > 24.0f ? far : near;
 }
 
-static inline float rt_log(float x) {
-    /* Subnormal numbers are scaled up first. */
-    const int small = x < 1.17549435e-38f;
-    rt_word word = {.real = small ? x * 8388608.0f : x};
+/* The logarithm of x, a normal positive number, times 2^-lowered. */
+static inline float rt_log_normal(float x, int32_t lowered) {
+    const rt_word word = {.real = x};
     /* The exponent that leaves a mantissa in [sqrt(1/2), sqrt(2)). */
     const int32_t raised = (int32_t)(word.bits - 0x3f3504f3u) >> 23;
-    const float exponent = (float)(raised - (small ? 23 : 0));
-    rt_word mantissa = {.bits = word.bits - ((uint32_t)raised << 23)};
+    const float exponent = (float)(raised - lowered);
+    const rt_word mantissa = {.bits = word.bits - ((uint32_t)raised << 23)};
     const float f = mantissa.real - 1.0f, square = f * f;
     float p = -7.857310772e-2f;
     p = p * f + 1.288096160e-1f;
@@ -104,18 +103,24 @@ static inline float rt_log(float x) {
     p = p * f + 2.000228018e-1f;
     p = p * f - 2.500081062e-1f;
     p = p * f + 3.333331645e-1f;
-    float result = f * square * p + exponent * -2.12194440e-4f;
-    result = result - 0.5f * square + f + exponent * 0.693359375f;
+    const float result = f * square * p + exponent * -2.12194440e-4f;
+    return result - 0.5f * square + f + exponent * 0.693359375f;
+}
+
+static inline float rt_log(float x) {
+    /* Subnormal numbers are scaled up first. */
+    const int small = x < 1.17549435e-38f;
+    float result = rt_log_normal(small ? x * 8388608.0f : x, small ? 23 : 0);
     rt_word infinite = {.bits = 0x7f800000u}, none = {.bits = 0x7fc00000u};
     result = x == infinite.real ? x : result;
     result = x == 0.0f ? -infinite.real : result;
     return x >= 0.0f ? result : none.real; /* a negative number or a NaN */
 }
 
-/* log(1 + x) for x in [0, 1]: what 1 + x loses of x is put back. */
+/* log(1 + x) for x in [0, 1], or a NaN: what 1 + x loses of x is put back. */
 static inline float rt_log_plus_one(float x) {
     const float sum = 1.0f + x;
-    return rt_log(sum) + (x - (sum - 1.0f)) / sum;
+    return rt_log_normal(sum, 0) + (x - (sum - 1.0f)) / sum;
 }
 
 /* With e = exp(2 |x|) - 1, which is as exact near 0 as elsewhere, it is e / (e + 2). From 9.1 on that rounds to 1, so that e needs no care for

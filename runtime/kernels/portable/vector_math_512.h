@@ -9,6 +9,7 @@
 #define RT_HAS_MATH_512 1
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 #define RT_MATH_512 __attribute__((target("avx512f")))
 
@@ -41,18 +42,18 @@ RT_MATH_512 static inline __m512 rt_sigmoid_16(__m512 x) {
     return _mm512_mask_mul_ps(ratio, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), e, ratio);
 }
 
-/* A function y[i] = expression in a = x[i], the vector of 16, of as many elements as there are. */
+/* y[i] = expression in a = x[i], the vector of 16, for `count` elements. The last few take the same way as the others: where compilers swap the
+ * factors of a product, the sign of a NaN changes. */
 #define RT_MAP_512(y, x, count, expression)                                                                  \
     do {                                                                                                     \
-        int64_t i = 0;                                                                                       \
-        for (; i + 16 <= (count); i += 16) {                                                                 \
-            const __m512 a = _mm512_loadu_ps((x) + i);                                                       \
-            _mm512_storeu_ps((y) + i, (expression));                                                         \
-        }                                                                                                    \
-        if (i < (count)) {                                                                                   \
-            const __mmask16 some = (__mmask16)((1u << ((count)-i)) - 1);                                     \
-            const __m512 a = _mm512_maskz_loadu_ps(some, (x) + i);                                           \
-            _mm512_mask_storeu_ps((y) + i, some, (expression));                                              \
+        float few[16] = {0};                                                                                 \
+        for (int64_t i = 0; i < (count); i += 16) {                                                          \
+            const size_t rest = (count)-i < 16 ? (size_t)((count)-i) * sizeof *few : 0;                      \
+            const float *source = rest ? memcpy(few, (x) + i, rest) : (x) + i;                               \
+            float *target = rest ? few : (y) + i;                                                            \
+            const __m512 a = _mm512_loadu_ps(source);                                                        \
+            _mm512_storeu_ps(target, (expression));                                                          \
+            if (rest) memcpy((y) + i, few, rest);                                                            \
         }                                                                                                    \
     } while (0)
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_elementwise.c: operators that work element by element, against references written from their
  * definition, one element at a time, in every type that they take. */
+#include "runtime/kernels/portable/vector_math.h"
 #include "tests/support/operators.h"
 #include <setjmp.h>
 #include <stdio.h>
@@ -305,6 +306,41 @@ static void test_accuracy(void **state) {
                 fail_msg("%s(%.9g) is %.9g, expected %.9g", op_schema_of(codes[k])->name, x, (double)got,
                          want);
             }
+        }
+    }
+    base_arena_free(&arena);
+}
+
+/* Every float, coarsely: the forms for single instruction sets give the bits of the formula. */
+static void test_formulas(void **state) {
+    (void)state;
+    static const op_code codes[] = {OP_EXP, OP_SIGMOID, OP_SWISH, OP_TANH, OP_LOG};
+    enum { COUNT = (1 << 20) - 5 };
+    base_arena arena;
+    base_arena_init(&arena, NULL);
+    const op_shape shape = {.rank = 1, .dims = {COUNT}};
+    op_tensor input = test_tensor(&arena, OP_FLOAT, &shape);
+    float *x = input.data;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        const uint32_t bits = i * 4096u + 1234u;
+        memcpy(x + i, &bits, 4);
+    }
+    for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
+        op_tensor output = {0};
+        op_call call = {
+            .code = codes[k], .input_count = 1, .output_count = 1, .inputs = &input, .outputs = &output};
+        base_report report = {0};
+        assert_int_equal(test_apply(&call, &arena, NULL, &report), BASE_OK);
+        for (int64_t i = 0; i < COUNT; i++) {
+            const float got = ((const float *)output.data)[i];
+            const float want = codes[k] == OP_EXP       ? rt_exp(x[i])
+                               : codes[k] == OP_SIGMOID ? rt_sigmoid(x[i])
+                               : codes[k] == OP_SWISH   ? x[i] * rt_sigmoid(x[i])
+                               : codes[k] == OP_TANH    ? rt_tanh(x[i])
+                                                        : rt_log(x[i]);
+            if (isnan(want) ? !isnan(got) : memcmp(&got, &want, sizeof got) != 0)
+                fail_msg("%s(%.9g) is %.9g, the formula gives %.9g", op_schema_of(codes[k])->name,
+                         (double)x[i], (double)got, (double)want);
         }
     }
     base_arena_free(&arena);
@@ -789,9 +825,10 @@ static void test_tails(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),       cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_power_mixed), cmocka_unit_test(test_cast_strings),
-        cmocka_unit_test(test_layouts),     cmocka_unit_test(test_tails),
+        cmocka_unit_test(test_table),        cmocka_unit_test(test_accuracy),
+        cmocka_unit_test(test_formulas),     cmocka_unit_test(test_power_mixed),
+        cmocka_unit_test(test_cast_strings), cmocka_unit_test(test_layouts),
+        cmocka_unit_test(test_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
