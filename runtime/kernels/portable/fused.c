@@ -9,10 +9,13 @@
  *                    input is broadcast over the others and they are long enough
  *     runs           an input of which a block is read where it lies
  *     stays          one element for the whole row
+ *     is in rows     one element for each short row of equal length, or one such row for all: where only operators read it that
+ *                    can do so (binary_rows.h)
  *     is spread      broadcast within a block: its elements are written out first, into a buffer; once for all blocks, where they
  *                    repeat themselves in as many elements as blocks consist of
  */
 #include "ir/operators/fused.h"
+#include "runtime/kernels/portable/binary_rows.h"
 #include "runtime/kernels/portable/spread.h"
 #include <string.h>
 
@@ -29,19 +32,27 @@ enum {
 _Static_assert((size_t)VALUES *(64 * 8 + STAGGER) <= BUFFER_BYTES,
                "each value may need a buffer of a block of 64 elements");
 
-typedef enum fused_form { FUSED_RUNS, FUSED_STAYS, FUSED_SPREAD } fused_form;
+typedef enum fused_form { FUSED_RUNS, FUSED_STAYS, FUSED_ROWS, FUSED_SPREAD } fused_form;
 
 typedef struct fused_input {
     fused_form form;
     size_t size;                 /* of an element */
     int64_t strides[DIMENSIONS]; /* by dimension of the nest, in elements; the last one is along the row */
     rt_loop spread;              /* operand 0: the result; operand 1: this input */
+    rt_row_operand in_rows;      /* of one that is in rows */
     bool repeats;                /* every block is the same, but for the last one, which may be shorter */
 } fused_input;
+
+/* A step that reads an input in rows. */
+typedef struct fused_rows {
+    rt_binary_rows *run; /* NULL: it reads none */
+    rt_row_operand operands[2];
+} fused_rows;
 
 /* The steps prepared for blocks of one length. */
 typedef struct fused_steps {
     int64_t length; /* 0: there are no such blocks */
+    int64_t rows;   /* short ones, in such a block */
     rt_prepared prepared[OP_FUSED_STEPS];
 } fused_steps;
 
@@ -58,8 +69,10 @@ typedef struct fused_state {
     int64_t row, parts, block, blocks; /* elements of a row, its blocks, their elements; blocks of all rows */
     size_t size;                       /* of an element of the result */
     fused_input inputs[OP_FUSED_INPUTS];
-    int buffers[VALUES];    /* where a value's block is written; -1: it is read, or written, where it lies */
-    size_t buffer_bytes;    /* of one */
+    int buffers[VALUES]; /* where a value's block is written; -1: it is read, or written, where it lies */
+    size_t buffer_bytes; /* of one */
+    int64_t width;       /* of the short rows of inputs that are in rows; blocks consist of whole ones */
+    fused_rows rows[OP_FUSED_STEPS];
     fused_steps steps[2];   /* of blocks, and of the last block of a row */
     fused_tensors *tensors; /* by thread and [0, 1] as steps */
 } fused_state;
@@ -87,6 +100,13 @@ static base_status run_steps(const fused_state *state, uint32_t which, fused_ten
     const fused_steps *steps = &state->steps[which];
     for (uint32_t s = 0; s < state->program.step_count; s++) {
         const op_fused_step *step = &state->program.steps[s];
+        const fused_rows *rows = &state->rows[s];
+        if (rows->run) {
+            rows->run(addresses[state->program.input_count + s], addresses[step->operands[0]],
+                      addresses[step->operands[1]], steps->rows, state->width, rows->operands[0],
+                      rows->operands[1]);
+            continue;
+        }
         for (uint32_t i = 0; i < step->operand_count; i++) {
             if (step->operands[i] >= 0) tensors->operands[s][i].data = addresses[step->operands[i]];
         }
@@ -121,6 +141,11 @@ static base_status run_blocks(const fused_run *run, int member, int64_t begin, i
             if (input->form == FUSED_SPREAD) {
                 if (!input->repeats)
                     rt_spread(&input->spread, input->size, data, addresses[i], first, length);
+                continue;
+            }
+            if (input->form == FUSED_ROWS) {
+                addresses[i] =
+                    data + part * state->steps[0].rows * input->in_rows.next * (int64_t)input->size;
                 continue;
             }
             if (new_row && state->rank > 1) offsets[i] = offset_of_row(state, i, row);
@@ -324,6 +349,60 @@ static void choose_rows(fused_state *state, uint32_t inputs, int64_t elements) {
     if (!rows) state->rank = 1;
 }
 
+/* The width of the rows in which the input is; 0: it is in none. */
+static int64_t width_of(const fused_input *input) {
+    const rt_loop *loop = &input->spread;
+    if (input->form != FUSED_SPREAD || input->size != sizeof(float) || loop->rank != 2 ||
+        loop->dims[1] % RT_ROW_UNIT != 0 || BLOCK_UNIT % loop->dims[1] != 0 ||
+        loop->strides[1][0] + loop->strides[1][1] != 1)
+        return 0;
+    return loop->dims[1];
+}
+
+/* All steps that read the value can do so in rows. */
+static bool is_read_in_rows(const fused_state *state, const op_tensor *values, uint32_t value) {
+    const op_fused *program = &state->program;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const op_fused_step *step = &program->steps[s];
+        bool reads = false, floats = true;
+        for (uint32_t i = 0; i < step->operand_count; i++) {
+            const int32_t operand = step->operands[i];
+            reads |= operand == (int32_t)value;
+            floats &= operand >= 0 && values[operand].type.dtype == OP_FLOAT;
+        }
+        if (reads && (!floats || step->operand_count != 2 || !rt_binary_rows_select(step->code)))
+            return false;
+    }
+    return true;
+}
+
+/* Inputs that steps can read in rows need not be spread, where all of them have rows of one width. */
+static void choose_short_rows(fused_state *state, const op_tensor *values) {
+    const op_fused *program = &state->program;
+    for (uint32_t v = 0; v < program->input_count; v++) {
+        fused_input *input = &state->inputs[v];
+        const int64_t width = width_of(input);
+        if (!width || (state->width && width != state->width) || !is_read_in_rows(state, values, v)) continue;
+        state->width = width;
+        input->form = FUSED_ROWS;
+        input->repeats = false;
+        input->in_rows = (rt_row_operand){input->spread.strides[1][0], input->spread.strides[1][1]};
+    }
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const op_fused_step *step = &program->steps[s];
+        bool in_rows = false;
+        for (uint32_t i = 0; i < step->operand_count && i < 2; i++) {
+            const int32_t operand = step->operands[i];
+            const bool is_input = operand >= 0 && operand < (int32_t)program->input_count;
+            const fused_input *input = is_input ? &state->inputs[operand] : NULL;
+            rt_row_operand *at = &state->rows[s].operands[i];
+            if (input && input->form == FUSED_ROWS) *at = input->in_rows, in_rows = true;
+            else if (!input || input->form != FUSED_STAYS) *at = (rt_row_operand){state->width, 1};
+        }
+        if (in_rows) state->rows[s].run = rt_binary_rows_select(step->code);
+    }
+}
+
 /* ---- preparing: buffers, blocks, steps ----------------------------------------------------------------- */
 
 /* The last step may not write over what it reads there, and a result over that input would do so. */
@@ -475,11 +554,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         state->row = state->parts = state->block = 1;
         return BASE_OK;
     }
+    choose_short_rows(state, values);
     const int buffers = assign_buffers(state, values, &widest);
     choose_block(state, buffers, widest, elements / state->row);
     const int64_t rest = state->row - (state->parts - 1) * state->block;
     state->steps[0].length = state->block;
     state->steps[1].length = rest == state->block ? 0 : rest;
+    for (int which = 0; which < 2 && state->width; which++)
+        state->steps[which].rows = state->steps[which].length / state->width;
     base_status status = BASE_OK;
     for (uint32_t which = 0; which < 2 && status == BASE_OK; which++) {
         if (state->steps[which].length)

@@ -241,16 +241,16 @@ static void try_tree(uint64_t seed, int *tried) {
     base_arena arena;
     base_arena_init(&arena, NULL);
     op_type whole = {.dtype = dtypes[below(&random, 5)]};
-    static const int64_t extents[] = {1, 2, 3, 5, 16, 31, 130};
+    static const int64_t extents[] = {1, 2, 3, 5, 16, 31, 130, 32};
     whole.shape.rank = 1 + (int32_t)below(&random, 4);
-    for (int32_t d = 0; d < whole.shape.rank; d++) whole.shape.dims[d] = extents[below(&random, 7)];
+    for (int32_t d = 0; d < whole.shape.rank; d++) whole.shape.dims[d] = extents[below(&random, 8)];
     if (below(&random, 8) == 0) whole.shape.dims[whole.shape.rank - 1] = 5000;
     if (below(&random, 3) == 0) {
         whole.dtype = OP_FLOAT;
         whole.layout = (op_layout[]){OP_LAYOUT_NC8, OP_LAYOUT_NC16, OP_LAYOUT_NHWC}[below(&random, 3)];
         whole.shape = (op_shape){
             .rank = 4,
-            .dims = {1 + below(&random, 2), below(&random, 2) ? 32 : 12, 7, extents[below(&random, 7)]}};
+            .dims = {1 + below(&random, 2), below(&random, 2) ? 32 : 12, 7, extents[below(&random, 8)]}};
     }
     int64_t elements;
     assert_true(op_shape_elements(&whole.shape, &elements));
