@@ -3,17 +3,25 @@
 #include "runtime/kernels/portable/binary_rows.h"
 
 /* A row of each operand is walked in pieces of RT_ROW_UNIT elements, for which a machine has whole registers. */
-#define PIECES(left_element, right_element, expression)                                                      \
+#define PIECES(row_width, left_element, right_element, expression)                                           \
     for (int64_t r = 0; r < rows; r++) {                                                                     \
-        for (int64_t k = 0; k < width; k += RT_ROW_UNIT) {                                                   \
+        for (int64_t k = 0; k < (row_width); k += RT_ROW_UNIT) {                                             \
             RT_VECTOR for (int64_t i = k; i < k + RT_ROW_UNIT; i++) {                                        \
                 const float a = left_element, b = right_element;                                             \
                 z[i] = (expression);                                                                         \
             }                                                                                                \
         }                                                                                                    \
-        z += width;                                                                                          \
+        z += (row_width);                                                                                    \
         x += left_at.next;                                                                                   \
         y += right_at.next;                                                                                  \
+    }
+
+/* The shortest rows are usual, and need no loop. */
+#define WALK(left_element, right_element, expression)                                                        \
+    if (width == RT_ROW_UNIT) {                                                                              \
+        PIECES(RT_ROW_UNIT, left_element, right_element, expression)                                         \
+    } else {                                                                                                 \
+        PIECES(width, left_element, right_element, expression)                                               \
     }
 
 #define ROWS(name, expression)                                                                               \
@@ -22,13 +30,13 @@
         float *z = to;                                                                                       \
         const float *x = left, *y = right;                                                                   \
         if (left_at.step && right_at.step) {                                                                 \
-            PIECES(x[i], y[i], expression)                                                                   \
+            WALK(x[i], y[i], expression)                                                                     \
         } else if (left_at.step) {                                                                           \
-            PIECES(x[i], *y, expression)                                                                     \
+            WALK(x[i], *y, expression)                                                                       \
         } else if (right_at.step) {                                                                          \
-            PIECES(*x, y[i], expression)                                                                     \
+            WALK(*x, y[i], expression)                                                                       \
         } else {                                                                                             \
-            PIECES(*x, *y, expression)                                                                       \
+            WALK(*x, *y, expression)                                                                         \
         }                                                                                                    \
     }
 

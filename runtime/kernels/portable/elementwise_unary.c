@@ -141,12 +141,24 @@ UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
     }
 UNARY_512(exp, rt_exp_16(a))
 UNARY_512(sigmoid, rt_sigmoid_16(a))
+UNARY_512(softplus, rt_softplus_16(a))
 UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
 
 /* The form of this operator on floats; NULL: the one that every machine has. */
 static unary_function *find_wide(op_code code) {
     if (!__builtin_cpu_supports("avx512f")) return NULL;
-    return code == OP_EXP ? exp_512 : code == OP_SIGMOID ? sigmoid_512 : code == OP_SWISH ? swish_512 : NULL;
+    switch (code) {
+    case OP_EXP:
+        return exp_512;
+    case OP_SIGMOID:
+        return sigmoid_512;
+    case OP_SOFTPLUS:
+        return softplus_512;
+    case OP_SWISH:
+        return swish_512;
+    default:
+        return NULL;
+    }
 }
 #else
 static unary_function *find_wide(op_code code) {
