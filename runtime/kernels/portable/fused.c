@@ -25,7 +25,8 @@ enum {
     BLOCK_UNIT = 64,      /* blocks have a multiple of so many, but for the last one of a row */
     BUFFER_BYTES = 16384, /* of all buffers of a thread */
     STAGGER = 64,
-    STEP_WORK = 4, /* of an element, in simple operations */
+    STEP_WORK =
+        1, /* of an element, in simple operations: to begin work on several threads takes as long as thousands of them */
     VALUES = OP_FUSED_INPUTS + OP_FUSED_STEPS,
     DIMENSIONS = OP_MAX_RANK + 1
 };
