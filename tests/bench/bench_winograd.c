@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bench_winograd.c: the direct convolution beside Winograd's, one line a shape: milliseconds of the processor (the least of
  * many runs), their ratio, and the ratio that runtime/kernels/portable/cost.c predicts. Its rates rest on this. One thread.
- * Run by hand: bench_winograd.
+ * Run by hand: bench_winograd [KERNEL], portable.winograd or portable.winograd_transforming.
  */
 #include "tests/bench/measure.h"
 #include <inttypes.h>
@@ -25,11 +25,11 @@ static void begin(application *app, int64_t channels, int64_t filters, int64_t e
 }
 
 /* In the layout that the direct kernel prefers, or row-major and portable. */
-static void bench(int64_t channels, int64_t filters, int64_t extent, bool portable) {
+static void bench(const char *name, int64_t channels, int64_t filters, int64_t extent, bool portable) {
     application app;
     begin(&app, channels, filters, extent);
     const rt_kernel *direct = rt_kernel_find(portable ? "portable.convolution" : "onednn.convolution");
-    const rt_kernel *winograd = rt_kernel_find("portable.winograd");
+    const rt_kernel *winograd = rt_kernel_find(name);
     rt_preference preference = {0};
     app.inputs[1].data = application_memory(&app, app.inputs[1].bytes); /* constant */
     if (direct && direct->prefer && direct->prefer(&app.call, &environment, &preference)) {
@@ -70,7 +70,8 @@ static void bench(int64_t channels, int64_t filters, int64_t extent, bool portab
     application_free(&app);
 }
 
-int main(void) {
+int main(int count, char **arguments) {
+    const char *name = count > 1 ? arguments[1] : "portable.winograd";
     static const int64_t shapes[][3] = {{64, 64, 56},  {128, 128, 28},  {256, 256, 14}, {512, 512, 7},
                                         {64, 64, 224}, {128, 128, 112}, {256, 256, 56}, {512, 512, 28},
                                         {128, 32, 28}, {16, 64, 55},    {32, 32, 14},   {160, 192, 14},
@@ -79,6 +80,6 @@ int main(void) {
            "channels", "direct");
     for (int portable = 0; portable < 2; portable++)
         for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
-            bench(shapes[i][0], shapes[i][1], shapes[i][2], portable);
+            bench(name, shapes[i][0], shapes[i][1], shapes[i][2], portable);
     return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* winograd.c: Conv of 3x3 windows at stride 1 by Winograd's minimal filtering F(4x4, 3x3), in float.
+/* winograd.c: Conv of 3x3 windows, or of 3 or 5 elements along one axis, at stride 1 by Winograd's minimal filtering, in float.
  *
  * The output is cut into tiles of 4x4, each of which sees 6x6 elements of the input. Both are transformed, and a tile's
  * convolution becomes 36 products, one for each point of the transform, where the direct form has 144:
@@ -9,9 +9,13 @@
  *     y = A' M A        for each tile and filter              4x4 outputs
  *
  * U, the transformed weights, is made at compile time, and is four times as large as the weights; or, where constants must stay
- * small (portable.winograd_transforming), in scratch, in each run: little work beside a large image, and the same numbers. V and M
+ * small (portable.winograd_transforming), in scratch, in each run: little work beside a large image, and the same numbers. Where
+ * channels lie innermost it is made for some filters at a time, which are used at once: weights are read from memory as they were. V and M
  * are scratch: so many tiles at a time as the attribute ouro.blocks says. Fewer blocks take more scratch and read U less often. Results depend neither on the number of blocks nor
  * on that of threads; they differ from the direct convolution's in the last digits.
+ *
+ * Windows along one axis (F(6, 3) and F(4, 5)): a tile sees 8 elements of a line, and 8 products do what 18 or 20 did. Only where
+ * channels lie innermost.
  *
  * Where channels lie innermost, vectors hold channels. In a row-major image they hold tiles.
  *
@@ -29,29 +33,35 @@ enum {
     WEIGHTS = WINDOW * WINDOW,
     EDGE = 6, /* of what a tile sees, likewise: OUTPUTS + WINDOW - 1 */
     POINTS = EDGE * EDGE,
+    LINE_POINTS = 8, /* of a line: what a tile sees */
+    MOST_LINE_WEIGHTS = 5,
+    MOST_LINE_OUTPUTS = 6,
     MOST_LANES = 16, /* channels or tiles of the widest vector */
     FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
-    DOUBLES = 8,   /* of one vector */
+    REALS = 16,    /* of one vector */
     PANELS = 2,    /* multiplied together: as many as the widest tiles have */
     TOGETHER = 64, /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
 };
 
-typedef float floats_8 __attribute__((vector_size(DOUBLES * sizeof(float)), may_alias));
-typedef double doubles __attribute__((vector_size(DOUBLES * sizeof(double)), may_alias));
+typedef float reals __attribute__((vector_size(REALS * sizeof(float)), may_alias));
 
 typedef struct winograd {
     op_layout layout;
     int64_t images, channels, filters;
     int64_t input[2], output[2], before[2]; /* height, width */
+    int line;                               /* the axis along which windows lie; -1: they are 3x3 */
+    int64_t points, weights;                /* products of a tile, and of a window, for each pair */
+    int64_t covers[2];                      /* outputs of a tile along each axis */
     int64_t grid[2];                        /* tiles in a column and in a row of an image */
     int64_t tiles, tiles_each;              /* in all; of a block, a multiple of the lanes */
     int64_t depth, columns;                 /* channels and filters, rounded up to whole panels */
     int64_t v_point, m_point;               /* floats from one point to the next */
     bool bias, residual;
     bool transforms; /* the weights, in each run */
+    int threads;     /* each of which has transformed weights of its own then */
     rt_activation activation;
     bool limits; /* the activation is done with these: */
     float low, high;
@@ -61,6 +71,7 @@ typedef struct winograd_job {
     const winograd *shape;
     const float *x, *weights, *bias, *residual;
     const float *u; /* the transformed weights */
+    float *own;     /* where they are made */
     float *y, *v, *m;
     int64_t first, count; /* the tiles of this block */
 } winograd_job;
@@ -70,6 +81,8 @@ typedef struct winograd_steps {
     int64_t lanes; /* channels or tiles of a vector */
     void (*enter_channels)(const winograd_job *job, int64_t tile);
     void (*leave_channels)(const winograd_job *job, int64_t tile);
+    void (*enter_lines)(const winograd_job *job, int64_t tile);
+    void (*leave_lines)(const winograd_job *job, int64_t tile);
     void (*enter_rows)(const winograd_job *job, int64_t group); /* of as many tiles as lanes */
     void (*leave_rows)(const winograd_job *job, int64_t group);
 } winograd_steps;
@@ -90,21 +103,37 @@ static int64_t pairs(const winograd *shape) {
 }
 
 static size_t transformed_bytes(const winograd *shape) {
-    return (size_t)(POINTS * pairs(shape)) * sizeof(float);
+    return (size_t)(shape->points * pairs(shape)) * sizeof(float);
 }
 
 /* Of the constant. */
 static size_t weights_bytes(const winograd *shape) {
-    return shape->transforms ? (size_t)(WEIGHTS * pairs(shape)) * sizeof(float) : transformed_bytes(shape);
+    return shape->transforms ? (size_t)(shape->weights * pairs(shape)) * sizeof(float)
+                             : transformed_bytes(shape);
+}
+
+/* Whether the weights are transformed for some filters at a time, by the thread that uses them. */
+static bool transforms_apart(const winograd *shape) {
+    return shape->transforms && !is_row_major(shape);
+}
+
+/* Floats from one point to the next of the weights that a thread transforms. */
+static int64_t own_point(const winograd *shape) {
+    return PANELS * RT_PANEL * shape->channels + PAD;
 }
 
 /* V and M, after U where that is made in each run. */
 static size_t scratch_before(const winograd *shape) {
-    return shape->transforms ? (size_t)round_up((int64_t)transformed_bytes(shape), RT_ALIGNMENT) : 0;
+    if (!shape->transforms) return 0;
+    const size_t bytes = transforms_apart(shape)
+                             ? (size_t)(shape->threads * shape->points * own_point(shape)) * sizeof(float)
+                             : transformed_bytes(shape);
+    return (size_t)round_up((int64_t)bytes, RT_ALIGNMENT);
 }
 
 static size_t scratch_bytes(const winograd *shape) {
-    return scratch_before(shape) + (size_t)(POINTS * (shape->v_point + shape->m_point)) * sizeof(float);
+    return scratch_before(shape) +
+           (size_t)(shape->points * (shape->v_point + shape->m_point)) * sizeof(float);
 }
 
 /* The work in so many blocks. */
@@ -114,12 +143,49 @@ static void set_blocks(winograd *shape, int64_t blocks) {
     shape->m_point = shape->tiles_each * shape->columns + PAD;
 }
 
+/* Windows along one axis of an image, or of a signal, which is an image one row high. */
+static bool read_line(const op_window *window, winograd *shape) {
+    const int across = window->rank - 1;
+    for (int i = 0; i < 2; i++) {
+        const int at = i - (2 - window->rank); /* the axis of the window; below 0: there is none */
+        shape->input[i] = at < 0 ? 1 : window->input[at];
+        shape->output[i] = at < 0 ? 1 : window->output[at];
+        shape->before[i] = at < 0 ? 0 : window->before[at];
+        shape->covers[i] = 1;
+    }
+    shape->line = window->rank == 2 && window->kernel[across] == 1 ? 0 : 1;
+    const int at = shape->line - (2 - window->rank), other = 1 - shape->line;
+    const int64_t weights = window->kernel[at];
+    if ((weights != 3 && weights != MOST_LINE_WEIGHTS) || shape->output[other] != shape->input[other] ||
+        shape->before[other] != 0 || (window->rank == 2 && window->kernel[other] != 1))
+        return false;
+    shape->points = LINE_POINTS;
+    shape->weights = weights;
+    shape->covers[shape->line] = LINE_POINTS - weights + 1;
+    return !is_row_major(shape);
+}
+
+static bool read_square(const op_window *window, winograd *shape) {
+    shape->line = -1;
+    shape->points = POINTS;
+    shape->weights = WEIGHTS;
+    for (int i = 0; i < 2; i++) {
+        if (window->kernel[i] != WINDOW) return false;
+        shape->input[i] = window->input[i];
+        shape->output[i] = window->output[i];
+        shape->before[i] = window->before[i];
+        shape->covers[i] = OUTPUTS;
+    }
+    return true;
+}
+
 /* False where the application is no convolution of this kind. */
 static bool read_shape(const op_call *call, winograd *shape) {
     const op_type *x = &call->inputs[0].type, *y = &call->outputs[0].type;
     const op_shape *weights = &call->inputs[1].type.shape;
     op_window window;
-    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank != 4 || weights->rank != 4)
+    if (call->code != OP_CONV || x->dtype != OP_FLOAT || x->shape.rank < 3 || x->shape.rank > 4 ||
+        weights->rank != x->shape.rank)
         return false;
     if (!op_shape_known(&x->shape) || !op_shape_known(&y->shape) || !op_shape_known(weights)) return false;
     if (op_attribute_integer(&call->attributes, "group", 1) != 1 || x->layout != y->layout) return false;
@@ -134,13 +200,11 @@ static bool read_shape(const op_call *call, winograd *shape) {
     if (shape->residual && call->inputs[3].type.layout != y->layout) return false;
     if (!rt_activation_read(&call->attributes, &shape->activation)) return false;
     shape->limits = rt_activation_limits(&shape->activation, &shape->low, &shape->high);
-    for (int i = 0; i < 2; i++) {
-        if (window.kernel[i] != WINDOW || window.stride[i] != 1 || window.dilation[i] != 1) return false;
-        shape->input[i] = window.input[i];
-        shape->output[i] = window.output[i];
-        shape->before[i] = window.before[i];
-        shape->grid[i] = (window.output[i] + OUTPUTS - 1) / OUTPUTS;
-    }
+    for (int i = 0; i < window.rank; i++)
+        if (window.stride[i] != 1 || window.dilation[i] != 1) return false;
+    const bool square = window.rank == 2 && window.kernel[0] == WINDOW && window.kernel[1] == WINDOW;
+    if (!(square ? read_square(&window, shape) : read_line(&window, shape))) return false;
+    for (int i = 0; i < 2; i++) shape->grid[i] = (shape->output[i] + shape->covers[i] - 1) / shape->covers[i];
     shape->tiles = shape->images * shape->grid[0] * shape->grid[1];
     shape->depth = round_up(shape->channels, RT_PANEL);
     shape->columns = is_row_major(shape) ? shape->filters : round_up(shape->filters, RT_PANEL);
@@ -159,47 +223,72 @@ static bool read_shape(const op_call *call, winograd *shape) {
 /* G applied to three values: six. */
 #define TRANSFORM_3(in, step, out)                                                                           \
     do {                                                                                                     \
-        const doubles g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                            \
-        const doubles ends = (g0 + g2) * (1.0 / 6), far = g0 * (1.0 / 24) + g2 * (1.0 / 6);                  \
-        (out)[0] = g0 * 0.25;                                                                                \
-        (out)[1] = -(ends + g1 * (1.0 / 6));                                                                 \
-        (out)[2] = g1 * (1.0 / 6) - ends;                                                                    \
-        (out)[3] = far + g1 * (1.0 / 12);                                                                    \
-        (out)[4] = far - g1 * (1.0 / 12);                                                                    \
+        const reals g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                              \
+        const reals ends = (g0 + g2) * (1.0f / 6), far = g0 * (1.0f / 24) + g2 * (1.0f / 6);                 \
+        (out)[0] = g0 * 0.25f;                                                                               \
+        (out)[1] = -(ends + g1 * (1.0f / 6));                                                                \
+        (out)[2] = g1 * (1.0f / 6) - ends;                                                                   \
+        (out)[3] = far + g1 * (1.0f / 12);                                                                   \
+        (out)[4] = far - g1 * (1.0f / 12);                                                                   \
         (out)[5] = g2;                                                                                       \
     } while (0)
 
-/* The weights of TOGETHER pairs at all points, in double: U = G g G'. */
+/* The weights of TOGETHER pairs at all points: U = G g G'. */
 static inline __attribute__((always_inline)) void transform_together(float (*weights)[TOGETHER],
                                                                      float (*u)[TOGETHER]) {
-    for (int i = 0; i < TOGETHER; i += DOUBLES) {
-        doubles half[WINDOW][EDGE];
+    for (int i = 0; i < TOGETHER; i += REALS) {
+        reals half[WINDOW][EDGE];
         _Pragma("GCC unroll 3") for (int c = 0; c < WINDOW; c++) {
-            doubles g[WINDOW];
+            reals g[WINDOW];
             _Pragma("GCC unroll 3") for (int r = 0; r < WINDOW; r++) g[r] =
-                __builtin_convertvector(*(const floats_8 *)&weights[r * WINDOW + c][i], doubles);
+                *(const reals *)&weights[r * WINDOW + c][i];
             TRANSFORM_3(g, 1, half[c]);
         }
         _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
-            doubles points[EDGE];
+            reals points[EDGE];
             TRANSFORM_3(&half[0][r], EDGE, points);
-            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) * (floats_8 *)&u[r * EDGE + c][i] =
-                __builtin_convertvector(points[c], floats_8);
+            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) * (reals *)&u[r * EDGE + c][i] = points[c];
         }
     }
 }
 
-/* The weights of `count` pairs. Weight k of pair i lies at weights[k * pairs + i], point p of it comes to u[p * pairs + i]. The points
+/* The same for windows along one axis: what 0, 1, -1, 2, -2, 1/2, -1/2 and infinity make of the weights as a polynomial, scaled. */
+static inline __attribute__((always_inline)) void transform_line(float (*weights)[TOGETHER], int64_t count,
+                                                                 float (*u)[TOGETHER]) {
+    static const float at[LINE_POINTS - 1] = {0, 1, -1, 2, -2, 0.5f, -0.5f},
+                                        scale[LINE_POINTS - 1] = {1,         -2.0f / 9,  -2.0f / 9, 1.0f / 90,
+                                                                  1.0f / 90, 32.0f / 45, 32.0f / 45};
+    for (int i = 0; i < TOGETHER; i += REALS) {
+        _Pragma("GCC unroll 7") for (int p = 0; p < LINE_POINTS - 1; p++) {
+            reals sum = {0};
+            _Pragma("GCC unroll 5") for (int64_t k = count; k-- > 0;) sum =
+                sum * at[p] + *(const reals *)&weights[k][i];
+            *(reals *)&u[p][i] = sum * scale[p];
+        }
+        *(reals *)&u[LINE_POINTS - 1][i] = *(const reals *)&weights[count - 1][i];
+    }
+}
+
+/* Mostly of TOGETHER floats: a number that is known when this is compiled is copied in registers. */
+static inline __attribute__((always_inline)) void copy_together(float *to, const float *from, int64_t count) {
+    if (count == TOGETHER) memcpy(to, from, TOGETHER * sizeof *to);
+    else memcpy(to, from, (size_t)count * sizeof *to);
+}
+
+/* The weights of `count` pairs. Weight k of pair i lies at weights[k * pairs + i], point p of it comes to u[p * step + i]. The points
  * of some pairs are put together first: written one by one, with a power of two between them, they would push each other out of the
  * caches. */
-RT_CLONES static void transform_weights(const float *weights, int64_t pairs, int64_t count, float *u) {
+RT_CLONES static void transform_weights(const winograd *shape, const float *weights, int64_t pairs,
+                                        int64_t count, float *u, int64_t step) {
     _Alignas(64) float from[WEIGHTS][TOGETHER] = {{0}}, to[POINTS][TOGETHER];
     for (int64_t first = 0; first < count; first += TOGETHER) {
         const int64_t some = count - first < TOGETHER ? count - first : TOGETHER;
-        for (int k = 0; k < WEIGHTS; k++)
-            memcpy(from[k], weights + k * pairs + first, (size_t)some * sizeof(float));
-        transform_together(from, to);
-        for (int p = 0; p < POINTS; p++) memcpy(u + p * pairs + first, to[p], (size_t)some * sizeof(float));
+        for (int64_t k = 0; k < shape->weights; k++)
+            copy_together(from[k], weights + k * pairs + first, some);
+        if (shape->line < 0) transform_together(from, to);
+        else if (shape->weights == WINDOW) transform_line(from, WINDOW, to);
+        else transform_line(from, MOST_LINE_WEIGHTS, to);
+        for (int64_t p = 0; p < shape->points; p++) copy_together(u + p * step + first, to[p], some);
     }
 }
 
@@ -212,7 +301,8 @@ typedef struct tile_place {
 
 static tile_place place_of(const winograd *shape, int64_t tile) {
     const int64_t across = tile % shape->grid[1], down = tile / shape->grid[1] % shape->grid[0];
-    return (tile_place){tile / shape->grid[1] / shape->grid[0], down * OUTPUTS, across * OUTPUTS};
+    return (tile_place){tile / shape->grid[1] / shape->grid[0], down * shape->covers[0],
+                        across * shape->covers[1]};
 }
 
 /* Channels innermost: how far from one pixel to the next, and where a chunk of so many channels begins. */
@@ -229,6 +319,16 @@ static int64_t chunk_offset(const winograd *shape, int64_t chunk, int64_t pixels
 static int64_t image_floats(const winograd *shape, int64_t channels, int64_t pixels) {
     return pixels *
            (shape->layout == OP_LAYOUT_NHWC ? channels : round_up(channels, op_layout_block(shape->layout)));
+}
+
+static int64_t output_floats(const winograd *shape) {
+    return image_floats(shape, shape->filters, shape->output[0] * shape->output[1]);
+}
+
+/* With those that pad a block. */
+static int64_t padded_filters(const winograd *shape) {
+    return shape->layout == OP_LAYOUT_NHWC ? shape->filters
+                                           : round_up(shape->filters, op_layout_block(shape->layout));
 }
 
 /* By point: the pixel of the input that the tile sees there, -1 outside of the image. */
@@ -308,15 +408,16 @@ static void enter_member(void *context, int member, int members) {
     const winograd_steps *steps = best_steps(job->shape->layout);
     /* What pads the last panel of tiles is zeros, which are entered too. */
     const int64_t count = rows ? job->shape->tiles_each / steps->lanes : job->count;
-    void (*enter)(const winograd_job *, int64_t) = rows ? steps->enter_rows : steps->enter_channels;
+    void (*enter)(const winograd_job *, int64_t) = rows                   ? steps->enter_rows
+                                                   : job->shape->line < 0 ? steps->enter_channels
+                                                                          : steps->enter_lines;
     for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) enter(job, i);
 }
 
-/* The products at one point, some panels wide. */
-static void multiply(const winograd_job *job, int64_t point, int64_t panel, int64_t count) {
+/* The products at one point, some panels wide. `u`: the transformed weights of all filters, or, with channels innermost, of these panels. */
+static void multiply(const winograd_job *job, const float *u, int64_t point, int64_t panel, int64_t count) {
     const winograd *shape = job->shape;
     const float *v = job->v + point * shape->v_point;
-    const float *u = job->u + point * pairs(shape);
     float *m = job->m + point * shape->m_point + panel * RT_PANEL;
     const bool rows = is_row_major(shape);
     for (int64_t from = 0; from < shape->channels; from += RT_BLOCK_DEPTH) {
@@ -327,7 +428,8 @@ static void multiply(const winograd_job *job, int64_t point, int64_t panel, int6
                           .a = (rows ? u : v) + from,
                           .a_row = rows ? shape->channels : shape->depth,
                           .a_depth = 1,
-                          .panels = (rows ? v : u) + (panel * shape->channels + from) * RT_PANEL,
+                          .panels =
+                              rows ? v + (panel * shape->channels + from) * RT_PANEL : u + from * RT_PANEL,
                           .panel_step = shape->channels * RT_PANEL,
                           .c = m,
                           .c_row = rows ? shape->tiles_each : shape->columns,
@@ -337,14 +439,36 @@ static void multiply(const winograd_job *job, int64_t point, int64_t panel, int6
     }
 }
 
+/* Panels of the right side: of filters, or, in a row-major image, of tiles. */
+static int64_t panels_of(const winograd *shape) {
+    return (is_row_major(shape) ? shape->tiles_each : shape->columns) / RT_PANEL;
+}
+
 static void multiply_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const winograd *shape = job->shape;
-    const int64_t panels = (is_row_major(shape) ? shape->tiles_each : shape->columns) / RT_PANEL,
-                  groups = (panels + PANELS - 1) / PANELS, count = POINTS * groups;
+    const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS,
+                  count = shape->points * groups;
     for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) {
-        const int64_t panel = i % groups * PANELS;
-        multiply(job, i / groups, panel, panels - panel < PANELS ? panels - panel : PANELS);
+        const int64_t point = i / groups, panel = i % groups * PANELS;
+        const float *u = job->u + point * pairs(shape);
+        if (!is_row_major(shape)) u += panel * shape->channels * RT_PANEL;
+        multiply(job, u, point, panel, panels - panel < PANELS ? panels - panel : PANELS);
+    }
+}
+
+/* The same with weights that are transformed for some panels, which are then multiplied at all points. */
+static void transform_and_multiply_member(void *context, int member, int members) {
+    const winograd_job *job = context;
+    const winograd *shape = job->shape;
+    const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS, step = own_point(shape);
+    float *own = job->own + member * shape->points * step;
+    for (int64_t i = groups * member / members; i < groups * (member + 1) / members; i++) {
+        const int64_t panel = i * PANELS, count = panels - panel < PANELS ? panels - panel : PANELS;
+        const int64_t width = shape->channels * RT_PANEL;
+        transform_weights(shape, job->weights + panel * width, pairs(shape), count * width, own, step);
+        for (int64_t point = 0; point < shape->points; point++)
+            multiply(job, own + point * step, point, panel, count);
     }
 }
 
@@ -353,7 +477,9 @@ static void leave_member(void *context, int member, int members) {
     const bool rows = is_row_major(job->shape);
     const winograd_steps *steps = best_steps(job->shape->layout);
     const int64_t count = rows ? (job->count + steps->lanes - 1) / steps->lanes : job->count;
-    void (*leave)(const winograd_job *, int64_t) = rows ? steps->leave_rows : steps->leave_channels;
+    void (*leave)(const winograd_job *, int64_t) = rows                   ? steps->leave_rows
+                                                   : job->shape->line < 0 ? steps->leave_channels
+                                                                          : steps->leave_lines;
     for (int64_t i = count * member / members; i < count * (member + 1) / members; i++) leave(job, i);
 }
 
@@ -363,7 +489,7 @@ static void transform_member(void *context, int member, int members) {
     const int64_t first = parts * member / members * RT_PANEL,
                   next = parts * (member + 1) / members * RT_PANEL;
     const int64_t end = next < count ? next : count;
-    transform_weights(job->weights + first, count, end - first, (float *)job->u + first);
+    transform_weights(job->shape, job->weights + first, count, end - first, job->own + first, count);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
@@ -374,17 +500,19 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
                         .x = inputs[0].data,
                         .weights = inputs[1].data,
                         .u = shape->transforms ? scratch : inputs[1].data,
+                        .own = scratch,
                         .bias = shape->bias ? inputs[2].data : NULL,
                         .residual = shape->residual ? inputs[3].data : NULL,
                         .y = outputs[0].data,
                         .v = (float *)(void *)((char *)scratch + scratch_before(shape))};
-    job.m = job.v + POINTS * shape->v_point;
-    if (shape->transforms) rt_team_run(prepared->threads, transform_member, &job);
+    job.m = job.v + shape->points * shape->v_point;
+    const bool apart = transforms_apart(shape);
+    if (shape->transforms && !apart) rt_team_run(prepared->threads, transform_member, &job);
     for (job.first = 0; job.first < shape->tiles; job.first += shape->tiles_each) {
         const int64_t rest = shape->tiles - job.first;
         job.count = rest < shape->tiles_each ? rest : shape->tiles_each;
         rt_team_run(prepared->threads, enter_member, &job);
-        rt_team_run(prepared->threads, multiply_member, &job);
+        rt_team_run(prepared->threads, apart ? transform_and_multiply_member : multiply_member, &job);
         rt_team_run(prepared->threads, leave_member, &job);
     }
     return BASE_OK;
@@ -392,36 +520,42 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
 
 /* ---- the kernels --------------------------------------------------------------------------------------- */
 
-static bool is_accepted(const op_call *call, bool transforms, winograd *shape) {
+static bool is_accepted(const op_call *call, const rt_environment *environment, bool transforms,
+                        winograd *shape) {
     const op_type *weights = &call->inputs[1].type;
     if (!read_shape(call, shape)) return false;
     shape->transforms = transforms;
+    shape->threads = environment->threads;
     return weights->layout == OP_LAYOUT_PACKED && weights->packed_bytes == weights_bytes(shape) &&
            (!shape->bias || call->inputs[2].type.layout == OP_LAYOUT_ROW_MAJOR);
 }
 
 static bool accepts(const op_call *call, const rt_environment *environment) {
-    (void)environment;
     winograd shape;
-    return is_accepted(call, false, &shape);
+    return is_accepted(call, environment, false, &shape);
 }
 
 static bool accepts_transforming(const op_call *call, const rt_environment *environment) {
-    (void)environment;
     winograd shape;
-    return is_accepted(call, true, &shape);
+    return is_accepted(call, environment, true, &shape);
 }
 
 /* What the convolution does with the blocks that are set. */
 static rt_winograd_work work_of(const winograd *shape) {
-    return (rt_winograd_work){
-        .products = (double)POINTS * (double)shape->tiles * (double)shape->channels * (double)shape->filters,
-        .transformed_bytes =
-            (double)POINTS * (double)shape->tiles * (double)(shape->depth + shape->columns) * sizeof(float),
-        .block_bytes = (double)(scratch_bytes(shape) - scratch_before(shape)),
-        .weight_bytes = (double)transformed_bytes(shape),
-        .windows = shape->transforms ? (double)pairs(shape) : 0,
-        .blocks = (double)((shape->tiles + shape->tiles_each - 1) / shape->tiles_each)};
+    const double blocks = (double)((shape->tiles + shape->tiles_each - 1) / shape->tiles_each);
+    const double windows = (double)pairs(shape) * (double)shape->points / POINTS;
+    const bool apart = transforms_apart(shape);
+    return (rt_winograd_work){.products = (double)shape->points * (double)shape->tiles *
+                                          (double)shape->channels * (double)shape->filters,
+                              .transformed_bytes = (double)shape->points * (double)shape->tiles *
+                                                   (double)(shape->depth + shape->columns) * sizeof(float),
+                              .block_bytes = (double)(scratch_bytes(shape) - scratch_before(shape)),
+                              .weight_bytes =
+                                  (double)(apart ? weights_bytes(shape) : transformed_bytes(shape)),
+                              .windows = apart               ? windows * blocks
+                                         : shape->transforms ? windows
+                                                             : 0,
+                              .blocks = blocks};
 }
 
 static bool estimate_either(const op_call *call, const rt_environment *environment, bool transforms,
@@ -431,6 +565,7 @@ static bool estimate_either(const op_call *call, const rt_environment *environme
         !rt_winograd_is_predicted((double)shape.channels, (double)shape.filters, environment))
         return false;
     shape.transforms = transforms;
+    shape.threads = environment->threads;
     *cost = (rt_cost){.packed_bytes = weights_bytes(&shape)};
     for (int64_t blocks = 1; blocks <= MOST_BLOCKS; blocks++) {
         const int64_t before = shape.tiles_each;
@@ -476,8 +611,8 @@ static base_status pack_weights(const op_call *call, const rt_environment *envir
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
     const float *weights = plain->data;
     for (int64_t filter = 0; filter < shape.filters; filter++) {
-        for (int64_t channel = 0; channel < shape.channels; channel++, weights += WEIGHTS) {
-            for (int64_t k = 0; k < WEIGHTS; k++)
+        for (int64_t channel = 0; channel < shape.channels; channel++, weights += shape.weights) {
+            for (int64_t k = 0; k < shape.weights; k++)
                 ((float *)packed)[k * pairs(&shape) + pair_at(&shape, filter, channel)] = weights[k];
         }
     }
@@ -493,21 +628,21 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
     const float *weights = plain->data;
     for (int64_t filter = 0; filter < shape.filters; filter++) {
-        for (int64_t channel = 0; channel < shape.channels; channel++, weights += WEIGHTS) {
+        for (int64_t channel = 0; channel < shape.channels; channel++, weights += shape.weights) {
             float u[POINTS];
-            transform_weights(weights, 1, 1, u);
-            for (int64_t point = 0; point < POINTS; point++)
+            transform_weights(&shape, weights, 1, 1, u, 1);
+            for (int64_t point = 0; point < shape.points; point++)
                 ((float *)packed)[point * pairs(&shape) + pair_at(&shape, filter, channel)] = u[point];
         }
     }
     return BASE_OK;
 }
 
-static base_status prepare_either(const op_call *call, bool transforms, base_arena *arena,
-                                  rt_prepared *prepared, base_report *report) {
+static base_status prepare_either(const op_call *call, const rt_environment *environment, bool transforms,
+                                  base_arena *arena, rt_prepared *prepared, base_report *report) {
     winograd *shape = BASE_NEW(arena, winograd);
     if (!shape) return base_fail_memory(report);
-    if (!is_accepted(call, transforms, shape))
+    if (!is_accepted(call, environment, transforms, shape))
         return base_fail(report, BASE_INVALID, "this convolution has no Winograd form");
     prepared->state = shape;
     prepared->run = run;
@@ -517,14 +652,12 @@ static base_status prepare_either(const op_call *call, bool transforms, base_are
 
 static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
                            rt_prepared *prepared, base_report *report) {
-    (void)environment;
-    return prepare_either(call, false, arena, prepared, report);
+    return prepare_either(call, environment, false, arena, prepared, report);
 }
 
 static base_status prepare_transforming(const op_call *call, const rt_environment *environment,
                                         base_arena *arena, rt_prepared *prepared, base_report *report) {
-    (void)environment;
-    return prepare_either(call, true, arena, prepared, report);
+    return prepare_either(call, environment, true, arena, prepared, report);
 }
 
 const rt_kernel rt_kernel_winograd = {

@@ -58,13 +58,13 @@ TARGET static inline void NAME(transform_output)(const float *from, int64_t step
     for (int i = 0; i < OUTPUTS; i++) TRANSFORM_4(half + i * EDGE, 1, outputs + i * OUTPUTS, 1);
 }
 
-/* The activation, on what all lanes hold. */
-TARGET static inline void NAME(finish)(const winograd *shape, VECTOR *outputs) {
+/* The activation, on what all lanes of some outputs hold. */
+TARGET static inline void NAME(finish)(const winograd *shape, VECTOR *outputs, int64_t count) {
     if (!shape->limits) {
-        rt_activation_fused(&shape->activation, (float *)outputs, OUTPUTS * OUTPUTS * LANES);
+        rt_activation_fused(&shape->activation, (float *)outputs, count * LANES);
         return;
     }
-    for (int i = 0; i < OUTPUTS * OUTPUTS; i++) LIMIT(outputs[i], shape->low, shape->high);
+    for (int64_t i = 0; i < count; i++) LIMIT(outputs[i], shape->low, shape->high);
 }
 
 /* ---- channels innermost -------------------------------------------------------------------------------- */
@@ -99,44 +99,112 @@ static void NAME(leave_some)(const float *output, int64_t count, bool padded, fl
     for (int64_t k = 0; k < (padded ? LANES : count); k++) to[k] = k < count ? output[k] : 0;
 }
 
+/* What is left of one chunk of filters: bias, residual and activation, and into the image. `pixels`: where each output lies in it,
+ * -1: outside. */
+TARGET static inline void NAME(leave_chunk)(const winograd_job *job, int64_t chunk, int64_t image,
+                                            const int64_t *pixels, int64_t number, VECTOR *outputs) {
+    const winograd *shape = job->shape;
+    const int64_t rest = shape->filters - chunk * LANES, count = rest < LANES ? (rest < 0 ? 0 : rest) : LANES;
+    const int64_t at = image + chunk_offset(shape, chunk, shape->output[0] * shape->output[1], LANES);
+    const bool padded = shape->layout != OP_LAYOUT_NHWC;
+    float bias[LANES] = {0};
+    if (shape->bias && count) memcpy(bias, job->bias + chunk * LANES, (size_t)count * sizeof(float));
+    for (int64_t i = 0; i < number; i++) {
+        outputs[i] += *(const LOOSE *)bias;
+        if (!job->residual || pixels[i] < 0) continue;
+        const float *residual = job->residual + at + pixels[i];
+        if (count == LANES) outputs[i] += *(const LOOSE *)residual;
+        else
+            for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += residual[k];
+    }
+    NAME(finish)(shape, outputs, number);
+    for (int64_t i = 0; i < number; i++) {
+        if (pixels[i] < 0) continue;
+        float *to = job->y + at + pixels[i];
+        if (count == LANES) *(LOOSE *)to = outputs[i];
+        else NAME(leave_some)((const float *)&outputs[i], count, padded, to);
+    }
+}
+
 /* Y of one tile, from M: [point][tile][filter]. */
 TARGET static void NAME(leave_channels)(const winograd_job *job, int64_t tile) {
     const winograd *shape = job->shape;
     const tile_place place = place_of(shape, job->first + tile);
-    const int64_t area = shape->output[0] * shape->output[1], step = pixel_step(shape, shape->filters);
-    const int64_t image = place.image * image_floats(shape, shape->filters, area);
-    const bool padded = shape->layout != OP_LAYOUT_NHWC;
-    const int64_t filters =
-        padded ? round_up(shape->filters, op_layout_block(shape->layout)) : shape->filters;
+    const int64_t image = place.image * output_floats(shape), step = pixel_step(shape, shape->filters);
     int64_t pixels[OUTPUTS * OUTPUTS];
     for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
         const int64_t row = place.row + i / OUTPUTS, column = place.column + i % OUTPUTS;
         const bool inside = row < shape->output[0] && column < shape->output[1];
         pixels[i] = inside ? (row * shape->output[1] + column) * step : -1;
     }
-    for (int64_t chunk = 0; chunk * LANES < filters; chunk++) {
-        const int64_t rest = shape->filters - chunk * LANES,
-                      count = rest < LANES ? (rest < 0 ? 0 : rest) : LANES;
-        const int64_t at = image + chunk_offset(shape, chunk, area, LANES);
-        float bias[LANES] = {0};
+    for (int64_t chunk = 0; chunk * LANES < padded_filters(shape); chunk++) {
         VECTOR outputs[OUTPUTS * OUTPUTS];
         NAME(transform_output)(job->m + tile * shape->columns + chunk * LANES, shape->m_point, outputs);
-        if (shape->bias && count) memcpy(bias, job->bias + chunk * LANES, (size_t)count * sizeof(float));
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
-            outputs[i] += *(const LOOSE *)bias;
-            if (!job->residual || pixels[i] < 0) continue;
-            const float *residual = job->residual + at + pixels[i];
-            if (count == LANES) outputs[i] += *(const LOOSE *)residual;
-            else
-                for (int64_t k = 0; k < count; k++) ((float *)&outputs[i])[k] += residual[k];
+        NAME(leave_chunk)(job, chunk, image, pixels, OUTPUTS * OUTPUTS, outputs);
+    }
+}
+
+/* ---- lines ---------------------------------------------------------------------------------------------- */
+
+/* V of one tile of a line: [point][tile][channel]. */
+TARGET static void NAME(enter_lines)(const winograd_job *job, int64_t tile) {
+    const winograd *shape = job->shape;
+    const tile_place place = place_of(shape, job->first + tile);
+    const int64_t area = shape->input[0] * shape->input[1], step = pixel_step(shape, shape->channels);
+    const float *x = job->x + place.image * image_floats(shape, shape->channels, area);
+    const int64_t first = (shape->line ? place.column : place.row) - shape->before[shape->line];
+    const int64_t begin = shape->line ? place.row * shape->input[1] : place.column;
+    const int64_t along = shape->line ? 1 : shape->input[1];
+    for (int64_t chunk = 0; chunk * LANES < shape->channels; chunk++) {
+        const float *from = x + chunk_offset(shape, chunk, area, LANES);
+        const int64_t count = shape->layout == OP_LAYOUT_NHWC ? shape->channels - chunk * LANES : LANES;
+        VECTOR d[LINE_POINTS];
+        for (int i = 0; i < LINE_POINTS; i++) {
+            const bool inside = first + i >= 0 && first + i < shape->input[shape->line];
+            const float *seen = inside ? from + (begin + (first + i) * along) * step : zeros;
+            d[i] = count < LANES ? SOME(seen, count) : *(const LOOSE *)seen;
         }
-        NAME(finish)(shape, outputs);
-        for (int i = 0; i < OUTPUTS * OUTPUTS; i++) {
-            if (pixels[i] < 0) continue;
-            float *to = job->y + at + pixels[i];
-            if (count == LANES) *(LOOSE *)to = outputs[i];
-            else NAME(leave_some)((const float *)&outputs[i], count, padded, to);
-        }
+        float *to = job->v + tile * shape->depth + chunk * LANES;
+        const VECTOR ones = d[2] + d[6] - 4.25f * d[4], odd_ones = d[1] + d[5] - 4.25f * d[3];
+        const VECTOR twos = d[6] + 0.25f * d[2] - 1.25f * d[4],
+                     odd_twos = 0.5f * d[1] - 2.5f * d[3] + 2 * d[5];
+        const VECTOR halves = d[6] + 4 * (d[2] - 1.25f * d[4]),
+                     odd_halves = 2 * d[1] - 2.5f * d[3] + 0.5f * d[5];
+        const VECTOR points[LINE_POINTS] = {d[0] - d[6] + 5.25f * (d[4] - d[2]),
+                                            ones + odd_ones,
+                                            ones - odd_ones,
+                                            twos + odd_twos,
+                                            twos - odd_twos,
+                                            halves + odd_halves,
+                                            halves - odd_halves,
+                                            d[7] - d[1] + 5.25f * (d[3] - d[5])};
+        for (int p = 0; p < LINE_POINTS; p++) *(LOOSE *)(to + p * shape->v_point) = points[p];
+    }
+}
+
+/* Y of one tile of a line. */
+TARGET static void NAME(leave_lines)(const winograd_job *job, int64_t tile) {
+    const winograd *shape = job->shape;
+    const tile_place place = place_of(shape, job->first + tile);
+    const int64_t image = place.image * output_floats(shape), step = pixel_step(shape, shape->filters);
+    const int64_t number = shape->covers[shape->line], first = shape->line ? place.column : place.row;
+    int64_t pixels[MOST_LINE_OUTPUTS];
+    for (int64_t i = 0; i < number; i++) {
+        const int64_t row = place.row + (shape->line ? 0 : i), column = place.column + (shape->line ? i : 0);
+        pixels[i] = first + i < shape->output[shape->line] ? (row * shape->output[1] + column) * step : -1;
+    }
+    for (int64_t chunk = 0; chunk * LANES < padded_filters(shape); chunk++) {
+        VECTOR m[LINE_POINTS];
+        for (int p = 0; p < LINE_POINTS; p++)
+            m[p] = *(const LOOSE *)(job->m + tile * shape->columns + chunk * LANES + p * shape->m_point);
+        const VECTOR ones = m[1] + m[2], odd_ones = m[1] - m[2], twos = m[3] + m[4], odd_twos = m[3] - m[4],
+                     halves = m[5] + m[6], odd_halves = m[5] - m[6];
+        VECTOR outputs[MOST_LINE_OUTPUTS] = {
+            m[0] + ones + twos + halves,         odd_ones + 2 * odd_twos + 0.5f * odd_halves,
+            ones + 4 * twos + 0.25f * halves,    odd_ones + 8 * odd_twos + 0.125f * odd_halves,
+            ones + 16 * twos + 0.0625f * halves, odd_ones + 32 * odd_twos + 0.03125f * odd_halves};
+        outputs[number - 1] += m[LINE_POINTS - 1];
+        NAME(leave_chunk)(job, chunk, image, pixels, number, outputs);
     }
 }
 
@@ -202,15 +270,20 @@ TARGET static void NAME(leave_rows)(const winograd_job *job, int64_t group) {
         for (int i = 0; residual && i < OUTPUTS * OUTPUTS; i++)
             for (int64_t k = 0; k < LANES; k++)
                 if (at[i][k] >= 0) floats[i * LANES + k] += residual[at[i][k]];
-        NAME(finish)(shape, outputs);
+        NAME(finish)(shape, outputs, OUTPUTS * OUTPUTS);
         for (int i = 0; i < OUTPUTS * OUTPUTS; i++)
             for (int64_t k = 0; k < LANES; k++)
                 if (at[i][k] >= 0) y[at[i][k]] = floats[i * LANES + k];
     }
 }
 
-static const winograd_steps NAME(steps) = {LANES, NAME(enter_channels), NAME(leave_channels),
-                                           NAME(enter_rows), NAME(leave_rows)};
+static const winograd_steps NAME(steps) = {LANES,
+                                           NAME(enter_channels),
+                                           NAME(leave_channels),
+                                           NAME(enter_lines),
+                                           NAME(leave_lines),
+                                           NAME(enter_rows),
+                                           NAME(leave_rows)};
 
 #undef TRANSFORM_6
 #undef TRANSFORM_4

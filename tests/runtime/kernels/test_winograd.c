@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_winograd.c: the convolution by Winograd's transform beside the direct one: random shapes in every layout, fused forms,
- * residuals in place, blocks of tiles; its bits depend neither on threads nor on blocks; what it refuses.
+ * residuals in place, blocks of tiles, windows along one axis; its bits depend neither on threads nor on blocks; what it refuses.
  */
 #include "runtime/kernels/portable/cost.h"
 #include "tests/support/allocations.h"
@@ -15,30 +15,39 @@
 
 static const rt_environment one_thread = {.threads = 1};
 
-/* An application of random extents; `channels_step`: of which the channels are multiples. */
-static void draw(application *app, uint64_t *seed, bool residual) {
+/* Windows of so many elements along each axis; of a signal, where there is one axis. */
+typedef struct windows {
+    int32_t rank;
+    int64_t extents[2];
+} windows;
+
+/* An application of random extents. */
+static void draw(application *app, const windows *of, uint64_t *seed, bool residual) {
     static const char *const activations[] = {"",        "Relu",  "LeakyRelu", "Clip",
                                               "Sigmoid", "Swish", "HardSwish"};
     const int64_t fewest = rt_winograd_is_predicted(8, 8, &one_thread) ? 8 : 16;
     const int64_t images = random_range(seed, 1, 3), channels = random_range(seed, fewest, 50),
                   filters = random_range(seed, fewest, 50);
-    const int64_t height = random_range(seed, 3, 20), width = random_range(seed, 3, 20);
+    const int32_t rank = of->rank + 2;
+    int64_t x[4] = {images, channels}, y[4] = {images, filters}, weights[4] = {filters, channels},
+            pads[4] = {0};
+    for (int32_t i = 0; i < of->rank; i++) {
+        const int64_t window = weights[i + 2] = of->extents[i];
+        x[i + 2] = random_range(seed, window, 20);
+        for (int end = 0; end < 2 && window > 1; end++) pads[i + end * of->rank] = random_range(seed, 0, 2);
+        y[i + 2] = x[i + 2] + pads[i] + pads[i + of->rank] - window + 1;
+    }
     application_init(app, OP_CONV);
-    application_random(app, OP_FLOAT, 4, DIMS(images, channels, height, width), seed);
-    application_random(app, OP_FLOAT, 4, DIMS(filters, channels, 3, 3), seed);
+    application_random(app, OP_FLOAT, rank, x, seed);
+    application_random(app, OP_FLOAT, rank, weights, seed);
     if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
     else application_absent(app);
-    int64_t pads[4];
-    for (int i = 0; i < 4; i++) pads[i] = random_range(seed, 0, 2);
-    application_integers(app, "pads", 4, pads);
+    application_integers(app, "pads", 2 * (size_t)of->rank, pads);
     const char *activation = activations[random_range(seed, 0, 6)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
-    if (residual)
-        application_random(
-            app, OP_FLOAT, 4,
-            DIMS(images, filters, height + pads[0] + pads[2] - 2, width + pads[1] + pads[3] - 2), seed);
+    if (residual) application_random(app, OP_FLOAT, rank, y, seed);
 }
 
 /* Runs the application in `layout` by Winograd in as many blocks as fit into `scratch` bytes; the output, row-major. */
@@ -96,17 +105,16 @@ static op_tensor run_winograd(application *app, const char *name, op_layout layo
     return plain;
 }
 
-static void test_equals_the_direct_convolution(void **state) {
-    (void)state;
-    static const op_layout layouts[] = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC, OP_LAYOUT_NC8, OP_LAYOUT_NC16};
-    for (uint64_t trial = 1; trial <= 30; trial++) {
+static void compare_with_direct(const windows *of, const op_layout *layouts, size_t layout_count,
+                                uint64_t trials) {
+    for (uint64_t trial = 1; trial <= trials; trial++) {
         uint64_t seed = trial;
         const bool residual = trial % 3 == 0;
         application app;
-        draw(&app, &seed, residual);
+        draw(&app, of, &seed, residual);
         application_run(&app, "portable.convolution", 1);
         const op_tensor expected = app.outputs[0];
-        for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
+        for (size_t i = 0; i < layout_count; i++) {
             const op_tensor all = run_winograd(&app, "portable.winograd", layouts[i], SIZE_MAX, 1, false);
             const op_tensor blocks = run_winograd(&app, "portable.winograd", layouts[i], 600000, 2,
                                                   residual && layouts[i] != OP_LAYOUT_ROW_MAJOR);
@@ -126,6 +134,21 @@ static void test_equals_the_direct_convolution(void **state) {
         }
         application_free(&app);
     }
+}
+
+static const op_layout layouts[] = {OP_LAYOUT_ROW_MAJOR, OP_LAYOUT_NHWC, OP_LAYOUT_NC8, OP_LAYOUT_NC16};
+
+static void test_equals_the_direct_convolution(void **state) {
+    (void)state;
+    compare_with_direct(&(windows){2, {3, 3}}, layouts, 4, 30);
+}
+
+/* Windows along one axis: of images, and of signals. */
+static void test_lines(void **state) {
+    (void)state;
+    static const windows lines[] = {{2, {3, 1}}, {2, {1, 3}}, {2, {5, 1}}, {2, {1, 5}}, {1, {3}}, {1, {5}}};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
+        compare_with_direct(&lines[i], layouts + 1, 3, 12);
 }
 
 static void expect_refused(application *app) {
@@ -180,6 +203,7 @@ static void test_scratch_limits_blocks(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_the_direct_convolution),
+        cmocka_unit_test(test_lines),
         cmocka_unit_test(test_refuses),
         cmocka_unit_test(test_scratch_limits_blocks),
     };
