@@ -303,15 +303,10 @@ RT_CLONES static void blend_row(const float *from, across a, int taps, int64_t w
     }
 }
 
-/* Where all positions of a row are alike: nearest elements, and reals of float blended. */
+/* Where all positions of a row are alike: reals of float blended. */
 static void run_row(const resize_context *context, const term *terms, int count, void *to) {
     const resize_state *state = context->state;
     const int64_t width = state->to[state->rank - 1];
-    if (state->nearest) {
-        nearest_row(state->element, (const char *)context->from + (size_t)terms[0].offset * state->element,
-                    context->across.indices, width, to);
-        return;
-    }
     memset(to, 0, (size_t)width * sizeof(float));
     for (int i = 0; i < count; i++)
         blend_row((const float *)context->from + terms[i].offset, context->across, state->taps, width,
@@ -370,23 +365,45 @@ static void run_rows(void *user, int64_t begin, int64_t end) {
     }
 }
 
-/* Rows of points, all of whose channels are moved at once. */
+/* Of nearest elements: where row `row` of the last axes begins in the input, those before having `axes` extents. */
+static const char *nearest_from(const resize_context *context, int32_t axes, int64_t row) {
+    const resize_state *state = context->state;
+    int64_t offset = 0;
+    for (int32_t axis = axes - 1; axis >= 0; axis--) {
+        offset += context->tables[state->tables[axis] + (size_t)(row % state->to[axis])].index *
+                  state->strides[axis];
+        row /= state->to[axis];
+    }
+    return (const char *)context->from + (size_t)offset * state->element;
+}
+
+/* Rows of nearest elements. One that comes from where the one before it did is copied from that. */
+static void run_nearest(void *user, int64_t begin, int64_t end) {
+    const resize_context *context = user;
+    const resize_state *state = context->state;
+    const int64_t width = state->to[state->rank - 1];
+    const size_t bytes = (size_t)width * state->element;
+    const char *before = NULL;
+    for (int64_t row = begin; row < end; row++) {
+        const char *from = nearest_from(context, state->rank - 1, row);
+        char *to = (char *)context->to + (size_t)row * bytes;
+        if (from == before) memcpy(to, to - bytes, bytes);
+        else nearest_row(state->element, from, context->across.indices, width, to);
+        before = from;
+    }
+}
+
+/* The same of points, all of whose channels are moved at once. */
 static void run_points(void *user, int64_t begin, int64_t end) {
     const resize_context *context = user;
     const resize_state *state = context->state;
-    const int32_t inner = state->rank - 2;
-    const tap *table = context->tables + state->tables[inner];
-    const int64_t width = state->to[inner];
-    const size_t bytes = (size_t)state->to[inner + 1] * state->element;
+    const int32_t last = state->rank - 2;
+    const tap *table = context->tables + state->tables[last];
+    const int64_t width = state->to[last];
+    const size_t bytes = (size_t)state->to[last + 1] * state->element;
     const char *before = NULL;
     for (int64_t row = begin; row < end; row++) {
-        int64_t offset = 0, rest = row;
-        for (int32_t axis = inner - 1; axis >= 0; axis--) {
-            offset += context->tables[state->tables[axis] + (size_t)(rest % state->to[axis])].index *
-                      state->strides[axis];
-            rest /= state->to[axis];
-        }
-        const char *from = (const char *)context->from + (size_t)offset * state->element;
+        const char *from = nearest_from(context, last, row);
         char *to = (char *)context->to + (size_t)(row * width) * bytes;
         if (from == before) memcpy(to, to - (size_t)width * bytes, (size_t)width * bytes);
         for (int64_t x = 0; x < width && from != before; x++)
@@ -406,12 +423,13 @@ static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_
     resize_context context = {state, scratch, {0}, inputs[0].data, outputs[0].data};
     if (state->points) {
         const int64_t width = state->to[state->rank - 2];
-        rt_parallel(prepared->threads, rows / width, width * state->to[state->rank - 1], run_points, &context);
+        rt_parallel(prepared->threads, rows / width, width * state->to[state->rank - 1], run_points,
+                    &context);
         return BASE_OK;
     }
     if (state->by_rows) context.across = fill_across(state, scratch);
-    rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps, run_rows,
-                &context);
+    rt_parallel(prepared->threads, rows, state->to[state->rank - 1] * state->taps * state->taps,
+                state->by_rows && state->nearest ? run_nearest : run_rows, &context);
     return BASE_OK;
 }
 
