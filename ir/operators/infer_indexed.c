@@ -291,21 +291,31 @@ base_status op_infer_is_special(op_call *call, base_report *report) {
     return status;
 }
 
-base_status op_infer_det(op_call *call, base_report *report) {
+/* Input 0 is a square matrix or a stack of them. */
+static base_status check_squares(const op_call *call, base_report *report) {
+    const op_shape *shape = &call->inputs[0].type.shape;
     base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
+    if (status != BASE_OK || shape->rank < 0) return status;
+    const int64_t rows = shape->rank < 2 ? 0 : shape->dims[shape->rank - 2],
+                  columns = shape->rank < 2 ? 0 : shape->dims[shape->rank - 1];
+    if (shape->rank >= 2 && (rows < 0 || columns < 0 || rows == columns)) return BASE_OK;
+    char text[200];
+    return base_fail(report, BASE_INVALID, "input 0 is %s, expected a square matrix or a stack of them",
+                     op_shape_text(shape, text, sizeof text));
+}
+
+base_status op_infer_det(op_call *call, base_report *report) {
+    base_status status = check_squares(call, report);
     if (status != BASE_OK) return status;
     op_shape shape = call->inputs[0].type.shape;
-    if (shape.rank >= 0) {
-        int64_t rows = shape.rank < 2 ? 0 : shape.dims[shape.rank - 2],
-                columns = shape.rank < 2 ? 0 : shape.dims[shape.rank - 1];
-        if (shape.rank < 2 || (rows >= 0 && columns >= 0 && rows != columns)) {
-            char text[200];
-            return base_fail(report, BASE_INVALID,
-                             "input 0 is %s, expected a square matrix or a stack of them",
-                             op_shape_text(&shape, text, sizeof text));
-        }
-        shape.rank -= 2;
-    }
+    if (shape.rank >= 0) shape.rank -= 2;
     op_output_set(call, 0, call->inputs[0].type.dtype, shape.rank < 0 ? NULL : &shape);
     return BASE_OK;
+}
+
+base_status op_infer_inverse(op_call *call, base_report *report) {
+    base_status status = check_squares(call, report);
+    const op_type *type = &call->inputs[0].type;
+    if (status == BASE_OK) op_output_set(call, 0, type->dtype, type->shape.rank < 0 ? NULL : &type->shape);
+    return status;
 }

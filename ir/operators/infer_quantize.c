@@ -297,7 +297,7 @@ base_status op_infer_qlinear_convolution(op_call *call, base_report *report) {
     return status;
 }
 
-/* A [..., K] times the N columns of B [N, blocks, bytes of a block]. */
+/* A [..., K] times the N columns of B [N, blocks, bytes of a block]: numbers, or with ouro.levels those of 16 levels. */
 base_status op_infer_matmul_bits(op_call *call, base_report *report) {
     const unsigned reals = OP_SET(OP_FLOAT) | OP_SET(OP_FLOAT16) | OP_SET(OP_BFLOAT16);
     const int64_t depth = op_attribute_integer(&call->attributes, "K", 0),
@@ -312,6 +312,9 @@ base_status op_infer_matmul_bits(op_call *call, base_report *report) {
                                      bits, block);
     if (depth < 0 || columns < 0 || depth > most || columns > most)
         return base_fail(report, BASE_INVALID, "K is %" PRId64 " and N %" PRId64, depth, columns);
+    size_t levels;
+    if (op_attribute_reals(&call->attributes, "ouro.levels", &levels) && (levels != 16 || bits != 4))
+        return base_fail(report, BASE_INVALID, "%zu levels of %" PRId64 " bits, expected 16 of 4", levels, bits);
     const int64_t blocks = (depth + block - 1) / block;
     base_status status = op_check_input(call, 0, reals, report);
     if (status == BASE_OK) status = op_check_input(call, 1, OP_SET(OP_UINT8), report);

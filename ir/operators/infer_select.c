@@ -123,3 +123,40 @@ base_status op_infer_string_normalizer(op_call *call, base_report *report) {
     op_output_set(call, 0, OP_STRING, &shape);
     return BASE_OK;
 }
+
+/* A matrix of costs, also as [1, rows, columns]; the path as rows, then columns. */
+base_status op_infer_time_warping(op_call *call, base_report *report) {
+    base_status status = op_check_input(call, 0, OP_SET(OP_FLOAT), report);
+    if (status != BASE_OK) return status;
+    const op_shape *costs = &call->inputs[0].type.shape;
+    if (costs->rank >= 0 && costs->rank != 2 && !(costs->rank == 3 && (costs->dims[0] == 1 || costs->dims[0] < 0))) {
+        char text[160];
+        return base_fail(report, BASE_INVALID, "input 0 has shape %s, expected [M,N] or [1,M,N]",
+                         op_shape_text(costs, text, sizeof text));
+    }
+    op_shape shape = {.rank = 2, .dims = {2, OP_DIM_UNKNOWN}};
+    op_output_set(call, 0, OP_INT32, &shape);
+    return BASE_OK;
+}
+
+/* Tokens of the source, the current ones, where the source goes on, and what is predicted from there. */
+base_status op_infer_bifurcation(op_call *call, base_report *report) {
+    base_status status = BASE_OK;
+    const int64_t low = op_attribute_integer(&call->attributes, "min_ngram_size", 1),
+                  high = op_attribute_integer(&call->attributes, "max_ngram_size", 3);
+    for (uint32_t i = 0; i < call->input_count && status == BASE_OK; i++) {
+        if (!op_input_present(call, i)) continue;
+        status = op_check_input(call, i, OP_SET(OP_INT64), report);
+        if (status == BASE_OK && i != 2) status = op_check_vector(call, i, false, report);
+    }
+    if (status == BASE_OK) status = op_check_elements(call, 2, 1, report);
+    if (status != BASE_OK) return status;
+    if (low < 1 || high < low || high > INT32_MAX)
+        return base_fail(report, BASE_INVALID,
+                         "sequences of %lld to %lld tokens are asked for, expected at least 1, the smaller first",
+                         (long long)low, (long long)high);
+    const op_shape tokens = op_shape_of_rank(1), *start = &call->inputs[2].type.shape;
+    op_output_set(call, 0, OP_INT64, op_input_present(call, 3) ? &tokens : &call->inputs[1].type.shape);
+    if (call->output_count > 1) op_output_set(call, 1, OP_INT64, start->rank < 0 ? NULL : start);
+    return BASE_OK;
+}

@@ -342,6 +342,142 @@ def rotary(d):
     return [x, positions] + [d.tensor(F, [most, h // 2], -1, 1, special=0) for _ in range(2)], {"interleaved": d.number(0, 1)}
 
 
+def four_bits(d):
+    block, k, n = d.pick([16, 32, 64, 128]), d.number(1, 100), d.number(1, 40)
+    k = d.pick([k, block * d.number(1, 4)])
+    across = d.maybe(0.8)
+    rows = d.pick([1, 1, 2, 3, 9, 70])
+    count = n * k
+    inputs = [d.tensor(F, d.pick([[], [1]]) + [rows, k if across else n], special=0), byte(d, np.uint8, [(count + 1) // 2]), d.n.uniform(0.05, 1, [(count + block - 1) // block]).astype(F)]
+    return inputs, {"K": k, "N": n, "block_size": block, "quant_type": d.number(0, 1), **({} if across else {"transB": 0})}
+
+
+def quantized_attention(d):
+    b, n, h, s, wide = d.number(1, 3), d.number(1, 4), d.pick([4, 8]), d.number(1, 6), d.number(1, 9)
+    past = d.number(1, 5) if d.maybe(0.3) else 0
+    w, columns = d.pick(BYTES), d.maybe(0.4)
+    weight_scale = d.n.uniform(0.002, 0.02, 3 * n * h).astype(F) if columns else scale(d, 0.002, 0.02)
+    weight_zero = (byte(d, w, [3 * n * h]) if columns else zero(d, w)) if d.maybe(0.7) else None
+    inputs = [byte(d, np.uint8, [b, s, wide]), byte(d, w, [wide, 3 * n * h]), d.tensor(F, [3 * n * h], -1, 1, special=0), scale(d, 0.002, 0.02), weight_scale]
+    mask = attention_mask(d, b, s, s + past) if d.maybe(0.4) else None
+    inputs.append(None if mask is not None and mask.ndim == 1 and past else mask)
+    inputs += [zero(d, np.uint8) if d.maybe(0.7) else None, weight_zero, d.tensor(F, [2, b, n, past, h], -1, 1, special=0) if past else None]
+    return inputs, {"num_heads": n, **({"unidirectional": 1} if d.maybe(0.4) else {}), **({"scale": 0.4} if d.maybe(0.3) else {})}, 2 if past else 1
+
+
+def quantized_embedding(d):
+    b, s, h, words, dtype = d.number(1, 3), d.number(1, 6), d.number(1, 16), d.number(1, 9), d.pick(BYTES)
+    kinds = d.maybe(0.7)
+    inputs = [d.n.randint(0, words, (b, s)).astype(np.int32), d.n.randint(0, 2, (b, s)).astype(np.int32) if kinds else None]
+    inputs += [byte(d, dtype, [words, h]), byte(d, dtype, [s + d.number(0, 3), h]), byte(d, dtype, [2, h]) if kinds else None, byte(d, dtype, [h]), byte(d, dtype, [h])]
+    inputs.append((np.arange(s)[None, :] < d.n.randint(0, s + 1, (b, 1))).astype(np.int32) if d.maybe() else None)
+    inputs += [scale(d) if kinds or i != 2 else None for i in range(5)] + [zero(d, dtype) if kinds or i != 2 else None for i in range(5)]
+    return inputs, {"epsilon": 1e-5}, 2
+
+
+def decoder_attention(d):
+    b, n, h, most = d.number(1, 3), d.number(1, 4), d.pick([4, 8]), d.number(2, 9)
+    past, cross = d.number(1, most - 1), d.maybe(0.3) # without a past, ONNX Runtime takes all rows of the cache for one
+    inputs = [d.tensor(F, [b, 1, n * h], -1, 1, special=0)]
+    keys = [b, n, d.number(1, 6), h] if cross else [b, 1, n * h]
+    inputs += [d.tensor(F, keys, -1, 1, special=0) for _ in range(2)]
+    total = keys[2] if cross else past + 1
+    mask = (d.n.rand(b, total) < 0.7).astype(np.int32)
+    mask[:, 0] = 1
+    inputs.append(mask if d.maybe(0.3) else None)
+    inputs.append(d.tensor(F, [d.pick([1, b]), d.pick([1, n]), 1, total], -1, 1, special=0) if d.maybe(0.3) and not cross else None)
+    attributes = {"num_heads": n, **({"scale": 0.4} if d.maybe(0.3) else {})}
+    if cross:
+        inputs += [None] * 5
+    else:
+        inputs += [d.tensor(F, [b, n, most, h], -1, 1, special=0) for _ in range(2)] + [np.array([past], np.int32), None, None]
+        attributes["past_present_share_buffer"] = 1
+    inputs.append(d.tensor(F, [3 * n * h], -1, 1, special=0) if d.maybe(0.3) else None)
+    return inputs, attributes, 1 if cross else 3
+
+
+def quantized_lstm(d):
+    steps, b, wide, hidden, directions, dtype = d.number(1, 6), d.pick([1, 1, 2, 3]), d.number(1, 9), d.number(1, 20), d.number(1, 2), d.pick(BYTES)
+    columns = d.maybe(0.4)
+    def weights(rows):
+        small = d.n.randint(0, 256, (directions, rows, 4 * hidden)).astype(np.uint8)
+        return small if dtype == np.uint8 else (small.astype(np.int16) - 128).astype(np.int8)
+    def scales(): return d.n.uniform(0.001, 0.01, (directions, 4 * hidden) if columns else (directions,)).astype(F)
+    def zeros():
+        value = 0 if dtype == np.int8 else d.number(110, 140)
+        return np.full((directions, 4 * hidden) if columns else (directions,), value, dtype)
+    inputs = [d.tensor(F, [steps, b, wide], -2, 2, special=0), weights(wide), weights(hidden)]
+    inputs.append(d.tensor(F, [directions, 8 * hidden], -1, 1, special=0) if d.maybe(0.7) else None)
+    inputs.append(d.n.randint(1, steps + 1, b).astype(np.int32) if d.maybe(0.3) else None)
+    inputs += [d.tensor(F, [directions, b, hidden], -1, 1, special=0) if d.maybe(0.4) else None for _ in range(2)]
+    inputs.append(d.tensor(F, [directions, 3 * hidden], -1, 1, special=0) if d.maybe(0.3) else None)
+    inputs += [scales(), zeros(), scales(), zeros()]
+    attributes = {"hidden_size": hidden, "direction": "bidirectional" if directions == 2 else d.pick(["forward", "reverse"])}
+    if d.maybe(0.2):
+        attributes["clip"] = 0.5
+    if d.maybe(0.2):
+        attributes["input_forget"] = 1
+    return inputs, attributes, 3
+
+
+def bifurcation(d):
+    count = d.number(1, 12)
+    source = d.n.randint(0, 4, count).astype(I64)
+    start = d.number(0, count)
+    current = d.n.randint(0, 4, d.number(1, 6)).astype(I64)
+    inputs = [source, current, np.array([start], I64)]
+    if d.maybe(0.7):
+        predicted = np.concatenate([source[start:], d.n.randint(0, 4, 1)]).astype(I64)
+        if d.maybe(0.6):
+            predicted[d.number(0, len(predicted) - 1)] = d.number(0, 4)
+        inputs.append(predicted)
+    low = d.number(1, 2)
+    return inputs, {"min_ngram_size": low, "max_ngram_size": low + d.number(0, 3)}, 2
+
+
+def time_warping(d):
+    shape = [d.number(1, 9), d.number(1, 9)]
+    return [d.tensor(F, d.pick([[], [1]]) + shape, special=0)], {}
+
+
+def inversion(d):
+    n = d.number(1, 6)
+    x = d.tensor(d.pick([np.float32, np.float64]), d.shape(0, 2, empty=0) + [n, n], -1, 1, special=0)
+    return [(x + 3 * np.eye(n)).astype(x.dtype)], {}
+
+
+def unfolding(d):
+    shape = d.shape(1, 4, empty=0)
+    axis = d.axis(len(shape))
+    size = d.number(1, shape[axis])
+    return [d.tensor(d.pick([np.float32, np.int64, np.uint8]), shape)], {"dim": axis, "size": size, **({"step": d.number(1, 3)} if d.maybe() else {})}
+
+
+def repeated_ngrams(d):
+    b, length, words = d.number(1, 3), d.number(1, 10), d.number(2, 6)
+    return [d.n.randint(0, min(words, 3), (b, length)).astype(I64), d.tensor(F, [b, words], special=0)], {"ngram_size": d.number(1, 4)}
+
+
+def cropping(d):
+    n, regions = d.number(1, 3), d.number(1, 4)
+    corners = np.sort(d.n.uniform(-0.1, 1.1, (regions, 2, 2)), 1).reshape(regions, 4)
+    if d.maybe():
+        corners = np.clip(corners, 0, 1)
+    if d.maybe(0.3):
+        corners[:] = [0, 0, 1, 1]
+    inputs = [d.tensor(F, [n, d.number(1, 3), d.number(1, 7), d.number(1, 7)], special=0), corners.astype(F), d.n.randint(0, n, regions).astype(np.int32), d.n.randint(1, 6, 2).astype(np.int32)]
+    return inputs, {"mode": d.pick(["bilinear", "nearest"]), "extrapolation_value": d.pick([0.0, 2.5])}
+
+
+def padded_transposed(d):
+    channels, filters, kernel = d.number(1, 3), d.number(1, 3), [d.number(2, 4), d.number(2, 4)]
+    inputs = [d.tensor(F, [d.number(1, 2), channels, d.number(2, 5), d.number(2, 5)], special=0), d.tensor(F, [channels, filters] + kernel, special=0)]
+    inputs.append(np.array([d.number(0, 1) for _ in range(4)], I64) if d.maybe(0.8) else None)
+    if d.maybe():
+        inputs.append(d.tensor(F, [filters], special=0))
+    return inputs, {"strides": [d.number(1, 2), d.number(1, 2)], "kernel_shape": kernel}
+
+
 MS = {
     "MultiHeadAttention": multi_head, "Attention": projected_attention, "GroupQueryAttention": group_query, "RotaryEmbedding": rotary,
     "MatMulNBits": weight_bits,
@@ -353,8 +489,11 @@ MS = {
     "QLinearConcat": qlinear_concat, "QLinearSoftmax": qlinear_softmax, "QLinearWhere": qlinear_where, "QGemm": qgemm,
     "MatMulIntegerToFloat": integer_to_float(False), "DynamicQuantizeMatMul": integer_to_float(True), "QuantizeLinear": quantizing, "DequantizeLinear": dequantizing,
     "Range": ranging, "CDist": distances, "ExpandDims": expand_dims, "MatMulInteger16": wide_product, "NhwcMaxPool": nhwc_pool, "Trilu": trilu, "Unique": unique,
+    "MatMulBnb4": four_bits, "QAttention": quantized_attention, "QEmbedLayerNormalization": quantized_embedding, "DecoderMaskedMultiHeadAttention": decoder_attention,
+    "DynamicQuantizeLSTM": quantized_lstm, "BifurcationDetector": bifurcation, "DynamicTimeWarping": time_warping, "Inverse": inversion, "UnfoldTensor": unfolding,
+    "NGramRepeatBlock": repeated_ngrams, "CropAndResize": cropping, "ConvTransposeWithDynamicPads": padded_transposed,
 }
 CONTRIB = {f"com.microsoft:{name}": (1, make) for name, make in MS.items()}
 CONTRIB[":SimplifiedLayerNormalization"] = (1, simplified)
 # Inputs that ONNX Runtime wants as constants: scales, zero points, weights.
-CONSTANT_INPUTS = {name for name in CONTRIB if "QLinear" in name or "NBits" in name or "QGemm" in name}
+CONSTANT_INPUTS = {name for name in CONTRIB if any(part in name for part in ("QLinear", "NBits", "QGemm", "Bnb4", "QAttention", "LSTM"))}

@@ -26,6 +26,12 @@ ir_value *expr_transpose(const import_node *n, ir_value *x, size_t rank, const i
 /* A Reshape to these extents: 0 keeps that of `x` at the same place, -1 is what is left. */
 ir_value *expr_reshape(const import_node *n, ir_value *x, size_t rank, const int64_t *extents);
 
+/* [batch, channels, ...] with the mean of each group of channels taken away, divided by its deviation: [batch, groups, elements of a
+ * group], as float or double (normalization.c). */
+ir_value *import_group_normalized(const import_node *n, ir_value *x, int64_t groups, double epsilon);
+/* A vector of one number a channel, as something that broadcasts to a tensor of this rank whose axis 1 has the channels. */
+ir_value *import_beside_channels(const import_node *n, ir_value *x, int32_t rank);
+
 /* Input `index`; NULL where it is absent. */
 ir_value *expr_input(const import_node *n, uint32_t index);
 /* For rows of the table whose minimum is 0: the first `count` inputs must be given, but those of `absent` need not be. */

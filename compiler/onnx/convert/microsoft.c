@@ -66,65 +66,17 @@ static base_status convert_bias_dropout(import_node *n) {
     return expr_finish(n, plus(n, plus(n, n->inputs[0], n->inputs[1]), expr_input(n, 2)));
 }
 
-/* What ONNX Runtime fuses after products and convolutions: an operator by its name, with the parameters that it has. */
-typedef struct activation {
-    const char *name;
-    op_code code;
-    unsigned count; /* of parameters */
-} activation;
-
-static base_status activated(const import_node *n, ir_value **y, const float *given, size_t count) {
-    static const activation known[] = {{"Relu", OP_RELU, 0},
-                                       {"Tanh", OP_TANH, 0},
-                                       {"Sigmoid", OP_SIGMOID, 0},
-                                       {"LeakyRelu", OP_LEAKY_RELU, 1},
-                                       {"Clip", OP_CLIP, 2},
-                                       {"HardSigmoid", OP_HARD_SIGMOID, 2},
-                                       {"Elu", OP_ELU, 1},
-                                       {"Selu", OP_SELU, 2},
-                                       {"Softplus", OP_SOFTPLUS, 0},
-                                       {"Softsign", OP_SOFTSIGN, 0},
-                                       {"ThresholdedRelu", OP_THRESHOLDED_RELU, 1}};
-    const Onnx__AttributeProto *name = import_attribute(n, "activation");
-    if (!name || name->s.len == 0) return BASE_OK;
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        const activation *a = &known[i];
-        if (name->s.len != strlen(a->name) || memcmp(name->s.data, a->name, name->s.len) != 0) continue;
-        if (a->code == OP_CLIP && count >= 2) {
-            ir_value *inputs[] = {*y, expr_number(n, *y, (double)given[0]),
-                                  expr_number(n, *y, (double)given[1])};
-            *y = *y && inputs[1] && inputs[2] ? import_make(n, OP_CLIP, NONE, 3, inputs) : NULL;
-            return BASE_OK;
-        }
-        op_attributes attributes = NONE;
-        const char *names[] = {"alpha", a->code == OP_SELU ? "gamma" : "beta"};
-        for (unsigned k = 0; k < a->count && k < count; k++) {
-            const op_attribute parameter = {
-                .name = names[k], .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = given[k]};
-            if (!ir_attribute_set(n->importer->module, &attributes, &parameter)) return import_memory(n);
-        }
-        *y = *y ? import_make(n, a->code, attributes, 1, y) : NULL;
-        return BASE_OK;
-    }
-    return base_fail_unsupported(
-        n->importer->report,
-        "activation \"%.*s\" is not supported; Relu, Tanh, Sigmoid, LeakyRelu, Clip, "
-        "HardSigmoid, Elu, Selu, Softplus, Softsign and ThresholdedRelu are",
-        (int)(name->s.len < 40 ? name->s.len : 40), (const char *)name->s.data);
-}
-
 /* ---- products ------------------------------------------------------------------------------------------ */
 
 /* Conv, then the residual Z, then the activation. */
 static base_status convert_fused_convolution(import_node *n) {
-    const Onnx__AttributeProto *given = import_attribute(n, "activation_params");
     op_attributes attributes;
     base_status status = expr_need_dtype(n, n->inputs[0]);
     if (status == BASE_OK) status = import_attributes(n, OP_CONV, &attributes);
     if (status != BASE_OK) return status;
     ir_value *y = import_make(n, OP_CONV, attributes, expr_input(n, 2) ? 3 : 2, n->inputs);
     y = plus(n, y, expr_input(n, 3));
-    status = activated(n, &y, given ? given->floats : NULL, given ? given->n_floats : 0);
+    status = import_ms_activated(n, &y);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
@@ -140,7 +92,7 @@ static base_status convert_fused_gemm(import_node *n) {
     const size_t count = import_attribute(n, "activation_beta")    ? 2
                          : import_attribute(n, "activation_alpha") ? 1
                                                                    : 0;
-    status = activated(n, &y, given, count);
+    status = import_ms_activated_with(n, &y, given, count);
     return status == BASE_OK ? expr_finish(n, y) : status;
 }
 
@@ -172,7 +124,7 @@ static base_status convert_fused_matmul(import_node *n) {
     ir_value *y = expr_binary(n, OP_MATMUL, a, b);
     if (alpha != 1) y = expr_binary(n, OP_MUL, y, expr_number(n, n->inputs[0], alpha));
     const float given[] = {import_real(n, "activation_alpha", 0.01f), import_real(n, "activation_beta", 0)};
-    status = activated(n, &y, given,
+    status = import_ms_activated_with(n, &y, given,
                        import_attribute(n, "activation_beta")    ? 2
                        : import_attribute(n, "activation_alpha") ? 1
                                                                  : 0);
@@ -248,37 +200,78 @@ static base_status convert_skip_layer_normalization(import_node *n) {
     return status == BASE_OK ? expr_output(n, 3, sum) : status;
 }
 
-/* Embeddings of words, positions and segments, added and normalised; output 1 counts what the mask leaves, output 2 is the sum. */
-static base_status convert_embed_layer_normalization(import_node *n) {
+/* Embeddings of words, positions and segments are added and normalised. */
+typedef struct embedding {
+    ir_value *words, *positions, *segments; /* rows of tables; the last may be absent */
+    ir_value *scale, *bias, *mask;
+} embedding;
+
+/* 0, 1, ... of a row of ids. */
+static ir_value *row_positions(const import_node *n, ir_value *ids) {
+    ir_value *range[] = {
+        import_constant_integer(n, 0),
+        expr_binary(n, OP_GATHER, expr_unary(n, OP_SHAPE, ids), import_constant_integer(n, 1)),
+        import_constant_integer(n, 1)};
+    return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
+}
+
+/* Output 1 counts what the mask leaves, output 2 is the sum. */
+static base_status finish_embedding(import_node *n, const embedding *e) {
     static const int64_t last = 1;
-    base_status status = expr_need_inputs(n, 7, EXPR_INPUT(1) | EXPR_INPUT(4));
-    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[2]);
-    if (status != BASE_OK) return status;
-    ir_value *ids = n->inputs[0], *segments = expr_input(n, 1), *mask = expr_input(n, 7),
-             *positions = expr_input(n, 8);
-    if (!positions) { /* 0, 1, ... of a row */
-        ir_value *shape = expr_unary(n, OP_SHAPE, ids);
-        ir_value *range[] = {import_constant_integer(n, 0),
-                             expr_binary(n, OP_GATHER, shape, import_constant_integer(n, 1)),
-                             import_constant_integer(n, 1)};
-        if (!range[0] || !range[1] || !range[2]) return import_memory(n);
-        positions = import_make(n, OP_RANGE, NONE, 3, range);
-    }
-    ir_value *sum = expr_binary(n, OP_ADD, expr_binary(n, OP_GATHER, n->inputs[2], ids),
-                                expr_binary(n, OP_GATHER, n->inputs[3], positions));
-    if (segments && expr_input(n, 4)) sum = plus(n, sum, expr_binary(n, OP_GATHER, n->inputs[4], segments));
+    ir_value *ids = n->inputs[0], *sum = expr_binary(n, OP_ADD, e->words, e->positions);
+    if (e->segments) sum = plus(n, sum, e->segments);
     const double epsilon = (double)import_real(n, "epsilon", 1e-12f);
-    normalized r = normalize(n, sum, -1, n->inputs[5], n->inputs[6], epsilon, false);
-    status = expr_finish(n, r.y);
+    normalized r = normalize(n, sum, -1, e->scale, e->bias, epsilon, false);
+    base_status status = expr_finish(n, r.y);
     if (status == BASE_OK && import_output_named(n, 1)) {
         /* Without a mask: 0 of each row. */
         ir_value *zero = import_constant_real(n, import_dtype_of(ids), 0);
-        ir_value *kept = mask ? expr_binary(n, OP_EQUAL, mask, expr_number(n, mask, 1))
-                              : expr_binary(n, OP_LESS, expr_binary(n, OP_MUL, ids, zero), zero);
+        ir_value *kept = e->mask ? expr_binary(n, OP_EQUAL, e->mask, expr_number(n, e->mask, 1))
+                                 : expr_binary(n, OP_LESS, expr_binary(n, OP_MUL, ids, zero), zero);
         status =
             expr_output(n, 1, expr_reduce(n, OP_REDUCE_SUM, expr_cast(n, kept, OP_INT32), 1, &last, false));
     }
     return status == BASE_OK ? expr_output(n, 2, sum) : status;
+}
+
+static base_status convert_embed_layer_normalization(import_node *n) {
+    base_status status = expr_need_inputs(n, 7, EXPR_INPUT(1) | EXPR_INPUT(4));
+    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[2]);
+    if (status != BASE_OK) return status;
+    ir_value *ids = n->inputs[0], *segments = expr_input(n, 1), *positions = expr_input(n, 8);
+    if (!positions) positions = row_positions(n, ids);
+    const embedding e = {
+        .words = expr_binary(n, OP_GATHER, n->inputs[2], ids),
+        .positions = expr_binary(n, OP_GATHER, n->inputs[3], positions),
+        .segments = segments && expr_input(n, 4) ? expr_binary(n, OP_GATHER, n->inputs[4], segments) : NULL,
+        .scale = n->inputs[5],
+        .bias = n->inputs[6],
+        .mask = expr_input(n, 7)};
+    return finish_embedding(n, &e);
+}
+
+/* Tables, scale and bias are bytes, each with a scale and a zero point. */
+static base_status convert_quantized_embed_layer_normalization(import_node *n) {
+    enum { IDS, SEGMENTS, WORDS, POSITIONS, KINDS, SCALE, BIAS, MASK, SCALES, ZEROS = SCALES + 5 };
+    const uint32_t optional = EXPR_INPUT(SEGMENTS) | EXPR_INPUT(KINDS) | EXPR_INPUT(MASK) |
+                              EXPR_INPUT(SCALES + KINDS - WORDS) | EXPR_INPUT(ZEROS + KINDS - WORDS);
+    base_status status = expr_need_inputs(n, ZEROS + 5, optional);
+    if (status == BASE_OK) status = expr_need_dtype(n, n->inputs[WORDS]);
+    if (status != BASE_OK) return status;
+    ir_value *rows[5], *ids[] = {n->inputs[IDS], row_positions(n, n->inputs[IDS]), expr_input(n, SEGMENTS)};
+    for (uint32_t i = 0; i < 5; i++) {
+        rows[i] = expr_input(n, WORDS + i);
+        if (i < 3) rows[i] = rows[i] && ids[i] ? expr_binary(n, OP_GATHER, rows[i], ids[i]) : NULL;
+        if (!rows[i]) continue;
+        rows[i] = import_ms_dequantized(n, rows[i], expr_input(n, SCALES + i), expr_input(n, ZEROS + i));
+    }
+    const embedding e = {.words = rows[0],
+                         .positions = rows[1],
+                         .segments = rows[2],
+                         .scale = rows[3],
+                         .bias = rows[4],
+                         .mask = expr_input(n, MASK)};
+    return finish_embedding(n, &e);
 }
 
 /* ---- other operators ----------------------------------------------------------------------------------- */
@@ -299,79 +292,14 @@ static base_status convert_same(import_node *n) {
     return status == BASE_OK ? import_finish(n, code, attributes, n->input_count, n->inputs) : status;
 }
 
-static base_status convert_expand_dims(import_node *n) {
-    static const int64_t one = 1;
-    base_status status = expr_need_dtype(n, n->inputs[1]);
-    if (status != BASE_OK) return status;
-    ir_value *axis = expr_reshape(n, expr_cast(n, n->inputs[1], OP_INT64), 1, &one);
-    return expr_finish(n, expr_binary(n, OP_UNSQUEEZE, n->inputs[0], axis));
+/* Without training, whose mask has a bit an element. */
+static base_status convert_inference_dropout(import_node *n) {
+    if (!expr_input(n, 2)) return expr_finish(n, expr_unary(n, OP_IDENTITY, n->inputs[0]));
+    return base_fail_unsupported(n->importer->report, "training_mode is not supported, only inference is");
 }
 
-static base_status convert_range(import_node *n) {
-    ir_value *inputs[] = {n->inputs[0], n->inputs[1], expr_input(n, 2)};
-    base_status status = expr_need_dtype(n, n->inputs[0]);
-    if (status != BASE_OK) return status;
-    if (!inputs[2]) inputs[2] = expr_number(n, inputs[0], 1);
-    for (int i = 0; i < 3; i++) /* one element, as a vector or as a scalar */
-        if (!inputs[i] ||
-            (import_rank_of(inputs[i]) != 0 && !(inputs[i] = expr_reshape(n, inputs[i], 0, NULL))))
-            return import_memory(n);
-    return import_finish(n, OP_RANGE, NONE, 3, inputs);
-}
-
-/* Part 0 or 1 of the last axis, which has extent 2. */
-static ir_value *part(const import_node *n, ir_value *x, int64_t index) {
-    ir_value *inputs[] = {x, import_constant_integers(n, 1, &index)};
-    return inputs[1] ? expr_with_integer(n, OP_GATHER, "axis", -1, 2, inputs) : NULL;
-}
-
-/* Complex products of pairs of reals; with ComplexMulConj, the second is conjugated. */
-static base_status convert_complex_product(import_node *n) {
-    const bool conjugate = strcmp(n->proto->op_type, "ComplexMulConj") == 0;
-    ir_value *a = part(n, n->inputs[0], 0), *b = part(n, n->inputs[0], 1), *c = part(n, n->inputs[1], 0),
-             *d = part(n, n->inputs[1], 1);
-    ir_value *ac = expr_binary(n, OP_MUL, a, c), *bd = expr_binary(n, OP_MUL, b, d),
-             *ad = expr_binary(n, OP_MUL, a, d), *bc = expr_binary(n, OP_MUL, b, c);
-    ir_value *pair[] = {
-        expr_binary(n, conjugate ? OP_ADD : OP_SUB, ac, bd),
-        expr_binary(n, conjugate ? OP_SUB : OP_ADD, conjugate ? bc : ad, conjugate ? ad : bc)};
-    return expr_finish(n, expr_with_integer(n, OP_CONCAT, "axis", -1, 2, pair));
-}
-
-/* Distances of the rows of A from those of B. */
-static base_status convert_distances(import_node *n) {
-    static const int64_t last = 2;
-    const Onnx__AttributeProto *metric = import_attribute(n, "metric");
-    const char *name = metric ? (const char *)metric->s.data : "sqeuclidean";
-    const size_t length = metric ? metric->s.len : strlen(name);
-    const bool squared = length == 11 && memcmp(name, "sqeuclidean", 11) == 0;
-    if (!squared && (length != 9 || memcmp(name, "euclidean", 9) != 0)) {
-        return base_fail_unsupported(n->importer->report,
-                                     "metric \"%.*s\" is not supported; euclidean and sqeuclidean are",
-                                     (int)(length < 40 ? length : 40), name);
-    }
-    ir_value *difference = expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, n->inputs[0], 1),
-                                       expr_axis(n, OP_UNSQUEEZE, n->inputs[1], 0));
-    ir_value *sum =
-        expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, difference, difference), 1, &last, false);
-    return expr_finish(n, squared ? sum : expr_unary(n, OP_SQRT, sum));
-}
-
-/* Distinct elements in the order of their first occurrence, the index of each element's among them, and how many there are. */
-static base_status convert_unique(import_node *n) {
-    static const uint32_t from[] = {0, 2, 3};
-    op_attributes attributes = NONE;
-    ir_value *made[4];
-    if (!import_attributes_add_integer(n, &attributes, "sorted", 0)) return import_memory(n);
-    ir_node *node = import_begin(n, OP_UNIQUE, attributes, 1, n->inputs);
-    for (int i = 0; i < 4; i++) {
-        made[i] = node ? ir_node_add_output(node, NULL, NULL) : NULL;
-        if (!made[i]) return import_memory(n);
-    }
-    if (!import_infer(n->importer, node)) return import_memory(n);
-    base_status status = BASE_OK;
-    for (uint32_t i = 0; i < 3 && status == BASE_OK; i++) status = expr_output(n, i, made[from[i]]);
-    return status;
+static base_status convert_torch_embedding(import_node *n) {
+    return import_finish(n, OP_GATHER, NONE, 2, n->inputs);
 }
 
 /* ---- the table ------------------------------------------------------------------------------------------ */
@@ -402,6 +330,8 @@ static const import_row rows[] = {
     {MS, "TransposeMatMul", 1, LAST, MATMUL_ATTRIBUTES, 2, 2, 1, convert_fused_matmul},
     {MS, "FusedMatMulActivation", 1, LAST, MATMUL_ATTRIBUTES " " ACTIVATION_ATTRIBUTES, 2, 2, 1,
      convert_fused_matmul},
+    {MS, "MatMulBnb4", 1, LAST, "K:i! N:i! block_size:i! quant_type:i! training_mode:i transB:i", 3, 3, 1,
+     import_convert_ms_matmul_bnb4},
     {MS, "GemmFastGelu", 1, LAST, "", 2, 3, 1, convert_gemm_fast_gelu},
     {MS, "SkipLayerNormalization", 1, LAST, "epsilon:f", 3, 5, 4, convert_skip_layer_normalization},
     {MS, "SkipSimplifiedLayerNormalization", 1, LAST, "epsilon:f", 3, 4, 4, convert_skip_layer_normalization},
@@ -409,21 +339,47 @@ static const import_row rows[] = {
      convert_simplified_layer_normalization},
     {MS, "EmbedLayerNormalization", 1, LAST, "epsilon:f mask_index_type:i", 0, 9, 3,
      convert_embed_layer_normalization},
+    {MS, "QEmbedLayerNormalization", 1, LAST, "epsilon:f", 0, 18, 2, convert_quantized_embed_layer_normalization},
+    {MS, "BitmaskDropout", 1, LAST, "seed:i", 1, 3, 1, convert_inference_dropout},
     {MS, "Trilu", 1, LAST, "upper:i", 1, 2, 1, convert_same},
     {MS, "GatherND", 1, LAST, "", 2, 2, 1, convert_same},
     {MS, "Pad", 1, LAST, "mode:s", 2, 3, 1, convert_same},
     {MS, "GridSample", 1, LAST, "align_corners:i mode:s padding_mode:s", 2, 2, 1, import_convert_grid_sample},
-    {MS, "Unique", 1, LAST, "", 1, 1, 3, convert_unique},
-    {MS, "ExpandDims", 1, LAST, "", 2, 2, 1, convert_expand_dims},
-    {MS, "Range", 1, LAST, "", 2, 3, 1, convert_range},
-    {MS, "ComplexMul", 1, LAST, "", 2, 2, 1, convert_complex_product},
-    {MS, "ComplexMulConj", 1, LAST, "", 2, 2, 1, convert_complex_product},
-    {MS, "CDist", 1, LAST, "metric:s!", 2, 2, 1, convert_distances},
+    {MS, "Unique", 1, LAST, "", 1, 1, 3, import_convert_ms_unique},
+    {MS, "ExpandDims", 1, LAST, "", 2, 2, 1, import_convert_ms_expand_dims},
+    {MS, "Range", 1, LAST, "", 2, 3, 1, import_convert_ms_range},
+    {MS, "ComplexMul", 1, LAST, "", 2, 2, 1, import_convert_ms_complex_product},
+    {MS, "ComplexMulConj", 1, LAST, "", 2, 2, 1, import_convert_ms_complex_product},
+    {MS, "CDist", 1, LAST, "metric:s!", 2, 2, 1, import_convert_ms_distances},
+    {MS, "UnfoldTensor", 1, LAST, "dim:i size:i! step:i", 1, 1, 1, import_convert_ms_unfold},
+    {MS, "IsAllFinite", 1, LAST, "isinf_only:i isnan_only:i", 1, ANY, 1, import_convert_ms_is_all_finite},
+    {MS, "NGramRepeatBlock", 1, LAST, "ngram_size:i!", 2, 2, 1, import_convert_ms_ngram_repeat_block},
+    {MS, "TorchEmbedding", 1, LAST, "", 2, 4, 1, convert_torch_embedding},
+    {MS, "Rfft", 1, LAST, "normalized:i onesided:i signal_ndim:i", 1, 1, 1, import_convert_ms_real_fourier},
+    {MS, "Irfft", 1, LAST, "normalized:i onesided:i signal_ndim:i!", 1, 1, 1, import_convert_ms_inverse_real_fourier},
+    {MS, "GemmaRotaryEmbedding", 1, LAST, "", 5, 5, 2, import_convert_ms_gemma_rotary_embedding},
+    /* images (microsoft_images.c) */
+    {MS, "GroupNorm", 1, LAST, "activation:i! channels_last:i epsilon:f groups:i!", 3, 3, 1, import_convert_ms_group_norm},
+    {MS, "SkipGroupNorm", 1, LAST, "activation:i! channels_last:i epsilon:f groups:i!", 4, 5, 2,
+     import_convert_ms_group_norm},
+    {MS, "NhwcConv", 1, LAST, CONV_ATTRIBUTES, 2, 3, 1, import_convert_ms_nhwc_convolution},
+    {MS, "NhwcFusedConv", 1, LAST, CONV_ATTRIBUTES " activation:s activation_params:F", 2, 4, 1,
+     import_convert_ms_nhwc_convolution},
+    {MS, "ConvTransposeWithDynamicPads", 1, LAST,
+     "auto_pad:s dilations:I group:i kernel_shape:I output_padding:I strides:I", 2, 4, 1,
+     import_convert_ms_padded_transposed_convolution},
+    {MS, "CropAndResize", 1, LAST, "extrapolation_value:f mode:s", 4, 4, 1, import_convert_ms_crop_and_resize},
     /* attention (microsoft_attention.c) */
     {MS, "Attention", 1, LAST,
      "do_rotary:i mask_filter_value:f num_heads:i! past_present_share_buffer:i qkv_hidden_sizes:I "
      "rotary_embedding_dim:i scale:f unidirectional:i",
      2, 7, 2, import_convert_ms_attention},
+    {MS, "QAttention", 1, LAST,
+     "do_rotary:i mask_filter_value:f num_heads:i! past_present_share_buffer:i scale:f unidirectional:i", 5, 9, 2,
+     import_convert_ms_quantized_attention},
+    {MS, "DecoderMaskedMultiHeadAttention", 1, LAST,
+     "mask_filter_value:f num_heads:i! output_qk:i past_present_share_buffer:i scale:f", 0, 11, 4,
+     import_convert_ms_decoder_masked_attention},
     {MS, "MultiHeadAttention", 1, LAST, "mask_filter_value:f num_heads:i! scale:f unidirectional:i", 0, 10, 4,
      import_convert_ms_multi_head_attention},
     {MS, "GroupQueryAttention", 1, LAST,
@@ -454,6 +410,7 @@ static const import_row rows[] = {
     {MS, "MatMulIntegerToFloat", 1, LAST, "", 4, 7, 1, import_convert_ms_matmul_integer_to_float},
     {MS, "DynamicQuantizeMatMul", 1, LAST, "", 3, 5, 1, import_convert_ms_dynamic_quantize_matmul},
     {MS, "MatMulInteger16", 1, LAST, "", 2, 2, 1, import_convert_ms_matmul_integer_16},
+    {MS, "MulInteger", 1, LAST, "", 0, 4, 1, import_convert_ms_multiply_integers},
     {MS, "ReduceSumInteger", 1, LAST, "axes:I! keepdims:i!", 1, 1, 1, import_convert_ms_reduce_sum_integer},
     {MS, "GatherBlockQuantized", 1, LAST, "bits:i block_size:i gather_axis:i quantize_axis:i", 3, 4, 1,
      import_convert_ms_gather_block_quantized},

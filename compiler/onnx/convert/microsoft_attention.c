@@ -47,9 +47,11 @@ static ir_value *counted(const import_node *n, ir_value *x, int64_t axis) {
     return range[0] && range[1] && range[2] ? import_make(n, OP_RANGE, NONE, 3, range) : NULL;
 }
 
-/* [batch, rows, heads * size] as [batch, rows, heads, size]; as [batch, heads, rows, size]; and back from the first. */
+/* [batch, rows, heads * size] as [batch, rows, heads, size]; as [batch, heads, rows, size]; and back from the first. Sizes that are
+ * known are said: without rows, -1 would stand for nothing. */
 static ir_value *apart(const import_node *n, ir_value *x, int64_t heads) {
-    const int64_t extents[] = {0, 0, heads, -1};
+    const int64_t wide = x && import_rank_of(x) == 3 ? x->type.shape.dims[2] : -1;
+    const int64_t extents[] = {0, 0, heads, wide > 0 && wide % heads == 0 ? wide / heads : -1};
     return expr_reshape(n, x, 4, extents);
 }
 
@@ -67,7 +69,10 @@ static ir_value *appended(const import_node *n, ir_value *past, ir_value *x, int
 }
 
 static ir_value *together(const import_node *n, ir_value *x) {
-    static const int64_t extents[] = {0, 0, -1};
+    const int64_t heads = x && import_rank_of(x) == 4 ? x->type.shape.dims[2] : -1,
+                  size = heads > 0 ? x->type.shape.dims[3] : -1;
+    int64_t extents[] = {0, 0, -1};
+    if (size <= 0 || !base_int64_multiply(heads, size, &extents[2])) extents[2] = -1;
     return expr_reshape(n, x, 3, extents);
 }
 
@@ -211,9 +216,9 @@ static base_status unpack(const import_node *n, attention *a) {
     return a->q && a->k && a->v ? BASE_OK : import_memory(n);
 }
 
-/* The bias of all three projections in one. */
-static base_status add_bias(const import_node *n, attention *a) {
-    ir_value *bias = expr_input(n, M_BIAS), *parts[3];
+/* The bias of all three projections in one, which may be absent. */
+static base_status add_bias(const import_node *n, ir_value *bias, attention *a) {
+    ir_value *parts[3];
     if (!bias) return BASE_OK;
     const int64_t wide = a->q->type.shape.dims[2],
                   total = bias->type.shape.rank == 1 ? bias->type.shape.dims[0] : -1;
@@ -229,23 +234,135 @@ static base_status add_bias(const import_node *n, attention *a) {
     return a->q && a->k && a->v ? BASE_OK : import_memory(n);
 }
 
+/* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. Batches of different lengths
+ * have theirs after their own past. */
+static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
+    if (!past) return x;
+    if (!shared) {
+        ir_value *both[] = {past, x};
+        past = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, both);
+        if (!past || x->type.shape.dims[0] == 1) return past;
+    }
+    ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);
+    index = expr_binary(n, OP_EXPAND, index, expr_unary(n, OP_SHAPE, x));
+    ir_value *inputs[] = {past, index, x};
+    return expr_with_integer(n, OP_SCATTER_ELEMENTS, "axis", 2, 3, inputs);
+}
+
+/* Keys and values in caches of a fixed size, which are written where they lie: from `past` rows on, of which `past` is a tensor of one
+ * element. What is after the new rows is not seen. */
+static base_status share_caches(const import_node *n, attention *a, ir_value *past_key, ir_value *past_value,
+                                ir_value *past) {
+    static const int64_t one = 1, two[] = {1, 1};
+    if (!past_key || !past_value || import_rank_of(a->k) != 3 || import_rank_of(a->v) != 3)
+        return base_fail_unsupported(n->importer->report,
+                                     "past_sequence_length needs past keys and values, and new ones of rank 3");
+    ir_value *rows = extent_of(n, a->k, 1), *first = expr_reshape(n, expr_cast(n, past, OP_INT64), 1, &one);
+    ir_value *positions = expr_binary(n, OP_ADD, first, counted(n, a->k, 1));
+    if (!rows || !positions) return import_memory(n);
+    const int64_t count = a->k->type.shape.dims[1];
+    positions = count == 1 ? expr_reshape(n, positions, 2, two) : expr_axis(n, OP_UNSQUEEZE, positions, 0);
+    a->k = cached(n, past_key, by_head(n, a->k, a->heads), positions, true);
+    a->v = cached(n, past_value, by_head(n, a->v, a->heads), positions, true);
+    a->lengths = expr_binary(n, OP_EXPAND, expr_binary(n, OP_ADD, first, rows), extent_of(n, a->q, 0));
+    if (a->causal) a->offsets = expr_binary(n, OP_EXPAND, first, extent_of(n, a->q, 0));
+    return a->k && a->v && a->lengths && (!a->causal || a->offsets) ? BASE_OK : import_memory(n);
+}
+
 base_status import_convert_ms_multi_head_attention(import_node *n) {
     attention a = {.causal = import_integer(n, "unidirectional", 0) == 1};
-    ir_value *past = expr_input(n, M_PAST_KEY);
+    ir_value *past = expr_input(n, M_PAST_KEY), *length = expr_input(n, M_PAST_LENGTH);
     base_status status = check_heads(n, "num_heads", &a.heads);
-    if (status == BASE_OK) status = refuse_input(n, M_PAST_LENGTH, "past_sequence_length");
     if (status == BASE_OK) status = refuse_input(n, M_BEAMS, "cache_indirection");
     if (status == BASE_OK) status = expr_need_inputs(n, 1, 0);
     if (status == BASE_OK) status = unpack(n, &a);
-    if (status == BASE_OK) status = add_bias(n, &a);
+    if (status == BASE_OK) status = add_bias(n, expr_input(n, M_BIAS), &a);
     if (status != BASE_OK) return status;
     a.shared = a.heads;
-    a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
-    a.v = appended(n, expr_input(n, M_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
-    if (!a.k || !a.v) return import_memory(n);
+    if (past && length) {
+        if (expr_input(n, M_MASK) && import_rank_of(expr_input(n, M_MASK)) == 1)
+            return base_fail_unsupported(n->importer->report,
+                                         "a mask of rank 1 beside past_sequence_length is not supported");
+        status = share_caches(n, &a, past, expr_input(n, M_PAST_VALUE), length);
+        if (status != BASE_OK) return status;
+    } else {
+        a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
+        a.v = appended(n, expr_input(n, M_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
+        if (!a.k || !a.v) return import_memory(n);
+    }
     status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
     if (status != BASE_OK) return status;
-    if (a.causal && past && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
+    if (a.causal && past && !length && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
+    status = attend(n, &a, 3);
+    if (status == BASE_OK) status = expr_output(n, 1, a.k);
+    return status == BASE_OK ? expr_output(n, 2, a.v) : status;
+}
+
+/* ---- DecoderMaskedMultiHeadAttention: one query a batch -------------------------------------------------------- */
+
+enum {
+    D_QUERY,
+    D_KEY,
+    D_VALUE,
+    D_MASK,
+    D_ADDED,
+    D_PAST_KEY,
+    D_PAST_VALUE,
+    D_PAST_LENGTH,
+    D_BEAM_WIDTH,
+    D_BEAMS,
+    D_BIAS
+};
+
+/* Queries, keys and values in one, whose sizes those of the past tell. */
+static base_status unpack_decoder(const import_node *n, attention *a) {
+    const ir_value *keys = expr_input(n, D_PAST_KEY), *values = expr_input(n, D_PAST_VALUE);
+    ir_value *parts[3];
+    a->q = n->inputs[D_QUERY];
+    a->k = expr_input(n, D_KEY);
+    a->v = expr_input(n, D_VALUE);
+    const int32_t rank = import_rank_of(a->k);
+    if (a->k && a->v && (rank == 3 || rank == 4) && import_rank_of(a->v) == rank) return BASE_OK;
+    const int64_t size = keys && keys->type.shape.rank == 4 ? keys->type.shape.dims[3] : -1,
+                  own = values && values->type.shape.rank == 4 ? values->type.shape.dims[3] : -1;
+    if (a->k || a->v || size < 0 || own < 0)
+        return base_fail_unsupported(n->importer->report,
+                                     "needs keys and values of known rank, 3 or 4, or a packed query beside past keys "
+                                     "and values of known sizes");
+    const int64_t sizes[] = {size * a->heads, size * a->heads, own * a->heads};
+    base_status status = split(n, a->q, 2, 3, sizes, parts);
+    if (status != BASE_OK) return status;
+    a->q = parts[0];
+    a->k = parts[1];
+    a->v = parts[2];
+    return BASE_OK;
+}
+
+base_status import_convert_ms_decoder_masked_attention(import_node *n) {
+    attention a = {.causal = false};
+    ir_value *past = expr_input(n, D_PAST_KEY), *length = expr_input(n, D_PAST_LENGTH);
+    base_status status = check_heads(n, "num_heads", &a.heads);
+    if (status == BASE_OK) status = refuse_input(n, D_BEAMS, "cache_indirection");
+    if (status == BASE_OK) status = expr_need_inputs(n, 1, 0);
+    if (status == BASE_OK) status = unpack_decoder(n, &a);
+    if (status == BASE_OK && import_rank_of(a.q) != 3)
+        status = base_fail_unsupported(n->importer->report, "needs a query of known rank 3");
+    if (status == BASE_OK) status = add_bias(n, expr_input(n, D_BIAS), &a);
+    if (status != BASE_OK) return status;
+    a.shared = a.heads;
+    if (past && import_integer(n, "past_present_share_buffer", 0) != 0) {
+        if (!length)
+            return base_fail(n->importer->report, BASE_INVALID,
+                             "past_present_share_buffer needs input 7 (past_sequence_length)");
+        status = share_caches(n, &a, past, expr_input(n, D_PAST_VALUE), length);
+        if (status != BASE_OK) return status;
+    } else {
+        a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
+        a.v = appended(n, expr_input(n, D_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
+        if (!a.k || !a.v) return import_memory(n);
+    }
+    status = masked(n, &a, expr_input(n, D_MASK), expr_input(n, D_ADDED));
+    if (status != BASE_OK) return status;
     status = attend(n, &a, 3);
     if (status == BASE_OK) status = expr_output(n, 1, a.k);
     return status == BASE_OK ? expr_output(n, 2, a.v) : status;
@@ -255,15 +372,14 @@ base_status import_convert_ms_multi_head_attention(import_node *n) {
 
 enum { A_INPUT, A_WEIGHTS, A_BIAS, A_MASK, A_PAST, A_ADDED, A_PAST_LENGTH };
 
-base_status import_convert_ms_attention(import_node *n) {
+/* What attends to itself, from its projection [batch, rows, parts of queries, keys and values together]. */
+static base_status attend_projected(import_node *n, ir_value *projected, int64_t total, ir_value *mask,
+                                    ir_value *past, ir_value *added) {
     attention a = {.causal = import_integer(n, "unidirectional", 0) == 1};
     size_t given;
     const int64_t *hidden = import_integers(n, "qkv_hidden_sizes", &given);
-    const op_shape *weights = &n->inputs[A_WEIGHTS]->type.shape;
-    const int64_t total = weights->rank == 2 ? weights->dims[1] : -1;
-    ir_value *past = expr_input(n, A_PAST), *parts[3];
+    ir_value *parts[3];
     base_status status = check_heads(n, "num_heads", &a.heads);
-    if (status == BASE_OK) status = refuse_input(n, A_PAST_LENGTH, "past_sequence_length");
     if (status == BASE_OK) status = refuse_attribute(n, "do_rotary", 0);
     if (status == BASE_OK) status = refuse_attribute(n, "past_present_share_buffer", 0);
     if (status != BASE_OK) return status;
@@ -271,8 +387,6 @@ base_status import_convert_ms_attention(import_node *n) {
         return base_fail_unsupported(n->importer->report,
                                      "needs weights of known shape, and three qkv_hidden_sizes");
     const int64_t equal[] = {total / 3, total / 3, total - total / 3 * 2};
-    ir_value *projected = expr_binary(n, OP_MATMUL, n->inputs[A_INPUT], n->inputs[A_WEIGHTS]);
-    if (expr_input(n, A_BIAS)) projected = expr_binary(n, OP_ADD, projected, n->inputs[A_BIAS]);
     status = split(n, projected, 2, 3, given ? hidden : equal, parts);
     if (status != BASE_OK) return status;
     a.q = parts[0];
@@ -281,13 +395,40 @@ base_status import_convert_ms_attention(import_node *n) {
     a.k = appended(n, past ? element(n, past, 0, 0) : NULL, parts[1], a.heads, wanted);
     a.v = appended(n, past ? element(n, past, 0, 1) : NULL, parts[2], a.heads, wanted);
     if (!a.k || !a.v) return import_memory(n);
-    status = masked(n, &a, expr_input(n, A_MASK), expr_input(n, A_ADDED));
+    status = masked(n, &a, mask, added);
     if (status != BASE_OK) return status;
     if (a.causal && past && !(a.offsets = extent_of(n, past, 3))) return import_memory(n);
     status = attend(n, &a, 0);
     if (status != BASE_OK || !import_output_named(n, 1)) return status;
     ir_value *both[] = {expr_axis(n, OP_UNSQUEEZE, a.k, 0), expr_axis(n, OP_UNSQUEEZE, a.v, 0)};
     return expr_output(n, 1, expr_with_integer(n, OP_CONCAT, "axis", 0, 2, both));
+}
+
+/* How many columns weights have; -1: not known. */
+static int64_t columns_of(const ir_value *weights) {
+    const op_shape *shape = &weights->type.shape;
+    return shape->rank == 2 ? shape->dims[1] : -1;
+}
+
+base_status import_convert_ms_attention(import_node *n) {
+    base_status status = refuse_input(n, A_PAST_LENGTH, "past_sequence_length");
+    if (status != BASE_OK) return status;
+    ir_value *projected = expr_binary(n, OP_MATMUL, n->inputs[A_INPUT], n->inputs[A_WEIGHTS]);
+    if (expr_input(n, A_BIAS)) projected = expr_binary(n, OP_ADD, projected, n->inputs[A_BIAS]);
+    return attend_projected(n, projected, columns_of(n->inputs[A_WEIGHTS]), expr_input(n, A_MASK),
+                            expr_input(n, A_PAST), expr_input(n, A_ADDED));
+}
+
+/* QAttention: the projection is a product of 8-bit integers. */
+base_status import_convert_ms_quantized_attention(import_node *n) {
+    enum { INPUT, WEIGHTS, BIAS, INPUT_SCALE, WEIGHTS_SCALE, MASK, INPUT_ZERO, WEIGHTS_ZERO, PAST };
+    base_status status = expr_need_dtype(n, n->inputs[INPUT]);
+    if (status != BASE_OK) return status;
+    ir_value *projected = import_ms_integer_product_scaled(
+        n, n->inputs[INPUT], n->inputs[WEIGHTS], expr_input(n, INPUT_ZERO), expr_input(n, WEIGHTS_ZERO),
+        n->inputs[INPUT_SCALE], n->inputs[WEIGHTS_SCALE], n->inputs[BIAS]);
+    return attend_projected(n, projected, columns_of(n->inputs[WEIGHTS]), expr_input(n, MASK), expr_input(n, PAST),
+                            NULL);
 }
 
 /* ---- rotary positions --------------------------------------------------------------------------------------- */
@@ -409,21 +550,6 @@ static ir_value *sinks_of(const import_node *n, int64_t heads) {
     if (expr_input(n, G_SINK) || !smooth) return expr_input(n, G_SINK);
     ir_value *inputs[] = {expr_number(n, n->inputs[G_QUERY], 0), import_constant_integers(n, 1, &heads)};
     return inputs[0] && inputs[1] ? import_make(n, OP_EXPAND, NONE, 2, inputs) : NULL;
-}
-
-/* New rows after those of the past; or, in a cache of a fixed size, at their positions [batch, rows]. Batches of different lengths
- * have theirs after their own past. */
-static ir_value *cached(const import_node *n, ir_value *past, ir_value *x, ir_value *positions, bool shared) {
-    if (!past) return x;
-    if (!shared) {
-        ir_value *both[] = {past, x};
-        past = expr_with_integer(n, OP_CONCAT, "axis", 2, 2, both);
-        if (!past || x->type.shape.dims[0] == 1) return past;
-    }
-    ir_value *index = expr_axis(n, OP_UNSQUEEZE, expr_axis(n, OP_UNSQUEEZE, positions, 1), 3);
-    index = expr_binary(n, OP_EXPAND, index, expr_unary(n, OP_SHAPE, x));
-    ir_value *inputs[] = {past, index, x};
-    return expr_with_integer(n, OP_SCATTER_ELEMENTS, "axis", 2, 3, inputs);
 }
 
 /* Queries, keys and values as [batch, rows, heads, size], of a packed query too. */

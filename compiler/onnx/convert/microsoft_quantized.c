@@ -14,7 +14,7 @@ static ir_value *scalar(const import_node *n, ir_value *x) {
     return x && import_rank_of(x) != 0 ? expr_reshape(n, x, 0, NULL) : x;
 }
 
-static ir_value *dequantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero) {
+ir_value *import_ms_dequantized(const import_node *n, ir_value *x, ir_value *scale, ir_value *zero) {
     ir_value *inputs[] = {x, scalar(n, scale), scalar(n, zero)};
     return x && inputs[1] && (!zero || inputs[2])
                ? import_make(n, OP_DEQUANTIZE_LINEAR, NONE, zero ? 3 : 2, inputs)
@@ -30,7 +30,7 @@ static ir_value *quantized(const import_node *n, ir_value *x, ir_value *scale, i
 
 /* Input `at` with its scale and zero point after it. */
 static ir_value *dequantized_input(const import_node *n, uint32_t at) {
-    return dequantized(n, expr_input(n, at), expr_input(n, at + 1), expr_input(n, at + 2));
+    return import_ms_dequantized(n, expr_input(n, at), expr_input(n, at + 1), expr_input(n, at + 2));
 }
 
 /* At least so many inputs are given, but perhaps no zero points; input 0 has a known dtype. */
@@ -134,35 +134,20 @@ base_status import_convert_ms_reduce_sum_integer(import_node *n) {
 
 /* ---- images, with channels after or before the spatial axes ------------------------------------------------- */
 
-/* NHWC to NCHW, or back; `rank` is at least 3. What is wrong on the way may leave x itself without a known rank. */
-static ir_value *channels_moved(const import_node *n, ir_value *x, int32_t rank, bool to_front) {
-    int64_t order[OP_MAX_RANK] = {0};
-    for (int32_t i = 1; i < rank; i++) order[i] = to_front ? (i == 1 ? rank - 1 : i - 1) : i + 1;
-    if (!to_front) order[rank - 1] = 1;
-    return expr_transpose(n, x, (size_t)rank, order);
-}
-
-static base_status check_image(const import_node *n, bool last) {
-    base_status status = expr_need_dtype(n, n->inputs[0]);
-    if (status == BASE_OK && last && import_rank_of(n->inputs[0]) < 3)
-        return base_fail_unsupported(n->importer->report, "needs an input of known rank, at least 3");
-    return status;
-}
-
 /* An operator of the default domain on the image `x`, which has the shape of input 0. */
 static ir_value *on_image(const import_node *n, op_code code, op_attributes attributes, ir_value *x,
                           bool last) {
     const int32_t rank = import_rank_of(n->inputs[0]);
-    ir_value *front = last ? channels_moved(n, x, rank, true) : x;
+    ir_value *front = last ? import_ms_channels_moved(n, x, rank, true) : x;
     ir_value *y = front ? import_make(n, code, attributes, 1, &front) : NULL;
-    return last && y ? channels_moved(n, y, rank, false) : y;
+    return last && y ? import_ms_channels_moved(n, y, rank, false) : y;
 }
 
 static base_status quantized_pool(import_node *n, op_code code) {
     const bool last = import_integer(n, "channels_last", 0) != 0;
     op_attributes attributes = NONE;
     base_status status = check(n, 4, EXPR_INPUT(2));
-    if (status == BASE_OK) status = check_image(n, last);
+    if (status == BASE_OK) status = import_ms_check_image(n, last);
     if (status == BASE_OK) status = import_attributes(n, code, &attributes);
     if (status != BASE_OK) return status;
     ir_value *x = dequantized_input(n, 0);
@@ -178,27 +163,19 @@ base_status import_convert_ms_qlinear_global_pool(import_node *n) {
     return quantized_pool(n, OP_GLOBAL_AVERAGE_POOL);
 }
 
-base_status import_convert_ms_nhwc_max_pool(import_node *n) {
-    op_attributes attributes;
-    base_status status = check_image(n, true);
-    if (status == BASE_OK) status = import_attributes(n, OP_MAX_POOL, &attributes);
-    return status == BASE_OK ? expr_finish(n, on_image(n, OP_MAX_POOL, attributes, n->inputs[0], true))
-                             : status;
-}
-
 base_status import_convert_ms_qlinear_convolution(import_node *n) {
     const bool last = import_integer(n, "channels_last", 0) != 0;
     op_attributes attributes;
-    base_status status = check_image(n, last);
+    base_status status = import_ms_check_image(n, last);
     if (status == BASE_OK) status = import_attributes(n, OP_QLINEAR_CONV, &attributes);
     if (status != BASE_OK) return status;
     if (!last) return import_finish(n, OP_QLINEAR_CONV, attributes, n->input_count, n->inputs);
     ir_value *inputs[9];
     for (uint32_t i = 0; i < n->input_count; i++) inputs[i] = n->inputs[i];
     const int32_t rank = import_rank_of(inputs[0]);
-    inputs[0] = channels_moved(n, inputs[0], rank, true);
+    inputs[0] = import_ms_channels_moved(n, inputs[0], rank, true);
     ir_value *y = inputs[0] ? import_make(n, OP_QLINEAR_CONV, attributes, n->input_count, inputs) : NULL;
-    return expr_finish(n, y ? channels_moved(n, y, rank, false) : NULL);
+    return expr_finish(n, y ? import_ms_channels_moved(n, y, rank, false) : NULL);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------- */
@@ -220,6 +197,15 @@ static ir_value *scaled(const import_node *n, ir_value *product, ir_value *a_sca
     ir_value *y = expr_binary(n, OP_MUL, expr_cast(n, product, OP_FLOAT), expr_cast(n, scale, OP_FLOAT));
     y = expr_cast(n, y, dtype);
     return bias ? expr_binary(n, OP_ADD, y, bias) : y;
+}
+
+ir_value *import_ms_integer_product_scaled(const import_node *n, ir_value *a, ir_value *b, ir_value *a_zero,
+                                           ir_value *b_zero, ir_value *a_scale, ir_value *b_scale,
+                                           ir_value *bias) {
+    /* One zero point may stand as a vector of one, which is not one of a row or column each. */
+    if (a_zero) a_zero = scalar(n, a_zero);
+    if (b_zero && import_rank_of(b_zero) == 1 && b_zero->type.shape.dims[0] == 1) b_zero = scalar(n, b_zero);
+    return scaled(n, integer_product(n, a, b, a_zero, b_zero), a_scale, b_scale, bias);
 }
 
 base_status import_convert_ms_matmul_integer_to_float(import_node *n) {
@@ -269,6 +255,19 @@ base_status import_convert_ms_matmul_integer_16(import_node *n) {
     const op_dtype wide = negative ? OP_INT32 : OP_UINT32;
     return expr_finish(
         n, expr_binary(n, OP_MATMUL, expr_cast(n, n->inputs[0], wide), expr_cast(n, n->inputs[1], wide)));
+}
+
+/* (A - its zero point) (B - its zero point), of which either may be absent. */
+base_status import_convert_ms_multiply_integers(import_node *n) {
+    ir_value *parts[2];
+    base_status status = expr_need_inputs(n, 3, EXPR_INPUT(1));
+    if (status != BASE_OK) return status;
+    for (uint32_t i = 0; i < 2; i++) {
+        ir_value *zero = expr_input(n, 2 * i + 1);
+        parts[i] = expr_cast(n, n->inputs[2 * i], OP_INT32);
+        if (zero) parts[i] = expr_binary(n, OP_SUB, parts[i], expr_cast(n, scalar(n, zero), OP_INT32));
+    }
+    return expr_finish(n, expr_binary(n, OP_MUL, parts[0], parts[1]));
 }
 
 /* ---- GatherBlockQuantized ---------------------------------------------------------------------------------- */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* matmul_bits.c: MatMulNBits: a product with weights of 2, 4 or 8 bits that are quantised in blocks along the depth.
+/* matmul_bits.c: MatMulNBits: a product with weights of 2, 4 or 8 bits that are quantised in blocks along the depth. Weights of 4
+ * bits may also be the numbers of 16 levels, in the attribute ouro.levels, which stand in two vectors and are picked from there.
  *
  * Weights are unpacked from groups of eight words of 32 bits: the lowest bits of all words, then the next ones, and so on. Each is
  * a vector without bytes having to be spread. The elements of x that they meet are brought into the same order first ("split"):
@@ -24,7 +25,8 @@ enum {
     MANY_ROWS = 64, /* of x, as panels at a time */
     COLUMNS = 48,   /* unpacked at a time: whole tiles of 6 or 12 rows */
     DEPTH = 128,    /* of those: whole groups */
-    ZEROS = 512     /* blocks whose zero points are unpacked at a time: whole groups, too */
+    ZEROS = 512,    /* blocks whose zero points are unpacked at a time: whole groups, too */
+    LEVELS = 16
 };
 
 typedef struct bits_state {
@@ -33,6 +35,8 @@ typedef struct bits_state {
     int64_t blocks, block, block_bytes;   /* of a column; elements and bytes of one */
     int bits, shift;                      /* block_bytes is 1 << shift */
     bool zeros_real, zeros_packed, bias, grouped;
+    bool levelled; /* weights are the numbers of levels */
+    float levels[LEVELS];
     /* Of scratch, one after another. */
     size_t split_bytes, sum_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes;
 } bits_state;
@@ -83,6 +87,16 @@ static inline __attribute__((always_inline)) void load_group(const uint8_t *colu
 #endif
 }
 
+/* The levels whose numbers are four bits of each word, from `shift` on. */
+static inline __attribute__((always_inline)) void pick(const float *levels, const words *group, int shift,
+                                                       reals *picked) {
+#ifdef __clang__
+    for (int l = 0; l < LANES; l++) (*picked)[l] = levels[(*group)[l] >> shift & (LEVELS - 1)];
+#else
+    *picked = __builtin_shuffle(*(const reals *)levels, *(const reals *)(levels + LANES), *group >> shift);
+#endif
+}
+
 /* One number a block, for the blocks (of 1 << shift bytes) that the words of the group at byte `from` belong to. */
 static inline __attribute__((always_inline)) void spread(const float *of_blocks, int64_t from, int64_t bytes,
                                                          int shift, reals *to) {
@@ -125,13 +139,23 @@ static inline __attribute__((always_inline)) void add_elements(const float *x, c
     *sum += *(const reals *)(x + j * LANES) * __builtin_convertvector((integers)element, reals);
 }
 
+/* The same of levels, of x as it is. */
+static inline __attribute__((always_inline)) void add_levels(const float *x, const words *group, int j,
+                                                             const float *levels, reals *sum) {
+    reals level;
+    pick(levels, group, j * 4, &level);
+    *sum += *(const reals *)(x + j * LANES) * level;
+}
+
 /* How blocks lie in groups: whole groups in each; two in each group, and whole groups in a column; or otherwise. */
 typedef enum block_size { LARGE_BLOCKS, HALF_GROUPS, SMALL_BLOCKS } block_size;
 
-/* Of each of `count` columns the sum over the blocks of scale * (x w - zero * sum of x), for so many blocks. */
+/* Of each of `count` columns the sum over the blocks of scale * (x w - zero * sum of x), for so many blocks. `levels`: NULL, or what
+ * the weights are the numbers of; then there are no zero points. */
 static inline __attribute__((always_inline)) void dots(const float *x, const float *sums,
                                                        const column_part *columns, int count, int64_t blocks,
-                                                       int shift, int bits, block_size size, float *y) {
+                                                       int shift, int bits, block_size size, const float *levels,
+                                                       float *y) {
     const int64_t bytes = blocks << shift;
     const int elements = 32 / bits; /* of a word */
     reals total[TOGETHER];
@@ -150,6 +174,11 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
                 scale = (reals){left, left, left, left, right, right, right, right};
             }
             _Pragma("GCC unroll 16") for (int j = 0; j < elements; j += 2) {
+                if (levels) {
+                    add_levels(x, &group, j, levels, &own);
+                    add_levels(x, &group, j + 1, levels, &other);
+                    continue;
+                }
                 add_elements(x, &group, j, bits, &own);
                 add_elements(x, &group, j + 1, bits, &other);
             }
@@ -159,7 +188,7 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
     _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {
         const float *scales = columns[c].scales, *zeros = columns[c].zeros;
         reals beside = {0};
-        int64_t b = 0;
+        int64_t b = levels ? blocks : 0;
         for (; b + LANES <= blocks; b += LANES)
             beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
         for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
@@ -168,32 +197,42 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
     }
 }
 
-#define DOTS(bits, count)                                                                                    \
-    RT_CLONES_FUSED static void dots_##bits##_##count(const float *x, const float *sums,                     \
+#define DOTS(name, bits, count, levelled)                                                                    \
+    RT_CLONES_FUSED static void dots_##name##_##count(const float *x, const float *sums,                     \
                                                       const column_part *columns, int64_t blocks, int shift, \
-                                                      float *y) {                                            \
-        if (1 << shift >= GROUP) dots(x, sums, columns, count, blocks, shift, bits, LARGE_BLOCKS, y);        \
+                                                      const float *levels, float *y) {                       \
+        const float *picked = levelled ? levels : NULL;                                                      \
+        if (1 << shift >= GROUP)                                                                             \
+            dots(x, sums, columns, count, blocks, shift, bits, LARGE_BLOCKS, picked, y);                     \
         else if (2 << shift == GROUP && blocks % 2 == 0)                                                     \
-            dots(x, sums, columns, count, blocks, shift, bits, HALF_GROUPS, y);                              \
-        else dots(x, sums, columns, count, blocks, shift, bits, SMALL_BLOCKS, y);                            \
+            dots(x, sums, columns, count, blocks, shift, bits, HALF_GROUPS, picked, y);                      \
+        else dots(x, sums, columns, count, blocks, shift, bits, SMALL_BLOCKS, picked, y);                    \
     }
-DOTS(2, 1)
-DOTS(4, 1)
-DOTS(8, 1)
-DOTS(2, 4)
-DOTS(4, 4)
-DOTS(8, 4)
+DOTS(2, 2, 1, false)
+DOTS(4, 4, 1, false)
+DOTS(8, 8, 1, false)
+DOTS(levels, 4, 1, true)
+DOTS(2, 2, 4, false)
+DOTS(4, 4, 4, false)
+DOTS(8, 8, 4, false)
+DOTS(levels, 4, 4, true)
 
 typedef void dots_function(const float *x, const float *sums, const column_part *columns, int64_t blocks,
-                           int shift, float *y);
+                           int shift, const float *levels, float *y);
 
 /* Columns `column`, `column` + step and so on, `count` of them: one, or TOGETHER. `same`: the zero points of all columns, if they
  * have none of their own. */
 static void few_columns(const bits_context *c, int64_t column, int64_t step, int64_t count,
                         const float *same) {
     const bits_state *s = c->state;
-    dots_function *const several = s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
-    dots_function *const one = s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
+    dots_function *const several = s->levelled    ? dots_levels_4
+                                   : s->bits == 2 ? dots_2_4
+                                   : s->bits == 4 ? dots_4_4
+                                                  : dots_8_4;
+    dots_function *const one = s->levelled    ? dots_levels_1
+                               : s->bits == 2 ? dots_2_1
+                               : s->bits == 4 ? dots_4_1
+                                              : dots_8_1;
     float zeros[TOGETHER][ZEROS], y[TOGETHER];
     column_part parts[TOGETHER];
     for (int64_t from = 0; from < s->blocks; from += ZEROS) {
@@ -206,7 +245,7 @@ static void few_columns(const bits_context *c, int64_t column, int64_t step, int
         }
         for (int64_t row = 0; row < s->rows; row++) {
             (count == 1 ? one : several)(c->split + row * s->padded + from * s->block,
-                                         c->sums + row * s->blocks + from, parts, some, s->shift, y);
+                                         c->sums + row * s->blocks + from, parts, some, s->shift, s->levels, y);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t at = column + i * step;
                 float *to = c->y + row * s->columns + at;
@@ -240,7 +279,7 @@ static void split_rows(const bits_context *c) {
     const bits_state *s = c->state;
     float factors[32 / 2];
     const int64_t each = 32 / s->bits;
-    for (int64_t j = 0; j < each; j++) factors[j] = split_factor(j, s->bits);
+    for (int64_t j = 0; j < each; j++) factors[j] = s->levelled ? 1 : split_factor(j, s->bits);
     memset(c->split, 0, (size_t)(s->rows * s->padded) * sizeof *c->split);
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
@@ -278,32 +317,37 @@ static void pack_rows(const bits_context *c) {
 /* Groups [from, to) of bytes of a column. */
 static inline __attribute__((always_inline)) void unpack(const uint8_t *column, const float *scales,
                                                          const float *zeros, int64_t from, int64_t to,
-                                                         int64_t bytes, int shift, int bits, float *left) {
+                                                         int64_t bytes, int shift, int bits,
+                                                         const float *levels, float *left) {
     const uint32_t mask = (uint32_t)((1 << bits) - 1);
     for (; from < to; from += GROUP) {
         words group;
         reals scale, zero;
         load_group(column, from, bytes, &group);
         spread(scales, from, bytes, shift, &scale);
-        spread(zeros, from, bytes, shift, &zero);
-        for (int j = 0; j < 32 / bits; j++, left += LANES)
-            *(reals *)left =
-                scale * (__builtin_convertvector((integers)(group >> (j * bits) & mask), reals) - zero);
+        if (!levels) spread(zeros, from, bytes, shift, &zero);
+        for (int j = 0; j < 32 / bits; j++, left += LANES) {
+            reals weight;
+            if (levels) pick(levels, &group, j * bits, &weight);
+            else weight = __builtin_convertvector((integers)(group >> (j * bits) & mask), reals) - zero;
+            *(reals *)left = scale * weight;
+        }
     }
 }
 
-#define UNPACK(bits)                                                                                         \
-    RT_CLONES_FUSED static void unpack_##bits(const uint8_t *column, const float *scales,                    \
+#define UNPACK(name, bits, levelled)                                                                         \
+    RT_CLONES_FUSED static void unpack_##name(const uint8_t *column, const float *scales,                    \
                                               const float *zeros, int64_t from, int64_t to, int64_t bytes,   \
-                                              int shift, float *left) {                                      \
-        unpack(column, scales, zeros, from, to, bytes, shift, bits, left);                                   \
+                                              int shift, const float *levels, float *left) {                 \
+        unpack(column, scales, zeros, from, to, bytes, shift, bits, levelled ? levels : NULL, left);         \
     }
-UNPACK(2)
-UNPACK(4)
-UNPACK(8)
+UNPACK(2, 2, false)
+UNPACK(4, 4, false)
+UNPACK(8, 8, false)
+UNPACK(levels, 4, true)
 
 typedef void unpack_function(const uint8_t *column, const float *scales, const float *zeros, int64_t from,
-                             int64_t to, int64_t bytes, int shift, float *left);
+                             int64_t to, int64_t bytes, int shift, const float *levels, float *left);
 
 /* The same with groups of the file's own. */
 static void unpack_elements(const bits_context *c, int64_t column, int64_t from, int64_t count, float *left) {
@@ -315,7 +359,8 @@ static void unpack_elements(const bits_context *c, int64_t column, int64_t from,
         *to = 0;
         if (k >= s->depth) continue;
         const int code = weights[k / each] >> (int)(k % each) * s->bits & ((1 << s->bits) - 1);
-        *to = c->scales[column * s->blocks + c->groups[k]] * ((float)code - zero_of(c, column, c->groups[k]));
+        const float weight = s->levelled ? s->levels[code] : (float)code - zero_of(c, column, c->groups[k]);
+        *to = c->scales[column * s->blocks + c->groups[k]] * weight;
     }
 }
 
@@ -337,9 +382,12 @@ static void unpack_column(const bits_context *c, int64_t column, int64_t from, i
     for (int64_t at = 0; at < after - first && after + at < bytes; at += RT_ALIGNMENT)
         __builtin_prefetch(next + at);
     if (high < s->blocks) __builtin_prefetch(c->scales + column * s->blocks + high);
-    unpack_function *const function = s->bits == 2 ? unpack_2 : s->bits == 4 ? unpack_4 : unpack_8;
+    unpack_function *const function = s->levelled    ? unpack_levels
+                                      : s->bits == 2 ? unpack_2
+                                      : s->bits == 4 ? unpack_4
+                                                     : unpack_8;
     function(c->weights + column * bytes + skipped, c->scales + column * s->blocks + low, zeros,
-             first - skipped, after - skipped, bytes - skipped, s->shift, left);
+             first - skipped, after - skipped, bytes - skipped, s->shift, s->levels, left);
 }
 
 /* Groups of columns, times the rows of which there are panels. */
@@ -465,6 +513,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->zeros_real = op_input_present(call, 3) && !s->zeros_packed;
     s->grouped = op_input_present(call, 4);
     s->bias = op_input_present(call, 5);
+    size_t levels;
+    const float *given = op_attribute_reals(&call->attributes, "ouro.levels", &levels);
+    s->levelled = given && levels == LEVELS && s->bits == 4;
+    if (s->levelled) memcpy(s->levels, given, sizeof s->levels);
     prepared->state = s;
     prepared->run = s->rows && s->columns && s->depth ? run : rt_run_nothing;
     if (prepared->run != run) return BASE_OK;

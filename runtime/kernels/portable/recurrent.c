@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double;
- * 16-bit floats are computed on in float. */
+/* recurrent.c: RNN, GRU, LSTM: all attributes of ONNX opset 14, float and double; 16-bit floats are computed on in float. And LSTM with
+ * weights of bytes: its products are those of integers, of rows that are quantised in each step, of all sequences with one scale. */
+#include "runtime/kernels/portable/dynamic_rows.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include "runtime/kernels/portable/vector_math.h"
@@ -60,7 +61,24 @@ typedef struct recurrent {
     size_t state_bytes, panel_bytes;
     int64_t panel_floats; /* of one gate */
     size_t inner_bytes;   /* 16-bit floats: the scratch of the computation in float, before its copies */
+    bool bytes;           /* of weights; then codes and sums of their products stand where panels would */
+    size_t code_bytes;
 } recurrent;
+
+/* The weights at input 1 or 2, of one direction. */
+static rt_byte_weights byte_weights(const recurrent *k, const op_tensor *inputs, uint32_t input, int64_t direction) {
+    const int64_t columns = k->gates * k->hidden, depth = input == 1 ? k->input : k->hidden;
+    const op_tensor *scales = &inputs[6 + 2 * input], *zeros = &inputs[7 + 2 * input];
+    rt_byte_weights w = {.dtype = inputs[input].type.dtype,
+                         .data = (const uint8_t *)inputs[input].data + direction * depth * columns,
+                         .depth = depth,
+                         .columns = columns,
+                         .scales_each = scales->type.shape.rank == 2,
+                         .zeros_each = zeros->type.shape.rank == 2};
+    w.scales = (const float *)scales->data + direction * (w.scales_each ? columns : 1);
+    w.zeros = (const uint8_t *)zeros->data + direction * (w.zeros_each ? columns : 1);
+    return w;
+}
 
 /* [sequence * batch, input] times [input, gates * hidden]. */
 static rt_product recurrent_projection(const recurrent *k, op_dtype dtype, bool bias) {
@@ -200,7 +218,7 @@ static base_status run_half(const rt_prepared *prepared, const op_tensor *inputs
 }
 
 static base_status read_activations(const op_call *call, recurrent *k, base_report *report) {
-    size_t per_direction = call->code == OP_LSTM ? 3 : call->code == OP_GRU ? 2 : 1;
+    size_t per_direction = k->code == OP_LSTM ? 3 : k->code == OP_GRU ? 2 : 1;
     static const activation_kind defaults[3][3] = {{ACTIVATION_TANH},
                                                    {ACTIVATION_SIGMOID, ACTIVATION_TANH},
                                                    {ACTIVATION_SIGMOID, ACTIVATION_TANH, ACTIVATION_TANH}};
@@ -240,14 +258,15 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (!k) return base_fail_memory(report);
     const op_attributes *attributes = &call->attributes;
     const op_shape *x = &call->inputs[0].type.shape, *w = &call->inputs[1].type.shape;
-    k->code = call->code;
-    k->gates = call->code == OP_LSTM ? 4 : call->code == OP_GRU ? 3 : 1;
+    k->bytes = call->code == OP_DYNAMIC_LSTM;
+    k->code = k->bytes ? OP_LSTM : call->code;
+    k->gates = k->code == OP_LSTM ? 4 : k->code == OP_GRU ? 3 : 1;
     k->batch_first = op_attribute_integer(attributes, "layout", 0) == 1;
     k->sequence = x->dims[k->batch_first];
     k->batch = x->dims[!k->batch_first];
     k->input = x->dims[2];
     k->directions = w->dims[0];
-    k->hidden = w->dims[1] / k->gates;
+    k->hidden = w->dims[k->bytes ? 2 : 1] / k->gates;
     k->inputs = call->input_count;
     k->outputs = call->output_count;
     k->reverse = op_attribute_is(attributes, "direction", "reverse", "forward");
@@ -264,7 +283,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     const op_dtype dtype = half ? OP_FLOAT : call->inputs[0].type.dtype;
     const bool few = k->hidden * k->hidden * k->gates <= FEW_WEIGHTS;
     const bool panels =
-        dtype == OP_FLOAT && k->sequence >= 4 && (k->batch >= 2 || (few && k->sequence >= 16));
+        dtype == OP_FLOAT && !k->bytes && k->sequence >= 4 && (k->batch >= 2 || (few && k->sequence >= 16));
     size_t wide, rows, elements, states = 0, hidden = (size_t)k->hidden,
                                  padded = (hidden + RT_PANEL - 1) / RT_PANEL * RT_PANEL;
     bool fits = base_size_multiply((size_t)k->gates, hidden, &wide) &&
@@ -279,9 +298,19 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                 base_size_multiply(elements, panels ? sizeof(float) : 0, &k->panel_bytes);
     k->panel_floats = (int64_t)states;
     const rt_product projection = recurrent_projection(k, dtype, true);
-    fits = fits && base_size_add(k->state_bytes, k->panel_bytes, &elements) &&
-           base_size_add(elements, rt_product_scratch(&projection, environment->threads),
-                         &prepared->scratch_bytes);
+    if (k->bytes) {
+        size_t inputs, own;
+        fits = fits && base_size_multiply(rows, (size_t)k->input, &inputs) &&
+               base_size_multiply((size_t)k->batch, hidden, &own) &&
+               base_size_multiply(inputs > own ? inputs : own, sizeof(int16_t), &k->code_bytes) &&
+               base_size_align(k->code_bytes, RT_ALIGNMENT, &k->code_bytes) &&
+               base_size_multiply(wide, sizeof(int32_t), &own) && base_size_add(k->code_bytes, own, &own) &&
+               base_size_add(k->state_bytes, own, &prepared->scratch_bytes);
+    } else {
+        fits = fits && base_size_add(k->state_bytes, k->panel_bytes, &elements) &&
+               base_size_add(elements, rt_product_scratch(&projection, environment->threads),
+                             &prepared->scratch_bytes);
+    }
     if (half) {
         size_t copy;
         fits = fits && base_size_align(prepared->scratch_bytes, RT_ALIGNMENT, &prepared->scratch_bytes);

@@ -84,6 +84,15 @@ typedef struct NAME(direction) {
     bool back;       /* this step goes through R from the end */
     REAL *panels;    /* R as rt_tiles wants it, gate by gate; NULL: as it is */
     void *scratch;
+#ifdef TILED
+    /* With weights of bytes: how many steps the longest sequence has, whose inputs are quantised together; W and R, the codes of
+     * what is multiplied by one of them (of all sequences), their scale; sums. */
+    int64_t steps;
+    rt_byte_weights byte_w, byte_r;
+    int16_t *codes;
+    float code_scale;
+    int32_t *sums;
+#endif
 } NAME(direction);
 
 /* The inputs' part of all gates: x W^T + Wb, and Rb where nothing multiplies it. */
@@ -94,6 +103,16 @@ static void NAME(project)(const NAME(direction) * d, int threads) {
         bool apart = k->code == OP_GRU && k->linear_before_reset && g >= 2 * k->hidden;
         d->bias[g] = d->wb[g] + (apart ? 0 : d->rb[g]);
     }
+#ifdef TILED
+    if (k->bytes) {
+        const int64_t rows = d->steps * k->batch;
+        for (int64_t row = 0; d->wb && row < rows; row++)
+            memcpy(d->projected + row * wide, d->bias, (size_t)wide * sizeof(REAL));
+        const float scale = rt_dynamic_quantize(d->x, rows * k->input, d->codes);
+        rt_dynamic_multiply(&d->byte_w, d->codes, scale, rows, d->projected, wide, d->wb != NULL, d->sums);
+        return;
+    }
+#endif
     rt_product product = recurrent_projection(k, DTYPE, d->wb != NULL);
     rt_product_run(&product, threads, d->x, d->w, d->bias, d->projected, d->scratch);
 }
@@ -103,6 +122,10 @@ static void NAME(multiply)(const NAME(direction) * d, int64_t rows, const REAL *
                            int64_t count, REAL *c, int64_t c_row, bool add) {
     const int64_t n = d->k->hidden;
 #ifdef TILED
+    if (d->k->bytes) {
+        rt_dynamic_multiply(&d->byte_r, d->codes + (h - d->h), d->code_scale, rows, c, c_row, add, d->sums);
+        return;
+    }
     for (int64_t g = 0; d->panels && rows == 1 && g < count; g++)
         multiply_panels(c + g * n, d->panels + (first + g) * d->k->panel_floats, h, n, add, d->back);
     for (int64_t g = 0; d->panels && rows > 1 && g < count; g++) {
@@ -210,10 +233,13 @@ static const REAL *NAME(part)(const op_tensor *inputs, const recurrent *k, uint3
 }
 
 /* Step i of all sequences: its results go to `all`, where that is wanted. */
-static void NAME(run_step)(const NAME(direction) * d, int64_t i, int64_t direction, bool backward,
+static void NAME(run_step)(NAME(direction) * d, int64_t i, int64_t direction, bool backward,
                            const int32_t *lengths, REAL *all) {
     const recurrent *k = d->k;
     const int64_t n = k->hidden;
+#ifdef TILED
+    if (k->bytes) d->code_scale = rt_dynamic_quantize(d->h, k->batch * n, d->codes);
+#endif
     if (!lengths) NAME(step)(d, 0, k->batch, backward ? k->sequence - 1 - i : i);
     for (int64_t b = 0; b < k->batch && (lengths || all); b++) {
         const int64_t length = lengths ? lengths[b] : k->sequence,
@@ -247,13 +273,25 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
     d.scratch = rest + k->panel_bytes;
 #ifdef TILED
     if (k->panel_bytes) d.panels = (REAL *)(void *)rest;
+    if (k->bytes) {
+        d.steps = lengths ? 0 : k->sequence;
+        for (int64_t b = 0; lengths && b < k->batch; b++) d.steps = lengths[b] > d.steps ? lengths[b] : d.steps;
+        d.codes = (int16_t *)(void *)rest;
+        d.sums = (int32_t *)(void *)(rest + k->code_bytes);
+    }
 #endif
     REAL *all = k->outputs > 0 && outputs[0].type.dtype != OP_NONE ? outputs[0].data : NULL;
     for (int64_t direction = 0; direction < k->directions; direction++) {
         bool backward = k->reverse || direction == 1;
         d.f = &k->activations[3 * direction];
-        d.w = NAME(part)(inputs, k, 1, direction, wide * k->input);
-        d.r = NAME(part)(inputs, k, 2, direction, wide * n);
+#ifdef TILED
+        if (k->bytes) {
+            d.byte_w = byte_weights(k, inputs, 1, direction);
+            d.byte_r = byte_weights(k, inputs, 2, direction);
+        }
+#endif
+        d.w = k->bytes ? NULL : NAME(part)(inputs, k, 1, direction, wide * k->input);
+        d.r = k->bytes ? NULL : NAME(part)(inputs, k, 2, direction, wide * n);
         d.wb = NAME(part)(inputs, k, 3, direction, 2 * wide);
         d.rb = d.wb ? d.wb + wide : NULL;
         d.p = NAME(part)(inputs, k, 7, direction, 3 * n);

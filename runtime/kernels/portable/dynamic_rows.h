@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* dynamic_rows.h: rows of floats times weights of bytes: the rows are quantised when they are there, as DynamicQuantizeLinear does, all
+ * with one scale, and multiplied as integers. */
+#ifndef OURO_DYNAMIC_ROWS_H
+#define OURO_DYNAMIC_ROWS_H
+
+#include "runtime/kernels/portable/kernels.h"
+
+/* A matrix of bytes, [depth][columns]. */
+typedef struct rt_byte_weights {
+    op_dtype dtype; /* int8 or uint8 */
+    const void *data;
+    int64_t depth, columns;
+    const float *scales; /* one, or one a column */
+    const void *zeros;   /* of the same dtype, likewise */
+    bool scales_each, zeros_each;
+} rt_byte_weights;
+
+/* The codes of `count` floats, less their zero point. Returns the scale. */
+float rt_dynamic_quantize(const float *x, int64_t count, int16_t *codes);
+/* to (+)= rows of codes times their scale, times W. `sums` holds as many numbers as W has columns. */
+void rt_dynamic_multiply(const rt_byte_weights *w, const int16_t *codes, float scale, int64_t rows, float *to,
+                         int64_t to_row, bool add, int32_t *sums);
+
+#endif

@@ -1,0 +1,215 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""run_contrib.py OURO WORK: operators of com.microsoft, one model each, through the command: what they give is what numpy computes from
+their page. Those that ONNX Runtime's CPU has are compared with it by tests/bench/random_operators.sh; here are the others, and what decides
+between ways to read a page. Ends with "N passed, N failed"."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+from onnx import helper
+from onnx.mapping import NP_TYPE_TO_TENSOR_TYPE
+
+OURO, WORK = (os.path.abspath(a) for a in sys.argv[1:3])
+passed = failed = 0
+rng = np.random.default_rng(5)
+F = np.float32
+
+
+def draw(*shape):
+    return rng.uniform(-1, 1, shape).astype(F)
+
+
+def gives(operator, inputs, expected, tolerance=1e-5, **attributes):
+    """Through a plan, with every step compared to its shadow. `inputs` may be None; `expected`: one a result, or None."""
+    global passed, failed
+    names = ['' if x is None else 'x%d' % i for i, x in enumerate(inputs)]
+    results = ['' if y is None else 'y%d' % i for i, y in enumerate(expected)]
+    node = helper.make_node(operator, names, results, domain='com.microsoft', **attributes)
+    graph = helper.make_graph([node], 'g', [helper.make_tensor_value_info(n, NP_TYPE_TO_TENSOR_TYPE[x.dtype], x.shape) for n, x in zip(names, inputs) if n],
+                              [helper.make_empty_tensor_value_info(y) for y in results if y])
+    opsets = [helper.make_opsetid('', 17), helper.make_opsetid('com.microsoft', 1)]
+    with open(os.path.join(WORK, 'm.onnx'), 'wb') as file:
+        file.write(helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString())
+    given = []
+    for name, x in zip(names, inputs):
+        if name:
+            np.save(os.path.join(WORK, name + '.npy'), x)
+            given += ['--input', '%s=%s.npy' % (name, name)]
+    done = subprocess.run([OURO, 'run', 'm.onnx', *given, '--check', '--output-dir', '.'], cwd=WORK, capture_output=True, text=True)
+    wrong = '' if done.returncode == 0 else 'status %d: %s' % (done.returncode, (done.stderr + done.stdout).strip())
+    for name, values in zip(results, expected):
+        if wrong or not name:
+            continue
+        got = np.load(os.path.join(WORK, name + '.npy'))
+        if got.shape != values.shape or got.dtype != values.dtype or not np.allclose(got, values, rtol=1e-4, atol=tolerance, equal_nan=True):
+            wrong = '%s is %s, expected %s' % (name, got.tolist(), values.tolist())
+    passed, failed = passed + (not wrong), failed + bool(wrong)
+    if wrong:
+        print('FAILED %s %s: %s' % (operator, attributes, wrong))
+
+
+# ---- images --------------------------------------------------------------------------------------------------------------
+
+def group_norm(x, scale, bias, groups, epsilon, act):
+    """Channels last."""
+    n, c = x.shape[0], x.shape[-1]
+    g = x.astype(np.float64).reshape(n, -1, groups, c // groups)
+    g = (g - g.mean((1, 3), keepdims=True)) / np.sqrt(g.var((1, 3), keepdims=True) + epsilon)
+    y = g.reshape(x.shape) * scale + bias
+    return y / (1 + np.exp(-y)) if act else y
+
+
+for dtype, tolerance in (F, 1e-5), (np.float16, 2e-3):
+    for last in 1, 0:
+        x, skip, bias = draw(2, 3, 5, 6).astype(dtype), draw(2, 6).astype(dtype), draw(6).astype(dtype)
+        scale, shift = draw(6), draw(6)
+        front = (lambda a: a) if last else (lambda a: np.ascontiguousarray(a.transpose(0, 3, 1, 2)))
+        gives('GroupNorm', [front(x), scale, shift], [front(group_norm(x, scale, shift, 3, 1e-3, 1).astype(dtype))], tolerance, groups=3, activation=1,
+              epsilon=1e-3, channels_last=last)
+        s = x.astype(F) + skip.astype(F)[:, None, None, :] + bias.astype(F)
+        gives('SkipGroupNorm', [front(x), scale, shift, skip, bias], [front(group_norm(s, scale, shift, 2, 1e-5, 0).astype(dtype)), front(s.astype(dtype))],
+              tolerance, groups=2, activation=0, channels_last=last)
+gives('SkipGroupNorm', [x, scale, shift, x], [group_norm(2 * x.astype(F), scale, shift, 1, 1e-5, 0).astype(np.float16)], 2e-3, groups=1, activation=0)
+
+
+def convolution(x, w):
+    """Channels last in both, without padding."""
+    kh, kw = w.shape[1:3]
+    out = np.zeros((x.shape[0], x.shape[1] - kh + 1, x.shape[2] - kw + 1, w.shape[0]))
+    for i in range(kh):
+        for j in range(kw):
+            out += np.einsum('nhwc,mc->nhwm', x[:, i:i + out.shape[1], j:j + out.shape[2]], w[:, i, j])
+    return out.astype(x.dtype)
+
+
+x, w, b = draw(2, 5, 6, 3), draw(4, 2, 3, 3), draw(4)
+gives('NhwcConv', [x, w, b], [convolution(x, w) + b])
+gives('NhwcFusedConv', [x, np.ascontiguousarray(w.transpose(0, 3, 1, 2)), b], [np.maximum(convolution(x, w) + b, 0)], activation='Relu')
+
+# ---- attention -----------------------------------------------------------------------------------------------------------
+
+def attend(q, k, v, mask=None):
+    """[batch, heads, rows, size]"""
+    s = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[-1])
+    p = np.exp(s - s.max(-1, keepdims=True))
+    if mask is not None:
+        p = p * mask
+    return (p / p.sum(-1, keepdims=True) @ v).astype(F)
+
+
+def heads(x, n):
+    return x.reshape(x.shape[0], x.shape[1], n, -1).transpose(0, 2, 1, 3)
+
+
+def joined(x):
+    return x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
+
+
+# Caches of a fixed size: rows after the new ones are not seen, and stay.
+for past in 0, 3, 6:
+    for rows, operator in (1, 'DecoderMaskedMultiHeadAttention'), (1, 'MultiHeadAttention'), (2, 'MultiHeadAttention'):
+        q, k, v = (draw(2, rows, 8) for _ in range(3))
+        caches = [draw(2, 2, 8, 4) for _ in range(2)]
+        kept = [cache.copy() for cache in caches]
+        for cache, new in zip(kept, (k, v)):
+            cache[:, :, past:past + rows] = heads(new, 2)
+        y = joined(attend(heads(q, 2), kept[0][:, :, :past + rows], kept[1][:, :, :past + rows]))
+        if operator == 'MultiHeadAttention':
+            gives(operator, [q, k, v, None, None, None, *caches, np.array([past], np.int32)], [y, *kept], num_heads=2)
+            causal = np.arange(past + rows)[None, :] <= past + np.arange(rows)[:, None]
+            y = joined(attend(heads(q, 2), kept[0][:, :, :past + rows], kept[1][:, :, :past + rows], causal))
+            gives(operator, [q, k, v, None, None, None, *caches, np.array([past], np.int32)], [y, *kept], num_heads=2, unidirectional=1)
+        else:
+            gives(operator, [q, k, v, None, None, *caches, np.array([past], np.int32)], [y, *kept], num_heads=2, past_present_share_buffer=1)
+            gives(operator, [np.concatenate([q, k, v], 2), None, None, None, None, *caches, np.array([past], np.int32)], [y, *kept], num_heads=2,
+                  past_present_share_buffer=1)
+
+# ---- weights of four bits ---------------------------------------------------------------------------------------------------
+
+NF4 = F([-1, -0.6961928, -0.52507305, -0.39491749, -0.28444138, -0.18477343, -0.09105004, 0, 0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983,
+         0.562617, 0.72295684, 1])
+for k, n, block, rows in (64, 5, 32, 1), (96, 7, 16, 3), (128, 50, 64, 70), (40, 3, 16, 2):
+    codes, scales, a = rng.integers(0, 256, (n * k + 1) // 2).astype(np.uint8), rng.uniform(.1, 1, (n * k + block - 1) // block).astype(F), draw(rows, k)
+    weights = NF4[np.stack([codes >> 4, codes & 15], 1).reshape(-1)[:n * k]] * np.repeat(scales, block)[:n * k]
+    gives('MatMulBnb4', [a, codes, scales], [a @ weights.reshape(n, k).T], 1e-4, K=k, N=n, block_size=block, quant_type=1)
+    gives('MatMulBnb4', [draw(rows, n) * 0 + 1, codes, scales], [np.ones((rows, n), F) @ weights.reshape(n, k)], 1e-4, K=k, N=n, block_size=block,
+          quant_type=1, transB=0)
+
+# ---- bytes -----------------------------------------------------------------------------------------------------------------
+
+def quantized(x):
+    """What DynamicQuantizeLinear keeps of x."""
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = F(high - low) / F(255) if high > low else F(1)
+    zero = np.round(np.clip(-low / scale, 0, 255))
+    return (np.clip(np.round(x / scale) + zero, 0, 255) - zero).astype(F) * scale
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+steps, batch, wide, hidden = 4, 2, 3, 5
+x, weights = draw(steps, batch, wide), [rng.integers(0, 256, (1, rows, 4 * hidden)).astype(np.uint8) for rows in (wide, hidden)]
+bias, lengths, zero = draw(1, 8 * hidden), np.int32([4, 2]), np.full((1, 4 * hidden), 120, np.uint8)
+scales = [rng.uniform(.002, .01, (1, 4 * hidden)).astype(F) for _ in range(2)]
+w, r = ((v[0].astype(F) - 120) * scale for v, scale in zip(weights, scales))
+for length in lengths, np.int32([4, 4]), np.int32([2, 2]):
+    h, c, all_h = np.zeros((batch, hidden), F), np.zeros((batch, hidden), F), np.zeros((steps, 1, batch, hidden), F)
+    rows = quantized(x[:length.max()]) @ w + bias[0, :4 * hidden] + bias[0, 4 * hidden:]
+    for t in range(length.max()):
+        i, o, f, g = np.split(rows[t] + quantized(h) @ r, 4, 1)
+        new_c = sigmoid(f) * c + sigmoid(i) * np.tanh(g)
+        going = (t < length)[:, None]
+        c = np.where(going, new_c, c).astype(F)
+        h = np.where(going, sigmoid(o) * np.tanh(new_c), h).astype(F)
+        all_h[t, 0] = np.where(going, h, 0)
+    gives('DynamicQuantizeLSTM', [x, *weights, bias, length, None, None, None, scales[0], zero, scales[1], zero], [all_h, h[None], c[None]], 1e-3, hidden_size=hidden)
+x, w, b = rng.integers(0, 256, (2, 3, 6)).astype(np.uint8), rng.integers(-128, 128, (6, 24)).astype(np.int8), draw(24)
+q, k, v = np.split((x.astype(F) - 100) * F(.01) @ (w.astype(F) - 3) * F(.02) + b, 3, 2)
+gives('QAttention', [x, w, b, F(.01), F([.02]), None, np.uint8(100), np.int8([3])], [joined(attend(heads(q, 2), heads(k, 2), heads(v, 2)))], 1e-4, num_heads=2)
+
+# ---- regions -----------------------------------------------------------------------------------------------------------------
+
+x = draw(2, 3, 5, 7)
+corner = x[1][:, [0, 4]][:, :, [0, 6]]
+gives('CropAndResize', [x, F([[0, 0, 1, 1]]), np.int32([1]), np.int32([2, 2])], [corner[None]])
+gives('CropAndResize', [x, F([[0, 0, 1, 1]]), np.int32([1]), np.int32([1, 1])], [x[1][None, :, 2:3, 3:4]])
+gives('CropAndResize', [x, F([[.5, -.5, .5, 0]]), np.int32([0]), np.int32([1, 2])], [np.stack([np.full(3, 7, F), x[0, :, 2, 0]], 1)[None, :, None]], extrapolation_value=7.)
+ids, scores = np.int64([[1, 2, 3, 1, 2], [0, 0, 0, 0, 4]]), draw(2, 6)
+blocked = scores.copy()
+blocked[0, 3] = -np.inf
+gives('NGramRepeatBlock', [ids, scores], [blocked], ngram_size=3)
+gives('NGramRepeatBlock', [ids[:, :1], scores], [scores], ngram_size=3)
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------------
+
+x = draw(3, 8)
+y = np.fft.rfft(x).astype(np.complex64).view(F).reshape(3, 5, 2)
+gives('Rfft', [x], [y], signal_ndim=1)
+gives('Irfft', [y], [x], signal_ndim=1)
+for bad, flags, answer in (0, {}, True), (np.inf, {}, False), (np.nan, {}, False), (np.inf, {'isnan_only': 1}, True), (np.nan, {'isinf_only': 1}, True), (-np.inf, {'isinf_only': 1}, False):
+    spoiled = draw(2, 3)
+    spoiled[1, 1] = bad
+    gives('IsAllFinite', [draw(4), spoiled], [np.array(answer)], **flags)
+a, b = rng.integers(0, 256, (2, 3)).astype(np.uint8), rng.integers(0, 256, 3).astype(np.uint8)
+gives('MulInteger', [a, np.uint8(7), b], [(a.astype(np.int32) - 7) * b])
+gives('MulInteger', [a, None, b, np.uint8(9)], [a.astype(np.int32) * (b.astype(np.int32) - 9)])
+w, i = draw(5, 3), rng.integers(0, 5, (2, 2))
+gives('TorchEmbedding', [w, i], [w[i]])
+gives('BitmaskDropout', [w], [w])
+gives('UnfoldTensor', [np.arange(7, dtype=np.int64)], [np.int64([[0, 1, 2], [2, 3, 4], [4, 5, 6]])], size=3, step=2)
+emb, q, qr, k, kr = draw(2, 3, 4), *(draw(2, h, 3, 4).astype(np.float16) for h in (2, 2, 1, 1))
+sine, cosine = np.sin(emb).astype(np.float16)[:, None], np.cos(emb).astype(np.float16)[:, None]
+gives('GemmaRotaryEmbedding', [emb, q, qr, k, kr], [q * cosine + qr * sine, k * cosine + kr * sine], 2e-3)
+gives('Inverse', [F([[2, 1], [1, 1]])], [F([[1, -1], [-1, 2]])])
+gives('Inverse', [F([[0, 1], [1, 0]])], [F([[0, 1], [1, 0]])])
+gives('DynamicTimeWarping', [F([[1, 9, 9], [9, 1, 9], [9, 9, 1]])], [np.int32([[0, 1, 2], [0, 1, 2]])])
+tokens = np.int64([5, 6, 7, 8])
+gives('BifurcationDetector', [tokens, np.int64([4]), np.int64([1]), np.int64([6, 9, 9, 9])], [np.int64([4, 6, 9]), np.int64([-1])], min_ngram_size=1, max_ngram_size=2)
+gives('BifurcationDetector', [tokens, np.int64([5, 6]), np.int64([0])], [np.int64([5, 6]), np.int64([2])], min_ngram_size=1, max_ngram_size=3)
+
+print('%d passed, %d failed' % (passed, failed))
+sys.exit(failed > 0)
