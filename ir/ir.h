@@ -130,6 +130,8 @@ typedef struct ir_state {
 } ir_state;
 
 struct ir_module {
+    base_watched_allocator
+        memory; /* what `arena` takes from; where it failed, the module may be another one than it should be */
     base_arena arena;
     const char *name;    /* of the model file, for messages */
     const char *warning; /* what a user should know of how it was read; NULL: nothing */

@@ -96,7 +96,8 @@ ir_module *ir_module_new(const base_allocator *allocator, const char *name) {
     ir_module *module = allocator->allocate(allocator->user, sizeof *module);
     if (!module) return NULL;
     memset(module, 0, sizeof *module);
-    base_arena_init(&module->arena, allocator);
+    base_watch_allocator(&module->memory, allocator);
+    base_arena_init(&module->arena, &module->memory.allocator);
     module->names.arena = module->name_numbers.arena = &module->arena;
     module->symbol_names.arena = module->symbol_expressions.arena = &module->arena;
     module->value_count = module->node_count = module->graph_count = module->symbol_count = 1;
@@ -124,7 +125,7 @@ void ir_module_free(ir_module *module) {
                 value->constant->release(value->constant->owner);
         }
     }
-    const base_allocator *allocator = module->arena.allocator;
+    const base_allocator *allocator = module->memory.inner;
     base_arena_free(&module->arena);
     allocator->release(allocator->user, module);
 }

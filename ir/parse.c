@@ -684,6 +684,7 @@ static bool parse_symbol(parser *p) {
     next(p);
     if (!parse_dim(p, &b)) return false;
     *dim = ir_symbol_compute(p->module, operation, a, b);
+    if (*dim == OP_DIM_UNKNOWN && p->module->memory.failed) return FAIL_MEMORY(p);
     if (*dim == OP_DIM_UNKNOWN) return ir_lex_fail(&p->lexer, place, "symbol %s cannot be computed", name);
     return base_map_put(&p->computed, name, dim) || FAIL_MEMORY(p);
 }

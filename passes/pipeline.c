@@ -173,10 +173,23 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     return status;
 }
 
+/* A pass that goes on where memory ran out has made another plan than it makes else. */
+static base_status run_pass(const pass_row *pass, pass_context *context,
+                            const base_watched_allocator *watched) {
+    const base_status status = pass->run(context);
+    if (status == BASE_SYSTEM_ERROR || (!watched->failed && !context->module->memory.failed)) return status;
+    base_report_clear(context->report);
+    return base_fail_memory(context->report);
+}
+
 base_status pass_pipeline_run(ir_module *module, const pass_options *options, base_arena *memory_arena,
                               pass_memory **memory, base_report *report) {
+    const base_allocator *allocator = memory_arena->allocator;
+    base_watched_allocator watched;
     base_arena scratch;
-    base_arena_init(&scratch, memory_arena->allocator);
+    base_watch_allocator(&watched, allocator);
+    memory_arena->allocator = &watched.allocator;
+    base_arena_init(&scratch, &watched.allocator);
     pass_context context = {.module = module,
                             .options = options,
                             .scratch = &scratch,
@@ -188,7 +201,7 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
     for (size_t i = 0; i < PASS_COUNT && status == BASE_OK; i++) {
         const pass_row *pass = &rows[i];
         if (options->progress) options->progress(options->progress_user, pass->name);
-        status = pass->run(&context);
+        status = run_pass(pass, &context, &watched);
         base_arena_free(&scratch);
 #ifdef OURO_DEBUG_CHECKS
         if (status == BASE_OK) status = ir_verify(module, pass->name, report);
@@ -198,6 +211,7 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
         if (status == BASE_OK) status = dump(&context, pass);
     }
     base_arena_free(&scratch);
+    memory_arena->allocator = allocator;
     if (context.memory) {
         context.memory->bands = context.bands;
         context.memory->recomputed = context.recomputed;

@@ -259,12 +259,20 @@ base_status import_model(const char *path, const import_dim *dims, size_t dim_co
                              .dims = dims,
                              .dim_count = dim_count,
                              .graphs = &import_graph_functions};
-    base_arena_init(&importer.arena, importer.allocator);
-    base_arena_init(&importer.scratch, importer.allocator);
+    base_watched_allocator watched;
+    base_watch_allocator(&watched, importer.allocator);
+    base_arena_init(&importer.arena, &watched.allocator);
+    base_arena_init(&importer.scratch, &watched.allocator);
     import_blocks_init(&importer.blocks, importer.allocator);
     importer.functions.arena = importer.symbols.arena = importer.shared.arena = &importer.arena;
     import_context(&importer, NULL, NULL);
     base_status status = import_file(&importer);
+    if (status != BASE_SYSTEM_ERROR &&
+        (watched.failed || (importer.module && importer.module->memory.failed))) {
+        base_report_clear(report);
+        import_context(&importer, NULL, NULL);
+        status = base_fail_memory(report);
+    }
     if (status != BASE_OK) {
         ir_module_free(importer.module);
         importer.module = NULL;

@@ -32,6 +32,24 @@ static void heap_release(void *user, void *block) {
 
 const base_allocator base_allocator_heap = {heap_allocate, heap_release, NULL};
 
+static void *watched_allocate(void *user, size_t bytes) {
+    base_watched_allocator *watched = user;
+    void *block = watched->inner->allocate(watched->inner->user, bytes);
+    if (!block) watched->failed = true;
+    return block;
+}
+
+static void watched_release(void *user, void *block) {
+    const base_watched_allocator *watched = user;
+    watched->inner->release(watched->inner->user, block);
+}
+
+void base_watch_allocator(base_watched_allocator *watched, const base_allocator *inner) {
+    watched->allocator = (base_allocator){watched_allocate, watched_release, watched};
+    watched->inner = inner ? inner : &base_allocator_heap;
+    watched->failed = false;
+}
+
 void base_arena_init(base_arena *arena, const base_allocator *allocator) {
     arena->allocator = allocator ? allocator : &base_allocator_heap;
     arena->blocks = NULL;

@@ -70,6 +70,16 @@ typedef struct base_allocator {
 /* malloc and free. */
 extern const base_allocator base_allocator_heap;
 
+/* An allocator over another one that notes whether that ever gave nothing. Who goes on without memory has made something else than
+ * with it: whoever hands out such an allocator looks at the end, and fails. It stays where it is. From any thread. */
+typedef struct base_watched_allocator {
+    base_allocator allocator;
+    const base_allocator *inner;
+    _Atomic bool failed;
+} base_watched_allocator;
+
+void base_watch_allocator(base_watched_allocator *watched, const base_allocator *inner);
+
 typedef struct base_block base_block;
 
 /* Memory that is freed as a whole. One thread at a time. */

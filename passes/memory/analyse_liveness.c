@@ -78,14 +78,15 @@ static void add_reached(liveness *l, uint32_t head, uint32_t index) {
         spans[r->span_count++] = (span){.graph = storage->graph, .last = -1};
     }
     if (r->count == r->capacity) {
-        size_t of_spans = r->capacity;
+        size_t capacity = r->capacity, of_spans = r->capacity; /* of both, once both are there */
         uint32_t *storages =
-            base_arena_grow(l->scratch, r->storages, &r->capacity, r->count + 1, sizeof *storages);
+            base_arena_grow(l->scratch, r->storages, &capacity, r->count + 1, sizeof *storages);
         uint32_t *span_of = base_arena_grow(l->scratch, r->span_of, &of_spans, r->count + 1, sizeof *span_of);
         l->out_of_memory |= !storages || !span_of;
         if (!storages || !span_of) return;
         r->storages = storages;
         r->span_of = span_of;
+        r->capacity = capacity;
     }
     r->storages[r->count] = index;
     r->span_of[r->count++] = at;

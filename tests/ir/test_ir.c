@@ -293,6 +293,7 @@ static void every_allocation_may_fail(void **state) {
             support_allocator counting;
             support_allocator_init(&counting);
             counting.fail_at = fail_at;
+            counting.once = true;
             base_report report = {0};
             ir_module *module = NULL;
             base_status status = ir_parse(text, length, corpus[i], &counting.allocator, &module, &report);

@@ -112,7 +112,9 @@ char *support_print(const ir_module *module, bool data) {
 static void *counting_allocate(void *user, size_t bytes) {
     support_allocator *counting = user;
     counting->count++;
-    if (counting->fail_at && counting->count >= counting->fail_at) return NULL;
+    if (counting->fail_at && counting->count >= counting->fail_at &&
+        (!counting->once || counting->count == counting->fail_at))
+        return NULL;
     if (counting->largest && bytes > counting->largest) return NULL;
     void *block = malloc(bytes);
     if (block) counting->live++;

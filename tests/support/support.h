@@ -34,6 +34,7 @@ typedef struct support_allocator {
     size_t count; /* allocations asked for */
     size_t live;  /* blocks not given back */
     size_t fail_at;
+    bool once; /* number `fail_at` alone */
     size_t largest;
 } support_allocator;
 void support_allocator_init(support_allocator *counting);
