@@ -288,6 +288,7 @@ static bool lies_in_whole(const replay *r, const plan_loop_form *form, bool outp
 
 /* What a replacement is, between two iterations. */
 typedef struct handed_value {
+    content before; /* what it is when the iteration ends, and nothing has been moved */
     content is;
     phase_list phases;
     plan_address place;
@@ -307,11 +308,26 @@ static bool make_scratch(replay *r, const plan_loop_form *form, loop_scratch *sc
     return (scratch->handed && scratch->results) || replay_fail_memory(r);
 }
 
+static bool is_same_content(const content *a, const content *b) {
+    return a->count == b->count && a->many == b->many && a->one.identity == b->one.identity &&
+           a->one.offset == b->one.offset && a->one.length == b->one.length;
+}
+
+/* The parameters change all at once, but what is copied is copied one after another: a replacement that is a parameter itself
+ * may by then hold its own replacement. */
+static bool check_moved_at_once(replay *r, const handed_value *handed, uint32_t result) {
+    return is_same_content(&handed->before, &r->contents[result]) ||
+           replay_fail(r, "\"%s\" is replaced before it is handed on", replay_name_of(r, result));
+}
+
 /* At the end of iteration t the replacements become the parameters of the next. */
 static bool hand_on(replay *r, const plan_node *node, const plan_loop_form *form, loop_scratch *scratch,
                     uint64_t t) {
+    for (uint32_t i = 0; i < form->carried; i++)
+        scratch->handed[i].before = r->contents[form->results[1 + i]];
     for (uint32_t i = 0; i < form->carried; i++) {
         uint32_t result = form->results[1 + i], parameter = form->parameters[2 + i];
+        if (!check_moved_at_once(r, &scratch->handed[i], result)) return false;
         if (!is_moving(r, node, parameter)) {
             if (!replay_move(r, result, parameter)) return false;
             continue;

@@ -57,6 +57,26 @@ static bool check_branch_multiview(const plan *of, const plan_multiview *multivi
            of->addresses[multiview->first + 1].space != MEMORY_MULTIVIEW;
 }
 
+/* What an inner loop writes into a lazy buffer, or into what lies in one now and then, has to get a piece of its own first: nobody
+ * would know its name. The multi-views themselves have been checked. */
+static bool check_lazy_entries(structure_checker *c) {
+    const plan *of = c->of;
+    for (uint64_t v = 0; v < of->header->multiviews.count; v++) {
+        const plan_multiview *multiview = &of->multiviews[v];
+        if (multiview->loop == plan_run_loop(of)) continue;
+        for (uint64_t i = 0; i < (uint64_t)multiview->prologue_count + multiview->period; i++) {
+            const uint32_t lazy = plan_lazy_buffer(of, &of->addresses[multiview->first + i]);
+            if (lazy == PLAN_ABSENT) continue;
+            const uint32_t loop = of->multiviews[lazy].loop;
+            if (loop != multiview->loop && loop < of->header->nodes.count &&
+                plan_is_within(of, loop, of->nodes[multiview->loop].graph))
+                return structure_fail(
+                    c, "multi-view %" PRIu64 " lies in a lazy multi-view of a loop around its own", v);
+        }
+    }
+    return true;
+}
+
 /* Multi-views belong to loops, tensors with such addresses to their bodies or to what runs after them, and entries
  * that are multi-views to enclosing loops, or to loops that have ended before, so that following them ends. Whether addresses lie within their memory
  * is found when the plan is replayed. */
@@ -93,12 +113,6 @@ bool structure_check_multiviews(structure_checker *c) {
                 return structure_fail(
                     c, "multi-view %" PRIu64 " refers to a multi-view of no enclosing or earlier loop", v);
             if (of->multiviews[entry->index].loop == plan_run_loop(of) && of->header->states.count) continue;
-            /* What an inner loop writes there has to get a piece of its own first: nobody would know its name. */
-            if (of->multiviews[entry->index].lazy && of->multiviews[entry->index].loop != multiview->loop &&
-                of->multiviews[entry->index].loop < of->header->nodes.count &&
-                plan_is_within(of, of->multiviews[entry->index].loop, of->nodes[multiview->loop].graph))
-                return structure_fail(
-                    c, "multi-view %" PRIu64 " lies in a lazy multi-view of a loop around its own", v);
             if (of->multiviews[entry->index].group && of->multiviews[entry->index].loop == multiview->loop &&
                 !multiview->group)
                 continue; /* a swap buffer of the loop itself lies in the arena */
@@ -111,6 +125,7 @@ bool structure_check_multiviews(structure_checker *c) {
             }
         }
     }
+    if (!check_lazy_entries(c)) return false;
     for (uint64_t id = 0; id < of->header->tensors.count; id++) {
         const plan_tensor *tensor = &of->tensors[id];
         if (tensor->address.space != MEMORY_MULTIVIEW) continue;
