@@ -17,6 +17,8 @@ packages=(gcc g++ libc6-dev make cmake ninja-build pkg-config protobuf-c-compile
     musl-tools qemu-user-static)
 # The fuzz targets are built with clang and its libFuzzer.
 [[ $preset != fuzz* ]] || packages+=(clang libclang-rt-14-dev)
+# ThreadSanitizer knows the OpenMP of LLVM.
+[ "$preset" != threads ] || packages+=(clang libclang-rt-14-dev libomp-14-dev)
 # Expected outputs of networks with real weights are made from shared models by a Python script of theirs.
 [ -d ../shared/models ] && packages+=(python3-onnx python3-numpy)
 

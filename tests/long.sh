@@ -4,8 +4,10 @@
 # failure.
 #   - memory_limits.sh in steps of 2 MB on networks of this project, and on shared ones where they are there
 #   - every allocation, operation on files and start of a thread of the command fails in turn; 1,000 kills in mid-compile
-#   - plans changed record by record, 200,000 times each
-#   - 64 sessions of one plan under ThreadSanitizer (the preset "threads"); 1,000,000 sessions of each of two plans made and freed
+#   - plans changed record by record, 200,000 times each; all pairs of tensors and entries laid where others lie; each allocation of the
+#     passes fails once
+#   - 64 sessions of one plan, and kernels on several threads, under ThreadSanitizer (the preset "threads"); 1,000,000 sessions of each of
+#     two plans made and freed
 #   - every fuzz target (fuzz.sh), beginning with what earlier runs found
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -16,13 +18,20 @@ trap 'rm -rf "$work"' EXIT
 ./setup.sh release
 build/ouro-models "$work" mobilenet_v2 >/dev/null
 models=("$work/mobilenet_v2.onnx")
-for model in ../shared/models/light/light_resnet50.onnx; do
-    [ ! -f "$model" ] || models+=("$model")
-done
+resnet=../shared/models/light/light_resnet50.onnx silero=../shared/models/real/silero_vad/model.onnx
+[ ! -f "$resnet" ] || models+=("$resnet")
+[ ! -f "$silero" ] || models+=("$silero --input sr=16000 --shape input=1x576 --shape state=2x1x128")
 tests/memory_limits.sh build/ouro 2 "${models[@]}"
 tests/faults/faults.sh "$PWD/build/ouro" "$PWD/build/ouro-models" "$(find "$PWD/build/tests" -name 'libouro_faults.so')" 0
 OURO_FUZZ_RUNS=200000 build/tests/test_plan_records
-./setup.sh threads test_many_sessions
-build-threads/tests/test_many_sessions
+OURO_EVERY_PLACE=1 build/tests/test_plan_places
+OURO_EVERY_ALLOCATION=1 build/tests/test_memory_runs_out
+# The OpenMP of LLVM tells ThreadSanitizer who waits for whom; what it does itself is not looked at.
+threaded=(test_many_sessions)
+for family in heavy products movement elementwise attention transformers rows quantize fused recurrent; do
+    threaded+=(test_operators_$family)
+done
+./setup.sh threads "${threaded[@]}"
+for name in "${threaded[@]}"; do TSAN_OPTIONS=ignore_noninstrumented_modules=1 build-threads/tests/"$name"; done
 OURO_SESSIONS=1000000 build/tests/test_many_sessions
 tests/fuzz.sh $((minutes * 60))

@@ -75,6 +75,65 @@ static void sessions_side_by_side(void **state) {
     ouro_plan_free(handle);
 }
 
+/* Sessions whose kernels run on several threads each, beside each other: what teams share is shared within one session alone. */
+#define WIDE "float32[48,256]"
+enum { TEAMS = 64, TEAM = 2, WIDE_ELEMENTS = 48 * 256 };
+
+typedef struct team {
+    ouro_plan *handle;
+    float input[WIDE_ELEMENTS], result[WIDE_ELEMENTS];
+    bool done;
+} team;
+
+static void *work_in_a_team(void *user) {
+    const ouro_session_options options = {.threads = TEAM};
+    team *of = user;
+    ouro_session *session;
+    ouro_tensor_info info;
+    const void *data;
+    of->done = ouro_session_new(of->handle, &options, &session, NULL) == OURO_OK;
+    if (!of->done) return NULL;
+    of->done = ouro_session_bind_input(session, 0, of->input, sizeof of->input, NULL, NULL) == OURO_OK &&
+               ouro_session_run(session, NULL) == OURO_OK && ouro_session_run(session, NULL) == OURO_OK &&
+               ouro_session_output(session, 0, &info, &data, NULL) == OURO_OK;
+    if (of->done) memcpy(of->result, data, sizeof of->result);
+    ouro_session_free(session);
+    return NULL;
+}
+
+static void teams_side_by_side(void **state) {
+    static const char text[] =
+        "module \"wide\" { constant %trips: int64[] = {2} constant %form: int64[4] = {1, 48, 16, 16}\n"
+        " constant %back: int64[2] = {48, 256}\n"
+        " graph main(%x: " WIDE ") { %t: float32[256,48] = Transpose(%x) {perm = [1, 0]}\n"
+        "  %g: float32[256,256] = MatMul(%t, %x) %y: " WIDE " = Loop(%trips, _, %x) {\n"
+        "   graph body(%i: int64[], %k: bool[], %c: " WIDE ") { %m: " WIDE " = MatMul(%c, %g)\n"
+        "    %s: " WIDE " = Softmax(%m) {axis = 1} %f: float32[1,48,16,16] = Reshape(%s, %form)\n"
+        "    %p: float32[1,48,16,16] = MaxPool(%f) {kernel_shape = [3, 3], pads = [1, 1, 1, 1]}\n"
+        "    %e: float32[1,48,16,16] = Exp(%p) %b: " WIDE " = Reshape(%e, %back) yield %k, %b } }\n"
+        "  yield %y } }\n";
+    static team teams[TEAMS];
+    pthread_t threads[TEAMS];
+    ouro_plan *handle;
+    size_t size;
+    (void)state;
+    unsigned char *bytes = support_plan(text, true, &size);
+    assert_int_equal(ouro_plan_open(bytes, size, &handle, NULL), OURO_OK);
+    for (int t = 0; t < TEAMS; t++) {
+        teams[t].handle = handle;
+        for (int i = 0; i < WIDE_ELEMENTS; i++) teams[t].input[i] = (float)((i * 7 + t % 3) % 13) / 64;
+        assert_int_equal(pthread_create(&threads[t], NULL, work_in_a_team, &teams[t]), 0);
+    }
+    for (int t = 0; t < TEAMS; t++) pthread_join(threads[t], NULL);
+    for (int t = 0; t < TEAMS; t++) {
+        assert_true(teams[t].done);
+        assert_memory_equal(teams[t].result, teams[t % 3].result, sizeof teams[t].result);
+    }
+    assert_memory_not_equal(teams[0].result, teams[1].result, sizeof teams[0].result);
+    ouro_plan_free(handle);
+    free(bytes);
+}
+
 /* Bytes of the heap that are in use; 0 where a sanitizer has a heap of its own, which looks for leaks itself. */
 static size_t in_use(void) {
     return mallinfo2().uordblks;
@@ -106,6 +165,7 @@ static void sessions_leave_nothing(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_side_by_side),
+                                       cmocka_unit_test(teams_side_by_side),
                                        cmocka_unit_test(sessions_leave_nothing)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
