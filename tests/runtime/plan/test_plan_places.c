@@ -107,7 +107,69 @@ static void what_lies_where_others_do_computes_the_same(void **state) {
     assert_int_equal(differ, 0);
 }
 
+/* All pairs of changes of places from `first` on whose new addresses are multi-views. */
+static size_t try_multiviews(size_t program, size_t first, size_t end) {
+    static places all;
+    size_t size;
+    tally found = {{0}};
+    const unsigned char *good = support_shared_plan(program, &size);
+    unsigned char *bytes = support_plan_copy(good, size);
+    find_places(good, &all);
+    const size_t changes = all.count * all.address_count;
+    for (size_t a = 0; a < changes; a++) {
+        if (all.at[a / all.address_count] < first || all.at[a / all.address_count] >= end) continue;
+        if (all.addresses[a % all.address_count].space != MEMORY_MULTIVIEW) continue;
+        for (size_t b = a + 1; b < changes; b++) {
+            if (all.at[b / all.address_count] < first || all.at[b / all.address_count] >= end) continue;
+            if (all.addresses[b % all.address_count].space == MEMORY_MULTIVIEW)
+                try_pair(bytes, size, &all, b * changes + a, good, program, &found);
+        }
+    }
+    free(bytes);
+    assert_true(found.reached[SUPPORT_REFUSED] > 0);
+    return found.reached[SUPPORT_DIFFERS];
+}
+
+/* The program with these words in its name. */
+static size_t find_program(const char *words) {
+    for (size_t p = 0; p < SUPPORT_PLAN_PROGRAMS; p++)
+        if (strstr(support_plan_programs[p].name, words)) return p;
+    fail_msg("no program %s", words);
+    return 0;
+}
+
+/* Found by fuzzing: both parameters of a loop that changes them over lay where they do not move, so that one was copied over the other
+ * before that was handed on. */
+static void parameters_that_change_places_are_not_copied_in_turn(void **state) {
+    const size_t program = find_program("loops within loops, buffers that swap");
+    size_t size;
+    plan_header header;
+    plan_tensor first;
+    (void)state;
+    const unsigned char *good = support_shared_plan(program, &size);
+    memcpy(&header, good, sizeof header);
+    size_t at = header.tensors.offset, end = header.tensors.offset + header.tensors.count * sizeof first;
+    for (;; at += sizeof first) { /* "c" and "e" stand one after another */
+        assert_true(at < end);
+        memcpy(&first, good + at, sizeof first);
+        if (strcmp((const char *)good + header.texts.offset + first.name, "c") == 0) break;
+    }
+    assert_int_equal(try_multiviews(program, at, at + 2 * sizeof first), 0);
+}
+
+/* An inner loop's entry in a table of the loop around it, whose entries are lazy buffers. */
+static void entries_do_not_lead_to_lazy_buffers(void **state) {
+    const size_t program = find_program("a branch that keeps what others go on with");
+    size_t size;
+    plan_header header;
+    (void)state;
+    memcpy(&header, support_shared_plan(program, &size), sizeof header);
+    assert_int_equal(try_multiviews(program, header.addresses.offset, size), 0);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_lies_where_others_do_computes_the_same)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_lies_where_others_do_computes_the_same),
+                                       cmocka_unit_test(parameters_that_change_places_are_not_copied_in_turn),
+                                       cmocka_unit_test(entries_do_not_lead_to_lazy_buffers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
