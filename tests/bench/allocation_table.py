@@ -6,7 +6,7 @@ FOLDER holds NAME.csv (id,lower,upper,size). A README.md in it may hold rows `| 
 other planner | height of the best other (who, when) |`; these heights stand beside ours. One line is printed for each problem,
 as Markdown: heights as ratios to the lower bound, processor seconds, the memory of the process.
 
-    --work N      units of work for each problem (default: 1,300,000, about 5 s of one processor); deterministic
+    --work N      units of work for each problem (default: 2,600,000, about 5 s of one processor); deterministic
     --seconds S   a time for each problem instead
     --threads N   as for ouro alloc
     --allocator A (default: exact)
@@ -129,7 +129,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=pathlib.Path)
     parser.add_argument("problems", nargs="*")
-    parser.add_argument("--work", type=int, default=1300000)
+    parser.add_argument("--work", type=int, default=2600000)
     parser.add_argument("--seconds")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--allocator", default="exact")

@@ -227,3 +227,29 @@ bool exact_ejection_run(ejection *e, size_t enough, uint64_t work, planner_budge
     }
     return lower;
 }
+
+bool exact_ejection_insert(ejection *e, size_t height, bool *placed, const bool *wanted, size_t *offsets, uint64_t moves,
+                           planner_budget *budget, uint64_t *spent) {
+    e->target = height;
+    e->pool_count = 0;
+    for (uint32_t i = 0; i < e->n.count; i++) {
+        const uint32_t b = e->n.numbers[i];
+        e->penalties[i] -= e->penalties[i] / 2;
+        const neighbour here = {offsets[b], offsets[b] + e->n.sizes[i], e->penalties[i] * e->areas[i]};
+        e->n.items[i] = placed[b] ? here : (neighbour){.cost = here.cost};
+        if (!placed[b] && wanted[b]) pool_add(e, i);
+    }
+    *spent += e->n.count / 1024;
+    planner_budget_spend(budget, e->n.count / 1024);
+    for (; e->pool_count > 0; moves--) {
+        const uint64_t before = *spent;
+        if (moves == 0 || budget->over || e->n.sizes[e->pool[0]] > height || !put_back(e, pool_take(e), spent)) return false;
+        planner_budget_spend(budget, *spent - before);
+    }
+    for (uint32_t i = 0; i < e->n.count; i++) {
+        if (e->n.items[i].high == 0) continue;
+        placed[e->n.numbers[i]] = true;
+        offsets[e->n.numbers[i]] = e->n.items[i].low;
+    }
+    return true;
+}

@@ -32,4 +32,10 @@ ejection *exact_ejection_new(const planner_problem *problem, uint64_t seed, base
 bool exact_ejection_run(ejection *e, size_t enough, uint64_t work, planner_budget *budget, size_t *offsets,
                         size_t *height);
 
+/* Puts buffers that are missing into a partial solution: those that are not `placed`, and of which `wanted` says so. The others have
+ * offsets below `height` that fit. True: all that were placed are placed still, and those that were wanted too, at offsets that
+ * fit, and below `height`. Otherwise, after so many moves, nothing has changed. Adds what it costs to *spent. */
+bool exact_ejection_insert(ejection *e, size_t height, bool *placed, const bool *wanted, size_t *offsets, uint64_t moves,
+                           planner_budget *budget, uint64_t *spent);
+
 #endif

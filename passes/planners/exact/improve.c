@@ -29,6 +29,7 @@
 #include "passes/planners/exact/ejection.h"
 #include "passes/planners/exact/orders.h"
 #include "passes/planners/exact/coalesce.h"
+#include "passes/planners/exact/compose.h"
 #include "passes/planners/exact/search.h"
 #include "passes/planners/exact/stack.h"
 #include "passes/planners/base/sorting.h"
@@ -45,12 +46,17 @@ enum {
     JOINED_SHARE = 2,    /* times the work of the sweep: that over buffers made one, all that can be */
     DRAWN_SHARE = 2,     /* the same, over some of them */
     ORDERS_SHARE = 4,    /* the part of all that greedy planning may take at first */
+    COMPOSED_SHARE = 4,  /* the same for what remains where buffers fill rectangles */
+    COMPOSED_PART = 2,   /* no more than this part of the buffers */
     STACKS_SHARE = 4,    /* the same for stacks of the fullest step */
     STACK_BURST = 32768, /* work for one of them, while it makes the solution lower */
     FIRST_TURN = 1024,   /* work for one way of searching; a quarter more each time */
     LONGEST_TURN = 32768,
     UNTIMED_WORK = 300000, /* in all, where neither time nor work is given */
     MANY_BUFFERS = 1500,
+    MANY_TARGETS = 16,   /* of so many buffers the highest target is this part of the way to the goal below the best known */
+    OTHERS_PART = 4,     /* heights above the goal have this part of its work each */
+    MANY_CHAINS = 2,     /* and the sweep does so many times the work of ejection chains */
     WAYS = 66, /* ways of searching: two that prove, and ejection chains for as many threads */
     SEARCHED_BUFFERS = 1 << 20
 };
@@ -83,12 +89,14 @@ typedef struct improver {
     base_arena *arena;
     search tree;
     sweep *sections;    /* for the height that is asked for: it goes on where it was */
+    bool many;          /* buffers: the sweep comes first, and is for every height */
+    sweep *others;      /* then: for heights above the goal */
     coalescing *joined; /* the same, over buffers made one: all that can be */
     coalescing *drawn;  /* and over some of them, drawn anew again and again */
     /* In units: the lowest height that is not known to be impossible, and the one to ask for. */
     size_t goal, target;
     uint64_t work;                                  /* for the goal */
-    enum { BY_TREE, BY_JOINED, BY_DRAWN, BY_SECTIONS } phase; /* who is asked for the target */
+    enum { BY_TREE, BY_JOINED, BY_DRAWN, BY_SECTIONS, BY_OTHERS } phase; /* who is asked for the target */
     uint64_t rest;                                  /* of the work of the sweeps */
     bool out_of_memory;
 } improver;
@@ -124,8 +132,8 @@ static search_outcome take(improver *m, search_outcome outcome) {
 }
 
 /* The sweeps change the places only where they find a solution. */
-static search_outcome sweep_sections(improver *m, size_t target, uint64_t work) {
-    return take(m, exact_sweep_run(m->sections, target, work, m->places, &m->out_of_memory));
+static search_outcome sweep_sections(improver *m, sweep *sections, size_t target, uint64_t work) {
+    return take(m, exact_sweep_run(sections, target, work, m->places, &m->out_of_memory));
 }
 
 static search_outcome sweep_joined(improver *m, coalescing *joined, size_t target, uint64_t work) {
@@ -147,35 +155,52 @@ static uint64_t nodes_of(const improver *m) {
     return nodes < least ? least : nodes;
 }
 
-/* Asks for the target, about so much work. SEARCH_STOPPED: *done when everybody has been asked. The sweep is for the goal
- * alone: heights with more slack are found without it. */
+static uint64_t sweep_work(const improver *m) {
+    return (m->problem->capacity ? CAPACITY_SWEEP : SWEEP_SHARE) * m->work;
+}
+
+/* Who is asked after the present one, and how much; false: nobody. The complete search over very many buffers, which cannot be
+ * interrupted, comes last, and not before it is a small part of the work. */
+static bool go_on(improver *m) {
+    const bool joins = exact_coalescing_is_possible(m->joined);
+    switch (m->phase) {
+    case BY_TREE:
+        if (m->many || m->target != m->goal) return false;
+        m->phase = joins ? BY_JOINED : BY_SECTIONS;
+        break;
+    case BY_JOINED:
+        m->phase = BY_DRAWN;
+        break;
+    case BY_DRAWN:
+        m->phase = m->many ? BY_TREE : BY_SECTIONS;
+        break;
+    case BY_SECTIONS:
+        if (!m->many) return false;
+        m->phase = joins ? BY_JOINED : BY_TREE;
+        break;
+    case BY_OTHERS:
+        return false;
+    }
+    m->rest = (m->phase == BY_JOINED ? JOINED_SHARE : m->phase == BY_DRAWN ? DRAWN_SHARE : 1) * sweep_work(m);
+    return m->phase != BY_TREE || nodes_of(m) * m->tree.node_work <= sweep_work(m) / OTHERS_PART;
+}
+
+/* Asks for the target, about so much work. SEARCH_STOPPED: *done when everybody has been asked. Of few buffers the sweep is for the
+ * goal alone: heights with more slack are found without it. */
 static search_outcome ask(improver *m, uint64_t work, bool *done) {
-    const uint64_t sweep_work = (m->problem->capacity ? CAPACITY_SWEEP : SWEEP_SHARE) * m->work;
     const uint64_t part = m->rest < work ? m->rest : work;
     search_outcome outcome;
     *done = false;
     if (m->phase == BY_TREE) {
         outcome = search_tree(m, m->target, nodes_of(m));
-        *done = m->target != m->goal;
-        m->phase = exact_coalescing_is_possible(m->joined) ? BY_JOINED : BY_SECTIONS;
-        m->rest = m->phase == BY_JOINED ? JOINED_SHARE * sweep_work : sweep_work;
-    } else if (m->phase == BY_JOINED) {
-        outcome = sweep_joined(m, m->joined, m->target, part);
-        m->rest -= part;
-        if (m->rest > 0) return outcome;
-        m->phase = BY_DRAWN;
-        m->rest = DRAWN_SHARE * sweep_work;
-    } else if (m->phase == BY_DRAWN) {
-        outcome = sweep_joined(m, m->drawn, m->target, part);
-        m->rest -= part;
-        if (m->rest > 0) return outcome;
-        m->phase = BY_SECTIONS;
-        m->rest = sweep_work;
+        m->rest = 0;
     } else {
-        outcome = sweep_sections(m, m->target, part);
+        outcome = m->phase == BY_JOINED  ? sweep_joined(m, m->joined, m->target, part)
+                  : m->phase == BY_DRAWN ? sweep_joined(m, m->drawn, m->target, part)
+                                         : sweep_sections(m, m->phase == BY_OTHERS ? m->others : m->sections, m->target, part);
         m->rest -= part;
-        *done = m->rest == 0;
     }
+    if (m->rest == 0) *done = !go_on(m);
     return outcome;
 }
 
@@ -196,7 +221,14 @@ static bool improver_is_done(const improver *m) {
 
 static void ask_for(improver *m, size_t target) {
     m->target = target < m->goal ? m->goal : target;
-    m->phase = BY_TREE;
+    m->phase = !m->many ? BY_TREE : m->target == m->goal ? BY_SECTIONS : BY_OTHERS;
+    m->rest = sweep_work(m) / (m->phase == BY_OTHERS ? OTHERS_PART : 1) + 1;
+}
+
+/* The target is so close below the best known that the next one is the goal again. */
+static bool is_last_target(const improver *m, size_t height) {
+    const size_t rest = height - m->target;
+    return rest <= 2 || (m->many && rest <= (height - m->goal) / MANY_TARGETS);
 }
 
 /* What the next step costs, at the least. */
@@ -214,7 +246,7 @@ static void improver_step(improver *m, uint64_t work) {
     if (outcome == SEARCH_FAILED) {
         if (m->goal <= target) m->goal = target + 1;
         raise_bound(m, target + 1);
-    } else if (outcome == SEARCH_STOPPED && height - target <= 2) {
+    } else if (outcome == SEARCH_STOPPED && is_last_target(m, height)) {
         /* Every target up to the best known was too hard: again from the goal, with more patience. Where no height is asked
          * for, the first rounds are short: lower heights are found on the way to the lowest. */
         m->work = m->work < UINT64_MAX / 8 ? (m->problem->capacity ? 2 : 4) * m->work : m->work;
@@ -269,6 +301,8 @@ static bool improver_init(improver *m, size_t unit) {
     m->sections = exact_sweep_new(&m->tree.sky, 1, m->budget, memory, m->arena);
     m->joined = exact_coalescing_new(&m->tree.sky, 1, false, m->budget, memory, m->arena);
     m->drawn = exact_coalescing_new(&m->tree.sky, 2, true, m->budget, memory, m->arena);
+    m->many = m->problem->buffer_count > MANY_BUFFERS;
+    m->others = m->many ? exact_sweep_new(&m->tree.sky, 2, m->budget, memory, m->arena) : m->sections;
     m->work = TARGET_WORK * m->tree.node_work;
     m->goal = m->rounded ? m->solution->lower_bound / m->unit : units(m, m->solution->lower_bound);
     if (!m->rounded) raise_bound(m, m->goal);
@@ -277,8 +311,8 @@ static bool improver_init(improver *m, size_t unit) {
         if (!m->whole || !exact_neighbours_init(m->whole, m->problem, m->arena)) return false;
     }
     if (m->goal < m->problem->capacity / m->unit) m->goal = m->problem->capacity / m->unit;
-    m->target = m->goal;
-    return m->sections && m->joined && m->drawn;
+    ask_for(m, m->goal);
+    return m->sections && m->others && m->joined && m->drawn;
 }
 
 static void improver_free(improver *m) {
@@ -375,12 +409,10 @@ static bool add_complete(race *r, size_t unit, base_arena *arena) {
     return true;
 }
 
-/* The work of a way after its next turn, the more the less is to be hoped of it: a complete search over thousands of buffers
- * seldom ends. */
+/* The work of a way after its next turn, the more the less is to be hoped of it. */
 static uint64_t work_after(const way *w, uint64_t turn) {
-    if (w->chains) return w->spent + turn;
-    const uint64_t weight = w->problem->buffer_count > MANY_BUFFERS ? 3 : 1;
-    return weight * (w->spent + next_cost(w->complete, turn));
+    const uint64_t weight = w->chains && w->problem->buffer_count > MANY_BUFFERS ? MANY_CHAINS : 1;
+    return weight * (w->spent + (w->chains ? turn : next_cost(w->complete, turn)));
 }
 
 /* The way that will have done the least, and is not among those that run already; NULL: there is none. */
@@ -500,6 +532,51 @@ static bool run_race(race *r, base_arena *arena) {
     return fine;
 }
 
+static bool run_whole_race(race *r, uint64_t work, base_arena *arena) {
+    r->ways = BASE_ARRAY(arena, way, r->threads + 2);
+    r->way_count = 0;
+    return r->ways && try_stacks(r, work, arena) && run_race(r, arena);
+}
+
+/* Searches what remains of a composition (compose.h) for a solution, where it is a smaller problem. It begins with all that remains
+ * one on another. False when memory runs out. */
+static bool search_composed(race *whole, const composition *composed, uint64_t work, base_arena *arena) {
+    const planner_problem *problem = &composed->problem;
+    const size_t count = composed->buffer_count;
+    size_t *offsets = BASE_ARRAY(arena, size_t, count + 1);
+    planner_solution found = {.offsets = BASE_ARRAY(arena, size_t, problem->buffer_count + 1),
+                              .height = SIZE_MAX,
+                              .lower_bound = whole->solution->lower_bound};
+    if (!offsets || !found.offsets) return false;
+    race r = {.problem = problem, .solution = &found, .threads = whole->threads, .work = work / COMPOSED_SHARE};
+    if (whole->end > 0) {
+        const double now = planner_budget_clock();
+        r.end = now + (whole->end - now) / COMPOSED_SHARE;
+    }
+    if (!begin_race(&r, arena) || (found.height < SIZE_MAX && !run_whole_race(&r, r.work, arena))) return false;
+    whole->work -= work / COMPOSED_SHARE - r.work;
+    if (found.height >= whole->solution->height) return true;
+    exact_compose_place(composed, found.offsets, whole->solution->offsets);
+    whole->solution->height = height_of(whole->problem, whole->solution->offsets);
+    return true;
+}
+
+/* False when memory runs out. */
+static bool try_composed(race *r, uint64_t work, base_arena *arena) {
+    composition composed;
+    base_arena memory;
+    if (is_done(r->problem, r->solution)) return true;
+    base_arena_init(&memory, arena->allocator);
+    planner_budget budget = planner_budget_of(r->end > 0 ? (r->end - planner_budget_clock()) / COMPOSED_SHARE : 0,
+                                              work / COMPOSED_SHARE);
+    bool fine = exact_compose(r->problem, &budget, &memory, &composed);
+    r->work -= budget.spent < r->work ? budget.spent : r->work;
+    if (fine && composed.problem.buffer_count <= r->problem->buffer_count / COMPOSED_PART)
+        fine = search_composed(r, &composed, work, &memory);
+    base_arena_free(&memory);
+    return fine;
+}
+
 base_status exact_improve(const planner_problem *problem, const planner_options *options, base_arena *arena,
                           planner_solution *solution, base_report *report) {
     /* Interference that is listed has no sections. */
@@ -511,8 +588,7 @@ base_status exact_improve(const planner_problem *problem, const planner_options 
     const uint64_t work = options->work > 0 ? options->work : UNTIMED_WORK;
     r.work = work;
     if (options->seconds > 0) r.end = planner_budget_clock() + options->seconds;
-    r.ways = BASE_ARRAY(arena, way, threads + 2);
-    return r.ways && begin_race(&r, arena) && try_stacks(&r, work, arena) && run_race(&r, arena)
+    return begin_race(&r, arena) && try_composed(&r, work, arena) && run_whole_race(&r, work, arena)
                ? BASE_OK
                : base_fail_memory(report);
 }

@@ -9,9 +9,10 @@ enum {
     BANDS = 16,         /* of the memory; each band between a buffer and the focus adds its distance once more */
     CHANCE = 1024,      /* distances are multiplied by half to one and a half times this */
     SETUP_COVERS = 256, /* so many buffers in all sections, prepared for a search, cost as much as a node */
+    PLACE_COVERS = 4096, /* the same where each is only looked at */
 };
 
-typedef struct range {
+typedef struct partial_range {
     size_t low, high; /* addresses [low, high) */
 } range;
 
@@ -29,8 +30,9 @@ bool exact_partial_init(partial *p, const skyline *sky, uint64_t seed, planner_b
                    .loose = BASE_ARRAY(arena, bool, n),
                    .loosened = BASE_ARRAY(arena, uint32_t, n),
                    .marks = BASE_ARRAY(arena, uint32_t, n),
-                   .candidates = BASE_ARRAY(arena, partial_candidate, n)};
-    return p->placed && p->offsets && p->loose && p->loosened && p->marks && p->candidates;
+                   .candidates = BASE_ARRAY(arena, partial_candidate, n),
+                   .ranges = BASE_ARRAY(arena, range, n)};
+    return p->placed && p->offsets && p->loose && p->loosened && p->marks && p->candidates && p->ranges;
 }
 
 void exact_partial_clear(partial *p, size_t capacity) {
@@ -99,6 +101,85 @@ void exact_partial_loosen(partial *p, uint32_t b) {
     p->loosened[p->loosened_count++] = b;
 }
 
+/* ---- placing one after the other ------------------------------------------------------------------------- */
+
+static int compare_ranges(const void *left, const void *right) {
+    const range *a = left, *b = right;
+    return (a->low > b->low) - (a->low < b->low);
+}
+
+typedef enum place_order { PLACE_BY_AREA, PLACE_BY_SIZE, PLACE_ORDERS } place_order;
+
+/* What is taken by placed buffers that interfere with b, the lowest first. */
+static uint32_t list_interfering(partial *p, uint32_t b, uint64_t *looked) {
+    const skyline_item *i = &p->sky->items[b];
+    uint32_t found = 0;
+    p->mark++;
+    for (uint32_t k = i->first; k < i->last; k++) {
+        uint32_t count;
+        const uint32_t *here = exact_partial_covers(p, k, &count);
+        *looked += count;
+        for (uint32_t c = 0; c < count; c++) {
+            const uint32_t other = here[c];
+            if (!p->placed[other] || p->marks[other] == p->mark) continue;
+            p->marks[other] = p->mark;
+            p->ranges[found++] = (range){p->offsets[other], p->offsets[other] + (size_t)p->sky->items[other].size};
+        }
+    }
+    qsort(p->ranges, found, sizeof *p->ranges, compare_ranges);
+    return found;
+}
+
+/* The smallest free range of those that hold b, or the lowest; SIZE_MAX: there is none. */
+static size_t find_range(partial *p, uint32_t b, bool lowest, uint64_t *looked) {
+    const uint32_t count = list_interfering(p, b, looked);
+    const size_t size = (size_t)p->sky->items[b].size, mask = (size_t)p->sky->items[b].alignment - 1;
+    size_t at = 0, best = SIZE_MAX, smallest = SIZE_MAX;
+    for (uint32_t r = 0; r <= count; r++) {
+        const size_t low = r < count ? p->ranges[r].low : p->capacity;
+        if (low >= at && low - at >= size && low - at < smallest) {
+            if (lowest) return at;
+            smallest = low - at;
+            best = at;
+        }
+        if (r < count && p->ranges[r].high > at) at = (p->ranges[r].high + mask) & ~mask;
+    }
+    return best;
+}
+
+static bool place_in_order(partial *p, bool lowest, uint64_t *looked) {
+    uint32_t done = 0;
+    for (; done < p->loosened_count; done++) {
+        const uint32_t b = p->candidates[done].buffer;
+        const uint64_t before = *looked;
+        p->offsets[b] = find_range(p, b, lowest, looked);
+        const bool over = planner_budget_spend(p->budget, (*looked - before) / PLACE_COVERS);
+        if (over || p->offsets[b] == SIZE_MAX) break;
+        p->placed[b] = true;
+    }
+    if (done == p->loosened_count) return true;
+    while (done > 0) p->placed[p->candidates[--done].buffer] = false;
+    return false;
+}
+
+bool exact_partial_place(partial *p, uint64_t *spent) {
+    uint64_t looked = 0;
+    bool placed = false;
+    for (place_order by = 0; by < PLACE_ORDERS && !placed; by++) {
+        for (uint32_t c = 0; c < p->loosened_count; c++) {
+            const skyline_item *i = &p->sky->items[p->loosened[c]];
+            const uint64_t life = by == PLACE_BY_AREA ? i->last - i->first : 1;
+            p->candidates[c] = (partial_candidate){UINT64_MAX - (uint64_t)i->size * life, p->loosened[c]};
+        }
+        p->candidate_count = p->loosened_count;
+        exact_partial_sort(p);
+        placed = place_in_order(p, false, &looked) || place_in_order(p, true, &looked);
+    }
+    planner_budget_spend(p->budget, 1);
+    *spent += 1 + looked / PLACE_COVERS;
+    return placed;
+}
+
 /* ---- the search ------------------------------------------------------------------------------------------ */
 
 /* The present try as a problem of its own: the loose buffers, and what is taken around them as pinned buffers. Its steps
@@ -112,11 +193,6 @@ typedef struct attempt {
     range *taken;                /* for the ranges of a section */
     uint32_t *open, *still_open; /* pinned buffers that reach up to the present section, the lowest first */
 } attempt;
-
-static int compare_ranges(const void *left, const void *right) {
-    const range *a = left, *b = right;
-    return (a->low > b->low) - (a->low < b->low);
-}
 
 /* What is taken in section k, the lowest first, with all that is too small for the loose ones that live there. */
 static uint32_t list_taken(const partial *p, uint32_t k, range *taken) {

@@ -37,6 +37,7 @@ typedef struct partial {
     uint32_t *marks, mark; /* buffers that a list has already: marks[b] == mark */
     partial_candidate *candidates;
     uint32_t candidate_count;
+    struct partial_range *ranges; /* for those that interfere with one buffer */
     size_t focus; /* the address that candidates are near to */
     bool out_of_memory;
 } partial;
@@ -76,5 +77,10 @@ void exact_partial_loosen(partial *p, uint32_t b);
  * SEARCH_SOLVED: they are placed. Otherwise no offset has changed, and p->out_of_memory is set if that is why. What it costs
  * is spent from the budget and added to *spent. */
 search_outcome exact_partial_search(partial *p, uint64_t nodes, uint64_t *spent);
+
+/* Places all loose buffers, none of which is placed, one after the other, in some orders, each into the smallest free range or the
+ * lowest. True: they are placed. Otherwise nothing has changed. This is what is enough where there is space, at a small part of
+ * the cost of a search. */
+bool exact_partial_place(partial *p, uint64_t *spent);
 
 #endif

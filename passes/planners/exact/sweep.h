@@ -12,6 +12,9 @@
  * So a mistake is mended near where it was made, at the cost of a small search, and what is far away stays. It proves
  * nothing: nothing but a solution comes of it.
  *
+ * Of very many buffers there are several runs, one for each peak of what is live that is far from the others. They grow towards each
+ * other. Where new buffers find no free ranges, ejection chains (ejection.h) put them in, and only where these fail some are loosened.
+ *
  * Source: our own; for loosening see partial.h.
  */
 #ifndef OURO_PLANNERS_SWEEP_H

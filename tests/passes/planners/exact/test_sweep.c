@@ -135,6 +135,44 @@ static void goes_on_where_it_stopped(void **unused) {
     base_arena_free(&arena);
 }
 
+/* Of so many buffers the solution grows from several peaks. Two waves of random buffers with little between them are two peaks; what
+ * the user pinned, alignments, and a capacity below or far above what is live, are there too. The same each time. */
+static void many_buffers_grow_from_all_peaks(void **unused) {
+    (void)unused;
+    static const char *const made[] = {"random", "pinned", "aligned", "heavy", "waves", "random"};
+    enum { BUFFERS = 1600 };
+    size_t *first = malloc((BUFFERS + 8) * sizeof *first);
+    assert_non_null(first);
+    for (size_t k = 0; k < 2 * (sizeof made / sizeof *made); k++) {
+        const size_t kind = k / 2;
+        base_arena arena;
+        planner_problem problem;
+        base_arena_init(&arena, NULL);
+        assert_true(problems_make(made[kind], BUFFERS, 5, &arena, &problem));
+        planner_buffer *buffers = (planner_buffer *)problem.buffers;
+        for (size_t b = 0; kind == 0 && b < problem.buffer_count; b++) {
+            const int64_t wave = b % 5 == 0 ? 150 : b % 2 ? 0 : 300; /* of 100 steps */
+            buffers[b].last -= buffers[b].first - buffers[b].first % 100;
+            buffers[b].first = buffers[b].first % 100 + wave;
+            buffers[b].last += wave;
+        }
+        const size_t live = problems_fit(made[kind]) ? PROBLEMS_CAPACITY : live_sum(&problem, &arena);
+        const size_t capacity = kind == 5 ? live - 1 : kind == 0 ? live : 2 * live;
+        bool out_of_memory = false;
+        swept t;
+        assert_true(prepare(&t, &problem, 3, false, NULL));
+        const search_outcome outcome = run(&t, capacity, 300000, &out_of_memory);
+        assert_false(out_of_memory);
+        assert_int_equal(outcome, kind == 5 ? SEARCH_STOPPED : SEARCH_SOLVED);
+        if (outcome == SEARCH_SOLVED) expect_solution(&problem, t.offsets, capacity);
+        if (outcome == SEARCH_SOLVED && k % 2) assert_memory_equal(first, t.offsets, problem.buffer_count * sizeof *first);
+        memcpy(first, t.offsets, problem.buffer_count * sizeof *first);
+        finish(&t);
+        base_arena_free(&arena);
+    }
+    free(first);
+}
+
 /* Two buffers that are live together and do not fit: it goes on trying as long as it may, and says nothing. A capacity
  * below a buffer that the user pinned is no different. */
 static void what_does_not_fit_ends(void **unused) {
@@ -322,6 +360,7 @@ static void stacks_are_aligned(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(solutions_are_right),        cmocka_unit_test(goes_on_where_it_stopped),
+        cmocka_unit_test(many_buffers_grow_from_all_peaks),
         cmocka_unit_test(what_does_not_fit_ends),     cmocka_unit_test(the_budget_ends_it),
         cmocka_unit_test(nothing_is_done_at_once),    cmocka_unit_test(running_out_of_memory_is_told),
         cmocka_unit_test(who_takes_a_place_is_found), cmocka_unit_test(pinned_buffers_stay_apart),
