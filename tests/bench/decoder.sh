@@ -7,26 +7,14 @@
 # names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-threads=1 tokens=2012 clock= weights=() within=()
-while getopts t:n:w:p option; do
-    case $option in
-    t) threads=$OPTARG ;;
-    n) tokens=$OPTARG ;;
-    w) weights=(--weights "$OPTARG") within=(--within 1e30) ;;
-    p) clock=--processor-time ;;
-    *) exit 2 ;;
-    esac
-done
-shift $((OPTIND - 1))
-[ $# = 1 ] || { echo "usage: decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx" >&2; exit 2; }
-. "$root/tests/bench/find_onnxruntime.sh"
-cmake --build "$root/build" --target ouro bench_states >/dev/null
-plan=$(mktemp)
-trap 'rm -f "$plan"' EXIT
+steps=2012 weights=() within=() others=w: usage="decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx"
+other() { weights=(--weights "$2") within=(--within 1e30); }
+. "$root/tests/bench/states_options.sh"
+[ $# = 1 ] || { echo "usage: $usage" >&2; exit 2; }
 "$root/build/ouro" compile "$1" -o "$plan" -q --threads "$threads" --state 'past.*=present.*' --max past=2048 --dim batch=1 \
     --dim sequence=1 ${weights[@]+"${weights[@]}"}
 run() {
-    "$root/build/tests/bench_states" --threads "$threads" --steps "$tokens" $clock --input input_ids=below:8000 --input position_ids=run \
+    "$root/build/tests/bench_states" --threads "$threads" --steps "$steps" $clock --input input_ids=below:8000 --input position_ids=run \
         ${within[@]+"${within[@]}"} "$@"
 }
 run --at 16 --at 512 --at 2000 "$plan" "$1"

@@ -6,27 +6,15 @@
 # seconds, where others use the machine, too. Needs npm, unless OURO_ONNXRUNTIME names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-threads=1 frames=1000 clock=
-while getopts t:n:p option; do
-    case $option in
-    t) threads=$OPTARG ;;
-    n) frames=$OPTARG ;;
-    p) clock=--processor-time ;;
-    *) exit 2 ;;
-    esac
-done
-shift $((OPTIND - 1))
+steps=1000 usage="streams.sh [-t THREADS] [-n FRAMES] [-p] [FOLDER]"
+. "$root/tests/bench/states_options.sh"
 models=${1:-$root/../shared/models/real}
-. "$root/tests/bench/find_onnxruntime.sh"
-cmake --build "$root/build" --target ouro bench_states >/dev/null
-plan=$(mktemp)
-trap 'rm -f "$plan"' EXIT
 stream() { # MODEL INPUTS [options of compile]: INPUTS for bench_states
     local model=$models/$1/model.onnx inputs=$2
     echo "$1"
     shift 2
     "$root/build/ouro" compile "$model" -o "$plan" -q --threads "$threads" "$@"
-    "$root/build/tests/bench_states" --threads "$threads" --steps "$frames" --turn 50 $clock $inputs "$plan" "$model"
+    "$root/build/tests/bench_states" --threads "$threads" --steps "$steps" --turn 50 $clock $inputs "$plan" "$model"
 }
 stream gtcrn_simple '' --state '*_cache=*_cache_out'
 stream dtln_1 '' --state input_3=tf_op_layer_stack_2
