@@ -12,7 +12,8 @@
  * machine has. A node that fails stays too (it will fail when it runs, if it runs).
  *
  * Needs: types. Breaks: nothing but that somebody reads every node. Guarantees: no node that could be computed with the
- * types known so far remains. Types of what depends on the new constants may become better known: infer-shapes again.
+ * types known so far remains, and no If whose condition follows from what other Ifs were decided to. Types of what depends on the
+ * new constants may become better known: infer-shapes again.
  */
 #include "passes/graph/graph.h"
 #include <string.h>
@@ -25,6 +26,7 @@ typedef struct folder {
     pass_context *context;
     ir_module *module;
     base_arena arena; /* of one evaluation */
+    bool decided;     /* an If became the nodes of its branch */
 } folder;
 
 /* ---- evaluation ---------------------------------------------------------------------------------------- */
@@ -237,7 +239,7 @@ static base_status fold_graph(folder *f, ir_graph *graph) {
         if (flags & OP_FLAG_GRAPHS) {
             ir_node *before = node->previous;
             if (node->code == OP_IF && inline_branch(node)) {
-                gone = true;
+                gone = f->decided = true;
                 next = before ? before->next : graph->first; /* what was put here has not been looked at */
                 if (next == node) next = node->next;
             } else {
@@ -268,6 +270,13 @@ base_status pass_fold_constants(pass_context *context) {
     folder f = {.context = context, .module = context->module};
     base_arena_init(&f.arena, context->scratch->allocator);
     base_status status = fold_graph(&f, context->module->main);
+    /* What was known of the results of an If is what both branches have in common. Now it is all of one: of its rank, perhaps, that
+     * the next If asks for. */
+    while (status == BASE_OK && f.decided) {
+        f.decided = false;
+        status = pass_infer_shapes(context);
+        if (status == BASE_OK) status = fold_graph(&f, context->module->main);
+    }
     base_arena_free(&f.arena);
     return status;
 }

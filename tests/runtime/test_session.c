@@ -734,8 +734,41 @@ static void test_more_threads(void **state) {
     free(bytes);
 }
 
+/* A branch that cannot run with these shapes is no error of the model, which guards it; only running it is one. The shapes in it are
+ * known when the plan is made. */
+static void impossible_branches_are_errors_when_they_run(void **unused) {
+    (void)unused;
+    static const char text[] = "module \"m\" {\n"
+                               "  constant %last: int64[1] = {1}\n"
+                               "  graph main(%x: float32[4,2], %go: bool[]) {\n"
+                               "    %y: float32[...] = If(%go) {\n"
+                               "      graph then_branch() { %a: float32[4,2] = Relu(%x) yield %a }\n"
+                               "      graph else_branch() { %b: float32[...] = Squeeze(%x, %last) %c: float32[...] = Neg(%b) yield %c }\n"
+                               "    }\n"
+                               "    yield %y\n"
+                               "  }\n"
+                               "}\n";
+    float x[8] = {-1, 2, -3, 4, -5, 6, -7, 8};
+    unsigned char go = 1;
+    ouro_error error;
+    support_session on;
+    support_session_open(&on, text, 1);
+    support_bind(&on, 0, x, sizeof x);
+    support_bind(&on, 1, &go, sizeof go);
+    for (int i = 0; i < 2; i++) {
+        go = 1;
+        support_run(&on);
+        const float *y = support_output(&on, 0, sizeof x);
+        for (int k = 0; k < 8; k++) assert_true(y[k] == (x[k] > 0 ? x[k] : 0));
+        go = 0;
+        expect_failure(ouro_session_run(on.session, &error), OURO_INVALID, &error, "Squeeze");
+    }
+    support_session_close(&on);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(impossible_branches_are_errors_when_they_run),
         cmocka_unit_test(test_straight),
         cmocka_unit_test(test_run_allocates_nothing),
         cmocka_unit_test(test_binding),
