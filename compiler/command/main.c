@@ -6,6 +6,9 @@
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static const command *const commands[] = {&command_compile, &command_run,    &command_test, &command_bench,
                                           &command_inspect, &command_verify, &command_ops,  &command_alloc};
@@ -109,5 +112,11 @@ static int run(int count, char **arguments) {
 int main(int count, char **arguments) {
     signal(SIGPIPE, SIG_IGN);
     keep_standard_files();
+#ifdef __GLIBC__
+    /* Weights that were packed go back to the system, whatever was given back before: glibc would keep blocks of the size of the
+     * largest one that it had so far. */
+    enum { LARGE_BLOCK = 1 << 20 };
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK);
+#endif
     return command_finish(run(count, arguments));
 }

@@ -116,6 +116,8 @@ bool rt_accepts_layouts(const op_call *call, uint32_t count, bool zero_stays);
 extern const rt_kernel rt_kernel_winograd;
 extern const rt_kernel rt_kernel_winograd_transforming; /* with weights that stay as small as they are */
 
+/* MatMul and Gemm with a constant right matrix in panels (packed_product.c). */
+extern const rt_kernel rt_kernel_packed_product;
 /* Conv of single points, from weights in tiles (pointwise.c). */
 extern const rt_kernel rt_kernel_pointwise;
 

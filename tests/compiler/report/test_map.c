@@ -116,7 +116,7 @@ static void test_runs(void **state) {
     free(dot);
 }
 
-/* The picture of a plan that was compiled some time. */
+/* The picture of a plan that was compiled some time, on whatever machine. */
 static char *draw_plan(model *m, const char *name) {
     char path[512], onnx[512], plan_path[512];
     snprintf(path, sizeof path, "%s/%s", TEST_BINARY_DIR, name);
@@ -127,7 +127,7 @@ static char *draw_plan(model *m, const char *name) {
     ouro_error error;
     ouro_plan *opened;
     base_report report = {0};
-    const ouro_compile_options options = {.model_path = onnx, .plan_path = plan_path};
+    const ouro_compile_options options = {.model_path = onnx, .plan_path = plan_path, .portable = true};
     if (ouro_compile(&options, &error) != OURO_OK) fail_msg("%s", error.message);
     if (ouro_plan_load(plan_path, &opened, &error) != OURO_OK) fail_msg("%s", error.message);
     if (emit_plan_map(rt_plan_of(opened), path, &report) != BASE_OK) fail_msg("%s", report.text);

@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* packed_product.c: MatMul and Gemm in float with a constant right matrix, which is packed into panels when the plan is made.
+ *
+ *     Y = activation(X W + bias), panels[panel][depth][RT_PANEL] hold W (times alpha), the last one filled up with zeros
+ *
+ * Any number of rows runs on the same panels, and nothing but them and X is read: there is no scratch. One row reads four panels at
+ * once, as processors read memory ahead best in a few places. Several rows are cut into blocks of columns and of the depth that stay
+ * in a cache near to the core; tiles pass over them (tiles.c). Where rows of X lie so far apart that they meet in few sets of the
+ * nearest cache, those of a tile are copied together first.
+ *
+ * Elements are added in an order that follows from the shapes alone, the same in all columns, whatever the number of threads, which
+ * share the columns.
+ */
+#include "runtime/kernels/portable/lanes.h"
+#include "runtime/kernels/portable/product.h"
+#include <string.h>
+
+enum {
+    TOGETHER = 4,        /* panels that one row reads at once */
+    BLOCK_COLUMNS = 128, /* of a block, and of its depth at most: */
+    BLOCK_DEPTH = 384,
+    TILE_ROWS = 12, /* of the largest tile */
+    PAGE = 4096,    /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+    LEAST_COLUMNS = 16,
+    SMALL_WORK = 4096, /* products of fewer multiplications are not worth constants of their own */
+    /* After the panels: tells these weights from those that other kernels pack, which never take so many bytes. */
+    MARK_BYTES = RT_ALIGNMENT
+};
+
+typedef struct packed_product {
+    int64_t rows, depth, columns;
+    int64_t b_depth, b_column; /* strides of the weights as the model has them */
+    float alpha, beta;
+    enum { BIAS_NONE, BIAS_ONE, BIAS_COLUMNS } bias;
+    rt_activation activation;
+} packed_product;
+
+/* ---- shapes -------------------------------------------------------------------------------------------- */
+
+static bool read_bias(const op_call *call, packed_product *product) {
+    product->bias = BIAS_NONE;
+    if (!op_input_present(call, 2)) return true;
+    const op_tensor *bias = &call->inputs[2];
+    int64_t elements;
+    if (bias->type.dtype != OP_FLOAT || bias->type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+    if (bias->type.shape.rank < 0 || !op_shape_elements(&bias->type.shape, &elements)) return false;
+    const int32_t rank = bias->type.shape.rank;
+    const int64_t last = rank ? bias->type.shape.dims[rank - 1] : 1;
+    if (elements != last || (last != 1 && last != product->columns)) return false;
+    product->bias = last == 1 ? BIAS_ONE : BIAS_COLUMNS;
+    return true;
+}
+
+/* False where the application is none of ours. The number of rows may be open: then it is -1. */
+static bool read_product(const op_call *call, packed_product *product) {
+    if ((call->code != OP_MATMUL && call->code != OP_GEMM) || call->input_count < 2 || call->input_count > 3)
+        return false;
+    const op_type *x = &call->inputs[0].type, *weights = &call->inputs[1].type, *y = &call->outputs[0].type;
+    const bool gemm = call->code == OP_GEMM;
+    size_t count;
+    if (x->dtype != OP_FLOAT || weights->dtype != OP_FLOAT || y->dtype != OP_FLOAT) return false;
+    if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
+    if (x->shape.rank < 1 || weights->shape.rank != 2 || !op_shape_known(&weights->shape)) return false;
+    if (op_attribute_integers(&call->attributes, "ouro.left", &count) ||
+        op_attribute_integers(&call->attributes, "ouro.right", &count) ||
+        op_attribute_integer(&call->attributes, "transA", 0))
+        return false;
+    const bool turned = gemm && op_attribute_integer(&call->attributes, "transB", 0) != 0;
+    *product = (packed_product){.rows = 1,
+                                .depth = weights->shape.dims[turned],
+                                .columns = weights->shape.dims[!turned],
+                                .b_depth = turned ? 1 : weights->shape.dims[1],
+                                .b_column = turned ? weights->shape.dims[1] : 1,
+                                .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
+                                .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1};
+    if (x->shape.dims[x->shape.rank - 1] != product->depth) return false;
+    for (int32_t i = 0; i < x->shape.rank - 1; i++) {
+        if (x->shape.dims[i] < 0) product->rows = -1;
+        else if (product->rows >= 0) product->rows *= x->shape.dims[i]; /* no more than the elements of x */
+    }
+    return product->depth >= 2 && product->columns >= LEAST_COLUMNS && read_bias(call, product) &&
+           rt_activation_read(&call->attributes, &product->activation);
+}
+
+static int64_t panel_count(const packed_product *product) {
+    return (product->columns + RT_PANEL - 1) / RT_PANEL;
+}
+
+static bool packed_bytes(const packed_product *product, size_t *bytes) {
+    return base_size_multiply((size_t)panel_count(product), (size_t)product->depth, bytes) &&
+           base_size_multiply(*bytes, RT_PANEL * sizeof(float), bytes) &&
+           base_size_add(*bytes, MARK_BYTES, bytes);
+}
+
+static bool accepts(const op_call *call, const rt_environment *environment) {
+    packed_product product;
+    size_t bytes;
+    (void)environment;
+    return read_product(call, &product) && call->inputs[1].type.layout == OP_LAYOUT_PACKED &&
+           packed_bytes(&product, &bytes) && call->inputs[1].type.packed_bytes == bytes;
+}
+
+/* Machines on which the tiles are as fast as any (measured by tests/bench/bench_kernels.c with AVX-512 alone). */
+static bool is_fast_here(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512f");
+#else
+    return false;
+#endif
+}
+
+static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
+    packed_product product;
+    if (environment->portable_only || !is_fast_here() || !read_product(call, &product)) return false;
+    if (!call->inputs[1].data || call->inputs[1].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
+    const int64_t wide = panel_count(&product) * RT_PANEL;
+    if (4 * (wide - product.columns) > product.columns || product.rows == 0) return false;
+    if (product.rows > 0 &&
+        (double)product.rows * (double)product.depth * (double)product.columns < SMALL_WORK)
+        return false;
+    *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
+    preference->inputs[1] = OP_LAYOUT_PACKED;
+    return packed_bytes(&product, &preference->packed_bytes[1]);
+}
+
+static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
+                        const op_tensor *source, void *packed, base_report *report) {
+    packed_product product;
+    (void)environment;
+    if (input != 1 || !read_product(call, &product))
+        return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
+    const float *from = source->data;
+    float *to = packed;
+    for (int64_t first = 0; first < product.columns; first += RT_PANEL) {
+        const int64_t rest = product.columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
+        for (int64_t k = 0; k < product.depth; k++, to += RT_PANEL) {
+            for (int64_t j = 0; j < width; j++)
+                to[j] = product.alpha * from[k * product.b_depth + (first + j) * product.b_column];
+        }
+    }
+    return BASE_OK;
+}
+
+/* ---- one row ------------------------------------------------------------------------------------------- */
+
+typedef void row_function(const float *a, const float *panels, int64_t depth, float *y);
+
+/* One row times PANELS panels. Two sums an element, of even and of odd places of the depth: as many at once as an addition takes
+ * time. */
+#define ROW(name, target, vector, PANELS, ADD_PRODUCT)                                                       \
+    target static void name(const float *restrict a, const float *restrict panels, int64_t depth,            \
+                            float *restrict y) {                                                             \
+        enum { WIDE = sizeof(vector) / sizeof(float), PER_PANEL = RT_PANEL / WIDE };                         \
+        for (int part = 0; part < PER_PANEL; part++) {                                                       \
+            const float *from = panels + part * WIDE;                                                        \
+            vector even[PANELS], odd[PANELS];                                                                \
+            _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) even[p] = odd[p] = (vector){0};         \
+            int64_t k = 0;                                                                                   \
+            for (; k + 4 <= depth; k += 4) {                                                                 \
+                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                   \
+                    const float *at = from + (p * depth + k) * RT_PANEL;                                     \
+                    ADD_PRODUCT(even[p], a[k], *(const vector *)(const void *)at);                           \
+                    ADD_PRODUCT(odd[p], a[k + 1], *(const vector *)(const void *)(at + RT_PANEL));           \
+                    ADD_PRODUCT(even[p], a[k + 2], *(const vector *)(const void *)(at + 2 * RT_PANEL));      \
+                    ADD_PRODUCT(odd[p], a[k + 3], *(const vector *)(const void *)(at + 3 * RT_PANEL));       \
+                }                                                                                            \
+            }                                                                                                \
+            for (; k < depth; k++) {                                                                         \
+                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) ADD_PRODUCT(                        \
+                    even[p], a[k], *(const vector *)(const void *)(from + (p * depth + k) * RT_PANEL));      \
+            }                                                                                                \
+            _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                       \
+                even[p] += odd[p];                                                                           \
+                memcpy(y + p * RT_PANEL + part * WIDE, &even[p], sizeof(vector));                            \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+
+#define ADD(sum, left, right) ((sum) += (left) * (right))
+ROW(row_baseline, , rt_floats_4, TOGETHER, ADD)
+ROW(panel_baseline, , rt_floats_4, 1, ADD)
+#if defined(__x86_64__) && defined(__GNUC__)
+#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX512 __attribute__((target("avx512f")))
+#define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
+#define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
+ROW(row_avx2, AVX2, rt_floats_8, TOGETHER, ADD_8)
+ROW(panel_avx2, AVX2, rt_floats_8, 1, ADD_8)
+ROW(row_avx512, AVX512, rt_floats_16, TOGETHER, ADD_16)
+ROW(panel_avx512, AVX512, rt_floats_16, 1, ADD_16)
+#endif
+
+/* For TOGETHER panels, and for one. */
+typedef struct row_functions {
+    row_function *several, *one;
+} row_functions;
+
+static row_functions best_row(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return (row_functions){row_avx512, panel_avx512};
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return (row_functions){row_avx2, panel_avx2};
+#endif
+    return (row_functions){row_baseline, panel_baseline};
+}
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+typedef struct packed_job {
+    const packed_product *product;
+    const float *x, *panels, *bias;
+    float *y;
+} packed_job;
+
+RT_CLONES static void add_bias(const float *bias, float beta, int64_t columns, float *y) {
+    for (int64_t j = 0; j < columns; j++) y[j] += beta * bias[j];
+}
+
+RT_CLONES static void add_one(float bias, int64_t columns, float *y) {
+    for (int64_t j = 0; j < columns; j++) y[j] += bias;
+}
+
+/* What is left to do for some finished sums of a row, from `column` on. */
+static void finish(const packed_job *job, int64_t column, int64_t columns, float *y) {
+    const packed_product *product = job->product;
+    if (product->bias == BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
+    else if (product->bias == BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
+    rt_activation_floats(&product->activation, y, columns);
+}
+
+/* Columns [first, end) of one row, `first` at the beginning of a panel. */
+static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t end) {
+    const packed_product *product = job->product;
+    const int64_t depth = product->depth;
+    const float *a = job->x + row * depth;
+    float *y = job->y + row * product->columns;
+    const row_functions run = best_row();
+    int64_t column = first;
+    for (; column + TOGETHER * RT_PANEL <= end; column += TOGETHER * RT_PANEL)
+        run.several(a, job->panels + column * depth, depth, y + column);
+    for (; column < end; column += RT_PANEL) {
+        float last[RT_PANEL];
+        const int64_t columns = end - column < RT_PANEL ? end - column : RT_PANEL;
+        run.one(a, job->panels + column * depth, depth, last);
+        memcpy(y + column, last, (size_t)columns * sizeof *y);
+    }
+    finish(job, first, end - first, y + first);
+}
+
+/* Columns and a part of the depth: panels that stay in the cache while all rows pass over them. */
+typedef struct block {
+    int64_t column, columns, from, depth;
+    const float *panels;
+} block;
+
+/* The rows of one tile over a block. */
+static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t rows) {
+    const packed_product *product = job->product;
+    const int64_t column = b->column, columns = b->columns, from = b->from, depth = b->depth;
+    _Alignas(RT_ALIGNMENT) float copied[TILE_ROWS * BLOCK_DEPTH];
+    const float *a = job->x + row * product->depth + from;
+    int64_t a_row = product->depth;
+    if (a_row * (int64_t)sizeof(float) % PAGE == 0) {
+        for (int64_t i = 0; i < rows; i++)
+            memcpy(copied + i * depth, a + i * a_row, (size_t)depth * sizeof *a);
+        a = copied;
+        a_row = depth;
+    }
+    float *y = job->y + row * product->columns + column;
+    rt_tiles_run(&(rt_tiles){.rows = rows,
+                             .columns = columns,
+                             .depth = depth,
+                             .a = a,
+                             .a_row = a_row,
+                             .a_depth = 1,
+                             .panels = b->panels,
+                             .panel_step = product->depth * RT_PANEL,
+                             .c = y,
+                             .c_row = product->columns,
+                             .add = from > 0,
+                             .fused = true});
+    if (from + depth < product->depth) return;
+    for (int64_t i = 0; i < rows; i++) finish(job, column, columns, y + i * product->columns);
+}
+
+static void run_columns(const packed_job *job, int64_t first, int64_t end) {
+    const packed_product *product = job->product;
+    if (product->rows == 1) {
+        if (first < end) run_row(job, 0, first, end);
+        return;
+    }
+    const int64_t parts = (product->depth + BLOCK_DEPTH - 1) / BLOCK_DEPTH;
+    const int64_t tiles = (product->rows + TILE_ROWS - 1) / TILE_ROWS,
+                  each = (product->rows + tiles - 1) / tiles; /* rows are dealt out evenly */
+    for (int64_t column = first; column < end; column += BLOCK_COLUMNS) {
+        const int64_t columns = end - column < BLOCK_COLUMNS ? end - column : BLOCK_COLUMNS;
+        for (int64_t part = 0; part < parts; part++) {
+            const int64_t from = product->depth * part / parts, after = product->depth * (part + 1) / parts;
+            const block b = {.column = column,
+                             .columns = columns,
+                             .from = from,
+                             .depth = after - from,
+                             .panels = job->panels + column * product->depth + from * RT_PANEL};
+            for (int64_t row = 0; row < product->rows; row += each)
+                run_tile(job, &b, row, product->rows - row < each ? product->rows - row : each);
+        }
+    }
+}
+
+/* The columns are shared out, four panels at a time: each thread reads weights that no other one does. */
+static void run_member(void *context, int member, int members) {
+    const packed_job *job = context;
+    enum { UNIT = TOGETHER * RT_PANEL };
+    const int64_t columns = job->product->columns, units = (columns + UNIT - 1) / UNIT;
+    const int64_t first = units * member / members * UNIT, end = units * (member + 1) / members * UNIT;
+    run_columns(job, first, end < columns ? end : columns);
+}
+
+static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
+                       void *scratch, base_report *report) {
+    (void)scratch;
+    (void)report;
+    const packed_product *product = prepared->state;
+    packed_job job = {.product = product,
+                      .x = inputs[0].data,
+                      .panels = inputs[1].data,
+                      .bias = product->bias != BIAS_NONE ? inputs[2].data : NULL,
+                      .y = outputs[0].data};
+    const double work = (double)product->rows * (double)product->depth * (double)product->columns;
+    if (product->rows == 0) return BASE_OK;
+    rt_team_run(work < RT_PARALLEL_WORK ? 1 : prepared->threads, run_member, &job);
+    return BASE_OK;
+}
+
+static base_status prepare(const op_call *call, const rt_environment *environment, base_arena *arena,
+                           rt_prepared *prepared, base_report *report) {
+    packed_product *product = BASE_NEW(arena, packed_product);
+    if (!product) return base_fail_memory(report);
+    if (!accepts(call, environment) || !read_product(call, product) || product->rows < 0)
+        return base_fail(report, BASE_INVALID, "this is no product with weights in panels");
+    prepared->state = product;
+    prepared->run = run;
+    return BASE_OK;
+}
+
+/* Another number of rows. */
+static bool adapt(const op_call *call, const rt_environment *environment, rt_prepared *prepared) {
+    packed_product *product = prepared->state;
+    return accepts(call, environment) && read_product(call, product) && product->rows >= 0;
+}
+
+const rt_kernel rt_kernel_packed_product = {.name = "portable.packed_product",
+                                            .accepts = accepts,
+                                            .prefer = prefer,
+                                            .pack = pack,
+                                            .prepare = prepare,
+                                            .adapt = adapt};
