@@ -5,6 +5,9 @@
 #include "runtime/kernels/portable/vector_math.h"
 #include <math.h>
 #include <string.h>
+#if defined(__x86_64__) && defined(__GNUC__)
+#include <immintrin.h>
+#endif
 
 enum {
     CHUNK =
@@ -145,18 +148,99 @@ static void pack_keys(const float *k, int64_t step, int64_t count, int64_t depth
 }
 
 /* Values as the right matrix of a product: panels[p][k][RT_PANEL]. */
-static void pack_values(const float *v, int64_t step, int64_t count, int64_t width, float *panels) {
-    for (int64_t first = 0; first < width; first += RT_PANEL) {
-        float *panel = panels + first * count;
-        const int64_t wide = width - first < RT_PANEL ? width - first : RT_PANEL;
-        if (wide < RT_PANEL) memset(panel, 0, (size_t)(count * RT_PANEL) * sizeof *panel);
-        for (int64_t k = 0; k < count; k++) {
-            if (wide == RT_PANEL)
-                memcpy(panel + k * RT_PANEL, v + k * step + first, RT_PANEL * sizeof *panel);
-            else memcpy(panel + k * RT_PANEL, v + k * step + first, (size_t)wide * sizeof *panel);
+RT_CLONES_FUSED static void pack_values(const float *v, int64_t step, int64_t count, int64_t width,
+                                        float *panels) {
+    const int64_t whole = width - width % RT_PANEL;
+    for (int64_t k = 0; k < count; k++) {
+        for (int64_t first = 0; first < whole; first += RT_PANEL) {
+            float *to = panels + first * count + k * RT_PANEL;
+            const float *from = v + k * step + first;
+            RT_VECTOR for (int j = 0; j < RT_PANEL; j++) to[j] = from[j];
         }
     }
+    if (whole == width) return;
+    float *panel = panels + whole * count;
+    memset(panel, 0, (size_t)(count * RT_PANEL) * sizeof *panel);
+    for (int64_t k = 0; k < count; k++)
+        memcpy(panel + k * RT_PANEL, v + k * step + whole, (size_t)(width - whole) * sizeof *panel);
 }
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define HAS_WIDE __builtin_cpu_supports("avx512f")
+
+/* rt_exp_falling of 16 numbers. */
+__attribute__((target("avx512f"))) static inline __m512 exp_falling_16(__m512 x) {
+    const __m512 magic = _mm512_set1_ps(12582912.0f);
+    const __m512 n = _mm512_sub_ps(_mm512_fmadd_ps(x, _mm512_set1_ps(1.44269504f), magic), magic);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_fmadd_ps(_mm512_set1_ps(1.381455804e-3f), r, _mm512_set1_ps(8.368736133e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166838899e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666652113e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-1f));
+    p = _mm512_add_ps(_mm512_fmadd_ps(p, _mm512_mul_ps(r, r), r), _mm512_set1_ps(1.0f));
+    const __mmask16 seen = _mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ);
+    return _mm512_maskz_scalef_ps(seen, p, n);
+}
+
+/* What absorb does, of whole vectors of scores of up to PART queries, whose scores lie BLOCK apart. Step by step for all of them,
+ * without branches: what one query waits for is filled with work on the next ones. */
+__attribute__((target("avx512f"))) static void
+absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, float *o, int64_t width) {
+    float tops[PART], bases[PART], downs[PART];
+    for (int64_t r = 0; r < rows; r++) {
+        const float *from = s + r * BLOCK;
+        __m512 top = _mm512_set1_ps(largest[r]);
+        for (int64_t i = 0; i < count; i += LANES) top = _mm512_max_ps(_mm512_loadu_ps(from + i), top);
+        tops[r] = _mm512_reduce_max_ps(top);
+    }
+    for (int64_t r = 0; r < rows; r += LANES) {
+        const __mmask16 some = (__mmask16)(rows - r < LANES ? (1U << (rows - r)) - 1 : 0xffffU);
+        const __m512 top = _mm512_maskz_loadu_ps(some, tops + r),
+                     before = _mm512_maskz_loadu_ps(some, largest + r);
+        /* Nothing was seen yet: the base is 0. */
+        const __m512 base =
+            _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(top, _mm512_set1_ps(-INFINITY), _CMP_NEQ_UQ), top);
+        const __m512 down =
+            _mm512_mask_mov_ps(_mm512_set1_ps(1.0f), _mm512_cmp_ps_mask(before, top, _CMP_NEQ_UQ),
+                               exp_falling_16(_mm512_sub_ps(before, base)));
+        _mm512_mask_storeu_ps(bases + r, some, base);
+        _mm512_mask_storeu_ps(downs + r, some, down);
+        _mm512_mask_storeu_ps(largest + r, some, top);
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        float *to = o + r * width;
+        const __m512 down = _mm512_set1_ps(downs[r]);
+        int64_t j = 0;
+        for (; j + LANES <= width; j += LANES)
+            _mm512_storeu_ps(to + j, _mm512_mul_ps(_mm512_loadu_ps(to + j), down));
+        for (; j < width; j++) to[j] *= downs[r];
+    }
+    for (int64_t r = 0; r < rows; r++) {
+        float *own = s + r * BLOCK;
+        const __m512 base = _mm512_set1_ps(bases[r]);
+        __m512 even = _mm512_setzero_ps(), odd = even;
+        int64_t i = 0;
+        for (; i + 2 * LANES <= count; i += 2 * LANES) {
+            const __m512 a = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i), base)),
+                         b = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i + LANES), base));
+            _mm512_storeu_ps(own + i, a);
+            _mm512_storeu_ps(own + i + LANES, b);
+            even = _mm512_add_ps(even, a);
+            odd = _mm512_add_ps(odd, b);
+        }
+        if (i < count) {
+            const __m512 a = exp_falling_16(_mm512_sub_ps(_mm512_loadu_ps(own + i), base));
+            _mm512_storeu_ps(own + i, a);
+            even = _mm512_add_ps(even, a);
+        }
+        sum[r] = sum[r] * downs[r] + _mm512_reduce_add_ps(_mm512_add_ps(even, odd));
+    }
+}
+#else
+#define HAS_WIDE false
+#define absorb_wide(s, rows, count, largest, sum, o, width) (void)0
+#endif
 
 #define REAL float
 #define OWN_TYPE OP_FLOAT

@@ -227,11 +227,31 @@ static void NAME(values)(const rt_attention *a, const NAME(worker) * w, int64_t 
         NAME(weigh)(w->s + r * BLOCK, v, step, count, a->width, w->o + (row + r) * a->width);
 }
 
+/* Scores become weights of the queries from row `row` of the chunk on. */
+static void NAME(absorb_rows)(const rt_attention *a, const NAME(worker) * w, int64_t row, int64_t rows,
+                              int64_t count) {
+#if TILES
+    if (count % LANES == 0 && HAS_WIDE) {
+        absorb_wide(w->s, rows, count, w->largest + row, w->sum + row, w->o + row * a->width, a->width);
+        return;
+    }
+#endif
+    for (int64_t r = row; r < row + rows; r++) NAME(absorb)
+    (w->s + (r - row) * BLOCK, count, &w->largest[r], &w->sum[r], w->o + r * a->width, a->width);
+}
+
+/* Scores stay as the product has made them. */
+static bool NAME(are_plain)(const attention_job *job) {
+    const rt_attention *a = job->attention;
+    return a->mask == OP_NONE && !a->causal && !job->data->lengths && a->softcap <= 0 &&
+           a->scores == RT_SCORES_NONE;
+}
+
 /* A block of keys with a part of the queries. `again`: largest and sum are final, only weights are given out. */
 static void NAME(part)(const attention_job *job, const chunk *c, const NAME(worker) * w, int64_t row,
                        int64_t rows, int64_t first, int64_t count, bool again) {
     const rt_attention *a = job->attention;
-    for (int64_t r = 0; r < rows; r++) {
+    for (int64_t r = 0; r < rows && !NAME(are_plain)(job); r++) {
         const int64_t index = c->first + row + r, h = c->group * a->shared + index / a->queries,
                       i = index % a->queries;
         const int64_t out = ((c->batch * a->heads + h) * a->queries + i) * a->keys + first;
@@ -241,14 +261,11 @@ static void NAME(part)(const attention_job *job, const chunk *c, const NAME(work
         if (a->scores == RT_SCORES_CAPPED) NAME(store)(a->dtype, job->data->scores, out, count, s);
         NAME(hide)(job, c->batch, h, i, first, count, s);
         if (a->scores == RT_SCORES_MASKED) NAME(store)(a->dtype, job->data->scores, out, count, s);
-        if (again) {
-            NAME(weights)(s, count, w->largest[row + r], w->sum[row + r]);
-            NAME(store)(a->dtype, job->data->scores, out, count, s);
-        } else {
-            NAME(absorb)
-            (s, count, &w->largest[row + r], &w->sum[row + r], w->o + (row + r) * a->width, a->width);
-        }
+        if (!again) continue;
+        NAME(weights)(s, count, w->largest[row + r], w->sum[row + r]);
+        NAME(store)(a->dtype, job->data->scores, out, count, s);
     }
+    if (!again) NAME(absorb_rows)(a, w, row, rows, count);
 }
 
 static void NAME(blocks)(const attention_job *job, const chunk *c, const NAME(worker) * w, bool again) {

@@ -119,10 +119,8 @@ UNARY_REAL(thresholded_relu, (a > p.alpha ? a : 0.0f), (a > ALPHA ? a : 0.0))
 /* x times the probability that a normal number is below x, and its two usual approximations; x tanh(log(1 + e^x)), where e^x
  * is all of it from 20 on. */
 #define MISH(a, e) ((a) * ((e) * ((e) + 2)) / ((e) * ((e) + 2) + 2))
-UNARY_LONG(gelu, 0.5f * a * (1.0f + rt_erf(a * 0.70710678f)),
-           0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
-UNARY_LONG(gelu_tanh, a *rt_sigmoid(1.5957691216f * (a + 0.044715f * a * a * a)),
-           a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
+UNARY_LONG(gelu, rt_gelu(a), 0.5 * a * (1.0 + erf(a * 0.70710678118654752440)))
+UNARY_LONG(gelu_tanh, rt_gelu_by_tanh(a), a / (1.0 + exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))))
 UNARY_LONG(swish, a *rt_sigmoid(p.alpha *a), a / (1.0 + exp(-ALPHA * a)))
 UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 40.0 ? a : MISH(a, exp(a))))
 UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
