@@ -297,19 +297,27 @@ static void split_rows(const bits_context *c) {
 
 /* ---- many rows --------------------------------------------------------------------------------------------- */
 
-/* Rows [row, row + count) as panels, split: DEPTH after DEPTH, in each panels[p][k][RT_PANEL]. */
+/* Rows [row, row + count) as panels, split: DEPTH after DEPTH, in each panels[p][k][RT_PANEL]. A line of each row at a time: rows may
+ * lie so far apart that few of them stay in the nearest cache. */
 static void pack_rows(const bits_context *c) {
+    enum { LINE = RT_ALIGNMENT / sizeof(float) };
     const bits_state *s = c->state;
     const int64_t panels = (c->count + RT_PANEL - 1) / RT_PANEL;
-    for (int64_t k = 0; k < s->padded; k++) {
-        const int64_t place = split_place(k, s->bits), first = place / DEPTH * DEPTH,
-                      deep = s->padded - first < DEPTH ? s->padded - first : DEPTH;
-        float *to = c->split + first * panels * RT_PANEL + (place - first) * RT_PANEL;
-        for (int64_t p = 0; p < panels; p++, to += deep * RT_PANEL) {
-            for (int64_t r = 0; r < RT_PANEL; r++) {
-                const int64_t row = p * RT_PANEL + r;
-                to[r] = row < c->count && k < s->depth ? c->x[(c->row + row) * s->depth + k] : 0;
-            }
+    for (int64_t from = 0; from < s->padded; from += LINE) {
+        const int64_t some = s->padded - from < LINE ? s->padded - from : LINE;
+        float *places[LINE]; /* of the first panel */
+        int64_t steps[LINE]; /* to the next one */
+        for (int64_t i = 0; i < some; i++) {
+            const int64_t place = split_place(from + i, s->bits), first = place / DEPTH * DEPTH,
+                          deep = s->padded - first < DEPTH ? s->padded - first : DEPTH;
+            places[i] = c->split + first * panels * RT_PANEL + (place - first) * RT_PANEL;
+            steps[i] = deep * RT_PANEL;
+        }
+        for (int64_t row = 0; row < panels * RT_PANEL; row++) {
+            const float *x = c->x + (c->row + row) * s->depth;
+            for (int64_t i = 0; i < some; i++)
+                places[i][row / RT_PANEL * steps[i] + row % RT_PANEL] =
+                    row < c->count && from + i < s->depth ? x[from + i] : 0;
         }
     }
 }
@@ -402,6 +410,9 @@ static void columns_of_many(void *user, int64_t begin, int64_t end) {
         for (int64_t from = 0; from < s->padded; from += DEPTH) {
             const int64_t deep = s->padded - from < DEPTH ? s->padded - from : DEPTH;
             for (int64_t i = 0; i < columns; i++) unpack_column(c, column + i, from, deep, left + i * deep);
+            /* Rows of the result lie far apart, and are written after the last product. */
+            for (int64_t r = 0; r < c->count && from + deep == s->padded; r++)
+                rt_prefetch(c->y + (c->row + r) * s->columns + column, (size_t)columns * sizeof *c->y);
             rt_tiles_run(&(rt_tiles){.rows = columns,
                                      .columns = wide,
                                      .depth = deep,
