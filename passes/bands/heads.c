@@ -89,6 +89,16 @@ static bool has_many_heads(const op_shape *shape) {
            shape->dims[TOKENS] > 1;
 }
 
+/* Names that nobody reads any more: between nodes that go by rows they would end a region. */
+static void remove_unread(ir_value *value) {
+    while (!value->uses && value->kind == IR_RESULT_OF_NODE &&
+           (value->node->code == OP_RESHAPE || value->node->code == OP_TRANSPOSE)) {
+        ir_node *node = value->node;
+        value = ir_input(node, 0);
+        ir_node_remove(node);
+    }
+}
+
 /* The left operand of the product, [1, tokens, heads, width] read with heads before tokens: queries. *made becomes the node that makes them as
  * rows, where there are any. */
 static bool take_queries(ir_node *product, base_arena *arena, ir_node **made) {
@@ -107,8 +117,11 @@ static bool take_queries(ir_node *product, base_arena *arena, ir_node **made) {
     ir_value *rows = as_rows(tokens, count, heads * width, product);
     ir_value *dealt = rows ? deal(rows, heads, WIDTH, HEADS, product, arena) : NULL;
     if (rows && rows->kind == IR_RESULT_OF_NODE && rows->node->graph == product->graph) *made = rows->node;
-    return dealt && ir_node_set_input(product, 0, dealt) &&
-           (!folded || ir_attribute_remove(product->graph->module, &product->attributes, "ouro.left"));
+    if (!dealt || !ir_node_set_input(product, 0, dealt) ||
+        (folded && !ir_attribute_remove(product->graph->module, &product->attributes, "ouro.left")))
+        return false;
+    remove_unread(left);
+    return true;
 }
 
 static bool reads_any(const ir_node *node, const bool *marked) {

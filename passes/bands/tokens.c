@@ -27,7 +27,8 @@ static bool reduces_last(const ir_node *node) {
     if (!axes || !axes->constant || axes->type.dtype != OP_INT64 || axes->type.shape.rank != 1 ||
         axes->type.shape.dims[0] != 1 || !op_attribute_integer(&node->attributes, "keepdims", 1))
         return false;
-    return *(const int64_t *)axes->constant->tensor.data == -1;
+    const int64_t axis = *(const int64_t *)axes->constant->tensor.data;
+    return axis == -1 || axis == LAST;
 }
 
 static bool is_product(const ir_node *node) {
@@ -114,6 +115,14 @@ static bool convert_inputs(const converter *c, ir_node *node) {
     return true;
 }
 
+/* The last axis has another number among rows. */
+static bool reduce_last_of_rows(ir_node *node) {
+    const int64_t last = -1;
+    ir_value *axes =
+        ir_constant_copy(node->graph->module, "last", &ir_input(node, 1)->type, &last, sizeof last);
+    return axes && ir_node_set_input(node, 1, axes);
+}
+
 /* Others read the tokens as they were. */
 static bool convert_output(const converter *c, ir_node *node) {
     ir_value *output = node->outputs[0], *back = NULL;
@@ -122,6 +131,7 @@ static bool convert_output(const converter *c, ir_node *node) {
     if (op_attribute_find(&node->attributes, "axis") &&
         !ir_attribute_set(node->graph->module, &node->attributes, &last))
         return false;
+    if (band_is_reduction(node->code) && !reduce_last_of_rows(node)) return false;
     output->type = as_rows(&tokens);
     for (bool changed = true; changed;) {
         changed = false;
