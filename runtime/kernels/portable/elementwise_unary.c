@@ -139,6 +139,7 @@ UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
     }
 UNARY_512(exp, rt_exp_16(a))
 UNARY_512(sigmoid, rt_sigmoid_16(a))
+UNARY_512(tanh, rt_tanh_16(a))
 UNARY_512(softplus, rt_softplus_16(a))
 UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
 
@@ -154,6 +155,8 @@ static unary_function *find_wide(op_code code) {
         return softplus_512;
     case OP_SWISH:
         return swish_512;
+    case OP_TANH:
+        return tanh_512;
     default:
         return NULL;
     }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_math_512.h: exp, the logistic function and softplus of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
+/* vector_math_512.h: exp, the logistic function, tanh and softplus of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
  * pass and scaling by a power of two are one instruction each there, which C has no words for: a third fewer than a compiler finds.
  */
 #ifndef OURO_VECTOR_MATH_512_H
@@ -13,10 +13,8 @@
 
 #define RT_MATH_512 __attribute__((target("avx512f")))
 
-/* exp of x, which is between -104 and 89 or a NaN. */
-RT_MATH_512 static inline __m512 rt_exp_limited_16(__m512 x) {
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)),
-                                          _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+/* exp of x = n log 2 + r, of which n is given: exp(r) - 1. */
+RT_MATH_512 static inline __m512 rt_exp_rest_16(__m512 x, __m512 n) {
     /* n times the first part of log 2 is exact: to round it or not is the same. */
     __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
     r = _mm512_sub_ps(r, _mm512_mul_ps(n, _mm512_set1_ps(-2.12194440e-4f)));
@@ -25,8 +23,17 @@ RT_MATH_512 static inline __m512 rt_exp_limited_16(__m512 x) {
     p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(4.166838899e-2f));
     p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(1.666652113e-1f));
     p = _mm512_add_ps(_mm512_mul_ps(p, r), _mm512_set1_ps(4.999999404e-1f));
-    const __m512 rest = _mm512_add_ps(_mm512_mul_ps(p, _mm512_mul_ps(r, r)), r);
-    return _mm512_scalef_ps(_mm512_add_ps(rest, _mm512_set1_ps(1.0f)), n);
+    return _mm512_add_ps(_mm512_mul_ps(p, _mm512_mul_ps(r, r)), r);
+}
+
+RT_MATH_512 static inline __m512 rt_nearest_16(__m512 x) {
+    return _mm512_roundscale_ps(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+/* exp of x, which is between -104 and 89 or a NaN. */
+RT_MATH_512 static inline __m512 rt_exp_limited_16(__m512 x) {
+    const __m512 n = rt_nearest_16(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)));
+    return _mm512_scalef_ps(_mm512_add_ps(rt_exp_rest_16(x, n), _mm512_set1_ps(1.0f)), n);
 }
 
 /* The second operand of a limit is what a NaN in either gives. */
@@ -41,6 +48,19 @@ RT_MATH_512 static inline __m512 rt_sigmoid_16(__m512 x) {
     const __m512 e = rt_exp_limited_16(_mm512_max_ps(_mm512_set1_ps(-104.0f), negative)),
                  one = _mm512_set1_ps(1.0f), ratio = _mm512_div_ps(one, _mm512_add_ps(one, e));
     return _mm512_mask_mul_ps(ratio, _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ), e, ratio);
+}
+
+RT_MATH_512 static inline __m512 rt_tanh_16(__m512 x) {
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN), bits = _mm512_castps_si512(x);
+    const __m512 one = _mm512_set1_ps(1.0f), a = _mm512_castsi512_ps(_mm512_andnot_si512(sign, bits)),
+                 b = _mm512_min_ps(_mm512_set1_ps(9.1f), a),
+                 n = rt_nearest_16(_mm512_mul_ps(b, _mm512_set1_ps(2.88539008f))),
+                 rest = rt_exp_rest_16(_mm512_add_ps(b, b), n),
+                 e = _mm512_add_ps(_mm512_scalef_ps(rest, n), _mm512_sub_ps(_mm512_scalef_ps(one, n), one)),
+                 y = _mm512_div_ps(e, _mm512_add_ps(e, _mm512_set1_ps(2.0f)));
+    /* y, which is not negative, with the sign of x */
+    return _mm512_castsi512_ps(
+        _mm512_ternarylogic_epi32(sign, bits, _mm512_castps_si512(y), 0xca)); /* sign ? bits : y */
 }
 
 RT_MATH_512 static inline __m512 rt_log_plus_one_16(__m512 x) {
@@ -61,7 +81,7 @@ RT_MATH_512 static inline __m512 rt_log_plus_one_16(__m512 x) {
     __m512 result = _mm512_add_ps(_mm512_mul_ps(_mm512_mul_ps(f, square), p),
                                   _mm512_mul_ps(exponent, _mm512_set1_ps(-2.12194440e-4f)));
     result = _mm512_add_ps(_mm512_sub_ps(result, _mm512_mul_ps(_mm512_set1_ps(0.5f), square)), f);
-    result = _mm512_fmadd_ps(exponent, _mm512_set1_ps(0.693359375f), result); /* see rt_exp_limited_16 */
+    result = _mm512_fmadd_ps(exponent, _mm512_set1_ps(0.693359375f), result); /* see rt_exp_rest_16 */
     return _mm512_add_ps(result, _mm512_div_ps(_mm512_sub_ps(x, _mm512_sub_ps(sum, one)), sum));
 }
 
