@@ -68,7 +68,7 @@ static base_status make_plan(const op_tensor *inputs, const op_tensor *axes, pad
         int64_t before = pads[i], after = pads[i + rank], extent = from->dims[i], sum;
         bool fits =
             base_int64_add(before, after, &sum) && base_int64_add(extent, sum, &sum) && sum == to->dims[i];
-        int64_t first = before < 0 ? -before : 0, left = 0;
+        int64_t first = before < 0 && before > INT64_MIN ? -before : 0, left = 0;
         fits = fits && before > INT64_MIN && first <= extent;
         if (fits) left = extent - first + (after < 0 ? after : 0);
         fits = fits && left >= 0;
