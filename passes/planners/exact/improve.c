@@ -56,7 +56,8 @@ enum {
     MANY_BUFFERS = 1500,
     MANY_TARGETS = 16,   /* of so many buffers the highest target is this part of the way to the goal below the best known */
     OTHERS_PART = 4,     /* heights above the goal have this part of its work each */
-    MANY_CHAINS = 2,     /* and the sweep does so many times the work of ejection chains */
+    CHAINS_FIRST = 150000, /* so much work for ejection chains alone */
+    MANY_CHAINS = 2,     /* and then the sweep does so many times the work of ejection chains */
     WAYS = 66, /* ways of searching: two that prove, and ejection chains for as many threads */
     SEARCHED_BUFFERS = 1 << 20
 };
@@ -409,10 +410,12 @@ static bool add_complete(race *r, size_t unit, base_arena *arena) {
     return true;
 }
 
-/* The work of a way after its next turn, the more the less is to be hoped of it. */
+/* The work of a way after its next turn, the more the less is to be hoped of it. Of many buffers ejection chains come first: what little
+ * work can do they do. */
 static uint64_t work_after(const way *w, uint64_t turn) {
-    const uint64_t weight = w->chains && w->problem->buffer_count > MANY_BUFFERS ? MANY_CHAINS : 1;
-    return weight * (w->spent + (w->chains ? turn : next_cost(w->complete, turn)));
+    const uint64_t work = w->spent + (w->chains ? turn : next_cost(w->complete, turn));
+    if (!w->chains || w->problem->buffer_count <= MANY_BUFFERS) return work;
+    return work > CHAINS_FIRST ? MANY_CHAINS * (work - CHAINS_FIRST) : 0;
 }
 
 /* The way that will have done the least, and is not among those that run already; NULL: there is none. */
