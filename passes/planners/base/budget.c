@@ -2,7 +2,7 @@
 /* budget.c: see budget.h. */
 #include "passes/planners/base/budget.h"
 
-enum { CLOCK_EVERY = 64 };
+enum { CLOCK_EVERY = 64, ITEMS_EVERY = 2 }; /* an item can take milliseconds */
 
 planner_budget planner_budget_of(double seconds, uint64_t work) {
     planner_budget budget = {.timed = seconds > 0, .work = work};
@@ -43,5 +43,5 @@ double planner_budget_clock(void) {
 }
 
 bool planner_budget_has_passed(double deadline, size_t at) {
-    return deadline > 0 && at % CLOCK_EVERY == 0 && planner_budget_clock() >= deadline;
+    return deadline > 0 && at % ITEMS_EVERY == 0 && planner_budget_clock() >= deadline;
 }
