@@ -183,7 +183,7 @@ static base_status attempt(pass_context *context, const band_search *search, dou
 
 /* Estimates are near, not right: some above the least one are tried, too. */
 static base_status find_least(pass_context *context, const band_search *search, trials *t) {
-    static const double above[] = {1, 1.06, 1.15, 1.3};
+    static const double above[] = {1, 1.02, 1.04, 1.06, 1.1, 1.15, 1.2, 1.3};
     const double least = band_search_least(search);
     base_status status = BASE_OK;
     size_t bytes;
