@@ -133,11 +133,11 @@ static int warm_up(bench_subject *subject, int64_t runs) {
     return status;
 }
 
-/* Runs that are measured: `runs` of them, or (0) for so many seconds, at least `least`. Nothing is taken from the heap
- * meanwhile. */
-static int measure(bench_subject *subject, size_t runs, size_t least, double seconds) {
+/* Runs that are measured: `runs` of them, or (0) for so many seconds, at least `least`; never more than `most`. Nothing is taken
+ * from the heap meanwhile. */
+static int measure(bench_subject *subject, size_t runs, size_t least, double seconds, size_t most) {
     double sum = 0;
-    for (size_t done = 0; subject->runs < subject->most;) {
+    for (size_t done = 0; done < most && subject->runs < subject->most;) {
         double *time = &subject->times[subject->runs];
         const int status = run_once(subject, time);
         if (status) return status;
@@ -168,7 +168,7 @@ static void sum_up(bench_subject *subject) {
 static int measure_alone(const bench_options *options, bench_subject *subject) {
     int status = warm_up(subject, options->warmup);
     const int64_t before = command_allocation_count();
-    if (!status) status = measure(subject, (size_t)options->runs, LEAST_RUNS, 1);
+    if (!status) status = measure(subject, (size_t)options->runs, LEAST_RUNS, 1, subject->most);
     if (status) return status;
     const int64_t taken = command_allocation_count() - before;
     const int64_t runs = (int64_t)subject->runs;
@@ -181,7 +181,10 @@ static int measure_alone(const bench_options *options, bench_subject *subject) {
 /* The arrays that a subject's times go to. */
 static int reserve_times(const bench_options *options, bench_subject *subject) {
     const bool in_turns = options->compare || options->compare_ort;
-    subject->most = options->runs && !in_turns ? (size_t)options->runs : MOST_RUNS;
+    subject->most = MOST_RUNS;
+    if (options->runs &&
+        !base_size_multiply((size_t)options->runs, in_turns ? LEAST_ROUNDS : 1, &subject->most))
+        return command_fail_memory();
     subject->times = calloc(subject->most, sizeof *subject->times);
     subject->rounds = calloc(LEAST_ROUNDS, sizeof *subject->rounds);
     return subject->times && subject->rounds ? 0 : command_fail_memory();
@@ -265,7 +268,7 @@ static int measure_in_turns(const bench_options *options, bench_subject *subject
             bench_subject *subject = &subjects[i];
             const size_t before = subject->runs;
             status = take_turn(subject);
-            if (!status) status = measure(subject, (size_t)options->runs, 1, 0.1);
+            if (!status) status = measure(subject, (size_t)options->runs, 1, 0.1, subject->most / LEAST_ROUNDS);
             if (!status && subject->runs > before)
                 subject->rounds[round] = median(subject->times + before, subject->runs - before);
         }
