@@ -88,13 +88,14 @@ def curve(options, problems):
             print(problem.stem, f"{seconds:.2f} s: {points[-1][1]:.5f}", file=sys.stderr, flush=True)
             if result["optimal"]:
                 break
-        lines.append((problem.stem, points))
+        # Of two runs with less and more work the second may end first: what is drawn is the least height by then.
+        lines.append((problem.stem, [p for p in sorted(points) if all(p[1] < q[1] or p == q for q in points if q[0] <= p[0])]))
     pathlib.Path(options.curve).write_text(draw(lines))
 
 
 def draw(lines):
     import math
-    width, height, left, right, top, bottom = 860, 420, 60, 200, 20, 40
+    width, height, left, right, top, bottom = 860, 440, 60, 200, 40, 40
     seconds = [s for _, points in lines for s, _ in points]
     first, last = math.log(min(seconds)), math.log(max(seconds))
     most = max(r for _, points in lines for _, r in points)
@@ -112,15 +113,16 @@ def draw(lines):
             out.append(f'<line x1="{x(s):.1f}" x2="{x(s):.1f}" y1="{top}" y2="{height - bottom}" stroke="#eeeeee"/>'
                        f'<text x="{x(s):.1f}" y="{height - bottom + 16}" text-anchor="middle">{s:g}</text>')
     out.append(f'<text x="{(left + width - right) / 2}" y="{height - 6}" text-anchor="middle">processor seconds</text>'
-               f'<text x="{left - 50}" y="{top - 6}">height / lower bound</text>')
+               f'<text x="{left - 50}" y="{top - 20}">height / lower bound</text>')
     taken = []
     for k, (name, points) in enumerate(lines):
         path = " ".join(f"{x(s):.1f},{y(r):.1f}" for s, r in points)
-        at = y(points[-1][1]) + 4
+        at = y(points[-1][1]) - 4
         while any(abs(at - other) < 14 for other in taken):
             at -= 14
         taken.append(at)
         out.append(f'<polyline points="{path}" fill="none" stroke="{colours[k % len(colours)]}" stroke-width="2"/>'
+                   f'<circle cx="{x(points[-1][0]):.1f}" cy="{y(points[-1][1]):.1f}" r="3" fill="{colours[k % len(colours)]}"/>'
                    f'<text x="{x(points[-1][0]) + 6:.1f}" y="{at:.1f}" fill="{colours[k % len(colours)]}">{name}</text>')
     return "\n".join(out + ["</svg>", ""])
 

@@ -23,7 +23,7 @@ static void write_model(const char *path, const char *rows) {
     onnx_input(o, o->graph, "x0", 1, shape);
     for (int i = 0; i < LAYERS; i++) {
         static float weights[CHANNELS * CHANNELS * 9];
-        char name[8], in[24], out[8];
+        char name[16], in[32], out[16];
         for (size_t k = 0; k < sizeof weights / sizeof *weights; k++) weights[k] = (float)(k % 7) / 70;
         snprintf(name, sizeof name, "w%d", i);
         Onnx__TensorProto *tensor = onnx_tensor(o, name, 1, "8,8,3,3");
