@@ -329,7 +329,11 @@ static base_status unpack_decoder(const import_node *n, attention *a) {
         return base_fail_unsupported(n->importer->report,
                                      "needs keys and values of known rank, 3 or 4, or a packed query beside past keys "
                                      "and values of known sizes");
-    const int64_t sizes[] = {size * a->heads, size * a->heads, own * a->heads};
+    int64_t sizes[3];
+    if (!base_int64_multiply(size, a->heads, &sizes[0]) || !base_int64_multiply(own, a->heads, &sizes[2]))
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "attribute \"num_heads\" is %lld, more than a tensor holds", (long long)a->heads);
+    sizes[1] = sizes[0];
     base_status status = split(n, a->q, 2, 3, sizes, parts);
     if (status != BASE_OK) return status;
     a->q = parts[0];
