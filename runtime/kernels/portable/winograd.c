@@ -461,11 +461,11 @@ static void multiply_member(void *context, int member, int members) {
 static void transform_and_multiply_member(void *context, int member, int members) {
     const winograd_job *job = context;
     const winograd *shape = job->shape;
-    const int64_t panels = panels_of(shape), groups = (panels + PANELS - 1) / PANELS, step = own_point(shape);
+    const int64_t panels = panels_of(shape), end = panels * (member + 1) / members, step = own_point(shape);
+    const int64_t width = shape->channels * RT_PANEL;
     float *own = job->own + member * shape->points * step;
-    for (int64_t i = groups * member / members; i < groups * (member + 1) / members; i++) {
-        const int64_t panel = i * PANELS, count = panels - panel < PANELS ? panels - panel : PANELS;
-        const int64_t width = shape->channels * RT_PANEL;
+    for (int64_t panel = panels * member / members; panel < end; panel += PANELS) {
+        const int64_t count = end - panel < PANELS ? end - panel : PANELS;
         transform_weights(shape, job->weights + panel * width, pairs(shape), count * width, own, step);
         for (int64_t point = 0; point < shape->points; point++)
             multiply(job, own + point * step, point, panel, count);
