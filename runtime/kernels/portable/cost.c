@@ -39,7 +39,7 @@ static const rates wide = {.direct = 125e9,
                            .weights = 90e9,
                            .memory = 40e9,
                            .near_bytes = 6 << 20,
-                           .windows = 350e6,
+                           .windows = 240e6,
                            .fewest_channels = 8};
 
 static const rates *rates_of(const rt_environment *environment) {

@@ -39,14 +39,15 @@ enum {
     MOST_LANES = 16, /* channels or tiles of the widest vector */
     FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
-    REALS = 16,    /* of one vector */
+    DOUBLES = 8,   /* of one vector */
     PANELS = 2,    /* multiplied together: as many as the widest tiles have */
     TOGETHER = 64, /* pairs whose weights are transformed together */
     PAD =
         16 /* floats between the points of V, and of M: their columns would fall on the same lines of a cache */
 };
 
-typedef float reals __attribute__((vector_size(REALS * sizeof(float)), may_alias));
+typedef float floats_8 __attribute__((vector_size(DOUBLES * sizeof(float)), may_alias));
+typedef double doubles __attribute__((vector_size(DOUBLES * sizeof(double)), may_alias));
 
 typedef struct winograd {
     op_layout layout;
@@ -223,31 +224,32 @@ static bool read_shape(const op_call *call, winograd *shape) {
 /* G applied to three values: six. */
 #define TRANSFORM_3(in, step, out)                                                                           \
     do {                                                                                                     \
-        const reals g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                              \
-        const reals ends = (g0 + g2) * (1.0f / 6), far = g0 * (1.0f / 24) + g2 * (1.0f / 6);                 \
-        (out)[0] = g0 * 0.25f;                                                                               \
-        (out)[1] = -(ends + g1 * (1.0f / 6));                                                                \
-        (out)[2] = g1 * (1.0f / 6) - ends;                                                                   \
-        (out)[3] = far + g1 * (1.0f / 12);                                                                   \
-        (out)[4] = far - g1 * (1.0f / 12);                                                                   \
+        const doubles g0 = (in)[0], g1 = (in)[1 * (step)], g2 = (in)[2 * (step)];                            \
+        const doubles ends = (g0 + g2) * (1.0 / 6), far = g0 * (1.0 / 24) + g2 * (1.0 / 6);                  \
+        (out)[0] = g0 * 0.25;                                                                                \
+        (out)[1] = -(ends + g1 * (1.0 / 6));                                                                 \
+        (out)[2] = g1 * (1.0 / 6) - ends;                                                                    \
+        (out)[3] = far + g1 * (1.0 / 12);                                                                    \
+        (out)[4] = far - g1 * (1.0 / 12);                                                                    \
         (out)[5] = g2;                                                                                       \
     } while (0)
 
-/* The weights of TOGETHER pairs at all points: U = G g G'. */
+/* The weights of TOGETHER pairs at all points, in double: U = G g G'. */
 static inline __attribute__((always_inline)) void transform_together(float (*weights)[TOGETHER],
                                                                      float (*u)[TOGETHER]) {
-    for (int i = 0; i < TOGETHER; i += REALS) {
-        reals half[WINDOW][EDGE];
+    for (int i = 0; i < TOGETHER; i += DOUBLES) {
+        doubles half[WINDOW][EDGE];
         _Pragma("GCC unroll 3") for (int c = 0; c < WINDOW; c++) {
-            reals g[WINDOW];
+            doubles g[WINDOW];
             _Pragma("GCC unroll 3") for (int r = 0; r < WINDOW; r++) g[r] =
-                *(const reals *)&weights[r * WINDOW + c][i];
+                __builtin_convertvector(*(const floats_8 *)&weights[r * WINDOW + c][i], doubles);
             TRANSFORM_3(g, 1, half[c]);
         }
         _Pragma("GCC unroll 6") for (int r = 0; r < EDGE; r++) {
-            reals points[EDGE];
+            doubles points[EDGE];
             TRANSFORM_3(&half[0][r], EDGE, points);
-            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) * (reals *)&u[r * EDGE + c][i] = points[c];
+            _Pragma("GCC unroll 6") for (int c = 0; c < EDGE; c++) * (floats_8 *)&u[r * EDGE + c][i] =
+                __builtin_convertvector(points[c], floats_8);
         }
     }
 }
@@ -255,17 +257,17 @@ static inline __attribute__((always_inline)) void transform_together(float (*wei
 /* The same for windows along one axis: what 0, 1, -1, 2, -2, 1/2, -1/2 and infinity make of the weights as a polynomial, scaled. */
 static inline __attribute__((always_inline)) void transform_line(float (*weights)[TOGETHER], int64_t count,
                                                                  float (*u)[TOGETHER]) {
-    static const float at[LINE_POINTS - 1] = {0, 1, -1, 2, -2, 0.5f, -0.5f},
-                                        scale[LINE_POINTS - 1] = {1,         -2.0f / 9,  -2.0f / 9, 1.0f / 90,
-                                                                  1.0f / 90, 32.0f / 45, 32.0f / 45};
-    for (int i = 0; i < TOGETHER; i += REALS) {
+    static const double at[LINE_POINTS - 1] = {0, 1, -1, 2, -2, 0.5, -0.5},
+                                         scale[LINE_POINTS - 1] = {1,        -2.0 / 9,  -2.0 / 9, 1.0 / 90,
+                                                                   1.0 / 90, 32.0 / 45, 32.0 / 45};
+    for (int i = 0; i < TOGETHER; i += DOUBLES) {
         _Pragma("GCC unroll 7") for (int p = 0; p < LINE_POINTS - 1; p++) {
-            reals sum = {0};
+            doubles sum = {0};
             _Pragma("GCC unroll 5") for (int64_t k = count; k-- > 0;) sum =
-                sum * at[p] + *(const reals *)&weights[k][i];
-            *(reals *)&u[p][i] = sum * scale[p];
+                sum * at[p] + __builtin_convertvector(*(const floats_8 *)&weights[k][i], doubles);
+            *(floats_8 *)&u[p][i] = __builtin_convertvector(sum * scale[p], floats_8);
         }
-        *(reals *)&u[LINE_POINTS - 1][i] = *(const reals *)&weights[count - 1][i];
+        *(floats_8 *)&u[LINE_POINTS - 1][i] = *(const floats_8 *)&weights[count - 1][i];
     }
 }
 

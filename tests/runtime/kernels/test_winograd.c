@@ -32,16 +32,18 @@ static void draw(application *app, const windows *of, uint64_t *seed, bool resid
     int64_t x[4] = {images, channels}, y[4] = {images, filters}, weights[4] = {filters, channels},
             pads[4] = {0};
     for (int32_t i = 0; i < of->rank; i++) {
-        const int64_t window = weights[i + 2] = of->extents[i];
-        x[i + 2] = random_range(seed, window, 20);
-        for (int end = 0; end < 2 && window > 1; end++) pads[i + end * of->rank] = random_range(seed, 0, 2);
-        y[i + 2] = x[i + 2] + pads[i] + pads[i + of->rank] - window + 1;
+        weights[i + 2] = of->extents[i];
+        x[i + 2] = random_range(seed, of->extents[i], 20);
     }
     application_init(app, OP_CONV);
     application_random(app, OP_FLOAT, rank, x, seed);
     application_random(app, OP_FLOAT, rank, weights, seed);
     if (random_range(seed, 0, 1)) application_random(app, OP_FLOAT, 1, DIMS(filters), seed);
     else application_absent(app);
+    for (int32_t i = 0; i < 2 * of->rank; i++)
+        if (of->extents[i % of->rank] > 1) pads[i] = random_range(seed, 0, 2);
+    for (int32_t i = 0; i < of->rank; i++)
+        y[i + 2] = x[i + 2] + pads[i] + pads[i + of->rank] - of->extents[i] + 1;
     application_integers(app, "pads", 2 * (size_t)of->rank, pads);
     const char *activation = activations[random_range(seed, 0, 6)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
