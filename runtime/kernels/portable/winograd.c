@@ -621,6 +621,14 @@ static base_status pack_weights(const op_call *call, const rt_environment *envir
     return BASE_OK;
 }
 
+/* The pair at a place of that order; a filter that is none pads a panel. */
+static void find_pair(const winograd *shape, int64_t pair, int64_t *filter, int64_t *channel) {
+    const int64_t lane = is_row_major(shape) ? 0 : pair % RT_PANEL;
+    const int64_t of = is_row_major(shape) ? pair : pair / RT_PANEL;
+    *channel = of % shape->channels;
+    *filter = of / shape->channels * (is_row_major(shape) ? 1 : RT_PANEL) + lane;
+}
+
 /* The same pairs, transformed: [point][pair]. */
 static base_status pack(const op_call *call, const rt_environment *environment, uint32_t input,
                         const op_tensor *plain, void *packed, base_report *report) {
@@ -629,13 +637,19 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     if (input != 1 || !read_shape(call, &shape))
         return base_fail(report, BASE_INVALID, "input %u of this convolution has no Winograd form", input);
     const float *weights = plain->data;
-    for (int64_t filter = 0; filter < shape.filters; filter++) {
-        for (int64_t channel = 0; channel < shape.channels; channel++, weights += shape.weights) {
-            float u[POINTS];
-            transform_weights(&shape, weights, 1, 1, u, 1);
-            for (int64_t point = 0; point < shape.points; point++)
-                ((float *)packed)[point * pairs(&shape) + pair_at(&shape, filter, channel)] = u[point];
+    const int64_t count = pairs(&shape);
+    for (int64_t first = 0; first < count; first += TOGETHER) {
+        const int64_t some = count - first < TOGETHER ? count - first : TOGETHER;
+        float beside[WEIGHTS][TOGETHER];
+        for (int64_t i = 0; i < some; i++) {
+            int64_t filter, channel;
+            find_pair(&shape, first + i, &filter, &channel);
+            for (int64_t k = 0; k < shape.weights; k++)
+                beside[k][i] = filter < shape.filters
+                                   ? weights[(filter * shape.channels + channel) * shape.weights + k]
+                                   : 0;
         }
+        transform_weights(&shape, beside[0], TOGETHER, some, (float *)packed + first, count);
     }
     return BASE_OK;
 }
