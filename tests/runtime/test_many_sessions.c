@@ -145,6 +145,7 @@ static void make_and_free(ouro_plan *handle) {
     ouro_session_free(session);
 }
 
+/* Runs before the tests with threads of their own: threads that end leave the heap only some time later. */
 static void sessions_leave_nothing(void **state) {
     (void)state;
     const char *text = getenv("OURO_SESSIONS");
@@ -158,14 +159,14 @@ static void sessions_leave_nothing(void **state) {
         for (int i = 0; i < 10; i++) make_and_free(handle);
         const size_t before = in_use();
         for (long i = 0; i < count; i++) make_and_free(handle);
-        assert_int_equal(in_use(), before);
+        assert_in_range(in_use(), 0, before);
         ouro_plan_free(handle);
     }
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_side_by_side),
-                                       cmocka_unit_test(teams_side_by_side),
-                                       cmocka_unit_test(sessions_leave_nothing)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(sessions_leave_nothing),
+                                       cmocka_unit_test(sessions_side_by_side),
+                                       cmocka_unit_test(teams_side_by_side)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
