@@ -32,6 +32,19 @@ static inline float rt_sign_of(float magnitude, float sign) {
     return word.real;
 }
 
+/* exp of x = n log 2 + r, of which n is given: exp(r) - 1. */
+static inline float rt_exp_rest(float x, float n) {
+    /* log 2 in two parts, the first of so few bits that n times it is exact. */
+    float r = x - n * 0.693359375f;
+    r = r - n * -2.12194440e-4f;
+    float p = 1.381455804e-3f;
+    p = p * r + 8.368736133e-3f;
+    p = p * r + 4.166838899e-2f;
+    p = p * r + 1.666652113e-1f;
+    p = p * r + 4.999999404e-1f;
+    return p * (r * r) + r;
+}
+
 /* exp(x) with x = n log 2 + r: exp(r) - 1, and 2^n in two factors, so that subnormal results come out as well. */
 typedef struct rt_exp_parts {
     float rest, first, second;
@@ -44,18 +57,10 @@ static inline rt_exp_parts rt_exp_split(float argument) {
     /* n = x / log 2 to the nearest integer, by adding and taking away 1.5 * 2^23. */
     rt_word shifted = {.real = x * 1.44269504f + 12582912.0f};
     const float n = shifted.real - 12582912.0f;
-    float r =
-        x - n * 0.693359375f; /* log 2 in two parts, the first of so few bits that n times it is exact */
-    r = r - n * -2.12194440e-4f;
-    float p = 1.381455804e-3f;
-    p = p * r + 8.368736133e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
     const int32_t exponent = shifted.integer - 0x4b400000, half = exponent >> 1;
     const rt_word first = {.bits = (uint32_t)(half + 127) << 23},
                   second = {.bits = (uint32_t)(exponent - half + 127) << 23};
-    return (rt_exp_parts){p * (r * r) + r, first.real, second.real};
+    return (rt_exp_parts){rt_exp_rest(x, n), first.real, second.real};
 }
 
 static inline float rt_exp(float x) {
@@ -67,15 +72,8 @@ static inline float rt_exp(float x) {
 static inline float rt_exp_falling(float x) {
     rt_word shifted = {.real = x * 1.44269504f + 12582912.0f}; /* see rt_exp_split */
     const float n = shifted.real - 12582912.0f;
-    float r = x - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p = 1.381455804e-3f;
-    p = p * r + 8.368736133e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
     const rt_word power = {.bits = (shifted.bits - 0x4b400000u + 127u) << 23};
-    const float result = (p * (r * r) + r + 1.0f) * power.real;
+    const float result = (rt_exp_rest(x, n) + 1.0f) * power.real;
     return x < -87.0f ? 0.0f : result;
 }
 
@@ -129,15 +127,8 @@ static inline float rt_tanh(float x) {
     const float a = rt_absolute(x), b = a > 9.1f ? 9.1f : a;
     const rt_word shifted = {.real = b * 2.88539008f + 12582912.0f}; /* see rt_exp_split */
     const float n = shifted.real - 12582912.0f;
-    float r = (b + b) - n * 0.693359375f;
-    r = r - n * -2.12194440e-4f;
-    float p = 1.381455804e-3f;
-    p = p * r + 8.368736133e-3f;
-    p = p * r + 4.166838899e-2f;
-    p = p * r + 1.666652113e-1f;
-    p = p * r + 4.999999404e-1f;
     const rt_word power = {.bits = (shifted.bits - 0x4b400000u + 127u) << 23};
-    const float e = power.real * (p * (r * r) + r) + (power.real - 1.0f);
+    const float e = power.real * rt_exp_rest(b + b, n) + (power.real - 1.0f);
     return rt_sign_of(e / (e + 2.0f), x);
 }
 
