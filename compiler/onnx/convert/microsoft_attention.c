@@ -269,6 +269,27 @@ static base_status share_caches(const import_node *n, attention *a, ir_value *pa
     return a->k && a->v && a->lengths && (!a->causal || a->offsets) ? BASE_OK : import_memory(n);
 }
 
+/* What is left to do once queries, keys and values are there. Four inputs from `first` on are the mask, what is added to the scores, and the
+ * keys and values of the past. With `length` these lie in caches of a fixed size. Outputs: the result, keys, values, and weights. */
+static base_status attend_with_past(import_node *n, attention *a, uint32_t first, ir_value *length) {
+    ir_value *keys = expr_input(n, first + 2), *values = expr_input(n, first + 3);
+    const bool shared = keys && length;
+    base_status status = BASE_OK;
+    if (shared) {
+        status = share_caches(n, a, keys, values, length);
+    } else {
+        a->k = appended(n, keys, a->k, a->heads, import_output_named(n, 1));
+        a->v = appended(n, values, a->v, a->heads, import_output_named(n, 2));
+        if (!a->k || !a->v) status = import_memory(n);
+    }
+    if (status == BASE_OK) status = masked(n, a, expr_input(n, first), expr_input(n, first + 1));
+    if (status != BASE_OK) return status;
+    if (a->causal && keys && !shared && !(a->offsets = extent_of(n, keys, 2))) return import_memory(n);
+    status = attend(n, a, 3);
+    if (status == BASE_OK) status = expr_output(n, 1, a->k);
+    return status == BASE_OK ? expr_output(n, 2, a->v) : status;
+}
+
 base_status import_convert_ms_multi_head_attention(import_node *n) {
     attention a = {.causal = import_integer(n, "unidirectional", 0) == 1};
     ir_value *past = expr_input(n, M_PAST_KEY), *length = expr_input(n, M_PAST_LENGTH);
@@ -279,23 +300,10 @@ base_status import_convert_ms_multi_head_attention(import_node *n) {
     if (status == BASE_OK) status = add_bias(n, expr_input(n, M_BIAS), &a);
     if (status != BASE_OK) return status;
     a.shared = a.heads;
-    if (past && length) {
-        if (expr_input(n, M_MASK) && import_rank_of(expr_input(n, M_MASK)) == 1)
-            return base_fail_unsupported(n->importer->report,
-                                         "a mask of rank 1 beside past_sequence_length is not supported");
-        status = share_caches(n, &a, past, expr_input(n, M_PAST_VALUE), length);
-        if (status != BASE_OK) return status;
-    } else {
-        a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
-        a.v = appended(n, expr_input(n, M_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
-        if (!a.k || !a.v) return import_memory(n);
-    }
-    status = masked(n, &a, expr_input(n, M_MASK), expr_input(n, M_ADDED));
-    if (status != BASE_OK) return status;
-    if (a.causal && past && !length && !(a.offsets = extent_of(n, past, 2))) return import_memory(n);
-    status = attend(n, &a, 3);
-    if (status == BASE_OK) status = expr_output(n, 1, a.k);
-    return status == BASE_OK ? expr_output(n, 2, a.v) : status;
+    if (past && length && expr_input(n, M_MASK) && import_rank_of(expr_input(n, M_MASK)) == 1)
+        return base_fail_unsupported(n->importer->report,
+                                     "a mask of rank 1 beside past_sequence_length is not supported");
+    return attend_with_past(n, &a, M_MASK, length);
 }
 
 /* ---- DecoderMaskedMultiHeadAttention: one query a batch -------------------------------------------------------- */
@@ -354,22 +362,11 @@ base_status import_convert_ms_decoder_masked_attention(import_node *n) {
     if (status == BASE_OK) status = add_bias(n, expr_input(n, D_BIAS), &a);
     if (status != BASE_OK) return status;
     a.shared = a.heads;
-    if (past && import_integer(n, "past_present_share_buffer", 0) != 0) {
-        if (!length)
-            return base_fail(n->importer->report, BASE_INVALID,
-                             "past_present_share_buffer needs input 7 (past_sequence_length)");
-        status = share_caches(n, &a, past, expr_input(n, D_PAST_VALUE), length);
-        if (status != BASE_OK) return status;
-    } else {
-        a.k = appended(n, past, a.k, a.heads, import_output_named(n, 1));
-        a.v = appended(n, expr_input(n, D_PAST_VALUE), a.v, a.heads, import_output_named(n, 2));
-        if (!a.k || !a.v) return import_memory(n);
-    }
-    status = masked(n, &a, expr_input(n, D_MASK), expr_input(n, D_ADDED));
-    if (status != BASE_OK) return status;
-    status = attend(n, &a, 3);
-    if (status == BASE_OK) status = expr_output(n, 1, a.k);
-    return status == BASE_OK ? expr_output(n, 2, a.v) : status;
+    const bool share = past && import_integer(n, "past_present_share_buffer", 0) != 0;
+    if (share && !length)
+        return base_fail(n->importer->report, BASE_INVALID,
+                         "past_present_share_buffer needs input 7 (past_sequence_length)");
+    return attend_with_past(n, &a, D_MASK, share ? length : NULL);
 }
 
 /* ---- Attention: with the projection ---------------------------------------------------------------------------- */
