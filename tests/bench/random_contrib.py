@@ -478,7 +478,35 @@ def padded_transposed(d):
     return inputs, {"strides": [d.number(1, 2), d.number(1, 2)], "kernel_shape": kernel}
 
 
+def experts(quantised):
+    """Of what ONNX Runtime's CPU has: SwiGLU with alternating rows, no third product."""
+    def make(d):
+        number, rows, bits = d.number(1, 5), d.number(1, 5), d.pick([4, 8])
+        wide, inner = (32 * d.number(1, 3), 32 * d.number(1, 2)) if quantised else (d.number(1, 9), d.number(1, 7))
+        act = d.pick(["relu", "gelu", "silu", "identity", "swiglu"])
+        attributes = {"k": d.number(1, number), "activation_type": act, "normalize_routing_weights": d.number(0, 1)}
+        if act == "swiglu":
+            attributes.update({"swiglu_fusion": 1}, **({"swiglu_limit": d.r.uniform(.3, 2)} if d.maybe() else {}),
+                              **({"activation_alpha": 1.702, "activation_beta": 1.0} if d.maybe() else {}))
+        block = d.pick([0, 16]) if quantised else 0
+        if quantised:
+            attributes.update({"expert_weight_bits": bits}, **({"block_size": block} if block else {}))
+        inputs = [d.tensor(F, [rows, wide], special=0), d.tensor(F, [rows, number], special=0)]
+        for m, k in ((2 if act == "swiglu" else 1) * inner, wide), (wide, inner):
+            if quantised:
+                inputs.append(byte(d, np.uint8, [number, m, k * bits // 8]))
+                inputs.append(np.asarray(d.n.uniform(.01, .1, [number, m] + ([k // block] if block else []))).astype(F) / (1 << bits - 4))
+            else:
+                inputs.append(d.tensor(F, [number, m, k], special=0))
+            inputs.append(d.tensor(F, [number, m], special=0) if d.maybe() else None)
+        while inputs[-1] is None:
+            inputs.pop()
+        return inputs, attributes
+    return make
+
+
 MS = {
+    "MoE": experts(False), "QMoE": experts(True),
     "MultiHeadAttention": multi_head, "Attention": projected_attention, "GroupQueryAttention": group_query, "RotaryEmbedding": rotary,
     "MatMulNBits": weight_bits,
     "Gelu": gelu, "BiasGelu": bias_gelu(False), "FastGelu": bias_gelu(True), "QuickGelu": quick_gelu, 
@@ -496,4 +524,4 @@ MS = {
 CONTRIB = {f"com.microsoft:{name}": (1, make) for name, make in MS.items()}
 CONTRIB[":SimplifiedLayerNormalization"] = (1, simplified)
 # Inputs that ONNX Runtime wants as constants: scales, zero points, weights.
-CONSTANT_INPUTS = {name for name in CONTRIB if any(part in name for part in ("QLinear", "NBits", "QGemm", "Bnb4", "QAttention", "LSTM"))}
+CONSTANT_INPUTS = {name for name in CONTRIB if any(part in name for part in ("QLinear", "NBits", "QGemm", "Bnb4", "QAttention", "LSTM", "QMoE"))}

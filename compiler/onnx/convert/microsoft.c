@@ -308,6 +308,9 @@ static base_status convert_torch_embedding(import_node *n) {
 #define POOL_ATTRIBUTES "auto_pad:s ceil_mode:i kernel_shape:I! pads:I strides:I"
 #define MATMUL_ATTRIBUTES "alpha:f transA:i transB:i transBatchA:i transBatchB:i"
 #define ACTIVATION_ATTRIBUTES "activation:s activation_alpha:f activation_beta:f activation_gamma:f"
+#define MIXTURE_ATTRIBUTES                                                                                   \
+    "activation_alpha:f activation_beta:f activation_type:s k:i normalize_routing_weights:i swiglu_fusion:i swiglu_limit:f " \
+    "use_sparse_mixer:i"
 #define MS "com.microsoft"
 
 enum { ANY = -1, LAST = 1 };
@@ -389,6 +392,10 @@ static const import_row rows[] = {
     {MS, "RotaryEmbedding", 1, LAST,
      "interleaved:i is_packed_batching:i num_heads:i rotary_embedding_dim:i scale:f", 4, 4, 1,
      import_convert_ms_rotary_embedding},
+    /* mixtures of experts (microsoft_experts.c) */
+    {MS, "MoE", 1, LAST, MIXTURE_ATTRIBUTES, 0, 8, 1, import_convert_ms_mixture},
+    {MS, "QMoE", 1, LAST, MIXTURE_ATTRIBUTES " block_size:i expert_weight_bits:i", 0, 14, 1,
+     import_convert_ms_quantized_mixture},
     /* 8-bit integers (microsoft_quantized.c) */
     {MS, "QuantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},
     {MS, "DequantizeLinear", 1, LAST, "axis:i", 2, 3, 1, import_convert_ms_quantize},

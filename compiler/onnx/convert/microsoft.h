@@ -51,6 +51,10 @@ base_status import_convert_ms_crop_and_resize(import_node *n);
 /* ---- microsoft_weights.c ---- */
 base_status import_convert_ms_matmul_bnb4(import_node *n);
 
+/* ---- microsoft_experts.c ---- */
+base_status import_convert_ms_mixture(import_node *n);
+base_status import_convert_ms_quantized_mixture(import_node *n);
+
 /* ---- microsoft_arrays.c ---- */
 base_status import_convert_ms_expand_dims(import_node *n);
 base_status import_convert_ms_range(import_node *n);

@@ -171,6 +171,85 @@ x, w, b = rng.integers(0, 256, (2, 3, 6)).astype(np.uint8), rng.integers(-128, 1
 q, k, v = np.split((x.astype(F) - 100) * F(.01) @ (w.astype(F) - 3) * F(.02) + b, 3, 2)
 gives('QAttention', [x, w, b, F(.01), F([.02]), None, np.uint8(100), np.int8([3])], [joined(attend(heads(q, 2), heads(k, 2), heads(v, 2)))], 1e-4, num_heads=2)
 
+# ---- mixtures of experts ---------------------------------------------------------------------------------------------------
+
+EXPERTS, WIDE, INNER = 4, 128, 64
+
+
+def packed(q, bits):
+    """Whole bytes of the last axis, the first number in the lowest bits."""
+    apart = q.reshape(*q.shape[:-1], -1, 8 // bits)
+    return sum(apart[..., j] << bits * j for j in range(8 // bits)).astype(np.uint8)
+
+
+def expert_weights(bits, block, zeros):
+    """The inputs weights, scales and zero points of each of three products, and the weights that they stand for."""
+    given, meant = [], []
+    for rows, columns in (2 * INNER, WIDE), (WIDE, INNER), (INNER, WIDE):
+        if not bits:
+            meant.append(draw(EXPERTS, rows, columns) / 4)
+            given.append((meant[-1], None, None))
+            continue
+        length = block or columns
+        q = rng.integers(0, 1 << bits, (EXPERTS, rows, columns))
+        z = rng.integers(0, 1 << bits, (EXPERTS, rows, columns // length)) if zeros else np.full((EXPERTS, rows, columns // length), 1 << bits - 1)
+        s = rng.uniform(.5, 1, z.shape).astype(F) / (4 << bits)
+        meant.append(((q - z.repeat(length, 2)) * s.repeat(length, 2)).astype(F))
+        given.append((packed(q, bits), s if block else s[..., 0], packed(z if block else z[..., 0], bits) if zeros else None))
+    return given, meant
+
+
+def mixture(x, router, weights, biases, chosen, normalized, act, third, limit=np.inf, alpha=1., beta=0., fusion=0):
+    first, last, linear = weights
+    y = np.zeros_like(x)
+    for t, row in enumerate(x):
+        p = np.exp(router[t] - router[t].max())
+        p /= p.sum()
+        best = np.argsort(-p, kind='stable')[:chosen]
+        for e in best:
+            h = first[e] @ row + biases[0][e]
+            if fusion:
+                h, l = (h[::2], h[1::2]) if fusion == 1 else np.split(h, 2)
+            elif third:
+                l = linear[e] @ row + biases[2][e]
+            if act == 'swiglu':
+                h, l = np.minimum(h, limit), np.clip(l, -limit, limit)
+                h = h * sigmoid(alpha * h) * (l + beta)
+            else:
+                h = {'relu': np.maximum(h, 0), 'silu': h * sigmoid(h), 'identity': h,
+                     'gelu': h / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (h + .044715 * h ** 3)))}[act]
+                h = h * l if third else h
+            y[t] += p[e] / (p[best].sum() if normalized else 1) * (last[e] @ h + biases[1][e])
+    return y
+
+
+for bits, block, zeros in (0, 0, 0), (4, 0, 0), (4, 0, 1), (4, 16, 1), (8, 32, 0), (8, 0, 1), (2, 16, 1):
+    for rows, chosen, normalized, act, third, more in (
+            (1, 2, 1, 'swiglu', 0, {'swiglu_fusion': 1}), (5, 2, 0, 'swiglu', 0, {'swiglu_fusion': 2, 'swiglu_limit': .4}),
+            (5, 1, 0, 'swiglu', 1, {'activation_alpha': 1.702, 'activation_beta': 1., 'swiglu_limit': .5}), (3, 4, 1, 'silu', 1, {}),
+            (5, 2, 1, 'gelu', 0, {}), (2, 3, 0, 'relu', 0, {}), (1, 1, 1, 'identity', 1, {})):
+        fusion = more.get('swiglu_fusion', 0)
+        given, meant = expert_weights(bits, block, zeros)
+        if not fusion:
+            given[0], meant[0] = tuple(None if g is None else g[:, :INNER // (8 // bits if bits and i == 2 and not block else 1)] for i, g in enumerate(given[0])), meant[0][:, :INNER]
+        biases = [draw(*m.shape[:2]) for m in meant]
+        x, router = draw(rows, WIDE), draw(rows, EXPERTS) * 3
+        answer = mixture(x, router, meant, biases, chosen, normalized, act, third, *[more.get(k, v) for k, v in (
+            ('swiglu_limit', np.inf), ('activation_alpha', 1.), ('activation_beta', 0.))], fusion)
+        used = [0, 1, 2] if third else [0, 1]
+        if bits:
+            inputs = [v for i in used for v in (*given[i][:2], biases[i])] + ([] if third else [None] * 3) + [given[i][2] for i in used]
+        else:
+            inputs = [v for i in used for v in (given[i][0], biases[i])]
+        while inputs[-1] is None:
+            inputs.pop()
+        if rows == 2:
+            x, answer = x[None], answer[None]
+        flags = {'k': chosen, 'normalize_routing_weights': normalized, 'activation_type': act, **more}
+        if bits:
+            flags.update({'expert_weight_bits': bits}, **({'block_size': block} if block else {}))
+        gives('QMoE' if bits else 'MoE', [x, router, *inputs], [answer], 1e-4, **flags)
+
 # ---- regions -----------------------------------------------------------------------------------------------------------------
 
 x = draw(2, 3, 5, 7)
