@@ -407,6 +407,9 @@ static bool replay_iteration(replay *r, const plan_node *node, const plan_loop_f
         uint32_t whole = form->initial[form->carried + i], slice = form->parameters[2 + form->carried + i];
         if (!replay_verify(r, whole)) return false;
         if (!lies_in_whole(r, form, false, i, whole, slice, t)) {
+            /* It is copied: from bytes that it may not be in. */
+            if (replay_do_overlap(r, whole, slice))
+                return replay_fail(r, "slice \"%s\" lies in what it is copied from", replay_name_of(r, slice));
             if (!replay_write(r, slice)) return false;
             continue;
         }

@@ -36,6 +36,9 @@ static const support_conversion conversions[] = {
     {"GlobalLpPool", 2, "x:10:1,2,4,4", "y", ""},
     {"MeanVarianceNormalization", 13, "x:10:1,2,4,4", "y", ""},
     {"InstanceNormalization", 6, "x:10:1,2,4,4;s:10:2;b:10:2", "y", ""},
+    /* outputs that the operator always makes, but the file leaves out */
+    {"DynamicQuantizeLinear", 11, "x:1:2,3", "y,s", ""},
+    {"DynamicQuantizeLinear", 11, "x:1:2,3", "y", ""},
     /* integers stay exact */
     {"NegativeLogLikelihoodLoss", 13, "x:1:2,3;t:7:2", "y", "ignore_index i 9007199254740993"},
     /* caches beside attention */

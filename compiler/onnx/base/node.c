@@ -358,7 +358,8 @@ base_status import_finish(import_node *n, op_code code, op_attributes attributes
     ir_node *node = import_begin(n, code, attributes, input_count, inputs);
     if (!node) return import_memory(n);
     const op_schema *row = op_schema_of(code);
-    uint32_t count = n->output_count;
+    uint32_t count = n->output_count; /* those that the operator always makes are there even where the file leaves them out */
+    if (count < (uint32_t)row->output_minimum) count = (uint32_t)row->output_minimum;
     if (row->output_maximum >= 0 && count > (uint32_t)row->output_maximum)
         count = (uint32_t)row->output_maximum;
     for (uint32_t i = 0; i < count; i++) {
