@@ -235,8 +235,9 @@ static bool replay_plan(replay *r) {
     r->defined = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->tensors.count);
     r->epochs = BASE_ARRAY(&r->arena, uint64_t, (size_t)of->header->graphs.count);
     if (!r->phases || !r->contents || !r->defined || !r->epochs) return replay_fail_memory(r);
-    if (!replay_find_dynamic(r) || !replay_map_outputs(r) || !replay_find_swap_buffers(r) ||
-        !replay_find_periods(r) || !replay_map_spans(r) || !replay_find_scopes(r))
+    if (!replay_allow_work(r) || !replay_find_dynamic(r) || !replay_map_outputs(r) ||
+        !replay_find_swap_buffers(r) || !replay_find_periods(r) || !replay_map_spans(r) ||
+        !replay_find_scopes(r))
         return false;
     r->identity = input_identity(of->header->inputs.count) - 1;
     return replay_runs(r);

@@ -51,15 +51,29 @@ const char *replay_place_text(const replay *r, uint64_t address, uint64_t bytes,
     return text;
 }
 
-bool replay_spend(replay *r, uint64_t work) {
+bool replay_allow_work(replay *r) {
     const plan_header *header = r->of->header;
+    const size_t graphs = (size_t)header->graphs.count;
+    uint64_t *depth = BASE_ARRAY(&r->arena, uint64_t, graphs), deepest = 0;
+    if (!depth) return replay_fail_memory(r);
+    for (size_t g = 1; g < graphs; g++) { /* owners stand before what they own */
+        depth[g] = depth[r->of->nodes[r->of->graphs[g].owner].graph] + 1;
+        if (depth[g] > deepest) deepest = depth[g];
+    }
+    if (deepest > DEEPEST) deepest = DEEPEST;
+    r->most_work = MOST_WORK + WORK_OF_RECORD * (header->tensor_ids.count + header->nodes.count) +
+                   WORK_OF_NEST * deepest * deepest * deepest;
+    return true;
+}
+
+bool replay_spend(replay *r, uint64_t work) {
     r->work += work;
-    return r->work <= MOST_WORK + WORK_OF_RECORD * (header->tensor_ids.count + header->nodes.count) ||
+    return r->work <= r->most_work ||
            replay_fail(
                r,
                "it is too large to be verified, or its loops are nested too deep: that takes more than "
-               "%d steps and %d for each operand",
-               MOST_WORK, WORK_OF_RECORD);
+               "%" PRIu64 " steps (%d, %d for each operand and node, and %d times the cube of the depth)",
+               r->most_work, MOST_WORK, WORK_OF_RECORD, WORK_OF_NEST);
 }
 
 /* ---- what is read ---------------------------------------------------------------------------------------- */

@@ -19,8 +19,17 @@
 #include "runtime/plan/bytes.h"
 
 /* Replaying stops being worth its time somewhere: states of loops in loops can multiply. So much beyond what the plan's
- * size allows, and so much for each tensor id and node. */
-enum { MOST_WORK = 8000000, WORK_OF_RECORD = 2048, REPLAYED_ITERATIONS = 3, MOST_ITERATIONS = 4096 };
+ * size allows, and so much for each tensor id and node. Buffers that are swapped in a nest of n loops have about n states in
+ * each of them, each with about n buffers: that is allowed for graphs up to DEEPEST within each other, which is what an
+ * import takes. */
+enum {
+    MOST_WORK = 8000000,
+    WORK_OF_RECORD = 2048,
+    WORK_OF_NEST = 128,
+    DEEPEST = 100,
+    REPLAYED_ITERATIONS = 3,
+    MOST_ITERATIONS = 4096
+};
 
 /* `length` bytes of an identity, from its byte `offset` on. */
 typedef struct piece {
@@ -157,7 +166,7 @@ typedef struct replay {
     bool fully; /* without summaries */
     /* What is written now has a piece of its own, where it is in a lazy group: a kernel writes it, or has. */
     bool own_piece;
-    uint64_t work;
+    uint64_t work, most_work; /* done, and allowed */
     char file[BASE_REPORT_CONTEXT];
     const plan_node *node; /* being replayed, for messages */
     uint64_t step;
@@ -203,6 +212,8 @@ bool replay_in_map(const plan_address *address);
 bool replay_is_dynamic(const replay *r, uint32_t id);
 /* Finds out for all tensors. */
 bool replay_find_dynamic(replay *r);
+/* How much work the plan may take. */
+bool replay_allow_work(replay *r);
 /* So much work more; false where it comes to too much. */
 bool replay_spend(replay *r, uint64_t work);
 /* Whatever happens the loop runs *trips times: its condition holds always, and its trip count is a constant, or

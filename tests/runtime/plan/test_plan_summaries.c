@@ -125,22 +125,52 @@ static void changed_nests_are_judged_alike(void **state) {
     }
 }
 
+/* What plan_open says of the plan of a nest. */
+static base_status verify_nest(const nest_kind *kind, int depth, base_report *report) {
+    plan opened;
+    size_t size;
+    char *text = nest(kind, depth);
+    unsigned char *bytes = support_plan(text, true, &size);
+    *report = (base_report){0};
+    const base_status status =
+        plan_open(bytes, size, "nest.plan", &rt_plan_host, NULL, NULL, &opened, report);
+    if (status == BASE_OK) plan_close(&opened);
+    free(bytes);
+    free(text);
+    return status;
+}
+
 static void deep_nests_are_verified(void **state) {
     (void)state;
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
-        size_t size;
-        char *text = nest(&kinds[k], k == 3 ? 10 : 30);
-        free(support_plan(text, true, &size));
-        free(text);
+        base_report report;
+        if (verify_nest(&kinds[k], k == 3 ? 10 : 95, &report) != BASE_OK)
+            fail_msg("%s: %s", kinds[k].name, report.text);
     }
-    size_t size;
-    char *text = nest(&kinds[0], 95);
-    free(support_plan(text, true, &size));
-    free(text);
+}
+
+/* Where the innermost loop reads values of all around it, each of which is a first or a later one, the combinations double from loop
+ * to loop: refused with the limit, soon. */
+static void nests_beyond_the_limit_are_refused(void **state) {
+    (void)state;
+    enum { DEPTH = 40 };
+    base_report report;
+    char inside[64 * (DEPTH + 2)];
+    nest_kind kind = {.name = "values of all loops are read",
+                      .inside = inside,
+                      .before = "",
+                      .after = "yield %k#, %p^, %q^"};
+    int at = sprintf(inside, "%%s0: " T " = MatMul(%%x#, %%x0) ");
+    for (int i = 1; i < DEPTH - 1; i++)
+        at += sprintf(inside + at, "%%s%d: " T " = MatMul(%%s%d, %%x%d) ", i, i - 1, i);
+    sprintf(inside + at, "%%q^: " T " = Relu(%%y#) yield %%k#, %%s%d, %%q^", DEPTH - 2);
+    assert_int_equal(verify_nest(&kind, DEPTH, &report), BASE_INVALID);
+    assert_non_null(strstr(report.text, "nested too deep: that takes more than "));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(changed_nests_are_judged_alike),
-                                       cmocka_unit_test(deep_nests_are_verified)};
+                                       cmocka_unit_test(deep_nests_are_verified),
+                                       cmocka_unit_test(nests_beyond_the_limit_are_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
