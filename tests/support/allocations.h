@@ -12,5 +12,9 @@ bool allocations_are_counted(void);
 size_t allocations_count(void);
 /* Allocation number `number` from now on (1: the next) fails, and so do all after it; 0: none any more. */
 void allocations_fail_at(size_t number);
+/* The same for that one alone. */
+void allocations_fail_once(size_t number);
+/* How many blocks were taken so far; what realloc makes larger counts once. */
+size_t allocations_taken(void);
 
 #endif

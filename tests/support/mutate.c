@@ -221,32 +221,33 @@ static void *new_input(op_dtype dtype, size_t bytes, size_t index, size_t turn) 
     return data;
 }
 
-/* Something of the input's kind, in *data, to be freed after the run; false where it would be too large. */
-static bool bind(ouro_session *session, const ouro_plan *handle, size_t index, size_t turn, void **data) {
+/* Something of the input's kind, in *data, to be freed after the run; OURO_USAGE where it would be too large. */
+static ouro_status bind(ouro_session *session, const ouro_plan *handle, size_t index, size_t turn,
+                        void **data) {
     ouro_tensor_info info;
     ouro_error error;
-    if (ouro_plan_input(handle, index, &info) != OURO_OK) return false;
+    if (ouro_plan_input(handle, index, &info) != OURO_OK) return OURO_USAGE;
     const op_dtype dtype = (op_dtype)info.dtype;
     const size_t size = op_dtype_bytes(dtype);
     ouro_value tensor = {.kind = OURO_TENSOR, .dtype = info.dtype, .rank = 1, .dims = {2}};
     if (info.kind != OURO_TENSOR) {
         tensor.bytes = 2 * size;
-        if (!(tensor.data = *data = new_input(dtype, tensor.bytes, index, turn))) return false;
+        if (!(tensor.data = *data = new_input(dtype, tensor.bytes, index, turn))) return OURO_USAGE;
         const ouro_value sequence = {.kind = OURO_SEQUENCE, .elements = &tensor, .count = 1},
                          optional = {.kind = OURO_OPTIONAL,
                                      .elements = info.element == OURO_SEQUENCE ? &sequence : &tensor,
                                      .count = 1};
         return ouro_session_bind_value(session, index, info.kind == OURO_SEQUENCE ? &sequence : &optional,
-                                       &error) == OURO_OK;
+                                       &error);
     }
     tensor.rank = info.rank;
     tensor.bytes = size;
     for (int d = 0; d < info.rank; d++) {
         tensor.dims[d] = info.dims[d] < 0 ? 2 + (int)turn % 2 : info.dims[d];
-        if (!base_size_multiply(tensor.bytes, (size_t)tensor.dims[d], &tensor.bytes)) return false;
+        if (!base_size_multiply(tensor.bytes, (size_t)tensor.dims[d], &tensor.bytes)) return OURO_USAGE;
     }
-    if (!(tensor.data = *data = new_input(dtype, tensor.bytes, index, turn))) return false;
-    return ouro_session_bind_value(session, index, &tensor, &error) == OURO_OK;
+    if (!(tensor.data = *data = new_input(dtype, tensor.bytes, index, turn))) return OURO_USAGE;
+    return ouro_session_bind_value(session, index, &tensor, &error);
 }
 
 static void digest(const void *data, size_t bytes, uint64_t *to) { /* FNV-1a */
@@ -273,8 +274,11 @@ static support_reached run(ouro_session *session, const ouro_plan *handle, bool 
     *ran = (support_ran){.status = OURO_USAGE};
     void **data = calloc(count ? count : 1, sizeof *data);
     if (!data) return SUPPORT_OPENED;
-    for (size_t i = 0; i < count && reached == SUPPORT_RAN; i++)
-        if (!bind(session, handle, i, turn, &data[i])) reached = SUPPORT_OPENED;
+    for (size_t i = 0; i < count && reached == SUPPORT_RAN; i++) {
+        const ouro_status bound = bind(session, handle, i, turn, &data[i]);
+        if (bound == OURO_MACHINE) ran->status = bound;
+        if (bound != OURO_OK) reached = SUPPORT_OPENED;
+    }
     if (reached == SUPPORT_RAN) {
         ran->status =
             check ? (ouro_status)rt_session_check(session, &report) : ouro_session_run(session, &error);
@@ -284,12 +288,20 @@ static support_reached run(ouro_session *session, const ouro_plan *handle, bool 
     if (reached == SUPPORT_DIFFERS) fputs(report.text, stderr);
     for (size_t i = 0; i < ouro_plan_output_count(handle) && reached == SUPPORT_RAN; i++) {
         ouro_value value;
-        if (ouro_session_output_value(session, i, &value, &error) != OURO_OK) abort();
+        ouro_status read = ouro_session_output_value(session, i, &value, &error);
+        if (read == OURO_MACHINE) read = ouro_session_output_value(session, i, &value, &error);
+        if (read != OURO_OK) abort();
         digest_value(&value, &ran->outputs);
     }
     for (size_t i = 0; i < count; i++) free(data[i]);
     free(data);
     return reached;
+}
+
+support_ran support_session_run_once(ouro_session *session, const ouro_plan *handle, size_t turn) {
+    support_ran ran;
+    run(session, handle, false, turn, &ran);
+    return ran;
 }
 
 static ouro_session *new_session(ouro_plan *handle, double seconds) {

@@ -44,6 +44,8 @@ enum { SUPPORT_RUNS = 7 };
 /* Runs a plan that is small seven times in one session, each for so many seconds at most; one of the runs has an index that is out
  * of range. False: it is too large. */
 bool support_plan_outcome(ouro_plan *handle, double seconds, support_ran ran[SUPPORT_RUNS]);
+/* One run of these seven; OURO_MACHINE: memory ran out, while inputs were bound or while it ran. */
+support_ran support_session_run_once(ouro_session *session, const ouro_plan *handle, size_t turn);
 /* The same inputs gave other outputs. Runs that were cancelled tell nothing. */
 bool support_outcomes_differ(const support_ran good[SUPPORT_RUNS], const support_ran other[SUPPORT_RUNS]);
 

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_compile_fails_once.c: one allocation of a whole compile with all its files fails, each in turn. The compile says so, or did
+ * without: the files that are there are then the same as ever, and all memory is given back. A sample of the allocations; all
+ * where OURO_EVERY_ALLOCATION is set. */
+#include "compiler/ouro_compiler.h"
+#include "models/models.h"
+#include "tests/support/allocations.h"
+#include "tests/support/support.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+enum { SAMPLE = 40, FILES = 6 };
+
+/* ---- what is given back ----------------------------------------------------------------------------------- */
+
+static atomic_size_t given_back;
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+void __libc_free(void *block);
+
+#pragma GCC visibility push(default)
+/* In place of the C library's, for the whole process. */
+void free(void *block) {
+    if (block) atomic_fetch_add(&given_back, 1);
+    __libc_free(block);
+}
+#pragma GCC visibility pop
+#endif
+
+/* How many blocks were taken and not given back. */
+static size_t live_blocks(void) {
+    return allocations_taken() - atomic_load(&given_back);
+}
+
+/* ---- compiles ---------------------------------------------------------------------------------------------- */
+
+#define AT TEST_BINARY_DIR "/fails_once"
+
+/* The report is not compared: it has times. */
+static const char *const files[FILES] = {AT ".plan", AT ".dot", AT ".svg", AT ".html", AT ".csv", AT ".json"};
+
+typedef struct compiled {
+    const char *name;
+    model *(*make)(void);
+    const char *state_in, *state_out;
+    size_t arena_limit;
+    const char *allocator;
+    bool narrow;  /* weights in four bits */
+    bool of_page; /* the memory map is a page */
+} compiled;
+
+static const compiled models[] = {
+    {.name = "swap", .make = model_swap, .of_page = true},
+    {.name = "nested", .make = model_nested, .allocator = "nnc"},
+    {.name = "branching_loop", .make = model_branching_loop, .allocator = "greedy-by-size", .of_page = true},
+    {.name = "reverse_scan", .make = model_reverse_scan, .allocator = "chunk-simulation"},
+    {.name = "growing_cache", .make = model_growing_cache, .allocator = "bfc"},
+    {.name = "greedy_decoding", .make = model_greedy_decoding, .allocator = "pool", .narrow = true},
+    {.name = "counted_best", .make = model_counted_best},
+    {.name = "beam_search", .make = model_beam_search, .allocator = "exact"},
+    {.name = "switch", .make = model_switch, .arena_limit = OURO_ARENA_LEAST},
+    {.name = "branches", .make = model_branches, .arena_limit = OURO_ARENA_LEAST, .of_page = true},
+};
+enum { MODELS = sizeof models / sizeof *models };
+
+static void remove_files(void) {
+    for (int i = 0; i < FILES; i++) unlink(files[i]);
+}
+
+static ouro_status compile(const compiled *c, ouro_error *error) {
+    const ouro_compile_options options = {.model_path = AT ".onnx",
+                                          .plan_path = files[0],
+                                          .dot_path = files[1],
+                                          .memory_map_path = files[c->of_page ? 3 : 2],
+                                          .problem_path = files[4],
+                                          .report_path = files[5],
+                                          .allocator = c->allocator,
+                                          .arena_limit = c->arena_limit,
+                                          .weight_bits = c->narrow ? 4 : 0,
+                                          .portable = true};
+    return ouro_compile(&options, error);
+}
+
+static bool exists(const char *path) {
+    return access(path, F_OK) == 0;
+}
+
+/* The files that are there are whole. */
+static void compare(const compiled *c, size_t at, char *const *expected, const size_t *lengths, bool all) {
+    for (int i = 0; i < FILES; i++) {
+        size_t length;
+        if (!exists(files[i])) {
+            if (all && lengths[i]) fail_msg("%s, allocation %zu: done, but no %s", c->name, at, files[i]);
+            continue;
+        }
+        char *text = support_read_file(files[i], &length);
+        if (i < FILES - 1 ? length != lengths[i] || memcmp(text, expected[i], length) != 0 : !length)
+            fail_msg("%s, allocation %zu: another %s", c->name, at, files[i]);
+        free(text);
+    }
+}
+
+static void sweep(const compiled *c) {
+    ouro_error error;
+    char *expected[FILES] = {NULL};
+    size_t lengths[FILES] = {0}, refused = 0;
+    model *made = c->make();
+    assert_int_equal(model_write(made, AT ".onnx"), 0);
+    model_free(made);
+    remove_files();
+    if (compile(c, &error) != OURO_OK)
+        fail_msg("%s: %s", c->name, error.message); /* what is made once is made */
+    const size_t before = allocations_count(), live = live_blocks();
+    if (compile(c, &error) != OURO_OK) fail_msg("%s: %s", c->name, error.message);
+    const size_t count = allocations_count() - before;
+    assert_int_equal(live_blocks(), live);
+    for (int i = 0; i < FILES; i++)
+        if (exists(files[i])) expected[i] = support_read_file(files[i], &lengths[i]);
+    const size_t step = getenv("OURO_EVERY_ALLOCATION") || count <= SAMPLE ? 1 : count / SAMPLE;
+    for (size_t at = 1 + (size_t)(c - models) % step; at <= count; at += step) {
+        remove_files();
+        const size_t held = live_blocks();
+        allocations_fail_once(at);
+        const ouro_status status = compile(c, &error);
+        allocations_fail_at(0);
+        if (live_blocks() != held)
+            fail_msg("%s, allocation %zu: %zd blocks are not given back", c->name, at,
+                     (ssize_t)(live_blocks() - held));
+        if (status != OURO_OK && (status != OURO_MACHINE || !strstr(error.message, "memory")))
+            fail_msg("%s, allocation %zu: status %d, \"%s\"", c->name, at, (int)status, error.message);
+        refused += status != OURO_OK;
+        compare(c, at, expected, lengths, status == OURO_OK);
+    }
+    print_message("%s: %zu allocations, %zu refused\n", c->name, count, refused);
+    assert_true(refused > 0);
+    for (int i = 0; i < FILES; i++) free(expected[i]);
+    remove_files();
+    unlink(AT ".onnx");
+}
+
+static void a_compile_without_memory_says_so(void **state) {
+    (void)state;
+    if (!allocations_are_counted()) return; /* sanitizers have an allocator of their own */
+    for (int i = 0; i < MODELS; i++) sweep(&models[i]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_compile_without_memory_says_so)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
