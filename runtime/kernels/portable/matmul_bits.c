@@ -17,15 +17,26 @@
 #include <math.h>
 #include <string.h>
 
+/* Blocks of one column. */
+typedef struct column_part {
+    const uint8_t *weights;
+    const float *scales, *zeros;
+} column_part;
+
+/* Of some columns what `dots` tells. */
+typedef void dots_function(const float *x, const float *sums, const column_part *columns, int64_t blocks,
+                           int shift, const float *levels, float *y);
+
 enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
-    TOGETHER = 4,   /* columns of a few rows */
-    MANY_ROWS = 64, /* of x, as panels at a time */
-    COLUMNS = 48,   /* unpacked at a time: whole tiles of 6 or 12 rows */
-    DEPTH = 128,    /* of those: whole groups */
-    ZEROS = 512,    /* blocks whose zero points are unpacked at a time: whole groups, too */
+    MOST_LANES = 16, /* of any machine's groups for a few rows */
+    TOGETHER = 4,    /* columns of a few rows */
+    MANY_ROWS = 64,  /* of x, as panels at a time */
+    COLUMNS = 48,    /* unpacked at a time: whole tiles of 6 or 12 rows */
+    DEPTH = 128,     /* of those: whole groups */
+    ZEROS = 512,     /* blocks whose zero points are unpacked at a time: whole groups, too */
     LEVELS = 16
 };
 
@@ -37,6 +48,8 @@ typedef struct bits_state {
     bool zeros_real, zeros_packed, bias, grouped;
     bool levelled; /* weights are the numbers of levels */
     float levels[LEVELS];
+    int lanes; /* of the groups into which a few rows are split */
+    dots_function *several, *one;
     /* Of scratch, one after another. */
     size_t split_bytes, sum_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes;
 } bits_state;
@@ -116,12 +129,6 @@ static inline __attribute__((always_inline)) void spread(const float *of_blocks,
 
 /* ---- few rows ---------------------------------------------------------------------------------------------- */
 
-/* Blocks of one column. */
-typedef struct column_part {
-    const uint8_t *weights;
-    const float *scales, *zeros;
-} column_part;
-
 /* The words of a whole group. */
 static inline __attribute__((always_inline)) void load_whole(const uint8_t *from, words *group) {
     memcpy(group, from, GROUP);
@@ -154,8 +161,8 @@ typedef enum block_size { LARGE_BLOCKS, HALF_GROUPS, SMALL_BLOCKS } block_size;
  * the weights are the numbers of; then there are no zero points. */
 static inline __attribute__((always_inline)) void dots(const float *x, const float *sums,
                                                        const column_part *columns, int count, int64_t blocks,
-                                                       int shift, int bits, block_size size, const float *levels,
-                                                       float *y) {
+                                                       int shift, int bits, block_size size,
+                                                       const float *levels, float *y) {
     const int64_t bytes = blocks << shift;
     const int elements = 32 / bits; /* of a word */
     reals total[TOGETHER];
@@ -217,22 +224,34 @@ DOTS(4, 4, 4, false)
 DOTS(8, 8, 4, false)
 DOTS(levels, 4, 4, true)
 
-typedef void dots_function(const float *x, const float *sums, const column_part *columns, int64_t blocks,
-                           int shift, const float *levels, float *y);
+#if defined(__x86_64__) && defined(__GNUC__)
+#include "runtime/kernels/portable/matmul_bits_512.h"
+#endif
+
+/* The functions for TOGETHER columns and for one, and the lanes of their groups. */
+static void choose_dots(bits_state *s) {
+    s->lanes = LANES;
+    s->several = s->levelled ? dots_levels_4 : s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
+    s->one = s->levelled ? dots_levels_1 : s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
+#ifdef OURO_MATMUL_BITS_512_H
+    if (!__builtin_cpu_supports("avx512f")) return;
+    s->lanes = LANES_512;
+    s->several = s->levelled    ? dots_512_levels_4
+                 : s->bits == 2 ? dots_512_2_4
+                 : s->bits == 4 ? dots_512_4_4
+                                : dots_512_8_4;
+    s->one = s->levelled    ? dots_512_levels_1
+             : s->bits == 2 ? dots_512_2_1
+             : s->bits == 4 ? dots_512_4_1
+                            : dots_512_8_1;
+#endif
+}
 
 /* Columns `column`, `column` + step and so on, `count` of them: one, or TOGETHER. `same`: the zero points of all columns, if they
  * have none of their own. */
 static void few_columns(const bits_context *c, int64_t column, int64_t step, int64_t count,
                         const float *same) {
     const bits_state *s = c->state;
-    dots_function *const several = s->levelled    ? dots_levels_4
-                                   : s->bits == 2 ? dots_2_4
-                                   : s->bits == 4 ? dots_4_4
-                                                  : dots_8_4;
-    dots_function *const one = s->levelled    ? dots_levels_1
-                               : s->bits == 2 ? dots_2_1
-                               : s->bits == 4 ? dots_4_1
-                                              : dots_8_1;
     float zeros[TOGETHER][ZEROS], y[TOGETHER];
     column_part parts[TOGETHER];
     for (int64_t from = 0; from < s->blocks; from += ZEROS) {
@@ -244,8 +263,9 @@ static void few_columns(const bits_context *c, int64_t column, int64_t step, int
             for (int64_t b = 0; b < some && !same; b++) zeros[i][b] = zero_of(c, column + i * step, from + b);
         }
         for (int64_t row = 0; row < s->rows; row++) {
-            (count == 1 ? one : several)(c->split + row * s->padded + from * s->block,
-                                         c->sums + row * s->blocks + from, parts, some, s->shift, s->levels, y);
+            (count == 1 ? s->one : s->several)(c->split + row * s->padded + from * s->block,
+                                               c->sums + row * s->blocks + from, parts, some, s->shift,
+                                               s->levels, y);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t at = column + i * step;
                 float *to = c->y + row * s->columns + at;
@@ -275,22 +295,40 @@ static float split_factor(int64_t k, int bits) {
     return j + 1 == each ? 1 : ldexpf(1, -j * bits);
 }
 
+/* Elements of a row in the order in which the words of groups hold their weights, filled up with zeros. */
+static void split_row(const bits_state *s, const float *factors, const float *from, float *to) {
+    const int64_t each = 32 / s->bits, group = each * s->lanes, whole = s->depth - s->depth % group;
+    for (int64_t k = 0; k < whole; k += group) {
+        for (int64_t w = 0; w < s->lanes; w++)
+            for (int64_t j = 0; j < each; j++) to[k + j * s->lanes + w] = from[k + w * each + j] * factors[j];
+    }
+    memset(to + whole, 0, (size_t)(s->padded - whole) * sizeof *to);
+    for (int64_t k = whole; k < s->depth; k++)
+        to[whole + k % each * s->lanes + (k - whole) / each] = from[k] * factors[k % each];
+}
+
+RT_CLONES static float sum_of(const float *x, int64_t count) {
+    float lanes[MOST_LANES] = {0}, sum = 0;
+    int64_t k = 0;
+    for (; k + MOST_LANES <= count; k += MOST_LANES) {
+        RT_VECTOR for (int j = 0; j < MOST_LANES; j++) lanes[j] += x[k + j];
+    }
+    for (int j = 0; k < count; k++, j++) lanes[j] += x[k];
+    for (int j = 0; j < MOST_LANES; j++) sum += lanes[j];
+    return sum;
+}
+
 static void split_rows(const bits_context *c) {
     const bits_state *s = c->state;
     float factors[32 / 2];
     const int64_t each = 32 / s->bits;
     for (int64_t j = 0; j < each; j++) factors[j] = s->levelled ? 1 : split_factor(j, s->bits);
-    memset(c->split, 0, (size_t)(s->rows * s->padded) * sizeof *c->split);
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
-        float *to = c->split + row * s->padded, *sums = c->sums + row * s->blocks;
+        split_row(s, factors, from, c->split + row * s->padded);
         for (int64_t b = 0; b < s->blocks; b++) {
-            const int64_t end = (b + 1) * s->block < s->depth ? (b + 1) * s->block : s->depth;
-            sums[b] = 0;
-            for (int64_t k = b * s->block; k < end; k++) {
-                to[split_place(k, s->bits)] = from[k] * factors[k % each];
-                sums[b] += from[k];
-            }
+            const int64_t rest = s->depth - b * s->block;
+            c->sums[row * s->blocks + b] = sum_of(from + b * s->block, rest < s->block ? rest : s->block);
         }
     }
 }
@@ -517,7 +555,6 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     s->blocks = (s->depth + s->block - 1) / s->block;
     s->block_bytes = s->block * s->bits / 8;
     while (INT64_C(1) << s->shift < s->block_bytes) s->shift++;
-    s->padded = (s->blocks * s->block_bytes + GROUP - 1) / GROUP * (GROUP * 8 / s->bits);
     op_shape_elements(&x->shape, &elements);
     s->rows = s->depth ? elements / s->depth : 0;
     s->zeros_packed = op_input_present(call, 3) && call->inputs[3].type.dtype == OP_UINT8;
@@ -533,6 +570,10 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     if (prepared->run != run) return BASE_OK;
     size_t *total = &prepared->scratch_bytes, unused;
     const bool few = s->rows <= FEW_ROWS && !s->grouped;
+    /* As much for a few rows on every machine: a plan says how much scratch it has. */
+    const int64_t group = few ? MOST_LANES * 4 : GROUP;
+    s->padded = (s->blocks * s->block_bytes + group - 1) / group * (group * 8 / s->bits);
+    choose_dots(s);
     const int64_t together = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS;
     bool fits = add_floats(few ? s->rows : together, s->padded, &s->split_bytes, total) &&
                 (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
