@@ -143,13 +143,14 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
 
 /* ---- one row ------------------------------------------------------------------------------------------- */
 
-typedef void row_function(const float *a, const float *panels, int64_t depth, float *y);
+/* Panels that are computed together lie `step` panels apart. */
+typedef void row_function(const float *a, const float *panels, int64_t step, int64_t depth, float *y);
 
 /* One row times PANELS panels. Two sums an element, of even and of odd places of the depth: as many at once as an addition takes
  * time. */
 #define ROW(name, target, vector, PANELS, ADD_PRODUCT)                                                       \
-    target static void name(const float *restrict a, const float *restrict panels, int64_t depth,            \
-                            float *restrict y) {                                                             \
+    target static void name(const float *restrict a, const float *restrict panels, int64_t step,             \
+                            int64_t depth, float *restrict y) {                                              \
         enum { WIDE = sizeof(vector) / sizeof(float), PER_PANEL = RT_PANEL / WIDE };                         \
         for (int part = 0; part < PER_PANEL; part++) {                                                       \
             const float *from = panels + part * WIDE;                                                        \
@@ -158,7 +159,7 @@ typedef void row_function(const float *a, const float *panels, int64_t depth, fl
             int64_t k = 0;                                                                                   \
             for (; k + 4 <= depth; k += 4) {                                                                 \
                 _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                   \
-                    const float *at = from + (p * depth + k) * RT_PANEL;                                     \
+                    const float *at = from + (p * step * depth + k) * RT_PANEL;                              \
                     ADD_PRODUCT(even[p], a[k], *(const vector *)(const void *)at);                           \
                     ADD_PRODUCT(odd[p], a[k + 1], *(const vector *)(const void *)(at + RT_PANEL));           \
                     ADD_PRODUCT(even[p], a[k + 2], *(const vector *)(const void *)(at + 2 * RT_PANEL));      \
@@ -166,12 +167,13 @@ typedef void row_function(const float *a, const float *panels, int64_t depth, fl
                 }                                                                                            \
             }                                                                                                \
             for (; k < depth; k++) {                                                                         \
-                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) ADD_PRODUCT(                        \
-                    even[p], a[k], *(const vector *)(const void *)(from + (p * depth + k) * RT_PANEL));      \
+                _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++)                                     \
+                    ADD_PRODUCT(even[p], a[k],                                                               \
+                                *(const vector *)(const void *)(from + (p * step * depth + k) * RT_PANEL));  \
             }                                                                                                \
             _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                       \
                 even[p] += odd[p];                                                                           \
-                memcpy(y + p * RT_PANEL + part * WIDE, &even[p], sizeof(vector));                            \
+                memcpy(y + p * step * RT_PANEL + part * WIDE, &even[p], sizeof(vector));                     \
             }                                                                                                \
         }                                                                                                    \
     }
@@ -235,13 +237,13 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
     const float *a = job->x + row * depth;
     float *y = job->y + row * product->columns;
     const row_functions run = best_row();
-    int64_t column = first;
-    for (; column + TOGETHER * RT_PANEL <= end; column += TOGETHER * RT_PANEL)
-        run.several(a, job->panels + column * depth, depth, y + column);
-    for (; column < end; column += RT_PANEL) {
+    const int64_t each = (end - first) / (TOGETHER * RT_PANEL);
+    for (int64_t column = first; column < first + each * RT_PANEL; column += RT_PANEL)
+        run.several(a, job->panels + column * depth, each, depth, y + column);
+    for (int64_t column = first + each * TOGETHER * RT_PANEL; column < end; column += RT_PANEL) {
         float last[RT_PANEL];
         const int64_t columns = end - column < RT_PANEL ? end - column : RT_PANEL;
-        run.one(a, job->panels + column * depth, depth, last);
+        run.one(a, job->panels + column * depth, 0, depth, last);
         memcpy(y + column, last, (size_t)columns * sizeof *y);
     }
     finish(job, first, end - first, y + first);
