@@ -34,6 +34,7 @@ typedef struct attention_job {
     const rt_attention_data *data;
     void *scratch;
     int64_t groups, chunks, tasks; /* heads of keys; chunks of queries of each; all of them */
+    const struct few *few;         /* attention_few.h; NULL: there are many queries */
 } attention_job;
 
 /* Keys [low, high). */
@@ -257,6 +258,7 @@ absorb_wide(float *s, int64_t rows, int64_t count, float *largest, float *sum, f
 #undef EXP_FALLING
 #undef TANH
 #undef TILES
+#include "runtime/kernels/portable/attention_few.h"
 
 #define REAL double
 #define OWN_TYPE OP_DOUBLE
@@ -275,8 +277,12 @@ size_t rt_attention_scratch(const rt_attention *a, int threads) {
     if (a->depth > LONGEST_HEAD || a->width > LONGEST_HEAD) return 0;
     worker_float narrow;
     worker_double wide;
-    const size_t each = a->dtype == OP_DOUBLE ? worker_reals_double(a, &wide, NULL) * sizeof(double)
-                                              : worker_reals_float(a, &narrow, NULL) * sizeof(float);
+    size_t each = a->dtype == OP_DOUBLE ? worker_reals_double(a, &wide, NULL) * sizeof(double)
+                                        : worker_reals_float(a, &narrow, NULL) * sizeof(float);
+    if (is_few(a) && a->shared) {
+        const few f = few_of(a, threads);
+        each = few_reals(a, &f, &narrow, NULL) * sizeof(float);
+    }
     if (!base_size_multiply(each, (size_t)threads, &bytes)) return 0;
     return bytes ? bytes : 1; /* of no queries nothing is held */
 }
@@ -290,6 +296,12 @@ void rt_attention_run(const rt_attention *a, int threads, const rt_attention_dat
     const int64_t rows = a->queries * a->heads * a->batches;
     const bool little = rows < RT_PARALLEL_WORK && rows * a->keys < RT_PARALLEL_WORK &&
                         rows * a->keys * (a->depth + a->width) < RT_PARALLEL_WORK;
+    if (is_few(a)) {
+        const few f = few_of(a, threads);
+        job.few = &f;
+        rt_team_run(little || a->batches * f.parts == 1 ? 1 : threads, few_member, &job);
+        return;
+    }
     rt_team_run(little || job.tasks == 1 ? 1 : threads, a->dtype == OP_DOUBLE ? member_double : member_float,
                 &job);
 }

@@ -300,7 +300,8 @@ static void NAME(blocks)(const attention_job *job, const chunk *c, const NAME(wo
     }
 }
 
-static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
+/* The queries of a chunk, scaled, before any key is seen. */
+static void NAME(begin)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
     const rt_attention *a = job->attention;
     for (int64_t r = 0; r < c->rows; r++) {
         const int64_t index = c->first + r, h = c->group * a->shared + index / a->queries,
@@ -315,8 +316,11 @@ static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(wo
         w->sum[r] = w->largest[r] == -(REAL)INFINITY ? 0 : 1;
     }
     memset(w->o, 0, (size_t)(c->rows * a->width) * sizeof *w->o);
-    NAME(blocks)(job, c, w, false);
-    if (a->scores == RT_SCORES_WEIGHTS) NAME(blocks)(job, c, w, true);
+}
+
+/* The results of a chunk, after all keys. */
+static void NAME(end)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
+    const rt_attention *a = job->attention;
     for (int64_t r = 0; r < c->rows; r++) {
         const int64_t index = c->first + r, h = c->group * a->shared + index / a->queries,
                       i = index % a->queries;
@@ -325,6 +329,13 @@ static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(wo
         NAME(store)
         (a->dtype, job->data->y, c->batch * a->y.batch + h * a->y.head + i * a->y.row, a->width, o);
     }
+}
+
+static void NAME(attend)(const attention_job *job, const chunk *c, const NAME(worker) * w) {
+    NAME(begin)(job, c, w);
+    NAME(blocks)(job, c, w, false);
+    if (job->attention->scores == RT_SCORES_WEIGHTS) NAME(blocks)(job, c, w, true);
+    NAME(end)(job, c, w);
 }
 
 static void NAME(member)(void *context, int member, int members) {

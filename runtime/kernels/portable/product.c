@@ -178,7 +178,7 @@ static inline void add_four(const float *a, int64_t a_far, const float *b, int64
     for (; j < columns; j++) y[j] += (a0 * b0[j] + a2 * b2[j]) + (a1 * b1[j] + a3 * b3[j]);
 }
 
-/* y[j] += the sum over k of a[k * a_depth] * b[k * b_depth + j], of each in the stack. Four rows are added at a time, one of each
+/* What rt_rows_stack does. Four rows are added at a time, one of each
  * quarter of b: memory is read from front to back in four places, where a processor reads ahead by itself. */
 RT_CLONES static void add_rows(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth,
                                int64_t depth, int64_t columns) {
@@ -195,6 +195,11 @@ RT_CLONES static void add_rows(const rt_thin *stack, int64_t size, int64_t a_dep
             for (int64_t j = 0; j < columns; j++) one->y[j] += value * row[j];
         }
     }
+}
+
+void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth, int64_t depth,
+                   int64_t columns) {
+    add_rows(stack, size, a_depth, b_depth, depth, columns);
 }
 
 /* Some columns of the products [first, end) of the stack. */

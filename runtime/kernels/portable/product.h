@@ -85,6 +85,8 @@ typedef struct rt_thin {
 enum { RT_DOT_LANES = 16 };
 void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
 void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count);
+/* y[j] += the sum over k of a[k * a_depth] * b[k * b_depth + j], of each in the stack, for `columns` elements (product.c). */
+void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth, int64_t depth, int64_t columns);
 void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count, double *y);
 
 /* Asks for memory that will be read soon: the processor reads ahead by itself only where a loop goes straight on. */

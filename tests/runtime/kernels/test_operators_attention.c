@@ -38,6 +38,14 @@ static const attention_case cases[] = {
     {OP_FLOAT, 1, 4, 2, 1, 300, 16, 16, false, 0, false, true, 0, 0, 2, -1, true},
     {OP_FLOAT16, 2, 2, 1, 5, 40, 8, 8, false, 1, true, false, 35, 9, 0, -1, true},
     {OP_DOUBLE, 1, 3, 3, 4, 30, 8, 8, true, 0, true, false, 26, 0, 0, 3, true},
+    /* A few queries: more keys than a block, heads between each other's rows and not, halves. */
+    {OP_FLOAT, 1, 6, 1, 1, 2100, 64, 64, true, 0, false, false, 0, 0, 0, -1, false},
+    {OP_FLOAT, 2, 6, 2, 2, 1090, 40, 24, true, 2, true, true, 1085, 1050, 3, -1, true},
+    {OP_FLOAT, 1, 8, 4, 1, 1300, 64, 64, false, 1, false, false, 0, 0, 0, -1, false},
+    {OP_FLOAT, 3, 70, 1, 1, 150, 8, 8, true, 0, false, false, 0, 0, 0, -1, false},
+    {OP_FLOAT16, 1, 6, 1, 1, 700, 64, 32, true, 0, false, true, 0, 0, 0, -1, false},
+    {OP_FLOAT16, 2, 8, 2, 1, 555, 24, 40, false, 1, true, false, 550, 300, 0, -1, false},
+    {OP_BFLOAT16, 1, 6, 3, 3, 1100, 16, 16, true, 2, true, false, 1090, 0, 0, -1, false},
 };
 
 /* Row `row` of a head of an operand of either rank. */
