@@ -48,7 +48,8 @@ typedef struct bits_state {
     bool zeros_real, zeros_packed, bias, grouped;
     bool levelled; /* weights are the numbers of levels */
     float levels[LEVELS];
-    int lanes; /* of the groups into which a few rows are split */
+    int lanes;   /* of the groups into which a few rows are split */
+    bool shares; /* sums of one row become shares of words: see columns_512 */
     dots_function *several, *one;
     /* Of scratch, one after another. */
     size_t split_bytes, sum_bytes, x_bytes, y_bytes, scale_bytes, bias_bytes;
@@ -236,6 +237,7 @@ static void choose_dots(bits_state *s) {
 #ifdef OURO_MATMUL_BITS_512_H
     if (!__builtin_cpu_supports("avx512f")) return;
     s->lanes = LANES_512;
+    s->shares = s->rows == 1 && !s->zeros_packed && !s->zeros_real;
     s->several = s->levelled    ? dots_512_levels_4
                  : s->bits == 2 ? dots_512_2_4
                  : s->bits == 4 ? dots_512_4_4
@@ -275,11 +277,50 @@ static void few_columns(const bits_context *c, int64_t column, int64_t step, int
     }
 }
 
+#ifdef OURO_MATMUL_BITS_512_H
+/* What columns_of_few does, of one row whose columns have the same zero points, or none. */
+static void columns_of_one_512(const bits_context *c, int64_t begin, int64_t end) {
+    const bits_state *s = c->state;
+    quarters_function *const run = s->levelled    ? quarters_512_levels
+                                   : s->bits == 2 ? quarters_512_2
+                                   : s->bits == 4 ? quarters_512_4
+                                                  : quarters_512_8;
+    const int64_t each = (end - begin) / TOGETHER, rest = begin + each * TOGETHER;
+    columns_512 of = {.blocks = s->blocks,
+                      .shift = s->shift,
+                      .large = s->block_bytes >= GROUP_512,
+                      .sums = c->sums,
+                      .levels = s->levels};
+    for (int i = 0; i < TOGETHER; i++) {
+        const int64_t first = (begin + i * each) * s->blocks;
+        of.weights[i] = c->weights + first * s->block_bytes;
+        of.scales[i] = c->scales + first;
+    }
+    run(c->split, &of, each, s->bias ? c->bias + begin : NULL, c->y + begin);
+    if (rest == end) return;
+    /* Less than four: some of them more than once. */
+    float y[TOGETHER];
+    for (int i = 0; i < TOGETHER; i++) {
+        const int64_t first = (rest + i < end ? rest + i : end - 1) * s->blocks;
+        of.weights[i] = c->weights + first * s->block_bytes;
+        of.scales[i] = c->scales + first;
+    }
+    run(c->split, &of, 1, NULL, y);
+    for (int64_t i = rest; i < end; i++) c->y[i] = y[i - rest] + (s->bias ? c->bias[i] : 0);
+}
+#endif
+
 /* Columns that are computed together lie far apart: memory is read from front to back in several places, where a processor reads
  * ahead by itself. */
 static void columns_of_few(void *user, int64_t begin, int64_t end) {
     const bits_context *c = user;
     const bits_state *s = c->state;
+#ifdef OURO_MATMUL_BITS_512_H
+    if (s->shares) {
+        columns_of_one_512(c, begin, end);
+        return;
+    }
+#endif
     const int64_t each = (end - begin) / TOGETHER;
     const bool own = s->zeros_packed || s->zeros_real;
     float zeros[ZEROS];
@@ -328,7 +369,9 @@ static void split_rows(const bits_context *c) {
         split_row(s, factors, from, c->split + row * s->padded);
         for (int64_t b = 0; b < s->blocks; b++) {
             const int64_t rest = s->depth - b * s->block;
-            c->sums[row * s->blocks + b] = sum_of(from + b * s->block, rest < s->block ? rest : s->block);
+            float sum = sum_of(from + b * s->block, rest < s->block ? rest : s->block);
+            if (s->shares) sum *= -zero_of(c, 0, b) / (float)(s->block_bytes / 4);
+            c->sums[row * s->blocks + b] = sum;
         }
     }
 }
