@@ -151,6 +151,16 @@ typedef void dots_floats(const float *a, const float *b, int64_t step, int64_t a
 typedef void dots_doubles(const double *a, const double *b, int64_t step, int64_t ahead, int64_t depth,
                           double *y);
 
+/* Asks for the rows b + r * apart of each matrix of a stack. */
+static void ask_for_rows(const rt_thin *stack, int64_t size, int64_t first, int64_t rows, int64_t apart,
+                         int64_t depth) {
+    for (int64_t s = 0; s < size; s++) {
+        if (s > 0 && stack[s].b == stack[s - 1].b) continue;
+        for (int64_t r = 0; r < rows; r++)
+            rt_prefetch(stack[s].b + first + r * apart, (size_t)depth * sizeof(float));
+    }
+}
+
 void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count) {
     int64_t rows = 2;
     dots_floats *several = floats_2_baseline, *one = floats_1_baseline;
@@ -162,9 +172,12 @@ void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t dep
     }
 #endif
     const int64_t each = count / rows;
+    /* The narrower functions ask by themselves. */
+    const bool ask = rows == MOST_ROWS && rt_thin_shared(stack, size, (size_t)depth * sizeof(float));
     if (each * rows * step * (int64_t)sizeof(float) >= FAR_BYTES) {
         float sums[MOST_ROWS];
         for (int64_t i = 0; i < each; i++) {
+            if (ask && i + 2 < each) ask_for_rows(stack, size, (i + 2) * step, rows, each * step, depth);
             for (int64_t s = 0; s < size; s++) {
                 several(stack[s].a, stack[s].b + i * step, each * step, step, depth, sums);
                 for (int64_t r = 0; r < rows; r++) stack[s].y[i + r * each] = sums[r];
@@ -172,6 +185,8 @@ void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t dep
         }
     } else {
         for (int64_t i = 0; i < each * rows; i += rows) {
+            if (ask && i + 3 * rows <= count)
+                ask_for_rows(stack, size, (i + 2 * rows) * step, rows, step, depth);
             for (int64_t s = 0; s < size; s++)
                 several(stack[s].a, stack[s].b + i * step, step, rows * step, depth, stack[s].y + i);
         }

@@ -8,6 +8,7 @@ enum {
     THIN_COLUMNS = 4096, /* columns of a thin product that one step works on: a row that stays in the cache */
     TOGETHER = 32,       /* products whose right matrices are read row by row in turn */
     LINE = 16,           /* floats of a line of the cache */
+    ASK_AHEAD = 4,       /* rows of a quarter */
     FEW_DOTS = 256       /* fewer short sums are not worth panels */
 };
 
@@ -183,7 +184,14 @@ static inline void add_four(const float *a, int64_t a_far, const float *b, int64
 RT_CLONES static void add_rows(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth,
                                int64_t depth, int64_t columns) {
     const int64_t quarter = depth / 4;
+    const bool ask = rt_thin_shared(stack, size, (size_t)columns * sizeof(float));
     for (int64_t k = 0; k < quarter; k++) {
+        for (int64_t i = 0; i < size && ask && k + ASK_AHEAD < quarter; i++) {
+            if (i > 0 && stack[i].b == stack[i - 1].b) continue;
+            for (int64_t r = 0; r < 4; r++)
+                rt_prefetch(stack[i].b + (k + ASK_AHEAD + r * quarter) * b_depth,
+                            (size_t)columns * sizeof(float));
+        }
         for (const rt_thin *one = stack; one < stack + size; one++)
             add_four(one->a + k * a_depth, quarter * a_depth, one->b + k * b_depth, quarter * b_depth,
                      columns, one->y);

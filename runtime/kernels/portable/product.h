@@ -86,12 +86,19 @@ enum { RT_DOT_LANES = 16 };
 void rt_dots(const float *a, const float *b, int64_t step, int64_t depth, int64_t count, float *y);
 void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t depth, int64_t count);
 /* y[j] += the sum over k of a[k * a_depth] * b[k * b_depth + j], of each in the stack, for `columns` elements (product.c). */
-void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth, int64_t depth, int64_t columns);
+void rt_rows_stack(const rt_thin *stack, int64_t size, int64_t a_depth, int64_t b_depth, int64_t depth,
+                   int64_t columns);
 void rt_dots_doubles(const double *a, const double *b, int64_t step, int64_t depth, int64_t count, double *y);
 
 /* Asks for memory that will be read soon: the processor reads ahead by itself only where a loop goes straight on. */
 static inline void rt_prefetch(const void *from, size_t bytes) {
     for (size_t at = 0; at < bytes; at += RT_ALIGNMENT) __builtin_prefetch((const char *)from + at);
+}
+
+/* Whether short rows of `bytes` bytes are used by several products of a stack one after another: so much is done with each that the
+ * processor does not read ahead by itself as far as it should. */
+static inline bool rt_thin_shared(const rt_thin *stack, int64_t size, size_t bytes) {
+    return size > 1 && stack[0].b == stack[1].b && bytes <= 1024;
 }
 
 /* The element at `index` of a tensor of any numeric type, as a double (64-bit integers are rounded); and its change, in a real type
