@@ -56,6 +56,7 @@ static void add_taps(const float *x, const int64_t *offsets, const float *weight
 
 bool rt_stencil_prepare(rt_stencil *s, base_arena *arena) {
     const int64_t taps = s->kernel[0] * s->kernel[1];
+    s->by_rows = rt_stencil_by_rows(s);
     size_t floats = 1, sums;
     s->offsets = BASE_ARRAY(arena, int64_t, (size_t)taps);
     if (!s->offsets) return false;
@@ -131,7 +132,7 @@ static void copy_part(const rt_stencil *s, const float *x, int64_t ry, int64_t r
 }
 
 void rt_stencil_begin(const rt_stencil *s, void *scratch) {
-    memset(scratch, 0, s->copy_bytes);
+    if (!s->by_rows) memset(scratch, 0, s->copy_bytes);
 }
 
 RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int64_t count) {
@@ -140,6 +141,10 @@ RT_CLONES static void add_row(const float *restrict sums, float *restrict y, int
 
 void rt_stencil_run(const rt_stencil *s, const float *x, const float *weights, float *y, bool add,
                     const rt_stencil_end *end, void *scratch) {
+    if (s->by_rows) {
+        rt_stencil_run_rows(s, x, weights, y, add, end);
+        return;
+    }
     float *copy = scratch, *sums = (float *)(void *)((char *)scratch + s->copy_bytes), *to = copy;
     for (int64_t ry = 0; ry < s->stride[0]; ry++)
         for (int64_t rx = 0; rx < s->stride[1]; rx++, to += s->grid[0] * s->grid[1])

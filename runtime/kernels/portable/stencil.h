@@ -13,6 +13,7 @@ typedef struct rt_stencil {
     int64_t rows;     /* of outputs at a time */
     int64_t *offsets; /* of the window elements in the copy */
     size_t copy_bytes, bytes;
+    bool by_rows; /* without a copy: this machine and these windows allow it */
 } rt_stencil;
 
 /* Completes a description whose extents are set; offsets from `arena`. False where the numbers are too large or memory runs out. */
@@ -30,5 +31,10 @@ void rt_stencil_begin(const rt_stencil *stencil, void *scratch);
  * Sums of a window are made in the order of its elements, those over padding too. */
 void rt_stencil_run(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
                     const rt_stencil_end *end, void *scratch);
+
+/* The same straight from the image (stencil_rows.c), and whether that can be done. `rt_stencil_run` asks for it. */
+bool rt_stencil_by_rows(const rt_stencil *stencil);
+void rt_stencil_run_rows(const rt_stencil *stencil, const float *x, const float *weights, float *y, bool add,
+                         const rt_stencil_end *end);
 
 #endif
