@@ -16,7 +16,9 @@
 enum {
     IMAGE_CHANNELS = 4, /* at most, of an input that is best read row-major */
     FEW_CHANNELS = 8,   /* at most, for the portable kernel to make one map of */
-    FEW_MAPS = 4,       /* fewer maps of single points are left to it, too */
+    POINT_CHANNELS =
+        4,        /* of a group, at least, that are multiplied row-major where windows are single points */
+    FEW_MAPS = 4, /* fewer maps of single points are left to it, too */
     GROUP_BLOCK =
         16 /* what channels and filters of a group are multiples of, for oneDNN to be as fast on groups */
 };
@@ -259,8 +261,10 @@ static bool is_better_row_major(const op_call *call, op_layout present) {
     if (call->code != OP_CONV || group == 1 || call->inputs[0].type.shape.rank != 4 || is_column(call))
         return false;
     const int64_t channels = weights->dims[1], filters = weights->dims[0] / group;
+    /* Of single points the portable kernel has use for few channels, too. */
+    const int64_t least = weights->dims[2] == 1 && weights->dims[3] == 1 ? POINT_CHANNELS : GROUP_BLOCK;
     if (channels == 1) return filters == 1 && present == OP_LAYOUT_ROW_MAJOR && weights->dims[2] > 1;
-    return channels >= GROUP_BLOCK && filters >= GROUP_BLOCK &&
+    return channels >= least && filters >= GROUP_BLOCK &&
            (channels % GROUP_BLOCK != 0 || filters % GROUP_BLOCK != 0);
 }
 

@@ -7,6 +7,7 @@
  */
 #include "ir/operators/window.h"
 #include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/lanes.h"
 #include <math.h>
 
 typedef struct image {
@@ -56,14 +57,65 @@ RT_CLONES static void maximum_line(const image *shape, const float *restrict x, 
     }
 }
 
+#if defined(__x86_64__) && defined(__GNUC__)
+/* The same, where the maximum so far stays in a register, NaNs beside it, and masks hold what is left of the channels. */
+__attribute__((target("avx512f"))) static void maximum_line_wide(const image *shape, const float *restrict x,
+                                                                 int64_t line, float *restrict y) {
+    enum { LANES = 16 };
+    const int64_t channels = shape->channels, step = shape->dilation[1] * channels,
+                  next = shape->dilation[0] * shape->input[1] * channels;
+    const rt_part rows = inside(shape, 0, line);
+    const int64_t top = line * shape->stride[0] - shape->before[0] + rows.low * shape->dilation[0];
+    for (int64_t column = 0; column < shape->output[1]; column++, y += channels) {
+        const rt_part columns = inside(shape, 1, column);
+        const int64_t left = column * shape->stride[1] - shape->before[1] + columns.low * shape->dilation[1];
+        const int64_t height = rows.high - rows.low, width = columns.high - columns.low;
+        const float *corner = x + (height > 0 && width > 0 ? (top * shape->input[1] + left) * channels : 0);
+        for (int64_t c = 0; c < channels; c += 2 * LANES) {
+            const int64_t rest = channels - c;
+            const uint32_t lanes = rest < 2 * LANES ? (1u << rest) - 1 : UINT32_MAX;
+            const __mmask16 some[2] = {(__mmask16)lanes, (__mmask16)(lanes >> LANES)};
+            __m512 most[2], none[2];
+            __mmask16 nones[2] = {0, 0};
+            for (int v = 0; v < 2; v++) most[v] = none[v] = _mm512_set1_ps(-INFINITY);
+            for (int64_t r = 0; r < height; r++) {
+                const float *from = corner + r * next + c;
+                for (int64_t k = 0; k < width; k++, from += step) {
+                    _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) {
+                        const __m512 value = _mm512_maskz_loadu_ps(some[v], from + v * LANES);
+                        const __mmask16 is_none = _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
+                        none[v] = _mm512_mask_mov_ps(none[v], is_none, value);
+                        nones[v] = (__mmask16)(nones[v] | is_none);
+                        most[v] = _mm512_max_ps(value, most[v]); /* where one is a NaN, the second */
+                    }
+                }
+            }
+            for (int v = 0; v < 2; v++)
+                _mm512_mask_storeu_ps(y + c + v * LANES, some[v],
+                                      _mm512_mask_mov_ps(most[v], nones[v], none[v]));
+        }
+    }
+}
+#endif
+
+static void make_line(const image *shape, const float *x, int64_t line, float *y) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) {
+        maximum_line_wide(shape, x, line, y);
+        return;
+    }
+#endif
+    maximum_line(shape, x, line, y);
+}
+
 static void pool_member(void *context, int member, int members) {
     const image_job *job = context;
     const image *shape = job->shape;
     const int64_t input = shape->input[0] * shape->input[1] * shape->channels,
                   output = shape->output[1] * shape->channels;
     for (int64_t line = member; line < shape->lines; line += members)
-        maximum_line(shape, job->x + line / shape->output[0] * input, line % shape->output[0],
-                     job->y + line * output);
+        make_line(shape, job->x + line / shape->output[0] * input, line % shape->output[0],
+                  job->y + line * output);
 }
 
 static base_status run(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,

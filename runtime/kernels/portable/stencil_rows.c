@@ -28,8 +28,12 @@ typedef struct image_rows {
 
 /* Lanes `first` to `end`, both of which may lie beyond the vector. */
 INLINE __mmask16 lanes_between(int64_t first, int64_t end) {
-    const uint32_t to = end >= LANES ? 0xffff : end <= 0 ? 0 : (1u << end) - 1,
-                   from = first <= 0 ? 0 : first >= LANES ? 0xffff : (1u << first) - 1;
+    const uint32_t to = end >= LANES ? 0xffff
+                        : end <= 0   ? 0
+                                     : (1u << end) - 1,
+                   from = first <= 0       ? 0
+                          : first >= LANES ? 0xffff
+                                           : (1u << first) - 1;
     return (__mmask16)(to & ~from);
 }
 
@@ -45,8 +49,7 @@ AVX512 INLINE void see_row(const float *from, const __mmask16 *masks, int kernel
             _mm512_maskz_loadu_ps(masks[k], address(from, k));
         return;
     }
-    const __m512i even =
-        _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
     const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
     _Pragma("GCC unroll 5") for (int k = 0; k < kernel; k += 2) {
         const __m512 near = _mm512_maskz_loadu_ps(masks[k], address(from, k)),
@@ -58,8 +61,7 @@ AVX512 INLINE void see_row(const float *from, const __mmask16 *masks, int kernel
 
 /* TOGETHER output rows from `row` on, at the outputs of one vector. Masks by window element, at a stride of 2 by halves of pairs. */
 AVX512 INLINE void make_rows(const image_rows *image, int kernel, int stride, int together, int64_t row,
-                             int64_t column, const __m512 *weights, const __mmask16 *masks,
-                             __mmask16 store) {
+                             int64_t column, const __m512 *weights, const __mmask16 *masks, __mmask16 store) {
     __m512 sums[8], seen[6];
     const int64_t top = row * stride - image->above, width = image->width,
                   left = column * stride - image->left;

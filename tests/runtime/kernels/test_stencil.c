@@ -70,9 +70,9 @@ static void test_equals_plain_sums(void **state) {
         if (relu) application_text(&app, "ouro.activation", "Relu");
         assert_int_equal(application_infer(&app), BASE_OK);
         const int64_t *out = app.outputs[0].type.shape.dims;
-        float *before = residual
-                            ? application_random(&app, OP_FLOAT, 4, DIMS(1, m.channels, out[2], out[3]), &seed)
-                            : NULL;
+        float *before =
+            residual ? application_random(&app, OP_FLOAT, 4, DIMS(1, m.channels, out[2], out[3]), &seed)
+                     : NULL;
         if (round % 7 == 0) ((float *)app.inputs[0].data)[m.width / 2] = NAN;
         application_run(&app, "portable.convolution", 1 + (int)(round % 2));
         const float *x = app.inputs[0].data, *weights = app.inputs[1].data, *bias = app.inputs[2].data,
