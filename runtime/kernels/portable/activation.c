@@ -125,40 +125,43 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX512 __attribute__((target("avx512f")))
 
-/* 1 + exp(-x): 2^n (1 + p(r)) with n = x / log 2 to the nearest integer, r the rest. The coefficients are those of rt_exp. */
-AVX512 static inline __m512 one_and_exp(__m512 x) {
+/* 1 + exp(-slope x), where `exponent` is -slope / log 2: 1 + 2^n p(r) with n = exponent x to the nearest integer, r the rest, of which the
+ * product is not rounded. p is within 1e-7 of 2^r, relative to it. */
+AVX512 static inline __m512 one_and_exp(__m512 x, __m512 exponent, float least, float most) {
     const __m512 one = _mm512_set1_ps(1.0f);
     /* Beyond these it is 1, or so large that what is divided by it is next to nothing. A NaN stays one. */
-    x = _mm512_min_ps(_mm512_set1_ps(88.0f), _mm512_sub_ps(_mm512_setzero_ps(), x));
-    x = _mm512_max_ps(_mm512_set1_ps(-104.0f), x);
-    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), 0);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 p = _mm512_set1_ps(1.381455804e-3f);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(8.368736133e-3f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.166838899e-2f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.666652113e-1f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(4.999999404e-1f));
-    p = _mm512_fmadd_ps(p, _mm512_mul_ps(r, r), _mm512_add_ps(r, one));
+    x = _mm512_max_ps(_mm512_set1_ps(least), _mm512_min_ps(_mm512_set1_ps(most), x));
+    const __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, exponent), 0), r = _mm512_fmsub_ps(x, exponent, n);
+    __m512 p = _mm512_set1_ps(1.32647272e-3f);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(9.67151281e-3f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(5.55073374e-2f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(2.40222421e-1f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(6.93146978e-1f));
+    p = _mm512_fmadd_ps(p, r, one);
     return _mm512_add_ps(_mm512_scalef_ps(p, n), one);
 }
 
 AVX512 static void gate_wide(const rt_activation *activation, float *data, int64_t count) {
+    enum { LANES = 16 };
     const bool swish = activation->kind == RT_ACTIVATION_SWISH;
-    const __m512 slope = _mm512_set1_ps(swish ? activation->alpha : 1), one = _mm512_set1_ps(1);
-    for (int64_t i = 0; i < count; i += 16) {
-        const __mmask16 some = count - i < 16 ? (__mmask16)((1u << (count - i)) - 1) : 0xffff;
-        const __m512 x = _mm512_maskz_loadu_ps(some, data + i);
-        const __m512 gate = one_and_exp(_mm512_mul_ps(slope, x));
-        _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
+    const float slope = swish ? activation->alpha : 1, near = -88.0f / slope, far = 104.0f / slope;
+    const float least = near < far ? near : far, most = near < far ? far : near;
+    const __m512 exponent = _mm512_set1_ps(-1.44269504f * slope), one = _mm512_set1_ps(1);
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES) {
+        const __m512 x = _mm512_loadu_ps(data + i), gate = one_and_exp(x, exponent, least, most);
+        _mm512_storeu_ps(data + i, _mm512_div_ps(swish ? x : one, gate));
     }
+    if (i == count) return;
+    const __mmask16 some = (__mmask16)((1u << (count - i)) - 1);
+    const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = one_and_exp(x, exponent, least, most);
+    _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
 }
 #endif
 
 static bool has_wide_form(const rt_activation *activation) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    const bool gate =
-        activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
+    const bool gate = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
     return gate && __builtin_cpu_supports("avx512f");
 #else
     (void)activation;

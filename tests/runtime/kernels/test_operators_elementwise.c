@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_operators_elementwise.c: operators that work element by element, against references written from their
  * definition, one element at a time, in every type that they take. */
+#include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/vector_math.h"
 #include "tests/support/operators.h"
 #include <setjmp.h>
@@ -836,12 +837,39 @@ static void test_tails(void **state) {
     base_arena_free(&arena);
 }
 
+/* What follows convolutions: near the exact numbers everywhere, in any number of elements, with any slope; infinities and NaN. */
+static void test_fused_gates(void **state) {
+    (void)state;
+    enum { COUNT = 2003 };
+    static const rt_activation gates[] = {{RT_ACTIVATION_SIGMOID, 0, 0},
+                                          {RT_ACTIVATION_SWISH, 1, 0},
+                                          {RT_ACTIVATION_SWISH, 1.702f, 0},
+                                          {RT_ACTIVATION_SWISH, -0.5f, 0}};
+    float data[COUNT];
+    for (size_t g = 0; g < sizeof gates / sizeof *gates; g++) {
+        for (int i = 0; i < COUNT; i++) data[i] = (float)(i - COUNT / 2) * 0.05f;
+        rt_activation_fused(&gates[g], data, COUNT);
+        for (int i = 0; i < COUNT; i++) {
+            const float x = (float)(i - COUNT / 2) * 0.05f;
+            const double expected = rt_activation_value(&gates[g], (double)x);
+            assert_true(fabs((double)data[i] - expected) <= 1e-30 + 2e-6 * fabs(expected));
+        }
+        float odd[] = {INFINITY, -INFINITY, NAN, 1e30f, -1e30f, 0.0f};
+        const double slope = gates[g].kind == RT_ACTIVATION_SWISH ? (double)gates[g].alpha : 1;
+        rt_activation_fused(&gates[g], odd, 6);
+        assert_true(isnan(odd[2]));
+        for (int i = 0; i < 6; i++) assert_true(i == 2 || !isnan(odd[i]));
+        const double far = gates[g].kind == RT_ACTIVATION_SWISH ? 1e30 : 1;
+        assert_true((double)odd[slope > 0 ? 3 : 4] == (slope > 0 ? 1 : -1) * (double)(float)far);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_table),        cmocka_unit_test(test_accuracy),
-        cmocka_unit_test(test_formulas),     cmocka_unit_test(test_power_mixed),
-        cmocka_unit_test(test_cast_strings), cmocka_unit_test(test_layouts),
-        cmocka_unit_test(test_tails),
+        cmocka_unit_test(test_fused_gates), cmocka_unit_test(test_table),
+        cmocka_unit_test(test_accuracy),    cmocka_unit_test(test_formulas),
+        cmocka_unit_test(test_power_mixed), cmocka_unit_test(test_cast_strings),
+        cmocka_unit_test(test_layouts),     cmocka_unit_test(test_tails),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
