@@ -132,6 +132,16 @@ static bool adapt(const ouro_session *session, const rt_step *step) {
     return detail->ready;
 }
 
+/* The kernel that the plan names, where it packed the weights: no other can read these. NULL: there is none. */
+static const rt_kernel *packing_kernel(const ouro_session *session, const plan_node *node,
+                                       const op_call *call) {
+    const rt_environment *environment = &session->code.environment;
+    if (call->input_count < 2 || call->inputs[1].type.layout != OP_LAYOUT_PACKED) return NULL;
+    const rt_kernel *kernel = rt_kernel_of(call->code, session->of->texts + node->kernel);
+    return kernel && rt_kernel_allowed(kernel, environment) && kernel->accepts(call, environment) ? kernel
+                                                                                                  : NULL;
+}
+
 static base_status prepare(ouro_session *session, const rt_step *step) {
     const plan_node *node = &session->of->nodes[step->node];
     rt_dynamic *detail = step->detail;
@@ -151,7 +161,8 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     call.inputs = inputs;
     detail->follows_data = false;
     /* The best for what shapes turn out to be: the plan names one that takes any. */
-    const rt_kernel *kernel = rt_kernel_select(&call, &session->code.environment);
+    const rt_kernel *kernel = packing_kernel(session, node, &call);
+    if (!kernel) kernel = rt_kernel_select(&call, &session->code.environment);
     if (!kernel && rt_kernel_through_row_major.accepts(&call, &session->code.environment))
         kernel = &rt_kernel_through_row_major;
     if (!kernel) {

@@ -91,3 +91,23 @@ bool pass_example_extents(op_call *call, base_arena *arena) {
     }
     return false;
 }
+
+bool pass_example_image(op_call *call, base_arena *arena) {
+    const bool open =
+        call->input_count && call->inputs[0].type.shape.rank > 2 && call->inputs[0].type.shape.dims[0] < 0;
+    if (!pass_example_extents(call, arena)) return false;
+    if (!open) return true;
+    /* The lists are the arena's. */
+    op_tensor *inputs = (op_tensor *)(uintptr_t)call->inputs;
+    const int64_t images = inputs[0].type.shape.dims[0];
+    for (uint32_t i = 0; i < call->input_count; i++) {
+        op_shape *shape = &inputs[i].type.shape;
+        if (inputs[i].type.dtype != OP_NONE && shape->rank > 2 && !inputs[i].data && shape->dims[0] == images)
+            shape->dims[0] = 1;
+    }
+    for (uint32_t i = 0; i < call->output_count; i++) {
+        op_shape *shape = &call->outputs[i].type.shape;
+        if (call->outputs[i].type.dtype != OP_NONE && shape->rank > 2) shape->dims[0] = 1;
+    }
+    return true;
+}

@@ -16,5 +16,7 @@ bool pass_shapes_known(const ir_node *node);
  * for others; the outputs are inferred from these. False: nothing is open, or what the outputs are does not follow from
  * extents (or memory ran out): it stays as it is. (example_extents.c) */
 bool pass_example_extents(op_call *call, base_arena *arena);
+/* The same for an application on images, of one image where their number is open. */
+bool pass_example_image(op_call *call, base_arena *arena);
 
 #endif

@@ -136,13 +136,11 @@ static bool describe_packing(layouter *l, const ir_node *node, op_attribute *att
     }
     op_call call;
     if (!ir_node_call(node, &l->arena, &call) || call.input_count == 0) return false;
-    const bool one = call.inputs[0].type.shape.dims[0] < 0;
-    if (!pass_example_extents(&call, &l->arena)) return false;
+    if (!pass_example_image(&call, &l->arena)) return false;
     const op_shape *shape = &call.inputs[0].type.shape;
     int64_t *extents = BASE_ARRAY(&l->arena, int64_t, OP_MAX_RANK);
     if (!extents || shape->rank < 3) return false;
     memcpy(extents, shape->dims, (size_t)shape->rank * sizeof *extents);
-    if (one) extents[0] = 1;
     *attribute = (op_attribute){.name = "ouro.packed_extents",
                                 .kind = OP_ATTRIBUTE_INTS,
                                 .count = (size_t)shape->rank,

@@ -13,6 +13,10 @@
  * The limits: pass_options.arena_limit and constant_limit. A graph inside of a loop or a branch may take what the step of
  * its node leaves.
  *
+ * Where extents of images are open, kernels are asked about examples of them, of one image where their number is open. Scratch is then taken
+ * when a run knows the extents: it is no part of the arena, hence limited by what the application reads and writes. The kernel works in as
+ * many blocks for each image (ouro.image_blocks): more images take no more scratch.
+ *
  * What is live at once may fit under the limit where the planner leaves gaps. So the choices are tried: where storages end above
  * the limit, the nodes of these steps get less, until the planner's arena fits.
  *
@@ -35,6 +39,9 @@ enum {
     GAPS_DENOMINATOR = 20, /* the part of the arena that choices may add as gaps */
     TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
     TRIAL_WORK = 200000,   /* of a planner that searches */
+    /* Bytes that one application on images of open extents may take: as many as it reads and writes, or up to */
+    OPEN_SCRATCH = 8 << 20,
+    OPEN_DENOMINATOR = 8 /* of the constants: beside these it is little */
 };
 
 /* A kernel that makes the arena larger takes at most this part of the time of one that does not. */
@@ -48,6 +55,7 @@ typedef struct candidate {
     double seconds_before;
     double runs;    /* of the node in one run of the module */
     bool measured;  /* both times are */
+    bool open;      /* extents are not known, and scratch is no part of the arena */
     size_t scratch; /* rounded up */
     size_t more;    /* bytes of constants that this adds */
     /* Over the fallback, or over the kernel that the node has: */
@@ -131,10 +139,34 @@ static bool find_free(pass_context *context, ir_graph *const *graphs, size_t gra
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
+/* Gives open extents of images numbers. False: they cannot be known by numbers, or change too often. */
+static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool *open) {
+    *open = !pass_shapes_known(node);
+    if (!*open) return true;
+    if (op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC || node->graph != c->context->module->main)
+        return false;
+    return call->inputs[0].type.shape.rank > 2 && pass_example_image(call, &c->arena);
+}
+
+/* What an application of open extents may take as scratch; nothing where the arena is to be the least. */
+static size_t open_scratch(const chooser *c, const op_call *call) {
+    size_t bytes = 0, each;
+    if (asked_limit(c->context) == PASS_ARENA_LEAST) return 0;
+    for (uint32_t i = 0; i < call->input_count + call->output_count; i++) {
+        const op_tensor *tensor =
+            i < call->input_count ? &call->inputs[i] : &call->outputs[i - call->input_count];
+        if (tensor->type.dtype == OP_NONE || tensor->data) continue;
+        if (!op_type_bytes(&tensor->type, &each) || !base_size_add(bytes, each, &bytes)) return 0;
+    }
+    const size_t part = c->constants / OPEN_DENOMINATOR, least = part < OPEN_SCRATCH ? part : OPEN_SCRATCH;
+    return bytes > least ? bytes : least;
+}
+
 /* What `kernel` would take in the node's step: the arena grows only where that makes the kernel notably faster. */
 static bool estimate(const chooser *c, const ir_node *node, const rt_kernel *kernel, const op_call *call,
-                     rt_cost *cost) {
+                     bool open, rt_cost *cost) {
     const rt_environment *environment = &c->context->options->environment;
+    if (open) return kernel->estimate(call, environment, open_scratch(c, call), cost);
     const size_t most = c->free[node->id.index], within = most > c->growth ? most - c->growth : 0;
     rt_cost larger;
     const bool fits = kernel->estimate(call, environment, within, cost);
@@ -221,7 +253,7 @@ static double runs_of(const ir_module *module, const ir_node *node) {
 
 /* The other kernels that the step has memory for and that are faster: the fastest, and the one with the smallest constants. Before,
  * `fastest` has what the kernel of the node takes. */
-static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const op_call *call,
+static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const op_call *call, bool open,
                         candidate *fastest, candidate *smallest) {
     const rt_environment *environment = &c->context->options->environment;
     const ir_value *weights = ir_input(node, 1);
@@ -233,16 +265,17 @@ static void try_kernels(chooser *c, ir_node *node, const rt_kernel *now, const o
         candidate tried = {.node = node,
                            .kernel = kernel,
                            .seconds_before = before,
+                           .open = open,
                            .runs = runs_of(c->context->module, node)};
         if (kernel == now || !kernel->estimate || !kernel->pack) continue;
         if (!rt_kernel_allowed(kernel, environment)) continue;
-        if (!estimate(c, node, kernel, call, &tried.cost)) continue;
+        if (!estimate(c, node, kernel, call, open, &tried.cost)) continue;
         if (!tried.cost.packed_bytes)
             continue; /* its weights were packed when layouts were selected, or never */
         tried.cost.seconds = seconds_of(c, node, kernel, call, &tried.cost, &tried.measured);
         tried.measured &= now_measured;
         if (tried.cost.seconds >= before) continue;
-        if (!base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
+        if (!open && !base_size_align(tried.cost.scratch_bytes, RT_ALIGNMENT, &tried.scratch)) continue;
         tried.step = tried.more =
             tried.cost.packed_bytes > now_bytes ? tried.cost.packed_bytes - now_bytes : 0;
         tried.gain = (before - tried.cost.seconds) * tried.runs;
@@ -264,14 +297,15 @@ static void consider(chooser *c, ir_node *node) {
     const rt_kernel *now = node->kernel ? rt_kernel_find(node->kernel) : NULL;
     const ir_value *weights = node->input_count > 1 ? ir_input(node, 1) : NULL;
     op_call call;
+    bool open;
     candidate fastest = {.node = NULL}, smallest = {.node = NULL};
     if (!now || !now->estimate || !weights || !weights->constant || !ir_node_call(node, &c->arena, &call))
         return;
-    if (!pass_shapes_known(node)) return;
+    if (!settle_extents(c, node, &call, &open)) return;
     if (weights->type.layout == OP_LAYOUT_PACKED && !now->unpack) return;
     if (!now->estimate(&call, environment, SIZE_MAX, &fastest.cost)) return;
     fastest.cost.seconds = seconds_of(c, node, now, &call, &fastest.cost, &fastest.measured);
-    try_kernels(c, node, now, &call, &fastest, &smallest);
+    try_kernels(c, node, now, &call, open, &fastest, &smallest);
     if (!fastest.node) return;
     if (smallest.more < fastest.more) {
         candidate step = fastest;
@@ -360,7 +394,9 @@ static base_status carry_out(chooser *c, const candidate *chosen) {
     ir_node *node = chosen->node;
     op_call call;
     ir_node_context(node, report);
-    if (!ir_node_call(node, &c->arena, &call)) return base_fail_memory(report);
+    bool open;
+    if (!ir_node_call(node, &c->arena, &call) || !settle_extents(c, node, &call, &open))
+        return base_fail_memory(report);
     base_status status = repack(c, chosen, &call);
     if (status != BASE_OK) return status;
     memory->choices[memory->choice_count++] =
@@ -372,12 +408,16 @@ static base_status carry_out(chooser *c, const candidate *chosen) {
                       .scratch_bytes = chosen->cost.scratch_bytes,
                       .constant_bytes = chosen->more};
     node->kernel = chosen->kernel->name;
-    op_attribute blocks = {
-        .name = "ouro.blocks", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = chosen->cost.blocks};
+    op_attribute blocks = {.name = chosen->open ? "ouro.image_blocks" : "ouro.blocks",
+                           .kind = OP_ATTRIBUTE_INT,
+                           .count = 1,
+                           .as.integer = chosen->cost.blocks};
     if (chosen->cost.blocks && !ir_attribute_set(c->context->module, &node->attributes, &blocks))
         return base_fail_memory(report);
-    node->scratch_bytes = chosen->cost.scratch_bytes;
-    if (!set_scratch(memory, chosen)) return base_fail_memory(report);
+    if (!chosen->open) { /* where extents are open, a run takes what it needs */
+        node->scratch_bytes = chosen->cost.scratch_bytes;
+        if (!set_scratch(memory, chosen)) return base_fail_memory(report);
+    }
     base_arena_free(&c->arena);
     return BASE_OK;
 }

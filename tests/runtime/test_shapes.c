@@ -367,6 +367,51 @@ static void images_may_have_any_extents(void **state) {
     }
 }
 
+static int count_winograd(const char *text, const pass_options *options) {
+    size_t size;
+    plan of;
+    base_report report = {0};
+    unsigned char *bytes = support_plan_with(text, options, &size);
+    if (plan_open(bytes, size, "images", NULL, NULL, NULL, &of, &report) != BASE_OK)
+        fail_msg("%s", report.text);
+    int count = 0;
+    for (uint64_t n = 0; n < of.header->nodes.count; n++)
+        count += strncmp(of.texts + of.nodes[n].kernel, "portable.winograd", 17) == 0;
+    plan_close(&of);
+    free(bytes);
+    return count;
+}
+
+/* Kernels that are chosen by cost are chosen by examples of open extents, and take any: one image, many, none. */
+static void kernels_are_chosen_for_open_images(void **state) {
+    (void)state;
+    enum { WIDE = 33, LARGE = 5 };
+    static float x[LARGE * CHANNELS * WIDE * WIDE];
+    for (size_t i = 0; i < sizeof x / sizeof *x; i++) x[i] = 0.1f * (float)((int)(i * 31 % 41) - 20);
+    for (int form = 0; form < 8; form++) {
+        const bool number = form / 4;
+        const pass_options options = {
+            .max_unroll = 16,
+            .constant_limit = 16u << 20,
+            .environment = {.threads = 1 + form / 2 % 2, .portable_only = form % 2}};
+        pass_options exact = options;
+        exact.exact_arithmetic = true;
+        support_session open;
+        char *text =
+            images_text(number ? number_open : all_open, "N", number ? "33" : "H", number ? "33" : "W");
+        assert_int_equal(count_winograd(text, &options), 2);
+        assert_int_equal(count_winograd(text, &exact), 0);
+        support_session_open_with(&open, text, &options);
+        for (int round = 0; round < 8; round++) {
+            const int extent = number ? WIDE : 3 + 2 * (round * 5 % 16);
+            expect_as_known(&open, x, (round * 3 + 1) % (LARGE + 1), extent,
+                            number ? WIDE : WIDE - extent / 4 * 2);
+        }
+        expect_no_allocations(&open);
+        support_session_close(&open);
+    }
+}
+
 /* How many convolutions give blocks, and how many inputs are packed for them. (Kernels that are chosen by cost need all extents.) */
 static int count_blocked(const char *text) {
     size_t size;
@@ -517,6 +562,7 @@ int main(void) {
         cmocka_unit_test(iterations_take_what_was_left),
         cmocka_unit_test(images_may_be_any_number),
         cmocka_unit_test(images_may_have_any_extents),
+        cmocka_unit_test(kernels_are_chosen_for_open_images),
         cmocka_unit_test(images_lie_in_blocks),
         cmocka_unit_test(rows_may_be_any_number),
         cmocka_unit_test(weights_of_rows_are_packed),

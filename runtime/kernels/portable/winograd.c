@@ -11,8 +11,9 @@
  * U, the transformed weights, is made at compile time, and is four times as large as the weights; or, where constants must stay
  * small (portable.winograd_transforming), in scratch, in each run: little work beside a large image, and the same numbers. Where
  * channels lie innermost it is made for some filters at a time, which are used at once: weights are read from memory as they were. V and M
- * are scratch: so many tiles at a time as the attribute ouro.blocks says. Fewer blocks take more scratch and read U less often. Results depend neither on the number of blocks nor
- * on that of threads; they differ from the direct convolution's in the last digits.
+ * are scratch: so many tiles at a time as the attribute ouro.blocks says, or, where the number of images is open, as ouro.image_blocks says
+ * of one of them: scratch does not grow with their number. Fewer blocks take more scratch and read U less often. Results depend neither on
+ * the number of blocks nor on that of threads; they differ from the direct convolution's in the last digits.
  *
  * Windows along one axis (F(6, 3) and F(4, 5)): a tile sees 8 elements of a line, and 8 products do what 18 or 20 did. Only where
  * channels lie innermost.
@@ -39,6 +40,7 @@ enum {
     MOST_LANES = 16, /* channels or tiles of the widest vector */
     FEWEST_CHANNELS = 8,
     MOST_BLOCKS = 4096,
+    FEWEST_TILES = 64, /* of a block of several small images, at least, if there are so many: U is read for each block */
     DOUBLES = 8,   /* of one vector */
     PANELS = 2,    /* multiplied together: as many as the widest tiles have */
     TOGETHER = 64, /* pairs whose weights are transformed together */
@@ -144,6 +146,18 @@ static void set_blocks(winograd *shape, int64_t blocks) {
     shape->m_point = shape->tiles_each * shape->columns + PAD;
 }
 
+/* The work where so many blocks make up one image, of whose number nobody knew. */
+static void set_image_blocks(winograd *shape, int64_t blocks) {
+    const int64_t image = shape->grid[0] * shape->grid[1], all = round_up(shape->tiles, RT_PANEL);
+    int64_t each = round_up((image + blocks - 1) / blocks, RT_PANEL);
+    if (each < FEWEST_TILES) each = FEWEST_TILES;
+    if (each > all) each = all;
+    if (each == 0) each = RT_PANEL; /* no images */
+    shape->tiles_each = each;
+    shape->v_point = each * shape->depth + PAD;
+    shape->m_point = each * shape->columns + PAD;
+}
+
 /* Windows along one axis of an image, or of a signal, which is an image one row high. */
 static bool read_line(const op_window *window, winograd *shape) {
     const int across = window->rank - 1;
@@ -209,10 +223,13 @@ static bool read_shape(const op_call *call, winograd *shape) {
     shape->tiles = shape->images * shape->grid[0] * shape->grid[1];
     shape->depth = round_up(shape->channels, RT_PANEL);
     shape->columns = is_row_major(shape) ? shape->filters : round_up(shape->filters, RT_PANEL);
-    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1);
-    if (blocks < 1 || blocks > MOST_BLOCKS || shape->tiles < 1) return false;
+    const int64_t blocks = op_attribute_integer(&call->attributes, "ouro.blocks", 1),
+                  image_blocks = op_attribute_integer(&call->attributes, "ouro.image_blocks", 0);
+    if (blocks < 1 || blocks > MOST_BLOCKS || image_blocks < 0 || image_blocks > MOST_BLOCKS) return false;
+    if (shape->tiles < 1 && !image_blocks) return false;
     if (shape->channels < FEWEST_CHANNELS || shape->filters < FEWEST_CHANNELS) return false;
-    set_blocks(shape, blocks);
+    if (image_blocks) set_image_blocks(shape, image_blocks);
+    else set_blocks(shape, blocks);
     size_t limit; /* of all sizes here: they are products of these */
     return base_size_multiply((size_t)(shape->tiles_each + shape->filters + RT_PANEL),
                               (size_t)(shape->depth + shape->columns), &limit) &&
