@@ -7,10 +7,12 @@
  * with 4 bits element 8 w + j of 64 goes to place 8 j + w.
  *
  * A few rows are bound by reading the weights: each word is unpacked in registers and used at once, and the zero points come in
- * beside, times the sums of x over blocks. More rows are worth unpacking some columns into memory, as the left matrix of the tiles
+ * beside, times the sums of x over blocks. Where the machine multiplies bytes, x is written in digits for weights of 4 bits
+ * (digits.h). More rows are worth unpacking some columns into memory, as the left matrix of the tiles
  * of the float product; the rows of x are their panels. With groups of the file's own (g_idx), a column is unpacked element by
  * element.
  */
+#include "runtime/kernels/portable/digits.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/product.h"
 #include <inttypes.h>
@@ -31,22 +33,24 @@ enum {
     LANES = 8,
     GROUP = LANES * 4, /* bytes */
     FEW_ROWS = 8,
-    MOST_LANES = 16, /* of any machine's groups for a few rows */
-    TOGETHER = 4,    /* columns of a few rows */
-    MANY_ROWS = 64,  /* of x, as panels at a time */
-    COLUMNS = 48,    /* unpacked at a time: whole tiles of 6 or 12 rows */
-    DEPTH = 128,     /* of those: whole groups */
-    ZEROS = 512,     /* blocks whose zero points are unpacked at a time: whole groups, too */
+    MOST_LANES = 16,               /* of any machine's groups for a few rows */
+    TOGETHER = RT_DIGITS_TOGETHER, /* columns of a few rows */
+    MANY_ROWS = 64,                /* of x, as panels at a time */
+    COLUMNS = 48,                  /* unpacked at a time: whole tiles of 6 or 12 rows */
+    DEPTH = 128,                   /* of those: whole groups */
+    ZEROS = 512,                   /* blocks whose zero points are unpacked at a time: whole groups, too */
     LEVELS = 16
 };
 
 typedef struct bits_state {
     op_dtype dtype;
     int64_t rows, columns, depth, padded; /* to whole groups */
+    int64_t split_row;                    /* floats of a row of x that is split */
     int64_t blocks, block, block_bytes;   /* of a column; elements and bytes of one */
     int bits, shift;                      /* block_bytes is 1 << shift */
     bool zeros_real, zeros_packed, bias, grouped;
     bool levelled; /* weights are the numbers of levels */
+    bool digits;   /* a few rows are split into digits, where they can */
     float levels[LEVELS];
     int lanes;   /* of the groups into which a few rows are split */
     bool shares; /* sums of one row become shares of words: see columns_512 */
@@ -61,9 +65,10 @@ typedef struct bits_context {
     const uint8_t *weights, *zeros;
     const int32_t *groups;
     float *y;
-    float *split;       /* rows of x, filled up with zeros; or some of them, as panels */
-    float *sums;        /* of each block of each row */
-    int64_t row, count; /* the rows of which there are panels */
+    float *split;          /* rows of x, filled up with zeros; or some of them, as panels */
+    float *sums;           /* of each block of each row */
+    bool digits[FEW_ROWS]; /* rows that are split into digits instead */
+    int64_t row, count;    /* the rows of which there are panels */
 } bits_context;
 
 static float zero_of(const bits_context *c, int64_t column, int64_t block) {
@@ -155,6 +160,23 @@ static inline __attribute__((always_inline)) void add_levels(const float *x, con
     *sum += *(const reals *)(x + j * LANES) * level;
 }
 
+/* Scale * zero * sum of x of each block, from lanes whose sum is wanted. */
+static inline __attribute__((always_inline)) void subtract_zeros(const column_part *column, const float *sums,
+                                                                 int64_t blocks, reals *total) {
+    const float *scales = column->scales, *zeros = column->zeros;
+    reals beside = {0};
+    int64_t b = 0;
+    for (; b + LANES <= blocks; b += LANES)
+        beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
+    for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
+    *total -= beside;
+}
+
+static inline __attribute__((always_inline)) float sum_of(const reals *lanes) {
+    const reals all = *lanes;
+    return ((all[0] + all[4]) + (all[2] + all[6])) + ((all[1] + all[5]) + (all[3] + all[7]));
+}
+
 /* How blocks lie in groups: whole groups in each; two in each group, and whole groups in a column; or otherwise. */
 typedef enum block_size { LARGE_BLOCKS, HALF_GROUPS, SMALL_BLOCKS } block_size;
 
@@ -194,14 +216,8 @@ static inline __attribute__((always_inline)) void dots(const float *x, const flo
         }
     }
     _Pragma("GCC unroll 4") for (int c = 0; c < count; c++) {
-        const float *scales = columns[c].scales, *zeros = columns[c].zeros;
-        reals beside = {0};
-        int64_t b = levels ? blocks : 0;
-        for (; b + LANES <= blocks; b += LANES)
-            beside += *(const reals *)(scales + b) * *(const reals *)(zeros + b) * *(const reals *)(sums + b);
-        for (; b < blocks; b++) beside[0] += scales[b] * zeros[b] * sums[b];
-        const reals all = total[c] - beside;
-        y[c] = ((all[0] + all[4]) + (all[2] + all[6])) + ((all[1] + all[5]) + (all[3] + all[7]));
+        if (!levels) subtract_zeros(columns + c, sums, blocks, &total[c]);
+        y[c] = sum_of(total + c);
     }
 }
 
@@ -232,12 +248,13 @@ DOTS(levels, 4, 4, true)
 /* The functions for TOGETHER columns and for one, and the lanes of their groups. */
 static void choose_dots(bits_state *s) {
     s->lanes = LANES;
+    s->digits = s->bits == 4 && !s->levelled && rt_digits_run_here();
     s->several = s->levelled ? dots_levels_4 : s->bits == 2 ? dots_2_4 : s->bits == 4 ? dots_4_4 : dots_8_4;
     s->one = s->levelled ? dots_levels_1 : s->bits == 2 ? dots_2_1 : s->bits == 4 ? dots_4_1 : dots_8_1;
 #ifdef OURO_MATMUL_BITS_512_H
     if (!__builtin_cpu_supports("avx512f")) return;
     s->lanes = LANES_512;
-    s->shares = s->rows == 1 && !s->zeros_packed && !s->zeros_real;
+    s->shares = s->rows == 1 && !s->zeros_packed && !s->zeros_real && !s->digits;
     s->several = s->levelled    ? dots_512_levels_4
                  : s->bits == 2 ? dots_512_2_4
                  : s->bits == 4 ? dots_512_4_4
@@ -247,6 +264,19 @@ static void choose_dots(bits_state *s) {
              : s->bits == 4 ? dots_512_4_1
                             : dots_512_8_1;
 #endif
+}
+
+/* The same of a row in digits. Without zero points of their own, weights are centred. */
+RT_CLONES_FUSED static void dots_of_digits(const float *x, const float *sums, const column_part *columns,
+                                           int count, int64_t blocks, int shift, bool centred, float *y) {
+    rt_digits_column parts[TOGETHER] = {{0}};
+    for (int c = 0; c < count; c++) parts[c] = (rt_digits_column){columns[c].weights, columns[c].scales};
+    rt_digits_dots(x, parts, count, blocks << shift, shift, centred, y);
+    for (int c = 0; c < count && !centred; c++) {
+        reals beside = {0};
+        subtract_zeros(columns + c, sums, blocks, &beside);
+        y[c] += sum_of(&beside);
+    }
 }
 
 /* Columns `column`, `column` + step and so on, `count` of them: one, or TOGETHER. `same`: the zero points of all columns, if they
@@ -265,9 +295,11 @@ static void few_columns(const bits_context *c, int64_t column, int64_t step, int
             for (int64_t b = 0; b < some && !same; b++) zeros[i][b] = zero_of(c, column + i * step, from + b);
         }
         for (int64_t row = 0; row < s->rows; row++) {
-            (count == 1 ? s->one : s->several)(c->split + row * s->padded + from * s->block,
-                                               c->sums + row * s->blocks + from, parts, some, s->shift,
-                                               s->levels, y);
+            /* Either form of x takes as many bytes for a number of weights. */
+            const float *x = c->split + row * s->split_row + from * s->block,
+                        *sums = c->sums + row * s->blocks + from;
+            if (c->digits[row]) dots_of_digits(x, sums, parts, (int)count, some, s->shift, same != NULL, y);
+            else (count == 1 ? s->one : s->several)(x, sums, parts, some, s->shift, s->levels, y);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t at = column + i * step;
                 float *to = c->y + row * s->columns + at;
@@ -348,7 +380,7 @@ static void split_row(const bits_state *s, const float *factors, const float *fr
         to[whole + k % each * s->lanes + (k - whole) / each] = from[k] * factors[k % each];
 }
 
-RT_CLONES static float sum_of(const float *x, int64_t count) {
+RT_CLONES static float sum_of_row(const float *x, int64_t count) {
     float lanes[MOST_LANES] = {0}, sum = 0;
     int64_t k = 0;
     for (; k + MOST_LANES <= count; k += MOST_LANES) {
@@ -359,17 +391,21 @@ RT_CLONES static float sum_of(const float *x, int64_t count) {
     return sum;
 }
 
-static void split_rows(const bits_context *c) {
+static void split_rows(bits_context *c) {
     const bits_state *s = c->state;
     float factors[32 / 2];
     const int64_t each = 32 / s->bits;
+    const bool own = s->zeros_packed || s->zeros_real;
     for (int64_t j = 0; j < each; j++) factors[j] = s->levelled ? 1 : split_factor(j, s->bits);
     for (int64_t row = 0; row < s->rows; row++) {
         const float *from = c->x + row * s->depth;
-        split_row(s, factors, from, c->split + row * s->padded);
-        for (int64_t b = 0; b < s->blocks; b++) {
+        float *to = c->split + row * s->split_row;
+        c->digits[row] = s->digits && rt_digits_split(from, s->depth,
+                                                      s->split_row * (int64_t)sizeof *to / RT_DIGITS_GROUP, to);
+        if (!c->digits[row]) split_row(s, factors, from, to);
+        for (int64_t b = 0; b < s->blocks && (own || !c->digits[row]); b++) {
             const int64_t rest = s->depth - b * s->block;
-            float sum = sum_of(from + b * s->block, rest < s->block ? rest : s->block);
+            float sum = sum_of_row(from + b * s->block, rest < s->block ? rest : s->block);
             if (s->shares) sum *= -zero_of(c, 0, b) / (float)(s->block_bytes / 4);
             c->sums[row * s->blocks + b] = sum;
         }
@@ -616,10 +652,13 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     /* As much for a few rows on every machine: a plan says how much scratch it has. */
     const int64_t group = few ? MOST_LANES * 4 : GROUP;
     s->padded = (s->blocks * s->block_bytes + group - 1) / group * (group * 8 / s->bits);
+    s->split_row =
+        (s->padded + RT_DIGITS_WEIGHTS * 2 - 1) / (RT_DIGITS_WEIGHTS * 2) * (RT_DIGITS_WEIGHTS * 2);
     choose_dots(s);
     const int64_t together = s->rows < MANY_ROWS ? (s->rows + RT_PANEL - 1) / RT_PANEL * RT_PANEL : MANY_ROWS;
-    bool fits = add_floats(few ? s->rows : together, s->padded, &s->split_bytes, total) &&
-                (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
+    bool fits =
+        add_floats(few ? s->rows : together, few ? s->split_row : s->padded, &s->split_bytes, total) &&
+        (!few || add_floats(s->rows, s->blocks, &s->sum_bytes, total));
     if (s->dtype != OP_FLOAT) {
         fits = fits && add_floats(s->rows, s->depth, &s->x_bytes, total) &&
                add_floats(s->columns, s->blocks, &s->scale_bytes, total) &&

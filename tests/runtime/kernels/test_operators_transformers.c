@@ -319,6 +319,59 @@ static void test_bits(void **state) {
                 check_bits(bits, block, rows[r], (int)(seed % 3), seed % 7 == 0, seed);
 }
 
+/* Many blocks, numbers of all sizes, rows that hold what is no number: the error is small beside the sum of sizes. */
+static void check_sizes(int64_t k, int64_t block, int64_t rows, bool zeros, uint64_t seed) {
+    const int64_t n = 5, blocks = (k + block - 1) / block, packed = (blocks + 1) / 2;
+    application app;
+    application_init(&app, OP_MATMUL_BITS);
+    float *x = application_input(&app, OP_FLOAT, 2, DIMS(rows, k));
+    for (int64_t i = 0; i < rows * k; i++)
+        x[i] = ldexpf((float)random_range(&seed, -1000, 1000),
+                      (int)random_range(&seed, -120, 40) / (int)(1 + i / k));
+    if (rows > 1) x[k + k / 2] = INFINITY;
+    if (rows > 2) x[3 * k - 1] = NAN;
+    uint8_t *weights = application_input(&app, OP_UINT8, 3, DIMS(n, blocks, block / 2)), *points = NULL;
+    fill_bytes(weights, n * blocks * block / 2, &seed);
+    float *scales = application_input(&app, OP_FLOAT, 1, DIMS(n * blocks));
+    for (int64_t i = 0; i < n * blocks; i++) scales[i] = (float)random_range(&seed, 1, 100) / 64;
+    if (zeros) {
+        points = application_input(&app, OP_UINT8, 1, DIMS(n * packed));
+        fill_bytes(points, n * packed, &seed);
+    } else {
+        application_absent(&app);
+    }
+    application_integer(&app, "K", k);
+    application_integer(&app, "N", n);
+    application_integer(&app, "bits", 4);
+    application_integer(&app, "block_size", block);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    application_run(&app, "portable.matmul_bits", 1);
+    for (int64_t r = 0; r < rows; r++) {
+        for (int64_t c = 0; c < n; c++) {
+            double sum = 0, sizes = 0;
+            for (int64_t i = 0; i < k; i++) {
+                const int64_t b = i / block;
+                const double zero = zeros ? code_of(points + c * packed, b, 4) : 8,
+                             factor = (double)scales[c * blocks + b] * x[r * k + i];
+                sum += factor * (code_of(weights + c * blocks * block / 2, i, 4) - zero);
+                sizes += fabs(factor) * 15;
+            }
+            const double found = application_element(&app.outputs[0], r * n + c);
+            if (isfinite(sizes)) assert_true(fabs(found - sum) <= 1e-6 * sizes);
+            else assert_false(isfinite(found));
+        }
+    }
+    application_free(&app);
+}
+
+static void test_bits_sizes(void **state) {
+    (void)state;
+    check_sizes(20000, 16, 1, false, 1);
+    check_sizes(20001, 16, 3, true, 2);
+    check_sizes(1000, 32, 4, false, 3);
+    check_sizes(777, 128, 8, true, 4);
+}
+
 static void test_bits_refused(void **state) {
     (void)state;
     application app;
@@ -356,9 +409,8 @@ static void test_bits_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rotary),      cmocka_unit_test(test_rotary_refused),
-        cmocka_unit_test(test_rms),         cmocka_unit_test(test_scatter),
-        cmocka_unit_test(test_linear),      cmocka_unit_test(test_bits),
-        cmocka_unit_test(test_bits_refused)};
+        cmocka_unit_test(test_rotary),     cmocka_unit_test(test_rotary_refused), cmocka_unit_test(test_rms),
+        cmocka_unit_test(test_scatter),    cmocka_unit_test(test_linear),         cmocka_unit_test(test_bits),
+        cmocka_unit_test(test_bits_sizes), cmocka_unit_test(test_bits_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
