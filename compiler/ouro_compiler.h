@@ -63,7 +63,7 @@ typedef struct ouro_compile_options {
     double time_limit;
     /* 8 or 4: constant weights of products (MatMul, Gemm) are stored in so many bits, in blocks; 0: as they are. */
     int weight_bits;
-    /* No kernel that multiplies less by adding more (Winograd), whose last digits differ. */
+    /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention): their last digits differ. */
     bool exact_arithmetic;
     /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such
      * times: read where it is there, and written with those that were measured. What it has is not measured, so that

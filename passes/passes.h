@@ -35,6 +35,7 @@
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
  *   recompute            memory/recompute.c            cheap values are computed again where the arena may not keep them
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
+ *   fuse-attention       layout/fuse_attention.c       attention as exporters write it becomes one node
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   limit-unrolling      loops/limit_unrolling.c       Copies where a carried value would be kept too long
@@ -82,6 +83,7 @@
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(RECOMPUTED, "what is cheap is not kept where the arena has no memory for it")                       \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
+    FACT(ATTENTIONS, "attentions are one node")                                                              \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(UNROLLING, "no carried value is kept for more iterations than --max-unroll")                        \

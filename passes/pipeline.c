@@ -45,7 +45,8 @@ static const pass_row rows[] = {
     {"eliminate-unused",    pass_eliminate_dead_code, PASS_LOOP_LAYOUTS,                                 0,            PASS_LIVE},
     {"recompute",           pass_recompute,           PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_RECOMPUTED},
     {"make-bands",          pass_make_bands,          PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_RECOMPUTED, 0,   PASS_BANDS},
-    {"fuse-elementwise",    pass_fuse_elementwise,    PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_BANDS, 0,      PASS_ELEMENTWISE},
+    {"fuse-attention",      pass_fuse_attention,      PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_BANDS, 0,      PASS_ATTENTIONS},
+    {"fuse-elementwise",    pass_fuse_elementwise,    PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_ATTENTIONS, 0, PASS_ELEMENTWISE},
     {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_ELEMENTWISE,         0,            PASS_KERNELS},
     {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS,                         0,            PASS_UNROLLING},
     {"prepare-results",     pass_prepare_results,     PASS_TYPES | PASS_KERNELS | PASS_UNROLLING,        0,            PASS_RESULTS},
@@ -131,8 +132,6 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
     size_t first = 0;
-    if (!measured->saved && !measured->kernels)
-        options.exact_arithmetic = true;            /* no kernel that wants more memory */
     if (!measured->banded) options.arena_limit = 0; /* how much it is, is the question */
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
@@ -145,6 +144,7 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .bands = context->bands,
                           .kernel_arena = measured->kernel_arena,
                           .trial = true,
+                          .least_kernels = !measured->saved && !measured->kernels,
                           .measure = measure};
     base_status status = BASE_OK;
     while (rows[first].run != pass_make_bands) first++;

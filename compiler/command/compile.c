@@ -47,7 +47,7 @@ static const command_option compile_table[] = {
     {"--tradeoff-picture", NULL, COMMAND_TEXT, "FILE.svg", "the same as a picture",
      offsetof(compile_arguments, tradeoff_picture)},
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
-     "no kernel that multiplies less by adding more (Winograd)",
+     "no kernel that multiplies less by adding more (Winograd), or sums in another order (attention)",
      offsetof(compile_arguments, exact_arithmetic)},
     {"--weights", NULL, COMMAND_TEXT, "int8|int4",
      "store constant weights of products in 8 or 4 bits, in blocks; the report tells the error",

@@ -25,7 +25,7 @@ typedef struct pass_options {
     /* With PASS_ARENA_LEAST: the least whose predicted time is at most so many times that without bands; 0: any. */
     double time_limit;
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least (choose_kernels.c) */
-    /* Only kernels whose products and sums are those of the operator as it is written. */
+    /* Only kernels whose products and sums are those of the operators as they are written. */
     bool exact_arithmetic;
     /* For tests: bands of so many rows, wherever there can be any (make_bands.c); 0: none. */
     int64_t band_rows;
@@ -82,6 +82,7 @@ struct pass_context {
         kernel_arena; /* from make-bands to choose-kernels: the arena that faster kernels may fill; 0: as the options say */
     bool
         trial; /* the module is a copy that is only measured: what weights are packed into need not be filled */
+    bool least_kernels; /* and stays with the kernels that take least memory */
     /* What the passes after make-bands would come to on `module`, a copy of this one's, which they change. */
     base_status (*measure)(const pass_context *context, ir_module *module, struct pass_measured *measured);
 };

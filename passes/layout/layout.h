@@ -7,6 +7,7 @@
 
 base_status pass_select_layouts(pass_context *context);   /* select_layouts.c */
 base_status pass_carry_layouts(pass_context *context);    /* carry_layouts.c */
+base_status pass_fuse_attention(pass_context *context);   /* fuse_attention.c */
 base_status pass_fuse_elementwise(pass_context *context); /* fuse_elementwise.c */
 base_status pass_select_kernels(pass_context *context);   /* select_kernels.c */
 

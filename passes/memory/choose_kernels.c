@@ -589,7 +589,7 @@ base_status pass_choose_kernels(pass_context *context) {
         !pass_region_peaks(memory, c.graphs, c.graph_count, context->scratch, peaks))
         return base_fail_memory(context->report);
     memory->least_arena_bytes = peaks[module->main->id.index];
-    if (options->exact_arithmetic) return BASE_OK;
+    if (options->exact_arithmetic || context->least_kernels) return BASE_OK;
     c.least = memory->least_arena_bytes;
     const size_t asked = asked_limit(context);
     c.limit = asked == PASS_ARENA_LEAST ? c.least : asked ? asked : default_limit(c.least);
