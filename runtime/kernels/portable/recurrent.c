@@ -54,13 +54,15 @@ typedef struct recurrent {
     op_code code;
     int64_t sequence, batch, input, hidden, directions, gates;
     uint32_t inputs, outputs;
+    bool fused; /* the projection: rt_tiles.fused */
     bool batch_first, reverse, linear_before_reset, input_forget, has_clip;
     float clip;
     activation activations[6]; /* f, g, h of each direction */
     /* Scratch: the gates and states; R in panels of RT_PANEL rows (0: it is read as it is); panels of the projection. */
     size_t state_bytes, panel_bytes;
     int64_t panel_floats; /* of one gate */
-    size_t inner_bytes;   /* 16-bit floats: the scratch of the computation in float, before its copies */
+    size_t direction_bytes; /* scratch of each of two directions that run side by side; 0: one after the other */
+    size_t inner_bytes;     /* 16-bit floats: the scratch of the computation in float, before its copies */
     bool bytes;           /* of weights; then codes and sums of their products stand where panels would */
     size_t code_bytes;
 } recurrent;
@@ -96,7 +98,8 @@ static rt_product recurrent_projection(const recurrent *k, op_dtype dtype, bool 
                         .addend_dims = {k->sequence * k->batch},
                         .addend_column = 1,
                         .alpha = 1,
-                        .beta = 1};
+                        .beta = 1,
+                        .fused = k->fused};
 }
 
 /* Gate by gate, RT_PANEL rows of R side by side, zeros where there are no more. */
@@ -274,6 +277,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     k->input_forget = op_attribute_integer(attributes, "input_forget", 0) != 0;
     k->has_clip = op_attribute_find(attributes, "clip") != NULL;
     k->clip = op_attribute_real(attributes, "clip", 0);
+    k->fused = !environment->portable_only;
     base_status status = read_activations(call, k, report);
     if (status != BASE_OK) return status;
 
@@ -310,6 +314,14 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         fits = fits && base_size_add(k->state_bytes, k->panel_bytes, &elements) &&
                base_size_add(elements, rt_product_scratch(&projection, environment->threads),
                              &prepared->scratch_bytes);
+        if (fits && k->directions == 2 && environment->threads > 1 &&
+            (double)rows * (double)wide * (double)(k->input + k->hidden) >= RT_PARALLEL_WORK) {
+            size_t both;
+            fits = base_size_add(elements, rt_product_scratch(&projection, 1), &k->direction_bytes) &&
+                   base_size_align(k->direction_bytes, RT_ALIGNMENT, &k->direction_bytes) &&
+                   base_size_multiply(k->direction_bytes, 2, &both);
+            if (fits && both > prepared->scratch_bytes) prepared->scratch_bytes = both;
+        }
     }
     if (half) {
         size_t copy;

@@ -253,10 +253,83 @@ static void NAME(run_step)(NAME(direction) * d, int64_t i, int64_t direction, bo
     }
 }
 
+/* All directions, or of two each by a thread of its own, with `each` bytes of scratch. */
+typedef struct NAME(directions) {
+    const rt_prepared *prepared;
+    const op_tensor *inputs;
+    op_tensor *outputs;
+    const int32_t *lengths;
+    char *scratch;
+    size_t each;
+} NAME(directions);
+
+static void NAME(run_direction)(const NAME(directions) * of, int64_t direction, char *scratch, int threads) {
+    const recurrent *k = of->prepared->state;
+    const op_tensor *inputs = of->inputs;
+    const int64_t n = k->hidden, wide = k->gates * n;
+    NAME(direction) d = {.k = k, .x = inputs[0].data, .projected = (REAL *)(void *)scratch};
+    d.bias = d.projected + k->sequence * k->batch * wide;
+    d.spare = d.bias + wide;
+    d.h = d.spare + k->batch * n;
+    d.c = d.h + k->batch * n;
+    char *rest = scratch + k->state_bytes;
+    d.scratch = rest + k->panel_bytes;
+    const bool backward = k->reverse || direction == 1;
+    d.f = &k->activations[3 * direction];
+#ifdef TILED
+    if (k->panel_bytes) d.panels = (REAL *)(void *)rest;
+    if (k->bytes) {
+        d.steps = of->lengths ? 0 : k->sequence;
+        for (int64_t b = 0; of->lengths && b < k->batch; b++)
+            d.steps = of->lengths[b] > d.steps ? of->lengths[b] : d.steps;
+        d.codes = (int16_t *)(void *)rest;
+        d.sums = (int32_t *)(void *)(rest + k->code_bytes);
+        d.byte_w = byte_weights(k, inputs, 1, direction);
+        d.byte_r = byte_weights(k, inputs, 2, direction);
+    }
+#endif
+    d.w = k->bytes ? NULL : NAME(part)(inputs, k, 1, direction, wide * k->input);
+    d.r = k->bytes ? NULL : NAME(part)(inputs, k, 2, direction, wide * n);
+    d.wb = NAME(part)(inputs, k, 3, direction, 2 * wide);
+    d.rb = d.wb ? d.wb + wide : NULL;
+    d.p = NAME(part)(inputs, k, 7, direction, 3 * n);
+    NAME(project)(&d, threads);
+#ifdef TILED
+    if (d.panels) pack_panels(k, d.r, d.panels);
+#endif
+    const REAL *h0 = NAME(part)(inputs, k, 5, 0, 0), *c0 = NAME(part)(inputs, k, 6, 0, 0);
+    for (int64_t b = 0; b < k->batch; b++) {
+        int64_t state = (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
+        for (int64_t j = 0; j < n; j++) {
+            d.h[b * n + j] = h0 ? h0[state + j] : 0;
+            d.c[b * n + j] = c0 ? c0[state + j] : 0;
+        }
+    }
+    REAL *all = k->outputs > 0 && of->outputs[0].type.dtype != OP_NONE ? of->outputs[0].data : NULL;
+    for (int64_t i = 0; i < k->sequence; i++) {
+        d.back = i % 2;
+        NAME(run_step)(&d, i, direction, backward, of->lengths, all);
+    }
+    for (uint32_t o = 1; o < k->outputs; o++) {
+        if (of->outputs[o].type.dtype == OP_NONE) continue;
+        for (int64_t b = 0; b < k->batch; b++) {
+            int64_t state = (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
+            memcpy((REAL *)of->outputs[o].data + state, (o == 1 ? d.h : d.c) + b * n,
+                   (size_t)n * sizeof(REAL));
+        }
+    }
+}
+
+static void NAME(member)(void *context, int member, int members) {
+    const NAME(directions) *of = context;
+    const recurrent *k = of->prepared->state;
+    for (int64_t direction = member; direction < k->directions; direction += members) NAME(run_direction)
+    (of, direction, of->scratch + (size_t)member * of->each, members > 1 ? 1 : of->prepared->threads);
+}
+
 static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *inputs, op_tensor *outputs,
                              void *scratch, base_report *report) {
     const recurrent *k = prepared->state;
-    int64_t n = k->hidden, wide = k->gates * n;
     const int32_t *lengths = k->inputs > 4 && inputs[4].type.dtype != OP_NONE ? inputs[4].data : NULL;
     for (int64_t b = 0; lengths && b < k->batch; b++) {
         if (lengths[b] < 0 || lengths[b] > k->sequence) {
@@ -264,62 +337,7 @@ static base_status NAME(run)(const rt_prepared *prepared, const op_tensor *input
                              (int)lengths[b], (long long)b, (long long)k->sequence);
         }
     }
-    NAME(direction) d = {.k = k, .x = inputs[0].data, .projected = scratch};
-    d.bias = d.projected + k->sequence * k->batch * wide;
-    d.spare = d.bias + wide;
-    d.h = d.spare + k->batch * n;
-    d.c = d.h + k->batch * n;
-    char *rest = (char *)scratch + k->state_bytes;
-    d.scratch = rest + k->panel_bytes;
-#ifdef TILED
-    if (k->panel_bytes) d.panels = (REAL *)(void *)rest;
-    if (k->bytes) {
-        d.steps = lengths ? 0 : k->sequence;
-        for (int64_t b = 0; lengths && b < k->batch; b++) d.steps = lengths[b] > d.steps ? lengths[b] : d.steps;
-        d.codes = (int16_t *)(void *)rest;
-        d.sums = (int32_t *)(void *)(rest + k->code_bytes);
-    }
-#endif
-    REAL *all = k->outputs > 0 && outputs[0].type.dtype != OP_NONE ? outputs[0].data : NULL;
-    for (int64_t direction = 0; direction < k->directions; direction++) {
-        bool backward = k->reverse || direction == 1;
-        d.f = &k->activations[3 * direction];
-#ifdef TILED
-        if (k->bytes) {
-            d.byte_w = byte_weights(k, inputs, 1, direction);
-            d.byte_r = byte_weights(k, inputs, 2, direction);
-        }
-#endif
-        d.w = k->bytes ? NULL : NAME(part)(inputs, k, 1, direction, wide * k->input);
-        d.r = k->bytes ? NULL : NAME(part)(inputs, k, 2, direction, wide * n);
-        d.wb = NAME(part)(inputs, k, 3, direction, 2 * wide);
-        d.rb = d.wb ? d.wb + wide : NULL;
-        d.p = NAME(part)(inputs, k, 7, direction, 3 * n);
-        NAME(project)(&d, prepared->threads);
-#ifdef TILED
-        if (d.panels) pack_panels(k, d.r, d.panels);
-#endif
-        const REAL *h0 = NAME(part)(inputs, k, 5, 0, 0), *c0 = NAME(part)(inputs, k, 6, 0, 0);
-        for (int64_t b = 0; b < k->batch; b++) {
-            int64_t state = (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
-            for (int64_t j = 0; j < n; j++) {
-                d.h[b * n + j] = h0 ? h0[state + j] : 0;
-                d.c[b * n + j] = c0 ? c0[state + j] : 0;
-            }
-        }
-        for (int64_t i = 0; i < k->sequence; i++) {
-            d.back = i % 2;
-            NAME(run_step)(&d, i, direction, backward, lengths, all);
-        }
-        for (uint32_t o = 1; o < k->outputs; o++) {
-            if (outputs[o].type.dtype == OP_NONE) continue;
-            for (int64_t b = 0; b < k->batch; b++) {
-                int64_t state =
-                    (k->batch_first ? b * k->directions + direction : direction * k->batch + b) * n;
-                memcpy((REAL *)outputs[o].data + state, (o == 1 ? d.h : d.c) + b * n,
-                       (size_t)n * sizeof(REAL));
-            }
-        }
-    }
+    NAME(directions) of = {prepared, inputs, outputs, lengths, scratch, k->direction_bytes};
+    rt_team_run(k->direction_bytes ? prepared->threads : 1, NAME(member), &of);
     return BASE_OK;
 }
