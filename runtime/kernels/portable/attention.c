@@ -279,7 +279,7 @@ size_t rt_attention_scratch(const rt_attention *a, int threads) {
     worker_double wide;
     size_t each = a->dtype == OP_DOUBLE ? worker_reals_double(a, &wide, NULL) * sizeof(double)
                                         : worker_reals_float(a, &narrow, NULL) * sizeof(float);
-    if (is_few(a) && a->shared) {
+    if (is_few(a)) {
         const few f = few_of(a, threads);
         each = few_reals(a, &f, &narrow, NULL) * sizeof(float);
     }

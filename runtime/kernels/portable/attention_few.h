@@ -21,7 +21,8 @@ typedef struct few {
 } few;
 
 static bool is_few(const rt_attention *a) {
-    return a->dtype != OP_DOUBLE && a->scores == RT_SCORES_NONE && a->queries * a->shared < TILE_ROWS;
+    const int64_t rows = a->queries * a->shared;
+    return a->dtype != OP_DOUBLE && a->scores == RT_SCORES_NONE && rows > 0 && rows < TILE_ROWS;
 }
 
 static size_t few_reals(const rt_attention *a, const few *f, worker_float *worker, float *at) {
@@ -47,12 +48,13 @@ static few few_of(const rt_attention *a, int threads) {
     const bool among_rows = a->k.head < a->k.row && a->v.head < a->v.row;
     few f = {.heads = 1, .block = keys < FEW_BLOCK ? keys : FEW_BLOCK};
     while (f.block > BLOCK && few_reals(a, &f, &worker, NULL) > most) f.block = rounded(f.block / 2);
-    f.parts = among_rows ? (a->batches < threads ? threads : 1) : groups;
-    do {
-        f.heads = (groups + f.parts - 1) / f.parts;
-    } while (f.heads > 1 &&
-             (f.heads * a->shared * a->queries > FEW_TOGETHER || few_reals(a, &f, &worker, NULL) > most) &&
-             f.parts++);
+    if (among_rows) {
+        const int64_t members = a->batches < threads ? threads : 1,
+                      most_heads = FEW_TOGETHER / (a->shared * a->queries);
+        f.heads = (groups + members - 1) / members;
+        if (f.heads > most_heads) f.heads = most_heads;
+        while (f.heads > 1 && few_reals(a, &f, &worker, NULL) > most) f.heads--;
+    }
     f.parts = (groups + f.heads - 1) / f.heads;
     return f;
 }
