@@ -88,6 +88,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .time_limit = options->time_limit,
         .weight_bits = options->weight_bits,
         .exact_arithmetic = options->exact_arithmetic,
+        .free_bands = !options->no_bands,
         .environment = {.threads = options->threads ? options->threads : 1,
                         .portable_only = options->portable},
         .dump_after = options->dump_after,

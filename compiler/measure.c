@@ -188,6 +188,7 @@ base_status compile_within_time(ouro_compile_options *options, double *ratio, ba
         return BASE_OK;
     plain.arena_limit = 0;
     plain.time_limit = 0;
+    plain.no_bands = true;
     base_status status = compile_model(&plain, &result, report);
     if (status == BASE_OK) best.arena = result.memory->arena_bytes;
     if (status == BASE_OK) status = compile_runner_new(&result, &reference, report);

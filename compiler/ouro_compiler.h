@@ -65,6 +65,8 @@ typedef struct ouro_compile_options {
     int weight_bits;
     /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention): their last digits differ. */
     bool exact_arithmetic;
+    /* Without `arena_limit`: no bands of rows, even where they would take less time and less memory. */
+    bool no_bands;
     /* Kernels are measured on this machine, and chosen by what they take. `times_path`, which may be NULL, is a file of such
      * times: read where it is there, and written with those that were measured. What it has is not measured, so that
      * compiling again gives the same plan; without `tune` nothing is. */

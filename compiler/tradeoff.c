@@ -17,6 +17,7 @@ static base_status add_point(const ouro_compile_options *given, size_t limit, co
     compile_times times = {0};
     options.arena_limit = limit;
     options.time_limit = 0;
+    options.no_bands = true;
     base_status status = compile_model(&options, &result, report);
     if (status == BASE_OK) {
         const pass_memory *memory = result.memory;
@@ -50,6 +51,7 @@ static base_status make_last(const ouro_compile_options *given, compile_runner *
     compile_result result;
     options.arena_limit = 0;
     options.time_limit = 0;
+    options.no_bands = true;
     base_status status = compile_model(&options, &result, report);
     if (status == BASE_OK) status = compile_runner_new(&result, last, report);
     compile_result_free(&result);

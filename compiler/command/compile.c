@@ -16,7 +16,7 @@ typedef struct compile_arguments {
     double seconds;
     const char *tradeoff_picture;
     bool tradeoff;
-    bool portable, exact_arithmetic, tune, quiet, verbose;
+    bool portable, exact_arithmetic, no_bands, tune, quiet, verbose;
 } compile_arguments;
 
 static const command_option compile_table[] = {
@@ -49,6 +49,9 @@ static const command_option compile_table[] = {
     {"--exact-arithmetic", NULL, COMMAND_FLAG, NULL,
      "no kernel that multiplies less by adding more (Winograd), or sums in another order (attention)",
      offsetof(compile_arguments, exact_arithmetic)},
+    {"--no-bands", NULL, COMMAND_FLAG, NULL,
+     "without --arena-limit: no bands of rows, even where they take less time and less memory",
+     offsetof(compile_arguments, no_bands)},
     {"--weights", NULL, COMMAND_TEXT, "int8|int4",
      "store constant weights of products in 8 or 4 bits, in blocks; the report tells the error",
      offsetof(compile_arguments, weights)},
@@ -356,6 +359,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
                        : strcmp(given->weights, "int4") == 0 ? 4
                                                              : 8,
         .exact_arithmetic = given->exact_arithmetic,
+        .no_bands = given->no_bands,
         .tune = given->tune,
         .times_path = given->times,
         .dot_path = given->dot,

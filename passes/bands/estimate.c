@@ -4,88 +4,184 @@
 #include "passes/bands/row_maps.h"
 #include "ir/operators/window.h"
 #include "passes/layout/layout.h"
+#include <math.h>
 #include <string.h>
 
-/* How much slower a kernel is on one row, as a part of its time, was fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at
- * several limits with AVX2, and to those of the kernels of eleven networks with AVX-512. There a convolution of single points takes as long
- * as some more positions would; larger windows are as fast on few rows as on many. */
-static const double SLOWER = 0.1, SLOWER_DENSE = 0.08, SLOWER_DEPTHWISE = 0.3;
-static const double SLOWER_DENSE_WIDE = 0.03, SLOWER_DEPTHWISE_WIDE = 0.5, POSITIONS_WIDE = 13;
-static const band_rates narrow = {.products = 50e9, .moved = 10e9, .copied = 30e9, .step = 0.5e-6};
-static const band_rates wide = {
-    .products = 125e9, .moved = 25e9, .copied = 100e9, .step = 0.25e-6, .wide = true};
+/* What the kernels of one kind take beside the products of convolutions, which runtime/kernels/portable/cost.c predicts. */
+typedef struct kind_cost {
+    double call;    /* seconds to begin */
+    double moved;   /* bytes of images in a second, read and written */
+    double weights; /* bytes of weights in a second; a band reads them anew */
+    double slower;  /* by what part of the time of the whole a band of one row is slower */
+} kind_cost;
 
-band_rates band_rates_of(const rt_environment *environment) {
+/* Convolutions by their windows, pools, views (a copy at most), products, products whose kernel puts the right matrix in order each time, and all
+ * else. */
+typedef enum kind { DENSE, FEW_CHANNELS, POINTWISE, DEPTHWISE, POOL, VIEW, PRODUCT, PRODUCT_ARRANGED, OTHER, KINDS } kind;
+
+struct band_rates {
+    double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
+    double copied;   /* bytes that are read or written within the caches */
+    double step;     /* seconds that a step takes to begin */
+    /* Maps of more than `near_bytes` are written to a cache that is further away, and read from there; those of more than `far_bytes` to
+     * memory. What this takes more, by byte of the map, and which part of it is in the costs of the kinds already. */
+    double near_bytes, far_bytes, near_seconds, far_seconds;
+    bool included;
+    double far_weights; /* bytes of constants in a second, of what is no convolution: they are read once */
+    kind_cost kinds[KINDS];
+};
+
+/* AVX2: fitted to processor seconds of MobileNetV2, ResNet-50 and SqueezeNet at several limits. */
+static const band_rates narrow = {.products = 50e9,
+                                  .copied = 30e9,
+                                  .step = 0.5e-6,
+                                  .far_bytes = HUGE_VAL,
+                                  .near_seconds = 1 / 30e9,
+                                  .far_seconds = 1 / 30e9,
+                                  .included = true,
+                                  .kinds = {[DENSE] = {.moved = 10e9, .slower = 0.08},
+                                            [FEW_CHANNELS] = {.moved = 10e9, .slower = 0.08},
+                                            [POINTWISE] = {.moved = 10e9, .slower = 0.08},
+                                            [DEPTHWISE] = {.moved = 10e9, .slower = 0.3},
+                                            [POOL] = {.moved = 10e9, .slower = 0.1},
+                                            [VIEW] = {.moved = 10e9, .slower = 0.1},
+                                            [PRODUCT] = {.moved = 10e9, .weights = 30e9},
+                                            [PRODUCT_ARRANGED] = {.moved = 10e9, .weights = 30e9},
+                                            [OTHER] = {.moved = 10e9, .slower = 0.1}}};
+/* AVX-512: fitted to the times of 4,000 applications, whole and in bands of 1 to 64 rows, of eight networks at eight limits each. */
+static const band_rates wide = {.products = 125e9,
+                                .copied = 160e9,
+                                .step = 0.1e-6,
+                                .near_bytes = 2 << 20,
+                                .far_bytes = 8 << 20,
+                                .near_seconds = 1 / 150e9,
+                                .far_seconds = 1 / 12e9,
+                                .far_weights = 30e9,
+                                .kinds = {[DENSE] = {0.3e-6, 35e9, 50e9, 0},
+                                          [FEW_CHANNELS] = {0.6e-6, 44e9, 100e9, 0},
+                                          [POINTWISE] = {0.4e-6, 100e9, 50e9, 0},
+                                          [DEPTHWISE] = {0.3e-6, 60e9, 100e9, 0},
+                                          [POOL] = {0.3e-6, 70e9, 0, 0},
+                                          [VIEW] = {0.1e-6, 400e9, 0, 0},
+                                          [PRODUCT] = {0.5e-6, 100e9, 150e9, 0},
+                                          [PRODUCT_ARRANGED] = {0.5e-6, 100e9, 13e9, 0},
+                                          [OTHER] = {0.2e-6, 80e9, 0, 0}}};
+
+const band_rates *band_rates_of(const rt_environment *environment) {
     char machine[256];
     const char *text = rt_machine_describe(environment->portable_only, machine, sizeof machine);
-    return !environment->portable_only && strstr(text, "avx512") ? wide : narrow;
+    return !environment->portable_only && strstr(text, "avx512") ? &wide : &narrow;
 }
 
-/* A product reads its right matrix anew for each band. */
-static void estimate_product(const ir_node *node, int threads, const band_rates *rates, band_estimate *own) {
+double band_far_bytes(const band_rates *rates) {
+    return rates->far_bytes;
+}
+
+double band_move_seconds(const band_rates *rates, double bytes) {
+    return bytes / rates->kinds[OTHER].moved;
+}
+
+double band_copy_seconds(const band_rates *rates, double bytes) {
+    return bytes / rates->copied;
+}
+
+double band_step_seconds(const band_rates *rates) {
+    return rates->step;
+}
+
+static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
+    const ir_value *weights = band_window_weights(node);
+    const op_view view = op_schema_of(node->code)->view;
+    if (node->code == OP_MATMUL)
+        return kernel && strcmp(kernel->name, "portable.matmul") == 0 ? PRODUCT_ARRANGED : PRODUCT;
+    if (weights) {
+        const op_shape *shape = &weights->type.shape;
+        double window = 1;
+        for (int32_t i = 2; i < shape->rank; i++) window *= (double)shape->dims[i];
+        if (shape->dims[1] == 1) return DEPTHWISE;
+        return window == 1 ? POINTWISE : shape->dims[1] <= 4 ? FEW_CHANNELS : DENSE;
+    }
+    if (node->code == OP_MAX_POOL || node->code == OP_AVERAGE_POOL) return POOL;
+    return view == OP_VIEW_NONE ? OTHER : VIEW;
+}
+
+/* What a map takes more because it does not stay in the nearest cache. */
+static double far_seconds(const band_rates *rates, double bytes) {
+    return bytes <= rates->near_bytes ? 0
+                                      : bytes * (bytes <= rates->far_bytes ? rates->near_seconds : rates->far_seconds);
+}
+
+/* Seconds of the products of a MatMul, and bytes of its right matrix. */
+static double product_seconds(const ir_node *node, int threads, const band_rates *rates, double *weights) {
     const op_shape *left = &ir_input(node, 0)->type.shape, *result = &node->outputs[0]->type.shape;
     double products = 1;
     for (int32_t i = 0; i < result->rank; i++) products *= (double)result->dims[i];
     const double columns = (double)result->dims[result->rank - 1], inner = (double)left->dims[left->rank - 1];
-    own->seconds += products * inner / rates->products / threads;
-    own->overhead =
-        (double)band_node_rows(node) * columns * inner * sizeof(float) / rates->copied / own->seconds;
+    size_t bytes;
+    *weights = rates->included                                    ? columns * inner * sizeof(float)
+               : op_type_bytes(&ir_input(node, 1)->type, &bytes) ? (double)bytes
+                                                                  : 0;
+    return products * inner / rates->products / threads;
 }
 
-static double slower_on_one_row(const op_shape *weights, const op_shape *y, const band_rates *rates,
-                                const band_estimate *own) {
-    if (weights->dims[1] == 1) return rates->wide ? SLOWER_DEPTHWISE_WIDE : SLOWER_DEPTHWISE;
-    if (!rates->wide) return SLOWER_DENSE;
-    for (int32_t i = 2; i < weights->rank; i++)
-        if (weights->dims[i] != 1) return SLOWER_DENSE_WIDE;
-    double positions = 1;
-    for (int32_t i = BAND_AXIS + 1; i < y->rank; i++) positions *= (double)y->dims[i];
-    return POSITIONS_WIDE / positions * own->products / own->seconds;
-}
-
-static void estimate_convolution(const ir_node *node, int threads, const band_rates *rates,
-                                 band_estimate *own) {
+static double convolution_seconds(const ir_node *node, int threads, const band_rates *rates,
+                                  double *weights_bytes) {
     const op_shape *weights = &band_window_weights(node)->type.shape, *y = &node->outputs[0]->type.shape;
     double products = (double)y->dims[0];
-    for (int32_t i = 0; i < weights->rank; i++) products *= (double)weights->dims[i];
+    *weights_bytes = sizeof(float);
+    for (int32_t i = 0; i < weights->rank; i++) {
+        products *= (double)weights->dims[i];
+        *weights_bytes *= (double)weights->dims[i];
+    }
     for (int32_t i = 2; i < y->rank; i++) products *= (double)y->dims[i];
-    own->products = products / rates->products / threads;
-    own->seconds += own->products;
-    own->overhead = slower_on_one_row(weights, y, rates, own);
+    return products / rates->products / threads;
 }
 
-/* What the kernel that will be chosen works in; 0 where that is not known yet. */
-static double scratch_of(const ir_node *node, const rt_environment *environment, base_arena *arena) {
+/* The kernel that will be chosen, and what it works in; NULL and 0 where that is not known yet. */
+static const rt_kernel *find_kernel(const ir_node *node, const rt_environment *environment, base_arena *arena,
+                                    double *scratch) {
     op_call call;
     rt_prepared prepared;
     base_report unheard = {0};
+    *scratch = 0;
     if (node->graph_count || ir_node_has_lists(node) || !pass_shapes_known(node) ||
         (op_schema_of(node->code)->flags & OP_FLAG_DYNAMIC) || !ir_node_call(node, arena, &call))
-        return 0;
+        return NULL;
     const rt_kernel *kernel = rt_kernel_select(&call, environment);
-    if (!kernel) return 0;
+    if (!kernel) return NULL;
     const base_status status = rt_kernel_prepare(kernel, &call, environment, arena, &prepared, &unheard);
-    const double bytes = status == BASE_OK ? (double)prepared.scratch_bytes : 0;
+    if (status == BASE_OK) *scratch = (double)prepared.scratch_bytes;
     rt_kernel_release(&prepared);
-    return bytes;
+    return kernel;
 }
 
 band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes,
                                  const rt_environment *environment, base_arena *arena) {
     const int threads = environment->threads > 0 ? environment->threads : 1;
-    band_estimate own = {.scratch = scratch_of(node, environment, arena)};
-    if (!by_rows) return own;
-    double moved = bytes;
+    band_estimate own = {0};
+    const rt_kernel *kernel = find_kernel(node, environment, arena, &own.scratch);
+    const band_rates *rates = band_rates_of(environment);
+    if (!by_rows && rates->included) return own;
+    const kind_cost *cost = &rates->kinds[by_rows ? kind_of(node, kernel) : OTHER];
+    double moved = bytes, weights = 0;
     for (uint32_t i = 0; i < node->input_count; i++) {
         const ir_value *input = ir_input(node, i);
         size_t read;
-        if (input && !input->constant && op_type_bytes(&input->type, &read)) moved += (double)read;
+        if (!input || !op_type_bytes(&input->type, &read)) continue;
+        if (!input->constant) moved += (double)read;
+        else if (!by_rows) weights += (double)read;
     }
-    const band_rates rates = band_rates_of(environment);
-    own.seconds = moved / rates.moved;
-    own.overhead = SLOWER;
-    if (node->code == OP_MATMUL) estimate_product(node, threads, &rates, &own);
-    if (band_window_weights(node)) estimate_convolution(node, threads, &rates, &own);
+    if (!by_rows) {
+        own.seconds = cost->call + moved / cost->moved + weights / rates->far_weights;
+        return own;
+    }
+    if (node->code == OP_MATMUL) own.seconds = product_seconds(node, threads, rates, &weights);
+    if (band_window_weights(node))
+        own.seconds = own.products = convolution_seconds(node, threads, rates, &weights);
+    own.far = far_seconds(rates, bytes);
+    own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
+    own.seconds += moved / cost->moved + (rates->included ? 0 : own.again + own.far);
+    own.again += own.seconds * cost->slower / (double)band_node_rows(node);
     return own;
 }
 

@@ -6,20 +6,22 @@
 #include "ir/ir.h"
 #include "runtime/kernels/table.h"
 
-/* What one core does in a second. Only ratios matter. */
-typedef struct band_rates {
-    double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
-    double moved;    /* bytes that come from memory */
-    double copied;   /* bytes of rows of a band, which are copied within the caches */
-    double step;     /* seconds that a step takes to begin */
-    bool wide;       /* vectors of 64 bytes */
-} band_rates;
+/* What one core does in a second: the table of costs is in estimate.c. */
+typedef struct band_rates band_rates;
 /* Of this machine, or (portable plans, which do not depend on it) of one with AVX2. */
-band_rates band_rates_of(const rt_environment *environment);
+const band_rates *band_rates_of(const rt_environment *environment);
+/* A map of more bytes comes from memory; HUGE_VAL where that was not measured. */
+double band_far_bytes(const band_rates *rates);
+/* What it takes to read or write so many bytes of maps, element by element. */
+double band_move_seconds(const band_rates *rates, double bytes);
+/* What copies of so many bytes within the caches, read and written, take, and what a step of a band takes to begin. */
+double band_copy_seconds(const band_rates *rates, double bytes);
+double band_step_seconds(const band_rates *rates);
 
 typedef struct band_estimate {
-    double seconds;
-    double overhead; /* by what part of its time a band of one row is slower */
+    double seconds;  /* of the whole */
+    double again;    /* seconds that each band takes more: to begin, and to read weights and rows that others have read */
+    double far;      /* seconds that are saved when what it makes is read while it is in a near cache */
     double scratch;  /* bytes, for the whole */
     double products; /* seconds of the products alone, of a convolution; 0 */
 } band_estimate;

@@ -13,6 +13,7 @@
 #include "passes/bands/bands.h"
 #include "passes/bands/channels_last.h"
 #include "passes/bands/emit.h"
+#include "passes/bands/estimate.h"
 #include "passes/bands/global_pools.h"
 #include "passes/bands/heads.h"
 #include "passes/bands/search.h"
@@ -253,18 +254,21 @@ static base_status attempt_within_time(pass_context *context, const band_search 
                : status;
 }
 
-/* The least arena whose plan takes no longer than is allowed. Time falls as the arena grows, but not steadily: faster kernels fit into
+enum { MOST_ESTIMATES = 24, FEW_ESTIMATES = 8 };
+
+/* The least arena whose plan takes at most `limit` times as long as without bands. Time falls as the arena grows, but not steadily: faster kernels fit into
  * some bands and not into others. So estimates of all sizes are tried, and then those just below the best one. */
-static base_status find_within_time(pass_context *context, const band_search *search, trials *t) {
-    enum { ESTIMATES = 24, TURNS = 4 };
+static base_status find_within_time(pass_context *context, const band_search *search, double limit, int estimates,
+                                    trials *t) {
+    enum { TURNS = 4 };
     const double least = band_search_least(search), saved = band_search_saved(search);
-    const double step = pow(band_search_whole(search) / least, 1.0 / ESTIMATES);
-    double most = (context->options->time_limit - 1) * (band_search_seconds(search) - saved) - saved;
+    const double step = pow(band_search_whole(search) / least, 1.0 / estimates);
+    double most = (limit - 1) * (band_search_seconds(search) - saved) - saved;
     for (size_t i = 0; i < context->recomputed_count; i++) most -= context->recomputed[i].seconds;
     band_choices before = {.count = SIZE_MAX};
     base_status status = BASE_OK;
     double high = band_search_whole(search);
-    for (int i = ESTIMATES; i >= 0 && status == BASE_OK; i--) {
+    for (int i = estimates; i >= 0 && status == BASE_OK; i--) {
         const double estimate = least * pow(step, i);
         const size_t best = t->bytes;
         status = attempt_within_time(context, search, estimate, most, &before, t);
@@ -345,7 +349,7 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     if (!search) return base_fail_memory(context->report);
     if (context->options->time_limit > 0) {
         t.bytes = with_kernels;
-        status = find_within_time(context, search, &t);
+        status = find_within_time(context, search, context->options->time_limit, MOST_ESTIMATES, &t);
     } else {
         status = limit ? find_within(context, search, limit, &t) : find_least(context, search, &t);
     }
@@ -354,15 +358,71 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     return status == BASE_OK ? carry_out(context, context->module, &t.best, arena) : status;
 }
 
+/* ---- without a limit ------------------------------------------------------------------------------------- */
+
+/* Bands take less time only where a map comes from memory, and with them does not: without such a map nothing is looked for. */
+static bool has_far_map(const pass_context *context, base_arena *arena) {
+    const double far = band_far_bytes(band_rates_of(&context->options->environment));
+    for (const ir_node *node = context->module->main->first; node; node = node->next) {
+        size_t bytes;
+        const ir_value *output = node->output_count ? node->outputs[0] : NULL;
+        if (!output || !op_type_bytes(&output->type, &bytes) || (double)bytes <= far) continue;
+        const bool supported = band_node_supported(node, arena);
+        base_arena_free(arena);
+        if (supported) return true;
+    }
+    return false;
+}
+
+/* Looks for bands on a copy, which is prepared for them as the module itself must not be where there will be none. */
+static base_status find_free(pass_context *copy, trials *t, size_t *bound, base_arena *arena) {
+    static const double MOST_TIME = 0.97; /* predicted: predictions are off by a few percent */
+    struct pass_measured whole = {0};
+    band_savings savings;
+    pass_bands *none = BASE_NEW(arena, pass_bands);
+    base_status status = none ? measure(copy, &t->best, &whole) : base_fail_memory(copy->report);
+    if (status != BASE_OK) return status;
+    *bound = none->whole_bytes = whole.bound;
+    copy->bands = none;
+    if (!find_savings(copy, &savings, &t->bytes, &status)) return status;
+    status = prepare(copy, whole.bound);
+    if (status != BASE_OK) return status;
+    const band_search *search =
+        band_search_new(copy->module, &copy->options->environment, &savings, copy->scratch);
+    if (!search) return base_fail_memory(copy->report);
+    status = find_within_time(copy, search, MOST_TIME, FEW_ESTIMATES, t);
+    return status == BASE_OK && t->best.count ? note(copy, search, &t->best, whole.bound) : status;
+}
+
+/* Bands that take less of both, memory and time. */
+static base_status band_freely(pass_context *context, base_arena *arena) {
+    if (!has_far_map(context, arena)) return BASE_OK;
+    pass_context copy = *context;
+    trials t = {.best = {0}};
+    size_t bound = 0;
+    copy.module = ir_module_clone(context->module);
+    if (!copy.module) return base_fail_memory(context->report);
+    base_status status = find_free(&copy, &t, &bound, arena);
+    if (status == BASE_OK && t.best.count) status = prepare(context, bound);
+    if (status == BASE_OK && t.best.count) {
+        context->bands = copy.bands;
+        context->kernel_arena = t.kernel_arena;
+        status = carry_out(context, context->module, &t.best, arena);
+    }
+    ir_module_free(copy.module);
+    return status;
+}
+
 base_status pass_make_bands(pass_context *context) {
     const pass_options *options = context->options;
-    if (options->band_rows <= 0 && !options->arena_limit) return BASE_OK;
+    const bool freely = options->free_bands && !options->exact_arithmetic;
+    if (options->band_rows <= 0 && !options->arena_limit && !freely) return BASE_OK;
     base_arena arena;
     base_arena_init(&arena, context->scratch->allocator);
     base_status status =
-        options->band_rows > 0
-            ? band_all(context, &arena)
-            : band_within(context, options->arena_limit == PASS_ARENA_LEAST ? 0 : options->arena_limit,
+        options->band_rows > 0  ? band_all(context, &arena)
+        : !options->arena_limit ? band_freely(context, &arena)
+                                : band_within(context, options->arena_limit == PASS_ARENA_LEAST ? 0 : options->arena_limit,
                           &arena);
     base_arena_free(&arena);
     return status;

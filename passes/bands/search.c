@@ -74,7 +74,7 @@ struct band_search {
     double whole, least, seconds, saved;
     const int32_t *numbers; /* by node id: its step */
     const rt_environment *environment;
-    band_rates rates;
+    const band_rates *rates;
     double work;
 };
 
@@ -280,6 +280,9 @@ static double rows_bytes(const step *of, int64_t rows) {
     return (double)(rows < of->rows ? rows : of->rows) * of->row_bytes;
 }
 
+/* What is taken or handed on, read and written; where its layout changes, that is a second copy, half as fast. */
+enum { REORDERED = 6 };
+
 /* The peak of an iteration, and what it copies. */
 typedef struct iteration {
     double live, peak, copied, state;
@@ -381,7 +384,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker < (int32_t)first) {
             const int64_t count = rows.end - rows.first;
             part = (double)(count < r->rows ? count : r->rows) * r->row_bytes;
-            it->copied += (it->channels_last ? 4 : 2) * part;
+            it->copied += (it->channels_last ? REORDERED : 2) * part;
             if (it->channels_last) reach(it, it->live + 2 * part);
         } else {
             part = take_rows(&s->steps[r->maker], rows, r->row_bytes, it);
@@ -406,7 +409,7 @@ static void run_step(band_search *s, size_t n, size_t first, iteration *it) {
         if (r->maker >= (int32_t)first && !again && s->steps[r->maker].last_inside == (int32_t)n)
             leave(&s->steps[r->maker], it);
     }
-    if (own->exported) it->copied += (it->channels_last ? 4 : 2) * bytes;
+    if (own->exported) it->copied += (it->channels_last ? REORDERED : 2) * bytes;
     if (own->exported && it->channels_last) reach(it, it->live + bytes);
     if (own->last_inside < 0) it->live -= bytes;
 }
@@ -469,13 +472,12 @@ static bool simulate(band_search *s, size_t first, size_t last, int64_t height, 
     for (size_t n = first; n <= last; n++) {
         step *own = &s->steps[n];
         run_step(s, n, first, &it);
-        const double rows = (double)(own->end - own->first);
-        if (!own->is_fast) more += own->estimate.seconds * own->estimate.overhead / (rows > 0 ? rows : 1);
-        /* Rows that nobody outside reads are read while they are in a cache. Half of what that saves was seen. */
-        if (!own->exported && !own->joins)
-            more -= own->bytes * (1 / s->rates.moved - 1 / s->rates.copied) / 2;
+        if (!own->is_fast && own->rows > own->advance)
+            more += own->estimate.again * ((double)own->rows / (double)own->advance - 1);
+        /* Rows that nobody outside reads are read while they are in a cache. */
+        if (!own->exported && !own->joins) more -= own->estimate.far;
     }
-    more += bands * (it.copied / s->rates.copied + (double)(last - first + 4) * s->rates.step);
+    more += bands * (band_copy_seconds(s->rates, it.copied) + (double)(last - first + 4) * band_step_seconds(s->rates));
     *made = (band_choice){first, last, height, it.peak, it.state, more + it.lost, it.lost, it.channels_last};
     return true;
 }

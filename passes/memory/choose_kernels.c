@@ -448,23 +448,45 @@ static size_t constant_limit(const chooser *c) {
     return base_size_add(c->constants, more, &limit) ? limit : c->constants;
 }
 
-/* All candidates, while the constants stay within their limit. */
+/* Bytes of weights that several nodes read, and none any more once all of these have what is chosen. */
+static size_t left_behind(const chooser *c) {
+    size_t sum = 0;
+    for (size_t n = 1; n < c->context->module->node_count; n++) {
+        if (!c->chosen[n]) continue;
+        const ir_value *weights = ir_input(c->chosen[n]->node, 1);
+        bool left = weights->uses->next && weights->uses->node == c->chosen[n]->node;
+        for (const ir_use *use = weights->uses; use && left; use = use->next)
+            left = use->node && c->chosen[use->node->id.index] && ir_input(use->node, 1) == weights;
+        if (left) sum += weights->constant->tensor.bytes;
+    }
+    return sum;
+}
+
+/* All candidates, while the constants stay within their limit. What these leave behind makes more of them fit. */
 static void choose(chooser *c) {
     const size_t limit = constant_limit(c);
-    size_t sum = c->constants;
+    size_t sum = c->constants, left = 0;
     if (c->count) qsort(c->list, c->count, sizeof *c->list, compare_candidates);
     memset(c->chosen, 0, c->context->module->node_count * sizeof *c->chosen);
     c->packed_count = 0;
-    for (size_t i = 0; i < c->count; i++) {
-        const size_t packed = c->packed_count;
-        const bool there = find_packed(c, &c->list[i]) < &c->packed[packed];
-        size_t larger;
-        if (!base_size_add(sum, there ? 0 : c->list[i].step, &larger) || larger > limit) {
-            c->packed_count = packed;
-            continue;
+    for (bool again = true; again;) {
+        for (size_t i = 0; i < c->count; i++) {
+            const candidate **chosen = &c->chosen[c->list[i].node->id.index];
+            if (*chosen && *chosen >= &c->list[i]) continue;
+            const size_t packed = c->packed_count;
+            const bool there = find_packed(c, &c->list[i]) < &c->packed[packed];
+            size_t larger;
+            if (!base_size_add(sum, there ? 0 : c->list[i].step, &larger) || larger > limit) {
+                c->packed_count = packed;
+                continue;
+            }
+            sum = larger;
+            *chosen = &c->list[i];
         }
-        sum = larger;
-        c->chosen[c->list[i].node->id.index] = &c->list[i];
+        const size_t now = left_behind(c);
+        again = now > left;
+        sum -= now > left ? now - left : 0;
+        left = now > left ? now : left;
     }
 }
 

@@ -64,7 +64,7 @@ typedef struct recomputer {
     int64_t count;
     storage *storages; /* [0] is unused */
     size_t storage_count;
-    band_rates rates;
+    const band_rates *rates;
     uint32_t *storage_of; /* by value id; 0: it is not in the arena */
     int64_t *live;        /* by step */
     int64_t full;         /* bytes: steps with more are too full */
@@ -249,7 +249,7 @@ static bool need(const recomputer *r, const ir_value *value, edit *e) {
         if (!need(r, input, e)) return false;
     }
     if (of->root == value && of != e->of) e->more += of->bytes;
-    e->seconds += moved / r->rates.moved + (is_view(node) ? 0 : r->rates.step);
+    e->seconds += band_move_seconds(r->rates, moved) + (is_view(node) ? 0 : band_step_seconds(r->rates));
     return true;
 }
 

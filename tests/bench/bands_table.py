@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""bands_table.py OURO [-l LIMIT,...] [-s SECONDS] [-r ROUNDS] [-t THREADS] [--predicted] [-j FILE.json] MODEL.onnx|FOLDER...: what bands of rows take of
-memory and time.
+"""bands_table.py OURO [-l LIMIT,...] [-s SECONDS] [-r ROUNDS] [-t THREADS] [--predicted] [--before "COMMAND"] [-j FILE.json] MODEL.onnx|FOLDER...: what
+bands of rows take of memory and time.
 
 A table in Markdown, one line a model: the least arena without bands, then for each limit (as --arena-limit has them; min, 5% and 20% unless
--l says others) the arena, and its time as a ratio to the plan that is made without --arena-limit, which may take more memory for faster
-kernels. The time of a plan is the least of many runs, which a busy machine changes less than means or processor seconds: the plans take
-turns, -r rounds of about -s seconds each. --predicted: the times that the search predicts, relative to the same graph without bands. A folder is
-an ONNX test folder, whose first data set gives the shapes. Models
-that have nothing to gain (no limit gives less) stand below the table, and so do those that do not compile with static shapes. Last, the geometric
-means of what is in the table."""
+-l says others) the arena, the time that is predicted and the time that is measured, both as ratios to the plan that is made without bands
+(the predicted one with its kernels, too), which may take more memory for faster kernels. The time of a plan is the least of many runs, which a busy
+machine changes less than means or processor seconds: the plans take turns, -r rounds of about -s seconds each. --predicted measures nothing.
+--before: words in front of each command that measures (taskset -c 1, or what keeps the machine quiet); a command is one round of all plans of a
+model. A folder is an ONNX test folder, whose first data set gives the shapes. Models that have nothing to gain (no limit gives less) stand below the
+table, and so do those that do not compile with static shapes. Last, the geometric means, and how far the measured times are from the predicted ones."""
 import argparse
 import json
 import math
@@ -69,32 +69,33 @@ def compile_plan(given, model, plan, limit, shapes):
     """What the report says."""
     report = plan.with_suffix(".json")
     command = [given.ouro, "compile", str(model), "-q", "-o", str(plan), "--threads", str(given.threads), "--report", str(report)] + shapes
-    done = subprocess.run(command + (["--arena-limit", limit] if limit else []), capture_output=True, text=True, timeout=COMPILE_SECONDS)
+    done = subprocess.run(command + (["--arena-limit", limit] if limit else ["--no-bands"]), capture_output=True, text=True, timeout=COMPILE_SECONDS)
     if done.returncode != 0:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
     return json.loads(report.read_text())
 
 
-def least_seconds(given, plan, runs):
-    """The least of so many runs in one process."""
+def least_seconds(given, plans, runs):
+    """The least of so many runs of each plan, one plan after another."""
     with tempfile.NamedTemporaryFile(suffix=".json") as numbers:
-        command = [given.ouro, "bench", "--runs", str(runs), "--json", numbers.name, str(plan)]
+        command = given.before.split() + [given.ouro, "bench", "--runs", str(runs), "--json", numbers.name] + [str(plan) for plan in plans]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
-        measured = json.load(open(numbers.name))[0]
-    return measured["min_ms"] / 1e3
+        return [measured["min_ms"] / 1e3 for measured in json.load(open(numbers.name))]
 
 
 def ratios_of(given, plans):
     """The time of each plan as a ratio to the first one's; the same plans are run once."""
     different = {plan.read_bytes(): plan for plan in reversed(plans)}
     first = plans[0].read_bytes()
-    runs = max(3, round(given.seconds / least_seconds(given, plans[0], 3)))
     least = {content: math.inf for content in different}
-    for _ in range(given.rounds if len(different) > 1 else 0):
-        for content, plan in different.items():
-            least[content] = min(least[content], least_seconds(given, plan, runs))
+    if len(different) > 1:
+        runs = max(3, round(given.seconds / least_seconds(given, plans[:1], 3)[0]))
+        for turn in range(given.rounds):
+            order = list(different.items())[:: -1 if turn % 2 else 1]
+            for (content, _), seconds in zip(order, least_seconds(given, [plan for _, plan in order], runs)):
+                least[content] = min(least[content], seconds)
     return [least[plan.read_bytes()] / least[first] if plan.read_bytes() != first else 1.0 for plan in plans]
 
 
@@ -112,10 +113,14 @@ def measure(given, path, limits):
         shapes = shapes_of(given.ouro, path) if path.is_dir() else []
         reports = [compile_plan(given, model, plan, limit, shapes) for plan, limit in zip(plans, [None] + limits)]
         worth = min(report["arena_bytes"] for report in reports[1:]) < 0.99 * reports[0]["least_arena_bytes"]
-        times = ratios_of(given, plans) if worth and not given.predicted else [predicted(report) for report in reports]
+        times = ratios_of(given, plans) if worth and not given.predicted else [None] * len(plans)
         return {"name": path.name if path.is_dir() else path.stem, "without": reports[0]["least_arena_bytes"], "worth": worth,
                 "limits": {limit: {"bytes": report["arena_bytes"], "time": time, "predicted": predicted(report)}
                            for limit, report, time in zip(limits, reports[1:], times[1:])}}
+
+
+def ratio_text(time):
+    return f"{time:.2f}" if time else ""
 
 
 def mean(values):
@@ -130,12 +135,13 @@ def main():
     parser.add_argument("-r", dest="rounds", type=int, default=8)
     parser.add_argument("-t", dest="threads", type=int, default=1)
     parser.add_argument("-j", dest="json", help="the numbers as JSON")
-    parser.add_argument("--predicted", action="store_true")
+    parser.add_argument("--predicted", action="store_true", help="measure nothing")
+    parser.add_argument("--before", default="", help="words in front of each command that measures")
     parser.add_argument("models", nargs="+", help="models, or ONNX test folders")
     given = parser.parse_args()
     limits, rows, others, failed = given.limits.split(","), [], [], []
-    print("| model | without bands, MiB |" + "".join(f" {limit} | time |" for limit in limits) + " without / " + limits[0] + " |")
-    print("|---|--:|" + "--:|--:|" * len(limits) + "--:|")
+    print("| model | without bands, MiB |" + "".join(f" {limit} | predicted | time |" for limit in limits) + " without / " + limits[0] + " |")
+    print("|---|--:|" + "--:|--:|--:|" * len(limits) + "--:|")
     for path in given.models:
         try:
             row = measure(given, path, limits)
@@ -148,12 +154,17 @@ def main():
             continue
         rows.append(row)
         print(f"| {row['name']} | {row['without'] / 2**20:.2f} |" +
-              "".join(f" {of['bytes'] / 2**20:.2f} | {of['time']:.2f} |" for of in row["limits"].values()) +
+              "".join(f" {of['bytes'] / 2**20:.2f} | {of['predicted']:.2f} | {ratio_text(of['time'])} |" for of in row["limits"].values()) +
               f" {row['without'] / row['limits'][limits[0]]['bytes']:.1f} |", flush=True)
     print()
     for limit in limits if rows else []:
-        smaller = mean([row["without"] / row["limits"][limit]["bytes"] for row in rows])
-        print(f"geometric means of {len(rows)} models at {limit}: {smaller:.2f} times less, time {mean([row['limits'][limit]['time'] for row in rows]):.2f}")
+        of = [row["limits"][limit] for row in rows]
+        line = f"geometric means of {len(rows)} models at {limit}: {mean([row['without'] / row['limits'][limit]['bytes'] for row in rows]):.2f} times less"
+        line += f", predicted time {mean([one['predicted'] for one in of]):.2f}"
+        if not given.predicted:
+            wrong = [one["time"] / one["predicted"] for one in of]
+            line += f", measured {mean([one['time'] for one in of]):.2f}; measured / predicted {min(wrong):.2f} to {max(wrong):.2f}"
+        print(line)
     if others:
         print("nothing to gain: " + ", ".join(others))
     for line in failed:

@@ -322,6 +322,40 @@ static void bands_have_faster_kernels(void **state) {
     free(text);
 }
 
+/* Without a limit: maps that no cache holds are made in bands where this is predicted to be quicker (a machine with AVX-512), and then take less memory.
+ * Nowhere else, and not where it is forbidden. */
+static void bands_are_taken_where_they_cost_nothing(void **state) {
+    (void)state;
+    static const char text[] =
+        "module \"large\" {\n"
+        "  constant %w: float32[16,16,3,3] = zeros\n"
+        "  graph main(%x: float32[1,16,400,400]) {\n"
+        "    %a: float32[1,16,400,400] = Conv(%x, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %b: float32[1,16,400,400] = Relu(%a)\n"
+        "    %c: float32[1,16,400,400] = Conv(%b, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %d: float32[1,16,400,400] = Sigmoid(%c)\n"
+        "    %e: float32[1,16,400,400] = Conv(%d, %w) {pads = [1, 1, 1, 1]}\n"
+        "    %f: float32[1,16,200,200] = MaxPool(%e) {kernel_shape = [2, 2], strides = [2, 2]}\n"
+        "    %g: float32[1,16,100,100] = MaxPool(%f) {kernel_shape = [2, 2], strides = [2, 2]}\n"
+        "    yield %g\n"
+        "  }\n"
+        "}\n";
+    const size_t bytes = (size_t)16 * 400 * 400 * sizeof(float);
+    for (int portable = 0; portable < 2; portable++) {
+        const pass_options whole = {.environment = {.threads = 1, .portable_only = portable}};
+        pass_options free_of_cost = whole, exact = whole;
+        free_of_cost.free_bands = exact.free_bands = exact.exact_arithmetic = true;
+        char machine[256];
+        const bool quick = !portable && strstr(rt_machine_describe(false, machine, sizeof machine), "avx512");
+        const size_t loops = run_both(text, bytes, &whole, &free_of_cost, 1);
+        assert_true(quick ? loops > 0 : loops == 0);
+        const uint64_t with = arena_of_network(text, &free_of_cost), without = arena_of_network(text, &whole);
+        assert_true(loops ? with < without / 2 : with == without);
+        assert_int_equal(run_both(text, bytes, &whole, &exact, 1), 0);
+        assert_int_equal(arena_of_network(four_convolutions, &free_of_cost), arena_of(&whole));
+    }
+}
+
 /* Tokens are rows, of the feed-forward network and of the queries. */
 static void tokens_go_in_bands(void **state) {
     (void)state;
@@ -350,6 +384,7 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(limits_below_the_bound_are_met),
                                        cmocka_unit_test(limits_are_met_by_planners_that_miss_the_bound),
                                        cmocka_unit_test(faster_kernels_count_as_time),
+                                       cmocka_unit_test(bands_are_taken_where_they_cost_nothing),
                                        cmocka_unit_test(kernels_may_take_what_bands_leave),
                                        cmocka_unit_test(bands_have_faster_kernels)};
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -111,6 +111,41 @@ static void memory_is_traded_for_time(void **unused) {
     release(&free);
 }
 
+/* Weights that two convolutions read, four times: a panel of each takes as much as the weights, and the limit is half as much again. But the weights
+ * go where both convolutions have the panel, so that all fit in turn. */
+static void shared_weights_that_nobody_reads_any_more_do_not_count(void **unused) {
+    (void)unused;
+    enum { PAIRS = 4, FILTERS = 64 };
+    const op_type type = {.kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {1, FILTERS, 8, 8}}};
+    const op_type kind = {.kind = OP_KIND_TENSOR, .dtype = OP_FLOAT, .shape = {4, {FILTERS, FILTERS, 1, 1}}};
+    compiled c = {.module = ir_module_new(NULL, "pairs")};
+    base_arena_init(&c.arena, NULL);
+    ir_graph *graph = ir_graph_new(c.module, "main");
+    ir_value *x = ir_graph_add_parameter(graph, "x", &type);
+    size_t before = 0;
+    for (int i = 0; i < PAIRS; i++) {
+        const size_t bytes = FILTERS * FILTERS * sizeof(float);
+        void *data;
+        ir_value *weights = ir_constant_reserve(c.module, "w", &kind, bytes, &data);
+        assert_non_null(weights);
+        for (int k = 0; k < FILTERS * FILTERS; k++) ((float *)data)[k] = (float)((k + i) % 7) / 7;
+        before += bytes;
+        for (int k = 0; k < 2; k++) {
+            ir_node *node =
+                ir_node_new(graph, NULL, OP_CONV, "", "", (op_attributes){0}, 2, (ir_value *[]){x, weights});
+            assert_non_null(node);
+            x = ir_node_add_output(node, "y", &type);
+        }
+    }
+    assert_true(ir_graph_add_result(graph, x));
+    const pass_options options = {.environment = {.threads = 1, .portable_only = true}};
+    c.status = pass_pipeline_run(c.module, &options, &c.arena, &c.memory, &c.report);
+    assert_int_equal(c.status, BASE_OK);
+    assert_int_equal(count_kernels(c.module, "portable.pointwise"), 2 * PAIRS);
+    assert_true(constants_of(c.module) <= before + before / 2);
+    release(&c);
+}
+
 static void limits_are_kept(void **unused) {
     (void)unused;
     compiled exact, least, few;
@@ -307,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(exact_arithmetic_keeps_kernels),
         cmocka_unit_test(memory_is_traded_for_time),
+        cmocka_unit_test(shared_weights_that_nobody_reads_any_more_do_not_count),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(limits_hold_for_gaps),
         cmocka_unit_test(too_small_an_arena_is_an_error),
