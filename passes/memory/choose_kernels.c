@@ -39,7 +39,7 @@ enum {
     GAPS_DENOMINATOR = 20, /* the part of the arena that choices may add as gaps */
     TRIALS = 6,            /* of the planner, until nothing is chosen that takes memory */
     TRIAL_WORK = 200000,   /* of a planner that searches */
-    /* Bytes that one application on images of open extents may take: as many as it reads and writes, or up to */
+    /* Bytes that one application on images of dynamic dimensions may take: as many as it reads and writes, or up to */
     OPEN_SCRATCH = 8 << 20,
     OPEN_DENOMINATOR = 8 /* of the constants: beside these it is little */
 };
@@ -139,7 +139,7 @@ static bool find_free(pass_context *context, ir_graph *const *graphs, size_t gra
 
 /* ---- candidates ---------------------------------------------------------------------------------------- */
 
-/* Gives open extents of images numbers. False: they cannot be known by numbers, or change too often. */
+/* Gives dynamic dimensions of images numbers. False: they cannot be known by numbers, or change too often. */
 static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool *open) {
     *open = !pass_shapes_known(node);
     if (!*open) return true;
@@ -148,7 +148,7 @@ static bool settle_extents(chooser *c, const ir_node *node, op_call *call, bool 
     return call->inputs[0].type.shape.rank > 2 && pass_example_image(call, &c->arena);
 }
 
-/* What an application of open extents may take as scratch; nothing where the arena is to be the least. */
+/* What an application on images of dynamic dimensions may take as scratch; nothing where the arena is to be the least. */
 static size_t open_scratch(const chooser *c, const op_call *call) {
     size_t bytes = 0, each;
     if (asked_limit(c->context) == PASS_ARENA_LEAST) return 0;

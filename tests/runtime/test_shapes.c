@@ -382,7 +382,7 @@ static int count_winograd(const char *text, const pass_options *options) {
     return count;
 }
 
-/* Kernels that are chosen by cost are chosen by examples of open extents, and take any: one image, many, none. */
+/* Kernels that are chosen by cost are chosen by examples of dynamic dimensions, and take any: one image, many, none. */
 static void kernels_are_chosen_for_open_images(void **state) {
     (void)state;
     enum { WIDE = 33, LARGE = 5 };
