@@ -290,6 +290,7 @@ static uint32_t id_of(const module_writer *w, const ir_value *value) {
 /* By output, 1 where it gets its bytes by a swap. */
 static int64_t *swap_marks(module_writer *w, const ir_node *node) {
     int64_t *marks = BASE_ARRAY(w->arena, int64_t, node->output_count);
+    if (!marks) base_fail_memory(w->report);
     for (uint32_t i = 0; marks && i < node->output_count; i++)
         marks[i] = node->outputs[i] && w->memory->swapped[node->outputs[i]->id.index];
     return marks;
@@ -347,7 +348,7 @@ static bool write_node(module_writer *w, const ir_node *node, plan_node *to) {
     int64_t *marks = swap_marks(w, node);
     const op_attribute swaps = {
         .name = PLAN_SWAPS, .kind = OP_ATTRIBUTE_INTS, .count = node->output_count, .as.integers = marks};
-    if (node->output_count && !marks) return false;
+    if (!marks) return false;
     bool swapped = false;
     for (uint32_t i = 0; i < node->output_count; i++) swapped |= marks[i] == 1;
     to->attribute_count = node->attributes.count + swapped;

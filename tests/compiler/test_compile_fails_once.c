@@ -65,7 +65,7 @@ static const compiled models[] = {
     {.name = "counted_best", .make = model_counted_best},
     {.name = "beam_search", .make = model_beam_search, .allocator = "exact"},
     {.name = "switch", .make = model_switch, .arena_limit = OURO_ARENA_LEAST},
-    {.name = "branches", .make = model_branches, .arena_limit = OURO_ARENA_LEAST, .of_page = true},
+    {.name = "branches", .make = model_branches, .of_page = true},
 };
 enum { MODELS = sizeof models / sizeof *models };
 
