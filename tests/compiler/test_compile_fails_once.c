@@ -122,7 +122,7 @@ static void sweep(const compiled *c) {
     assert_int_equal(live_blocks(), live);
     for (int i = 0; i < FILES; i++)
         if (exists(files[i])) expected[i] = support_read_file(files[i], &lengths[i]);
-    const size_t step = getenv("OURO_EVERY_ALLOCATION") || count <= SAMPLE ? 1 : count / SAMPLE;
+    const size_t step = support_allocation_step(count, SAMPLE);
     for (size_t at = 1 + (size_t)(c - models) % step; at <= count; at += step) {
         remove_files();
         const size_t held = live_blocks();

@@ -49,7 +49,7 @@ static size_t compile_failing(const char *name, const char *text, const pass_opt
 
 static void sweep(const char *name, const char *text, const pass_options *options, size_t first) {
     const size_t count = compile_failing(name, text, options, 0),
-                 step = getenv("OURO_EVERY_ALLOCATION") || count <= SAMPLE ? 1 : count / SAMPLE;
+                 step = support_allocation_step(count, SAMPLE);
     print_message("%s: %zu allocations\n", name, count);
     assert_true(count > 0);
     for (size_t at = 1 + first % step; at <= count; at += step)

@@ -139,8 +139,7 @@ static void what_failed_once_works_when_it_is_asked_again(void **state) {
     (void)state;
     for (size_t p = 0; p < SUPPORT_PLAN_PROGRAMS; p++) {
         name = support_plan_programs[p].name;
-        const size_t count = use(p, 0),
-                     step = getenv("OURO_EVERY_ALLOCATION") || count <= SAMPLE ? 1 : count / SAMPLE;
+        const size_t count = use(p, 0), step = support_allocation_step(count, SAMPLE);
         print_message("%s: %zu allocations\n", name, count);
         for (size_t at = 1 + p % step; at <= count; at += step) (void)use(p, at);
     }

@@ -39,6 +39,10 @@ typedef struct support_allocator {
 } support_allocator;
 void support_allocator_init(support_allocator *counting);
 
+/* Of `count` allocations `usual` are made to fail, in turn, or as many as the environment's OURO_EVERY_ALLOCATION says (1: all): how far
+ * one is from the next. */
+size_t support_allocation_step(size_t count, size_t usual);
+
 /* A small random number generator: every run prints its seed, so that a failure can be repeated. */
 uint64_t support_random(uint64_t *state);
 

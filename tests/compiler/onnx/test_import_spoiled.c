@@ -242,14 +242,13 @@ static size_t import_failing(const support_conversion *c, size_t fail_at) {
 static void test_failing_allocations(void **state) {
     (void)state;
     enum { SAMPLE = 40 };
-    const bool every = getenv("OURO_EVERY_ALLOCATION") != NULL;
     for (size_t t = 0; t < SUPPORT_CONVERSION_LISTS; t++) {
         for (size_t i = 0; i < support_conversions[t].count; i++) {
             const support_conversion *c = &support_conversions[t].rows[i];
             onnx *o = support_conversion_model(c);
             onnx_write(o, "model.onnx");
             onnx_free(o);
-            const size_t count = import_failing(c, 0), step = every || count <= SAMPLE ? 1 : count / SAMPLE;
+            const size_t count = import_failing(c, 0), step = support_allocation_step(count, SAMPLE);
             for (size_t at = 1 + i % step; at <= count; at += step) (void)import_failing(c, at);
         }
     }
