@@ -462,7 +462,7 @@ static size_t left_behind(const chooser *c) {
     return sum;
 }
 
-/* All candidates, while the constants stay within their limit. What these leave behind makes more of them fit. */
+/* All candidates, while the constants stay within their limit. Weights that nobody reads then any more do not count, so that more of them fit. */
 static void choose(chooser *c) {
     const size_t limit = constant_limit(c);
     size_t sum = c->constants, left = 0;

@@ -7,10 +7,11 @@ A table in Markdown, one line a model: the least arena without bands, then for e
 -l says others) the arena, the time that is predicted and the time that is measured, both as ratios to the plan that is made without bands
 (the predicted one with its kernels, too), which may take more memory for faster kernels. The time of a plan is the least of many runs, which a busy
 machine changes less than means or processor seconds: the plans take turns, -r rounds of about -s seconds each. --predicted measures nothing.
---before: words in front of each command that measures (taskset -c 1, or what keeps the machine quiet); a command is one round of all plans of a
-model. A folder is an ONNX test folder, whose first data set gives the shapes. Models that have nothing to gain (no limit gives less) stand below the
+--before: words in front of each command (taskset -c 1, or what keeps the machine quiet); a command compiles a plan, or runs all plans of a model for a
+round. A folder is an ONNX test folder, whose first data set gives the shapes. Models that have nothing to gain (no limit gives less) stand below the
 table, and so do those that do not compile with static shapes. Last, the geometric means, and how far the measured times are from the predicted ones."""
 import argparse
+import hashlib
 import json
 import math
 import pathlib
@@ -68,7 +69,7 @@ def shapes_of(ouro, folder):
 def compile_plan(given, model, plan, limit, shapes):
     """What the report says."""
     report = plan.with_suffix(".json")
-    command = [given.ouro, "compile", str(model), "-q", "-o", str(plan), "--threads", str(given.threads), "--report", str(report)] + shapes
+    command = given.before.split() + [given.ouro, "compile", str(model), "-q", "-o", str(plan), "--threads", str(given.threads), "--report", str(report)] + shapes
     done = subprocess.run(command + (["--arena-limit", limit] if limit else ["--no-bands"]), capture_output=True, text=True, timeout=COMPILE_SECONDS)
     if done.returncode != 0:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[0])
@@ -85,10 +86,15 @@ def least_seconds(given, plans, runs):
         return [measured["min_ms"] / 1e3 for measured in json.load(open(numbers.name))]
 
 
+def content_of(plan):
+    with plan.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest() if hasattr(hashlib, "file_digest") else hashlib.sha256(file.read()).hexdigest()
+
+
 def ratios_of(given, plans):
     """The time of each plan as a ratio to the first one's; the same plans are run once."""
-    different = {plan.read_bytes(): plan for plan in reversed(plans)}
-    first = plans[0].read_bytes()
+    different = {content_of(plan): plan for plan in reversed(plans)}
+    first = content_of(plans[0])
     least = {content: math.inf for content in different}
     if len(different) > 1:
         runs = max(3, round(given.seconds / least_seconds(given, plans[:1], 3)[0]))
@@ -96,7 +102,7 @@ def ratios_of(given, plans):
             order = list(different.items())[:: -1 if turn % 2 else 1]
             for (content, _), seconds in zip(order, least_seconds(given, [plan for _, plan in order], runs)):
                 least[content] = min(least[content], seconds)
-    return [least[plan.read_bytes()] / least[first] if plan.read_bytes() != first else 1.0 for plan in plans]
+    return [least[content_of(plan)] / least[first] if content_of(plan) != first else 1.0 for plan in plans]
 
 
 def predicted(report):
@@ -136,7 +142,7 @@ def main():
     parser.add_argument("-t", dest="threads", type=int, default=1)
     parser.add_argument("-j", dest="json", help="the numbers as JSON")
     parser.add_argument("--predicted", action="store_true", help="measure nothing")
-    parser.add_argument("--before", default="", help="words in front of each command that measures")
+    parser.add_argument("--before", default="", help="words in front of each command")
     parser.add_argument("models", nargs="+", help="models, or ONNX test folders")
     given = parser.parse_args()
     limits, rows, others, failed = given.limits.split(","), [], [], []
