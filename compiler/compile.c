@@ -63,6 +63,12 @@ static base_status check_options(const ouro_compile_options *options, base_repor
     }
     if (options->weight_bits != 0 && options->weight_bits != 4 && options->weight_bits != 8)
         return base_fail(report, BASE_USAGE, "weights of %d bits, expected 8 or 4", options->weight_bits);
+    if (options->spill_path && !*options->spill_path)
+        return base_fail(report, BASE_USAGE, "the spill file has no name");
+    if (options->spill_path && options->time_limit > 0)
+        return base_fail(report, BASE_USAGE,
+                         "a spill file goes with an arena limit in bytes, or the least one, not with one in "
+                         "percent of time");
     if (options->max_unroll < 0) return base_fail(report, BASE_USAGE, "negative limit of unrolling");
     for (size_t i = 0; i < options->dim_count; i++) {
         if (options->dims[i].extent < 0) {
@@ -86,6 +92,7 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .max_unroll = options->max_unroll,
         .arena_limit = options->arena_limit == OURO_ARENA_LEAST ? PASS_ARENA_LEAST : options->arena_limit,
         .time_limit = options->time_limit,
+        .spill_path = options->spill_path,
         .weight_bits = options->weight_bits,
         .exact_arithmetic = options->exact_arithmetic,
         .free_bands = !options->no_bands,

@@ -61,6 +61,9 @@ typedef struct ouro_compile_options {
     size_t arena_limit;
     /* With OURO_ARENA_LEAST: the least arena whose predicted time is at most so many times that without bands; 0: any. */
     double time_limit;
+    /* With a limit of bytes, or OURO_ARENA_LEAST: what the arena still has no place for is put into this file while the plan runs, each
+     * session into one of its own (ouro_session_options.spill_path names another one). NULL: nothing is. */
+    const char *spill_path;
     /* 8 or 4: constant weights of products (MatMul, Gemm) are stored in so many bits, in blocks; 0: as they are. */
     int weight_bits;
     /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention): their last digits differ. */

@@ -137,6 +137,9 @@ static bool locate(module_writer *w, pass_location location, plan_address *addre
         if (w->module->run && storage->graph == w->module->run->graph) address->space = MEMORY_STATE;
         address->offset = pass_memory_offset(w->memory, location);
         break;
+    case MEMORY_SPILL:
+        address->offset = storage->offset + location.offset;
+        break;
     case MEMORY_STATE:
         break; /* storages of the graph around the model lie there */
     case MEMORY_CONSTANT:
@@ -499,9 +502,11 @@ static base_status write_file(module_writer *w, const pass_options *options, voi
                           .lower_bound_bytes = memory->lower_bound_bytes,
                           .sum_bytes = memory->sum_bytes,
                           .state_bytes = memory->state_bytes,
+                          .spill_bytes = memory->spill_bytes,
                           .file_order_peak_bytes = memory->file_order_peak_bytes};
     rt_machine_describe(w->portable, header.machine, sizeof header.machine);
-    if (!write_name(w, w->module->name, &header.model_name) || !write_name(w, allocator, &header.allocator))
+    if (!write_name(w, w->module->name, &header.model_name) || !write_name(w, allocator, &header.allocator) ||
+        !write_name(w, memory->spill_bytes ? options->spill_path : "", &header.spill_path))
         return BASE_SYSTEM_ERROR;
     return plan_write_file(&w->out, &header, bytes, size);
 }

@@ -33,11 +33,13 @@
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
+ *   weigh-spills         memory/weigh_spills.c         how much bands are to save, and how much is spilled, where both may be
  *   recompute            memory/recompute.c            cheap values are computed again where the arena may not keep them
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
  *   fuse-attention       layout/fuse_attention.c       attention as exporters write it becomes one node
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
+ *   spill                memory/spill.c                what the arena has no place for is put into a file, and read back
  *   limit-unrolling      loops/limit_unrolling.c       Copies where a carried value would be kept too long
  *   prepare-results      memory/prepare_results.c      Copies where a result has no bytes of its own
  *   join-aliases         memory/join_aliases.c         the memory plan: storages; Copies of parts of a Concat
@@ -81,11 +83,13 @@
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
+    FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \
     FACT(RECOMPUTED, "what is cheap is not kept where the arena has no memory for it")                       \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
     FACT(ATTENTIONS, "attentions are one node")                                                              \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
+    FACT(SPILLED, "what the arena has no place for is spilled")                                              \
     FACT(UNROLLING, "no carried value is kept for more iterations than --max-unroll")                        \
     FACT(RESULTS, "results have bytes of their own")                                                         \
     FACT(STORAGES, "storages and aliases")                                                                   \

@@ -43,12 +43,14 @@ static const pass_row rows[] = {
     {"select-layouts",      pass_select_layouts,      PASS_TYPES | PASS_FUSED | PASS_WINDOWS,            PASS_LIVE,    PASS_LAYOUTS},
     {"carry-layouts",       pass_carry_layouts,       PASS_TYPES | PASS_LAYOUTS,                         PASS_LIVE,    PASS_LOOP_LAYOUTS},
     {"eliminate-unused",    pass_eliminate_dead_code, PASS_LOOP_LAYOUTS,                                 0,            PASS_LIVE},
-    {"recompute",           pass_recompute,           PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_RECOMPUTED},
+    {"weigh-spills",        pass_weigh_spills,        PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS,        0,            PASS_WEIGHED},
+    {"recompute",           pass_recompute,           PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_WEIGHED, 0,            PASS_RECOMPUTED},
     {"make-bands",          pass_make_bands,          PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_RECOMPUTED, 0,   PASS_BANDS},
     {"fuse-attention",      pass_fuse_attention,      PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_BANDS, 0,      PASS_ATTENTIONS},
     {"fuse-elementwise",    pass_fuse_elementwise,    PASS_TYPES | PASS_LIVE | PASS_LOOP_LAYOUTS | PASS_ATTENTIONS, 0, PASS_ELEMENTWISE},
     {"select-kernels",      pass_select_kernels,      PASS_TYPES | PASS_LIVE | PASS_ELEMENTWISE,         0,            PASS_KERNELS},
-    {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS,                         0,            PASS_UNROLLING},
+    {"spill",               pass_spill,               PASS_TYPES | PASS_LIVE | PASS_KERNELS,             0,            PASS_SPILLED},
+    {"limit-unrolling",     pass_limit_unrolling,     PASS_TYPES | PASS_KERNELS | PASS_SPILLED,          0,            PASS_UNROLLING},
     {"prepare-results",     pass_prepare_results,     PASS_TYPES | PASS_KERNELS | PASS_UNROLLING,        0,            PASS_RESULTS},
     {"join-aliases",        pass_join_aliases,        PASS_TYPES | PASS_KERNELS | PASS_RESULTS,          0,            PASS_STORAGES},
     {"reserve-growth",      pass_reserve_growth,      PASS_TYPES | PASS_STORAGES,                        0,            PASS_CAPACITIES},
@@ -126,13 +128,24 @@ static base_status dump(const pass_context *context, const pass_row *pass) {
     return BASE_OK;
 }
 
-/* pass_context.measure: runs the passes from make-bands on, or after it, with the one that places what lies in the arena: not every planner
- * reaches the lower bound. */
+/* The first pass that a trial runs. */
+static size_t first_measured(const struct pass_measured *measured) {
+    pass_function *const run = measured->spilled ? pass_recompute
+                               : measured->look  ? pass_spill
+                                                 : pass_make_bands;
+    size_t first = 0;
+    while (rows[first].run != run) first++;
+    return measured->spilled || measured->banded ? first : first + 1;
+}
+
+/* pass_context.measure: runs the passes from make-bands on, or after it, or (for those on spilling) others, with the one that places what
+ * lies in the arena: not every planner reaches the lower bound. */
 static base_status measure(const pass_context *context, ir_module *module, struct pass_measured *measured) {
     pass_options options = *context->options;
     base_arena scratch, memory_arena;
-    size_t first = 0;
-    if (!measured->banded) options.arena_limit = 0; /* how much it is, is the question */
+    if (!measured->banded && !measured->spilled)
+        options.arena_limit = 0; /* how much it is, is the question */
+    if (!measured->spilled) options.spill_path = NULL;
     options.dump_after = NULL;
     base_arena_init(&scratch, context->scratch->allocator);
     base_arena_init(&memory_arena, context->scratch->allocator);
@@ -142,13 +155,13 @@ static base_status measure(const pass_context *context, ir_module *module, struc
                           .memory_arena = &memory_arena,
                           .report = context->report,
                           .bands = context->bands,
+                          .band_limit = measured->spilled ? measured->band_limit : context->band_limit,
                           .kernel_arena = measured->kernel_arena,
                           .trial = true,
                           .least_kernels = !measured->saved && !measured->kernels,
                           .measure = measure};
     base_status status = BASE_OK;
-    while (rows[first].run != pass_make_bands) first++;
-    for (size_t i = measured->banded ? first : first + 1;
+    for (size_t i = first_measured(measured);
          i < PASS_COUNT && rows[i - 1].run != pass_allocate && status == BASE_OK; i++) {
         status = rows[i].run(&inner);
         base_arena_free(&scratch);
@@ -164,6 +177,10 @@ static base_status measure(const pass_context *context, ir_module *module, struc
     }
     for (size_t i = 0; inner.bands && i < inner.bands->count; i++)
         measured->more_seconds += inner.bands->list[i].more_seconds;
+    for (size_t i = 0; measured->spilled && i < inner.recomputed_count; i++)
+        measured->more_seconds += inner.recomputed[i].seconds;
+    measured->more_seconds += inner.spill_seconds;
+    if (status == BASE_OK && measured->look) measured->look(measured->user, inner.memory);
     if (status == BASE_OK) {
         measured->bound = inner.memory->least_arena_bytes;
         measured->arena = inner.memory->arena_bytes;
@@ -216,6 +233,7 @@ base_status pass_pipeline_run(ir_module *module, const pass_options *options, ba
         context.memory->bands = context.bands;
         context.memory->recomputed = context.recomputed;
         context.memory->recomputed_count = context.recomputed_count;
+        context.memory->spill_seconds = context.spill_seconds;
     }
     *memory = context.memory;
     return status;

@@ -23,7 +23,7 @@ static bool has_own_memory(const ouro_session *session, uint32_t id) {
     if (!session->code.unshared || session->code.dynamic[id]) return false;
     return session->memory.own_tensors[id] != NULL || tensor->address.space == MEMORY_ARENA ||
            tensor->address.space == MEMORY_OUTPUT || tensor->address.space == MEMORY_MULTIVIEW ||
-           tensor->address.space == MEMORY_STATE;
+           tensor->address.space == MEMORY_STATE || tensor->address.space == MEMORY_SPILL;
 }
 
 /* *data becomes the address of the tensor, now and whenever its buffer is bound again. */

@@ -103,6 +103,7 @@ static ouro_status try_once(const trial *tried, const ouro_allocator *memory, ou
         ouro_session *session;
         base_report report = {0};
         options.memory = memory;
+        options.spill = &rt_spill_none;
         if (rt_session_make(of, &options, false, &session, &report) != BASE_OK)
             return rt_error_set(error, &report);
         ouro_session_free(session);

@@ -14,6 +14,7 @@
  * - blocks.c: memory of their kernels
  * - memory.c: where all memory comes from
  * - caller_block.c: one block of the caller
+ * - spill.c: the spill file
  * - states.c: what is kept from run to run
  * - state_calls.c: the caller's calls on it
  * - shapes.c: offsets for the shapes of a run
@@ -91,6 +92,7 @@ typedef enum rt_step_kind {
     RT_STEP_DYNAMIC,
     RT_STEP_SEQUENCE,
     RT_STEP_SWAP,
+    RT_STEP_SPILL, /* or a Restore */
     RT_STEP_IF,
     RT_STEP_LOOP
 } rt_step_kind;
@@ -319,6 +321,15 @@ typedef struct rt_blocks {
 void rt_blocks_init(rt_blocks *blocks, const base_allocator *source);
 void rt_blocks_free(rt_blocks *blocks); /* when all arenas on them are freed */
 
+/* The spill file of a session (spill.c). */
+typedef struct rt_spill {
+    ouro_spill calls; /* the caller's, or those on a file */
+    void *place;      /* what `calls` work on, from when it is open */
+    bool open;
+    const char *path; /* of the file; NULL: `calls` are the caller's */
+    int file;         /* where they are not */
+} rt_spill;
+
 /* Where tensors lie: taken with the session, or when the shapes of a run are new. */
 typedef struct rt_memory {
     base_allocator source; /* of all that the session takes, itself included: the caller's, or rt_heap */
@@ -440,6 +451,7 @@ struct ouro_session {
     const plan *of;
     rt_code code;
     rt_memory memory;
+    rt_spill spill;
     rt_states states;
     rt_bound bound;
     rt_run run;
@@ -478,6 +490,14 @@ bool rt_is_dynamic(const plan *of, uint32_t id);
 base_status rt_tensors_make(ouro_session *session, base_report *report);
 /* What a step sees of a tensor: nothing of one that has no address. Its address follows what is bound, and multi-views. */
 bool rt_operand_make(ouro_session *session, uint32_t id, op_tensor *operand);
+
+/* spill.c */
+extern const ouro_spill rt_spill_none; /* keeps nothing: for sessions that never run */
+/* Opens the spill file, where the plan has one and the session's tensors are not unshared. */
+base_status rt_spill_open(ouro_session *session, const ouro_session_options *options, base_report *report);
+void rt_spill_close(ouro_session *session);
+/* A Spill or Restore, which moves bytes between memory and the file. */
+void rt_spill_make(ouro_session *session, const plan_node *node, rt_step *step);
 
 /* states.c */
 /* Memory of the states, and the addresses of the loop around the model; before tensors get theirs. */

@@ -113,6 +113,12 @@ void ouro_plan_free(ouro_plan *handle) {
 size_t ouro_plan_arena_bytes(const ouro_plan *handle) {
     return (size_t)handle->opened.header->arena_bytes;
 }
+uint64_t ouro_plan_spill_bytes(const ouro_plan *handle) {
+    return handle->opened.header->spill_bytes;
+}
+const char *ouro_plan_spill_path(const ouro_plan *handle) {
+    return handle->opened.texts + handle->opened.header->spill_path;
+}
 size_t ouro_plan_input_count(const ouro_plan *handle) {
     return (size_t)handle->opened.header->inputs.count;
 }

@@ -139,6 +139,19 @@ typedef struct ouro_allocator {
     void *user;
 } ouro_allocator;
 
+/* Where a plan puts what has no place in its arena (`ouro compile --spill`), in place of a file: flash, memory of another kind. The
+ * functions return 0, or a number of errno (any other one is told as it is): then the call that wanted them ends with a message.
+ * They are called only within calls on the session, by the thread that makes these. */
+typedef struct ouro_spill {
+    /* ouro_plan_spill_bytes(plan) bytes for one session alone, whose content does not matter; *place is what the others get. Each session,
+     * and each clone of one, opens its own. */
+    int (*open)(void *user, uint64_t bytes, void **place);
+    int (*write)(void *place, uint64_t offset, const void *data, size_t bytes); /* all of them */
+    int (*read)(void *place, uint64_t offset, void *data, size_t bytes);        /* all of them */
+    void (*close)(void *place);
+    void *user;
+} ouro_spill;
+
 typedef struct ouro_session_options {
     int threads; /* 0: as many as the plan was compiled for */
     void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
@@ -150,6 +163,10 @@ typedef struct ouro_session_options {
      * step: a step that is running is never interrupted. */
     double run_seconds;
     const ouro_allocator *memory; /* of all that the session takes; NULL: that of the plan */
+    /* Of a plan with a spill file: where that is made. NULL: where the plan says. It must not exist. The name is gone as soon as the
+     * session has the file, so that any number of sessions may be given the same one. */
+    const char *spill_path;
+    const ouro_spill *spill; /* in place of a file; it is copied; NULL: a file */
 } ouro_session_options;
 
 /* The memory of a session, in bytes. */
@@ -224,6 +241,9 @@ ouro_status ouro_plan_open_with(const void *bytes, size_t size, const ouro_alloc
 void ouro_plan_free(ouro_plan *plan); /* NULL is allowed */
 
 size_t ouro_plan_arena_bytes(const ouro_plan *plan);
+/* How large the spill file of each session is, and where the plan wants it; 0 and "": it needs none. */
+uint64_t ouro_plan_spill_bytes(const ouro_plan *plan);
+const char *ouro_plan_spill_path(const ouro_plan *plan); /* lives as long as the plan */
 size_t ouro_plan_input_count(const ouro_plan *plan);
 size_t ouro_plan_output_count(const ouro_plan *plan);
 ouro_status ouro_plan_input(const ouro_plan *plan, size_t index, ouro_tensor_info *info);

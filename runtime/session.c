@@ -118,6 +118,8 @@ static base_status make_step(ouro_session *session, uint32_t number, rt_step *st
         made = list && rt_swap_add(session, list, of->tensor_ids[node->inputs], of->tensor_ids[node->outputs],
                                    swapped);
     } else if (op_schema_of(code)->flags & OP_FLAG_GRAPHS) made = rt_control_make(session, node, step);
+    else if ((code == OP_SPILL || code == OP_RESTORE) && !session->code.unshared)
+        rt_spill_make(session, node, step);
     else if (rt_sequence_is_node(of, node)) made = rt_sequence_make(session, node, step);
     else if (node->flags & PLAN_NODE_DYNAMIC) made = rt_dynamic_make(session, node, step);
     else if (node->flags & PLAN_NODE_ALIAS) {
@@ -262,6 +264,7 @@ static base_status make_scratch(ouro_session *session, base_report *report) {
 static base_status make_all(ouro_session *session, const ouro_session_options *options, base_report *report) {
     session->code.commit = plan_commit(session->of);
     base_status status = make_memory(session, options, report);
+    if (status == BASE_OK) status = rt_spill_open(session, options, report);
     if (status == BASE_OK) status = rt_states_make(session, report);
     if (status == BASE_OK) status = make_bindings(session, report);
     if (status == BASE_OK) status = rt_tensors_make(session, report);
@@ -388,6 +391,7 @@ void ouro_session_free(ouro_session *session) {
     }
     for (uint64_t i = 0; session->bound.inputs && i < header->inputs.count; i++)
         base_arena_free(&session->bound.inputs[i].lists);
+    rt_spill_close(session);
     rt_states_free(session);
     rt_pool_flush(&session->memory.pool);
     rt_allocator_free(session->memory.pool.allocator);

@@ -336,7 +336,9 @@ ouro_status ouro_session_clone(const ouro_session *session, ouro_session **clone
     const ouro_session_options options = {.threads = session->code.environment.threads,
                                           .memory = &memory,
                                           .allocator = session->allocator,
-                                          .run_seconds = session->run_seconds};
+                                          .run_seconds = session->run_seconds,
+                                          .spill_path = session->spill.path,
+                                          .spill = session->spill.path ? NULL : &session->spill.calls};
     base_report report = {0};
     *clone = NULL;
     if (rt_session_make(session->of, &options, false, clone, &report) != BASE_OK)

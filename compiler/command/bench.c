@@ -15,13 +15,16 @@
 typedef struct bench_options {
     int64_t threads, runs, warmup;
     command_list inputs, dims, shapes;
-    const char *json, *allocator;
+    const char *json, *allocator, *spill;
     bool compare, compare_ort, profile;
 } bench_options;
 
 static const command_option bench_table[] = {
     {"--threads", NULL, COMMAND_THREADS, "N", "threads to run on (plan: as compiled; model: 1)",
      offsetof(bench_options, threads)},
+    {"--spill", NULL, COMMAND_TEXT, "FILE",
+     "where a plan that spills makes its file, in place of the one that it was compiled with",
+     offsetof(bench_options, spill)},
     {"--runs", NULL, COMMAND_COUNT, "N", "runs to measure (default: as many as fit in a second, at least 5)",
      offsetof(bench_options, runs)},
     {"--warmup", NULL, COMMAND_COUNT, "N",
@@ -205,7 +208,7 @@ static int open_subject(const command *self, const bench_options *options, bench
     if (!status) status = command_model_fill(&subject->model, 1);
     if (status) return status;
     const command_model *model = &subject->model;
-    ouro_session_options session_options = {.threads = (int)options->threads};
+    ouro_session_options session_options = {.threads = (int)options->threads, .spill_path = options->spill};
     ouro_error error;
     const double start = command_seconds();
     if (ouro_session_new(model->handle, &session_options, &subject->session, &error) != OURO_OK)

@@ -3,6 +3,7 @@
 #include "compiler/command/command.h"
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
+#include "compiler/report/spill.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 typedef struct compile_arguments {
     const char *plan, *allocator, *arena_limit, *dot, *memory_map, *report, *problem, *dump_after, *times,
         *weights;
+    const char *spill;
     command_list dims, shapes, states, bounds;
     int64_t threads, max_unroll, dot_nodes;
     double seconds;
@@ -40,6 +42,11 @@ static const command_option compile_table[] = {
      "without bands); N%: the least whose predicted time (--tune: measured time) is at most N percent more "
      "than without bands",
      offsetof(compile_arguments, arena_limit)},
+    {"--spill", NULL, COMMAND_TEXT, "FILE",
+     "what the arena may not take even so is put into a file while the plan runs, and read back; FILE is "
+     "made when a session "
+     "begins, and removed at once",
+     offsetof(compile_arguments, spill)},
     {"--tradeoff", NULL, COMMAND_FLAG, NULL,
      "print what the arena takes, and the predicted time, at several limits of it (--tune: and the measured "
      "one)",
@@ -105,6 +112,9 @@ static int check_formats(const command *self, const compile_arguments *given) {
     }
     if (given->weights && strcmp(given->weights, "int8") != 0 && strcmp(given->weights, "int4") != 0)
         return command_fail_usage(self, "--weights '%s': expected int8 or int4", given->weights);
+    if (given->spill && !given->arena_limit && !given->tradeoff && !given->tradeoff_picture)
+        return command_fail_usage(self, "--spill '%s': expected with --arena-limit BYTES or min",
+                                  given->spill);
     if (given->quiet && given->verbose) return command_fail_usage(self, "-q and -v exclude each other");
     return 0;
 }
@@ -226,6 +236,15 @@ static void print_result(const compile_result *result, const char *model, const 
         for (size_t i = 0; i < memory->recomputed_count; i++) seconds += memory->recomputed[i].seconds;
         printf("  %zu value%s computed again instead of kept: %.2f ms more, as predicted\n",
                memory->recomputed_count, memory->recomputed_count == 1 ? " is" : "s are", seconds * 1e3);
+    }
+    if (memory->spill_bytes) {
+        const emit_spilled spilled = emit_spilled_sum(&result->plan);
+        printf("  %zu value%s spilled to a file of %s: a run writes %s and reads %s, %.2f ms, as predicted\n",
+               (size_t)spilled.values, spilled.values == 1 ? " is" : "s are",
+               emit_size_print(memory->spill_bytes, bound, sizeof bound),
+               emit_size_print((size_t)spilled.written, sum, sizeof sum),
+               emit_size_print((size_t)spilled.read, constants, sizeof constants),
+               memory->spill_seconds * 1e3);
     }
     if (memory->choice_count) {
         double saved = 0;
@@ -355,6 +374,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .portable = given->portable,
         .arena_limit = limit,
         .time_limit = time_limit,
+        .spill_path = given->spill,
         .weight_bits = !given->weights                       ? 0
                        : strcmp(given->weights, "int4") == 0 ? 4
                                                              : 8,

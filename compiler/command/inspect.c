@@ -5,6 +5,7 @@
 #include "compiler/report/emit.h"
 #include "compiler/report/loop.h"
 #include "compiler/report/report.h"
+#include "compiler/report/spill.h"
 #include "compiler/report/state.h"
 #include "compiler/report/peak.h"
 #include "compiler/files/tensor_compare.h"
@@ -246,6 +247,7 @@ static int print_plan(const plan *of, const inspect_shapes *shapes, base_arena *
     print_bytes("without reuse", header->sum_bytes);
     print_bytes("lower bound in the file's order", header->file_order_peak_bytes);
     print_bytes("constants", header->constants_bytes);
+    emit_spilled_print(stdout, of);
     printf("allocator: %s%s\n", of->texts + header->allocator, header->optimal ? " (proved optimal)" : "");
     printf("machine: %s, %u thread%s\n", header->machine, header->threads, header->threads == 1 ? "" : "s");
     print_blocks(of);
@@ -398,6 +400,7 @@ static int emit_plan(const plan *of, const inspect_shapes *shapes, base_arena *a
     emit_json_integer(&json, "sum_bytes", header->sum_bytes);
     emit_json_integer(&json, "file_order_peak_bytes", header->file_order_peak_bytes);
     emit_json_integer(&json, "constant_bytes", header->constants_bytes);
+    emit_spilled_emit(&json, of);
     emit_json_bool(&json, "optimal", header->optimal != 0);
     emit_json_text(&json, "allocator", of->texts + header->allocator);
     emit_json_text(&json, "machine", header->machine);

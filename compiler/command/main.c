@@ -111,6 +111,7 @@ static int run(int count, char **arguments) {
 
 int main(int count, char **arguments) {
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may not be so large is an error as any other */
     keep_standard_files();
 #ifdef __GLIBC__
     /* Weights that were packed go back to the system, whatever was given back before: glibc would keep blocks of the size of the

@@ -10,7 +10,7 @@
 typedef struct run_options {
     command_list inputs, dims, shapes, feeds;
     int64_t seed, threads, steps;
-    const char *random, *output_dir, *profile, *expect;
+    const char *random, *output_dir, *profile, *expect, *spill;
     double relative, absolute;
     bool check, verbose;
 } run_options;
@@ -44,6 +44,9 @@ static const command_option run_table[] = {
      offsetof(run_options, shapes)},
     {"--threads", NULL, COMMAND_THREADS, "N", "threads to run on (plan: as compiled; model: 1)",
      offsetof(run_options, threads)},
+    {"--spill", NULL, COMMAND_TEXT, "FILE",
+     "where a plan that spills makes its file, in place of the one that it was compiled with",
+     offsetof(run_options, spill)},
     {"--profile", NULL, COMMAND_TEXT, "FILE.json", "write the time of each step as a trace for Perfetto",
      offsetof(run_options, profile)},
     {"--verbose", "-v", COMMAND_FLAG, NULL, "print the memory of the run too",
@@ -86,7 +89,7 @@ static void print_memory(const ouro_session *session) {
 }
 
 static int run_session(const run_options *options, command_model *model, command_progress *progress) {
-    ouro_session_options session_options = {.threads = (int)options->threads};
+    ouro_session_options session_options = {.threads = (int)options->threads, .spill_path = options->spill};
     ouro_session *session = NULL;
     ouro_error error;
     if (ouro_session_new(model->handle, &session_options, &session, &error) != OURO_OK) {

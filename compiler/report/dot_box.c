@@ -131,6 +131,8 @@ void emit_dot_address(dot_writer *writer, const plan_tensor *tensor) {
         emit_table(writer, address, size);
     } else if (address->space == MEMORY_DYNAMIC && tensor->bytes) {
         emit_format(writer->out, "reserved @%" PRIu64 " + %s", address->offset, size);
+    } else if (address->space == MEMORY_SPILL) {
+        emit_format(writer->out, "spill file @%" PRIu64 " + %s", address->offset, size);
     } else if (address->space == MEMORY_DYNAMIC || address->space == MEMORY_NONE) {
         emit_text(writer->out, places[address->space]);
     } else if (address->space <= MEMORY_DYNAMIC) {

@@ -38,6 +38,9 @@ const char *emit_place_print(const plan_address *address, uint64_t more, char *t
     case MEMORY_STATE:
         snprintf(text, capacity, "state @%" PRIu64, offset);
         break;
+    case MEMORY_SPILL:
+        snprintf(text, capacity, "spill file @%" PRIu64, offset);
+        break;
     case MEMORY_CONSTANT:
         snprintf(text, capacity, "constant @%" PRIu64, offset);
         break;

@@ -5,6 +5,7 @@
 #include "compiler/report/loop.h"
 #include "compiler/report/state.h"
 #include "compiler/report/peak.h"
+#include "compiler/report/spill.h"
 #include <string.h>
 
 static const char *text_of(const plan *of, uint32_t text) {
@@ -221,7 +222,7 @@ double emit_predicted_seconds(const pass_memory *memory, double whole) {
     for (size_t i = 0; i < memory->recomputed_count; i++) seconds += memory->recomputed[i].seconds;
     for (size_t i = 0; i < memory->choice_count; i++)
         seconds -= memory->choices[i].seconds_before - memory->choices[i].seconds;
-    return seconds;
+    return seconds + memory->spill_seconds;
 }
 
 /* What is computed band by band, because the arena may take less than the graph as it is written would. */
@@ -308,6 +309,8 @@ base_status emit_report(const compile_result *result, const char *path, base_rep
     base_arena_free(&arena);
     emit_bands(&json, result);
     emit_recomputed(&json, memory);
+    emit_spilled_emit(&json, of);
+    if (memory->spill_bytes) emit_json_real(&json, "predicted_spill_seconds", memory->spill_seconds);
     emit_json_open(&json, "loops", '[');
     for (uint32_t i = 0; i < of->header->nodes.count && status == BASE_OK; i++) {
         if (!is_node(of, &of->nodes[i], "Loop") || !of->nodes[i].graph_count) continue;

@@ -11,7 +11,8 @@ typedef enum memory_space {
     MEMORY_OUTPUT,    /* a buffer of the caller */
     MEMORY_MULTIVIEW, /* another address in each iteration of a loop, from a table */
     MEMORY_DYNAMIC,   /* of a size that only the run knows: the run-time allocator */
-    MEMORY_STATE      /* the memory of a session that is kept from run to run, laid out by the compiler */
+    MEMORY_STATE,     /* the memory of a session that is kept from run to run, laid out by the compiler */
+    MEMORY_SPILL /* the spill file of a session, laid out by the compiler: what is put there is read back into the arena */
 } memory_space;
 
 #endif

@@ -17,6 +17,8 @@ double band_move_seconds(const band_rates *rates, double bytes);
 /* What copies of so many bytes within the caches, read and written, take, and what a step of a band takes to begin. */
 double band_copy_seconds(const band_rates *rates, double bytes);
 double band_step_seconds(const band_rates *rates);
+/* One transfer of so many bytes to a file, or from it. */
+double band_file_seconds(double bytes);
 
 typedef struct band_estimate {
     double seconds;  /* of the whole */

@@ -334,7 +334,9 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     trials t = {.best = {0}};
     struct pass_measured whole = {0};
     base_status status = measure(context, &t.best, &whole);
-    if (status != BASE_OK || whole.arena <= limit) return status;
+    /* Where there will be none, but values are spilled, reports tell the time that these are compared with. */
+    const bool idle = whole.arena <= limit;
+    if (status != BASE_OK || (idle && !context->band_limit)) return status;
     t.bytes = whole.arena;
     pass_bands *none = BASE_NEW(context->memory_arena, pass_bands);
     if (!none) return base_fail_memory(context->report);
@@ -342,7 +344,8 @@ static base_status band_within(pass_context *context, size_t limit, base_arena *
     context->bands = none; /* what is saved counts where kernels are chosen */
     size_t with_kernels = 0;
     band_savings savings;
-    if (find_savings(context, &savings, &with_kernels, &status)) status = prepare(context, whole.bound);
+    if (find_savings(context, &savings, &with_kernels, &status) && !idle)
+        status = prepare(context, whole.bound);
     if (status != BASE_OK) return status;
     band_search *search =
         band_search_new(context->module, &context->options->environment, &savings, context->scratch);
@@ -415,15 +418,14 @@ static base_status band_freely(pass_context *context, base_arena *arena) {
 
 base_status pass_make_bands(pass_context *context) {
     const pass_options *options = context->options;
+    const size_t limit = pass_band_limit(context);
     const bool freely = options->free_bands && !options->exact_arithmetic;
-    if (options->band_rows <= 0 && !options->arena_limit && !freely) return BASE_OK;
+    if (options->band_rows <= 0 && !limit && !freely) return BASE_OK;
     base_arena arena;
     base_arena_init(&arena, context->scratch->allocator);
-    base_status status =
-        options->band_rows > 0  ? band_all(context, &arena)
-        : !options->arena_limit ? band_freely(context, &arena)
-                                : band_within(context, options->arena_limit == PASS_ARENA_LEAST ? 0 : options->arena_limit,
-                          &arena);
+    base_status status = options->band_rows > 0 ? band_all(context, &arena)
+                         : !limit               ? band_freely(context, &arena)
+                                                : band_within(context, limit == PASS_ARENA_LEAST ? 0 : limit, &arena);
     base_arena_free(&arena);
     return status;
 }

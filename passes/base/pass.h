@@ -24,6 +24,8 @@ typedef struct pass_options {
     size_t arena_limit;    /* bytes; 0: 5/4 of the least; PASS_ARENA_LEAST: the least (choose_kernels.c) */
     /* With PASS_ARENA_LEAST: the least whose predicted time is at most so many times that without bands; 0: any. */
     double time_limit;
+    const char
+        *spill_path; /* of the file for what the arena has no place for (spill.c); NULL: there is none */
     size_t constant_limit; /* bytes of all constants; 0: 3/2 of what they take at least (choose_kernels.c) */
     /* Only kernels whose products and sums are those of the operators as they are written. */
     bool exact_arithmetic;
@@ -67,6 +69,12 @@ struct pass_measured {
     /* Given by the caller: with bands, within the limits of the options; and then what these take more, predicted, in seconds. */
     bool banded;
     double more_seconds;
+    /* Given by the caller, for passes on spilling. `spilled`: all passes from recompute on, with pass_context.band_limit; more_seconds and
+     * saved_seconds are then of everything. `look`: the passes after spill, without any limit; it sees what they make of the module. */
+    bool spilled;
+    size_t band_limit;
+    void (*look)(void *user, const pass_memory *memory);
+    void *user;
 };
 
 /* Everything that a pass sees. `scratch` is reset after each pass. */
@@ -80,6 +88,9 @@ struct pass_context {
     const pass_bands *bands;           /* what make-bands has done; NULL: nothing */
     const pass_recomputed *recomputed; /* what recompute has done */
     size_t recomputed_count;
+    double spill_seconds; /* predicted, of what spill has done */
+    /* The arena that recompute and make-bands are to reach; 0: as the options say. What is more is spilled. */
+    size_t band_limit;
     size_t
         kernel_arena; /* from make-bands to choose-kernels: the arena that faster kernels may fill; 0: as the options say */
     bool
@@ -90,6 +101,12 @@ struct pass_context {
 };
 
 typedef base_status pass_function(pass_context *context);
+
+/* The limit of the arena for recompute and make-bands; 0: none. */
+static inline size_t pass_band_limit(const pass_context *context) {
+    return context->band_limit && context->options->arena_limit ? context->band_limit
+                                                                : context->options->arena_limit;
+}
 
 /* ---- walks (walk.c) ------------------------------------------------------------------------------------ */
 

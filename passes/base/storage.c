@@ -61,6 +61,7 @@ static bool add_value(pass_memory *memory, const ir_value *value) {
                             .last_made = -1};
     if (value->kind == IR_CONSTANT) storage.space = MEMORY_CONSTANT;
     else if (!op_type_bytes(&value->type, &storage.bytes)) storage.space = MEMORY_DYNAMIC;
+    else if (value->node && value->node->code == OP_SPILL) storage.space = MEMORY_SPILL;
     if (value->kind == IR_CONSTANT && !op_type_bytes(&value->type, &storage.bytes)) return false;
     pass_storage_id id = pass_memory_add(memory, &storage);
     memory->locations[value->id.index] = (pass_location){.storage = id};
@@ -229,8 +230,8 @@ size_t pass_memory_offset(const pass_memory *memory, pass_location location) {
     return region_offset(memory, storage->graph) + storage->offset + location.offset;
 }
 
-static const char *const space_names[] = {"nowhere", "arena",      "constants", "input",
-                                          "output",  "multi-view", "dynamic"};
+static const char *const space_names[] = {"nowhere",    "arena",   "constants", "input",     "output",
+                                          "multi-view", "dynamic", "state",     "spill file"};
 
 void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE *file) {
     fprintf(file, "memory of %zu bytes, at least %zu, without reuse %zu\n", memory->arena_bytes,
@@ -243,6 +244,9 @@ void pass_memory_print(const pass_memory *memory, const ir_module *module, FILE 
             fprintf(file, " of %s: %zu bytes at %zu, live [%" PRId64 ", %" PRId64 ")", storage->graph->name,
                     storage->bytes, storage->offset, storage->first, storage->last);
         }
+        if (storage->space == MEMORY_SPILL)
+            fprintf(file, ": %zu bytes at %zu, live [%" PRId64 ", %" PRId64 ")", storage->bytes,
+                    storage->offset, storage->first, storage->last);
         if (storage->scratch_of) fprintf(file, ", scratch of node %s", storage->scratch_of->name);
         if (storage->buffer_of) fprintf(file, ", sub-graphs of node %s", storage->buffer_of->name);
         fputc('\n', file);

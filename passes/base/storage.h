@@ -7,6 +7,7 @@
  *
  * Words:
  *   storage   bytes that one or several values share. A value lies in exactly one storage.
+ *   spilled   in the spill file, from a Spill to the last Restore of it: a memory space of its own, with offsets like the arena's
  *   region    the part of the arena in which the storages of one graph lie. The region of a sub-graph is a part of its
  *             node's buffer, which is a storage of the graph around it.
  *   step      a point of the schedule, numbered in each graph from 0: step k runs the k-th node of the graph's list.
@@ -161,6 +162,8 @@ typedef struct pass_memory {
     const pass_bands *bands; /* NULL: none */
     const pass_recomputed *recomputed;
     size_t recomputed_count;
+    size_t spill_bytes;   /* of the file in which spilled values lie */
+    double spill_seconds; /* predicted, that writing and reading them takes */
     size_t lower_bound_bytes;
     size_t sum_bytes;             /* of all arena storages: no reuse at all */
     size_t file_order_peak_bytes; /* the lower bound that the file's order would have had */

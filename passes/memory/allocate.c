@@ -76,10 +76,11 @@ base_status pass_allocate(pass_context *context) {
     ir_graph **graphs = pass_graphs_outermost_first(context->module, context->scratch, &graph_count);
     if (!graphs) return base_fail_memory(context->report);
     base_status placed = pass_place_regions(context, &search, graphs, graph_count);
+    if (placed == BASE_OK) placed = pass_place_spills(context, &search);
     if (placed == BASE_OK) placed = place_states(context);
     if (placed != BASE_OK) return placed;
     const size_t limit = context->options->arena_limit;
-    if (limit && limit != PASS_ARENA_LEAST && memory->arena_bytes > limit)
+    if (limit && limit != PASS_ARENA_LEAST && !context->trial && memory->arena_bytes > limit)
         return fail_limit(context, graphs, graph_count, limit);
     for (size_t v = 1; v < context->module->value_count; v++) {
         const ir_value *value = context->module->values[v];

@@ -9,7 +9,8 @@
  *
  * What lies in a multi-view is live in all entries of it, and in a buffer that takes part in swaps in all of the group.
  *
- * Needs: storages, the order, addresses of what loops carry. Breaks: nothing. Guarantees: first, last, bytes of the storages in the arena; scratch storages.
+ * Needs: storages, the order, addresses of what loops carry. Breaks: nothing. Guarantees: first, last, bytes of the storages in the arena and in the spill file;
+ * scratch storages.
  */
 #include "passes/memory/memory.h"
 
@@ -187,7 +188,8 @@ static void use_multiview(liveness *l, uint32_t index) {
 
 static void use_value(liveness *l, pass_location at, use_point use) {
     pass_storage *storage = pass_memory_storage(l->memory, at.storage);
-    if (storage->space == MEMORY_ARENA) touch(storage, step_of(l, storage->graph, use));
+    if (storage->space == MEMORY_ARENA || storage->space == MEMORY_SPILL)
+        touch(storage, step_of(l, storage->graph, use));
     if (storage->space != MEMORY_MULTIVIEW) return;
     use_multiview(l, storage->index);
     use_reach(l, group_head(l, storage->index), use);
@@ -243,7 +245,7 @@ base_status pass_analyse_liveness(pass_context *context) {
     }
     for (size_t i = 1; i < memory->storage_count; i++) {
         pass_storage *storage = &memory->storages[i];
-        if (storage->space == MEMORY_ARENA &&
+        if ((storage->space == MEMORY_ARENA || storage->space == MEMORY_SPILL) &&
             !base_size_align(storage->bytes, RT_ALIGNMENT, &storage->bytes)) {
             return base_fail(context->report, BASE_INVALID, "a tensor of %zu bytes is too large",
                              storage->bytes);

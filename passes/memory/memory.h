@@ -6,6 +6,8 @@
 #include "passes/base/pass.h"
 
 base_status pass_recompute(pass_context *context);        /* recompute.c */
+base_status pass_weigh_spills(pass_context *context);     /* weigh_spills.c */
+base_status pass_spill(pass_context *context);            /* spill.c */
 base_status pass_prepare_results(pass_context *context);  /* prepare_results.c */
 base_status pass_join_aliases(pass_context *context);     /* join_aliases.c */
 base_status pass_reserve_bounds(pass_context *context);   /* reserve_bounds.c */

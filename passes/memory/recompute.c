@@ -485,7 +485,7 @@ static base_status keep_it(pass_context *context, double share, double budget) {
 base_status pass_recompute(pass_context *context) {
     enum { TURNS = 4 };
     const pass_options *options = context->options;
-    const size_t limit = options->arena_limit == PASS_ARENA_LEAST ? 0 : options->arena_limit;
+    const size_t asked = pass_band_limit(context), limit = asked == PASS_ARENA_LEAST ? 0 : asked;
     if (!options->arena_limit || context->module->main->node_count > MOST_NODES) return BASE_OK;
     base_arena arena;
     outcome whole, again = {0};

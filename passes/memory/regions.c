@@ -122,6 +122,36 @@ base_status pass_place_regions(pass_context *context, const planner_options *opt
     return BASE_OK;
 }
 
+/* ---- the spill file ------------------------------------------------------------------------------------- */
+
+base_status pass_place_spills(pass_context *context, const planner_options *options) {
+    const planner *asked = planner_find(context->options->allocator ? context->options->allocator : "auto");
+    pass_memory *memory = context->memory;
+    uint32_t *placed = BASE_ARRAY(context->scratch, uint32_t, memory->storage_count);
+    planner_buffer *buffers = BASE_ARRAY(context->scratch, planner_buffer, memory->storage_count);
+    size_t count = 0;
+    if (!placed || !buffers) return base_fail_memory(context->report);
+    for (uint32_t i = 1; i < memory->storage_count; i++) {
+        const pass_storage *storage = &memory->storages[i];
+        if (storage->space != MEMORY_SPILL || !storage->bytes) continue;
+        placed[count] = i;
+        buffers[count++] = (planner_buffer){.size = storage->bytes,
+                                            .alignment = RT_ALIGNMENT,
+                                            .first = storage->first,
+                                            .last = storage->last,
+                                            .fixed = PLANNER_NOT_FIXED};
+    }
+    memory->spill_bytes = 0;
+    if (!count) return BASE_OK;
+    planner_problem problem = {.buffers = buffers, .buffer_count = count};
+    planner_solution solution;
+    base_status status = planner_run(asked, &problem, options, context->scratch, &solution, context->report);
+    for (size_t i = 0; i < count && status == BASE_OK; i++)
+        memory->storages[placed[i]].offset = solution.offsets[i];
+    if (status == BASE_OK) memory->spill_bytes = solution.height;
+    return status;
+}
+
 /* ---- trials --------------------------------------------------------------------------------------------- */
 
 /* By graph id, the offset of its region from the start of the arena. */

@@ -16,6 +16,9 @@ bool pass_is_placed(const pass_storage *storage);
 base_status pass_place_regions(pass_context *context, const planner_options *options,
                                ir_graph *const *graphs, size_t graph_count);
 
+/* Offsets in the spill file for what lies there, by the same planner; pass_memory.spill_bytes. Fails as pass_place_regions does. */
+base_status pass_place_spills(pass_context *context, const planner_options *options);
+
 /* What pass_place_regions would make of the storages as they are now: *arena_bytes, and by node id (of node_count entries; may
  * be NULL) whether a storage that ends above `limit` bytes is live in the node's step. Of the memory plan only offsets and
  * regions change, which mean nothing before pass_allocate. Fails as pass_place_regions does. */

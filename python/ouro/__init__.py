@@ -191,9 +191,12 @@ def _python(value: Any, copy: bool) -> Value:
 class Session:
     """Runs a plan. Made by `Plan.session`; for one thread at a time."""
 
-    def __init__(self, plan: "Plan", threads: int = 0, allocator: Optional[str] = None, run_seconds: float = 0) -> None:
+    def __init__(self, plan: "Plan", threads: int = 0, allocator: Optional[str] = None, run_seconds: float = 0,
+                 spill: Optional[PathLike] = None) -> None:
         name = ffi.new("char[]", allocator.encode()) if allocator else ffi.NULL
-        options = ffi.new("ouro_session_options *", {"threads": threads, "allocator": name, "run_seconds": run_seconds})
+        file = ffi.new("char[]", os.fsencode(spill)) if spill is not None else ffi.NULL
+        options = ffi.new("ouro_session_options *",
+                          {"threads": threads, "allocator": name, "run_seconds": run_seconds, "spill_path": file})
         session, error = ffi.new("ouro_session **"), ffi.new("ouro_error *")
         _check(lib.ouro_session_new(plan._handle, options, session, error), error)
         self._adopt(plan, session[0])
@@ -389,9 +392,10 @@ class Plan:
                 self._memory_map = picture.read_text()
         return MemoryMap(self._memory_map)
 
-    def session(self, threads: int = 0, allocator: Optional[str] = None, run_seconds: float = 0) -> Session:
-        """A new session; `run_seconds` is what a run may take (0: any time)."""
-        return Session(self, threads, allocator, run_seconds)
+    def session(self, threads: int = 0, allocator: Optional[str] = None, run_seconds: float = 0,
+                spill: Optional[PathLike] = None) -> Session:
+        """A new session; `run_seconds` is what a run may take (0: any time); `spill` is where a plan that spills makes its file."""
+        return Session(self, threads, allocator, run_seconds, spill)
 
     def run(self, inputs: Mapping[str, Any]) -> Dict[str, Value]:
         """One run in a session of its own."""
@@ -416,13 +420,13 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             state: Optional[Mapping[str, str]] = None, allocator: Optional[str] = None, seconds: float = 0,
             threads: int = 1, max_unroll: int = 0, arena_limit: Union[int, str, None] = None,
             exact_arithmetic: bool = False, weights: Optional[str] = None, tune: bool = False, times: Optional[PathLike] = None,
-            portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
+            spill: Optional[PathLike] = None, portable: bool = False, memory_map: bool = False, dot: Optional[PathLike] = None, dot_nodes: int = 0,
             problem: Optional[PathLike] = None, dump_after: Optional[str] = None) -> Plan:
     """Compiles a model (.onnx), into a plan file where `output` names one.
 
     dims: extents of symbolic dimensions by name. shapes: of inputs, None leaves a dimension as it is. max: the most that a dimension
     may be. state: outputs that become inputs of the next run, {input: output}, `*` stands for any text. arena_limit: bytes, or
-    "min", or "5%": the least that takes at most 5 percent more time, as predicted. tune: kernels are measured on this machine; times: a file
+    "min", or "5%": the least that takes at most 5 percent more time, as predicted. spill: a file for what the arena may not take even so. tune: kernels are measured on this machine; times: a file
     of measured times, read where it is there, written after tuning. dump_after: a pass or "all", whose IR goes to stderr. The
     rest is as in `ouro compile --help`.
     """
@@ -464,6 +468,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
             options.arena_limit = ffi.cast("size_t", -1) if percent or arena_limit == "min" else int(arena_limit)
             if percent:
                 options.time_limit = 1 + float(str(arena_limit)[:-1]) / 100
+        options.spill_path = text(spill)
         report, picture = Path(folder) / "report.json", Path(folder) / "map.svg"
         options.report_path = text(report)
         options.memory_map_path = text(picture) if memory_map else ffi.NULL

@@ -178,6 +178,8 @@ def test_tuning_and_tradeoff(models, tmp_path):
     plan = ouro.compile(models / "convolution_recurrence.onnx", tune=True, times=times)
     again = ouro.compile(models / "convolution_recurrence.onnx", times=times)
     assert times.exists() and plan.arena_bytes == again.arena_bytes
+    least = ouro.compile(models / "convolution_recurrence.onnx", arena_limit="min", spill=tmp_path / "spilled")
+    assert least.arena_bytes <= plan.arena_bytes and least.session(spill=tmp_path / "elsewhere")
     table = ouro.tradeoff(models / "convolution_recurrence.onnx", tmp_path / "curve.svg")
     assert "arena" in table and (tmp_path / "curve.svg").read_text().startswith("<")
 

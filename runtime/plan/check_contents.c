@@ -113,6 +113,7 @@ static bool verify_place(replay *r, uint32_t id) {
     case MEMORY_ARENA:
     case MEMORY_OUTPUT:
     case MEMORY_STATE:
+    case MEMORY_SPILL:
         break;
     default:
         return replay_fail(r, "tensor \"%s\" is read but has no memory", replay_name_of(r, id));
@@ -256,8 +257,8 @@ bool replay_write(replay *r, uint32_t id) {
 }
 
 bool replay_is_same_address(const plan_address *x, const plan_address *y) {
-    bool one = x->space == MEMORY_ARENA || x->space == MEMORY_CONSTANT ||
-               x->space == MEMORY_STATE; /* there is only one of them */
+    bool one = x->space == MEMORY_ARENA || x->space == MEMORY_CONSTANT || x->space == MEMORY_STATE ||
+               x->space == MEMORY_SPILL; /* there is only one of them */
     return x->space == y->space && (one || x->index == y->index) && x->offset == y->offset;
 }
 

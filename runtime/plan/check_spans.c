@@ -9,7 +9,7 @@
 
 bool replay_in_map(const plan_address *address) {
     return address->space == MEMORY_ARENA || address->space == MEMORY_OUTPUT ||
-           address->space == MEMORY_STATE;
+           address->space == MEMORY_STATE || address->space == MEMORY_SPILL;
 }
 
 /* Not known before the run: made by the run-time allocator, or bound with dimensions. What has a reservation is all of it. */
@@ -47,7 +47,10 @@ bool replay_map_outputs(replay *r) {
         if (end > INT64_MAX || bytes > INT64_MAX - end) return replay_fail(r, "its outputs are too large");
         end += bytes;
     }
-    r->states = end;
+    r->spills = end;
+    if (end > INT64_MAX || header->spill_bytes > INT64_MAX - end)
+        return replay_fail(r, "its spill file is too large");
+    r->states = end += header->spill_bytes;
     if (end > INT64_MAX || header->state_bytes > INT64_MAX - end)
         return replay_fail(r, "its states are too large");
     return true;
@@ -56,6 +59,7 @@ bool replay_map_outputs(replay *r) {
 uint64_t replay_map_address(const replay *r, const plan_address *address) {
     return address->space == MEMORY_OUTPUT  ? r->outputs[address->index] + address->offset
            : address->space == MEMORY_STATE ? r->states + address->offset
+           : address->space == MEMORY_SPILL ? r->spills + address->offset
                                             : address->offset;
 }
 
@@ -92,9 +96,10 @@ plan_address replay_source(const replay *r, uint32_t id) {
 }
 
 bool replay_in_space(const replay *r, const plan_address *address, uint64_t bytes) {
-    uint64_t size = address->space == MEMORY_ARENA ? r->of->header->arena_bytes
-                    : address->space == MEMORY_STATE
-                        ? r->of->header->state_bytes
+    uint64_t size = address->space == MEMORY_ARENA   ? r->of->header->arena_bytes
+                    : address->space == MEMORY_STATE ? r->of->header->state_bytes
+                    : address->space == MEMORY_SPILL
+                        ? r->of->header->spill_bytes
                         : r->of->tensors[r->of->outputs[address->index].tensor].bytes;
     return address->offset <= size && bytes <= size - address->offset;
 }

@@ -9,7 +9,7 @@
 #include "runtime/plan/replay.h"
 #include <inttypes.h>
 
-/* The run begins: inputs are there, all else in arena and outputs is gone. */
+/* The run begins: inputs are there, all else in arena, outputs and spill file is gone. */
 static bool begin_run(replay *r) {
     const plan *of = r->of;
     r->epochs[0] = ++r->epoch;

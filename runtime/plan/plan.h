@@ -20,6 +20,7 @@
  *   where a value grows in a loop and its largest size is known, the tensor has a reservation. `bytes` of it
  *   is then not 0, and offset is where in the arena it lies.
  * - STATE: offset into the memory that a session keeps from run to run.
+ * - SPILL: offset into the spill file of a session. Only Spill writes there, and only Restore reads it, both in the main graph.
  * - NONE: no address. The tensor is an output that nobody reads, of an operator that need not write it.
  *
  * A multi-view is a table of addresses that belongs to a loop. Let t be the number of the iteration within
@@ -75,7 +76,7 @@
 #include "ir/operators/op.h"
 
 #define PLAN_MAGIC "OUROPLAN"
-enum { PLAN_VERSION = 8, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
+enum { PLAN_VERSION = 9, PLAN_ALIGNMENT = 64, PLAN_MACHINE_TEXT = 128 };
 #define PLAN_SWAPS "ouro.swaps" /* attribute of nodes; see plan_swap_buffer */
 #define PLAN_ENDIAN 0x01020304u
 #define PLAN_ABSENT UINT32_MAX
@@ -105,6 +106,9 @@ typedef struct plan_header {
     uint32_t optimal;                /* 0 or 1 */
     uint64_t arena_bytes, lower_bound_bytes, sum_bytes, file_order_peak_bytes;
     uint64_t state_bytes; /* of the memory that is kept from run to run */
+    uint64_t spill_bytes; /* of the spill file; 0: there is none */
+    uint32_t spill_path;  /* text: where it is made, unless the session says so; "" */
+    uint32_t unused;      /* 0 */
     uint64_t constants_offset, constants_bytes;
     plan_table texts;      /* bytes; a text is an offset into them, zero-terminated; text 0 is "" */
     plan_table integers;   /* int64_t: dimensions and lists of integers */

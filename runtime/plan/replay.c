@@ -44,6 +44,11 @@ const char *replay_place_text(const replay *r, uint64_t address, uint64_t bytes,
                  address - r->states + bytes);
         return text;
     }
+    if (address >= r->spills && r->of->header->spill_bytes) {
+        snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of the spill file", address - r->spills,
+                 address - r->spills + bytes);
+        return text;
+    }
     uint64_t i = 0;
     while (i + 1 < r->of->header->outputs.count && r->outputs[i + 1] <= address) i++;
     snprintf(text, capacity, "bytes %" PRIu64 " to %" PRIu64 " of output \"%s\"", address - r->outputs[i],

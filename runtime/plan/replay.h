@@ -141,6 +141,7 @@ typedef struct replay {
     span *spans;                /* by tensor id: of tensors in the arena and in outputs; where they lie now */
     span *scratches;            /* by node */
     uint64_t *outputs;          /* by output: the address of its buffer */
+    uint64_t spills;            /* the address of the spill file */
     uint64_t states;            /* the address of the memory that is kept from run to run */
     content *contents;          /* by tensor id */
     phase_list *phases;         /* by tensor id */

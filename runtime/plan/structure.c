@@ -43,6 +43,8 @@ static bool check_basics(structure_checker *c) {
         return structure_fail(c, "its texts have no end");
     if (!is_name(c, header->model_name) || !is_name(c, header->allocator))
         return structure_fail(c, "a name is no text");
+    if (!is_name(c, header->spill_path) || header->unused || header->spill_bytes > INT64_MAX)
+        return structure_fail(c, "its spill file is none");
     if (header->optimal > 1) return structure_fail(c, "optimal is %u", header->optimal);
     if (header->threads < 1 || header->threads > MOST_THREADS) {
         return structure_fail(c, "it is for %u threads", header->threads);
@@ -111,6 +113,9 @@ static bool check_place(structure_checker *c, uint32_t id, bool sized) {
         break;
     case MEMORY_STATE:
         whole = of->header->state_bytes;
+        break;
+    case MEMORY_SPILL:
+        whole = of->header->spill_bytes;
         break;
     case MEMORY_CONSTANT:
         whole = of->header->constants_bytes;
@@ -602,7 +607,7 @@ static bool check_all(structure_checker *c) {
         if (!check_graph(c, g)) return false;
     }
     return check_scopes(c) && structure_check_multiviews(c) && check_interfaces(c) &&
-           structure_check_types(c) && structure_check_operands(c);
+           structure_check_types(c) && structure_check_operands(c) && structure_check_spills(c);
 }
 
 base_status plan_check_structure(const plan *checked, const plan_host *host, base_report *report) {

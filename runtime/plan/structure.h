@@ -5,6 +5,7 @@
  * - structure.c: indices, texts, sizes; graphs and nodes, scopes
  * - structure_types.c: types that follow from one another
  * - structure_memory.c: where operands lie: presence, memory spaces, alignment, multi-views
+ * - structure_spills.c: what lies in the spill file
  *
  * Functions that return bool return false after a report.
  */
@@ -32,5 +33,7 @@ bool structure_check_types(structure_checker *c);
 bool structure_check_multiviews(structure_checker *c);
 /* Each operand that an operator needs is there, has memory, and is aligned to its elements. (structure_memory.c) */
 bool structure_check_operands(structure_checker *c);
+/* What lies in the spill file is made by Spill, and read by Restore alone. Goes after structure_check_operands. (structure_spills.c) */
+bool structure_check_spills(structure_checker *c);
 
 #endif

@@ -104,9 +104,24 @@ static void under_a_limit_of_the_arena(void **state) {
     }
 }
 
+/* The same where values are spilled. */
+static void while_values_are_spilled(void **state) {
+    (void)state;
+#define M "float32[8,8]"
+    static const char text[] = "module \"back\" { graph main(%x: " M ", %w: " M ") { %a: " M " = MatMul(%x, %w) %b: " M
+                               " = MatMul(%a, %w)\n %c: " M " = MatMul(%b, %w) %d: " M " = MatMul(%c, %b) %e: " M
+                               " = MatMul(%d, %a) yield %e } }\n";
+    const pass_options options = {.max_unroll = 16,
+                                  .arena_limit = PASS_ARENA_LEAST,
+                                  .spill_path = "file",
+                                  .environment = {.threads = 1, .portable_only = true}};
+    sweep("a way back", text, &options, 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_fails_once),
                                        cmocka_unit_test(in_the_cases_of_the_passes),
-                                       cmocka_unit_test(under_a_limit_of_the_arena)};
+                                       cmocka_unit_test(under_a_limit_of_the_arena),
+                                       cmocka_unit_test(while_values_are_spilled)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mutate.c: see mutate.h. */
 #include "tests/support/mutate.h"
+#include "tests/support/plan.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -305,7 +306,7 @@ support_ran support_session_run_once(ouro_session *session, const ouro_plan *han
 }
 
 static ouro_session *new_session(ouro_plan *handle, double seconds) {
-    const ouro_session_options options = {.run_seconds = seconds};
+    const ouro_session_options options = {.run_seconds = seconds, .spill = &support_spill};
     const plan *of = rt_plan_of(handle);
     ouro_session *session;
     ouro_error error;

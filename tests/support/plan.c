@@ -8,8 +8,29 @@
 #include <string.h>
 #include <cmocka.h>
 
+static int open_memory(void *user, uint64_t bytes, void **place) {
+    enum { MOST = 8 << 20 };
+    (void)user;
+    *place = bytes <= MOST ? calloc(1, (size_t)bytes + 1) : NULL;
+    return *place ? 0 : 12;
+}
+
+static int write_memory(void *place, uint64_t offset, const void *data, size_t bytes) {
+    memcpy((char *)place + offset, data, bytes);
+    return 0;
+}
+
+static int read_memory(void *place, uint64_t offset, void *data, size_t bytes) {
+    memcpy(data, (const char *)place + offset, bytes);
+    return 0;
+}
+
+const ouro_spill support_spill = {open_memory, write_memory, read_memory, free, NULL};
+
 unsigned char *support_plan(const char *text, bool portable, size_t *size) {
-    const pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
+    const pass_options options = {.max_unroll = 16,
+                                  .spill_path = "ouro-test.spill",
+                                  .environment = {.threads = 1, .portable_only = portable}};
     return support_plan_with(text, &options, size);
 }
 
@@ -50,7 +71,9 @@ void support_session_open(support_session *opened, const char *text, int threads
 }
 
 void support_session_open_on(support_session *opened, const char *text, bool portable, int threads) {
-    const pass_options options = {.max_unroll = 16, .environment = {.threads = 1, .portable_only = portable}};
+    const pass_options options = {.max_unroll = 16,
+                                  .spill_path = "ouro-test.spill",
+                                  .environment = {.threads = 1, .portable_only = portable}};
     size_t size;
     *opened = (support_session){.bytes = support_plan_with(text, &options, &size)};
     open_session(opened, size, threads);

@@ -6,6 +6,9 @@
 #include "compiler/compiler.h"
 #include "runtime/session.h"
 
+/* Spilled values in memory of the heap, for sessions of plans that may be wrong: at most a few MiB. */
+extern const ouro_spill support_spill;
+
 /* The bytes of the plan of a module, after all passes; to be freed. Fails the test where it does not compile.
  * `portable`: on portable kernels only. */
 unsigned char *support_plan(const char *text, bool portable, size_t *size);

@@ -112,6 +112,16 @@ const support_plan_program support_plan_programs[SUPPORT_PLAN_PROGRAMS] = {
      " graph no() { %g: " T " = Softmax(%p) {axis = 1} yield %g } }\n"
      "   yield %k, %w } }\n"
      "  %r: " T " = Neg(%s) yield %r, %s } }\n"},
+    {"what is spilled, beside a state",
+     "module \"spilled\" { graph main(%h: " T ", %x: " T ", %go: bool[]) states 1 {\n"
+     "  %a: " T " = MatMul(%x, %h) %s: " T " = ouro.Spill(%a) %b: " T " = Softmax(%a) {axis = 1}\n"
+     "  %c: " T " = MatMul(%b, %x) %t: float32[4,4] = ouro.Spill(%c) %d: " T " = Softmax(%c) {axis = 0}\n"
+     "  %r: " T " = ouro.Restore(%s) %e: " T " = MatMul(%d, %r) %q: " T " = ouro.Spill(%e)\n"
+     "  %f: " T " = If(%go) { graph yes() { %i: " T " = MatMul(%e, %x) yield %i } graph no() { yield %e } }\n"
+     "  %u: " T " = ouro.Restore(%t) %g: " T " = MatMul(%f, %u) %v: " T " = ouro.Restore(%q)\n"
+     "  %w: " T " = ouro.Restore(%t) %o: " T " = Add(%g, %v) %z: " T " = MatMul(%w, %o) %y: " T
+     " = Add(%h, %x)\n"
+     "  yield %y, %z } }\n"},
 };
 
 const unsigned char *support_shared_plan(size_t number, size_t *size) {

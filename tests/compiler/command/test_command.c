@@ -65,6 +65,20 @@ static void write_image(const char *path) {
     model_free(m);
 }
 
+/* Five products on the way forth, and each of them again on the way back: y = x^2 (...) on float[64,64]. */
+static void write_back(const char *path) {
+    model *m = model_new("back", 17);
+    const int64_t dims[] = {64, 64};
+    enum { STEPS = 5 };
+    const char *x = graph_input(m->graph, "x", MODEL_FLOAT, 2, dims), *forth[STEPS], *at = x;
+    for (int i = 0; i < STEPS; i++) at = forth[i] = binary(m->graph, "MatMul", at, x);
+    for (int i = STEPS - 1; i > 0; i--) at = binary(m->graph, "MatMul", at, forth[i - 1]);
+    node_outputs(m->graph, "MatMul", "last", 2, (const char *[]){at, x}, 1, (const char *[]){"y"});
+    graph_output(m->graph, "y", MODEL_FLOAT, 2, dims);
+    assert_int_equal(model_write(m, path), 0);
+    model_free(m);
+}
+
 /* y = Relu(x) on float[N]. */
 static void write_open(const char *path) {
     model *m = model_new("open", 17);
@@ -121,6 +135,7 @@ static int setup_folder(void **state) {
     write_open(FOLDER "/open.onnx");
     write_wide(FOLDER "/wide.onnx");
     write_image(FOLDER "/image.onnx");
+    write_back(FOLDER "/back.onnx");
     write_unknown(FOLDER "/unknown.onnx");
     command_file_put(FOLDER, "garbage.onnx", "\xFF\xFF\xFFgarbage", 10);
     static float data[6] = {1, -2, 3, -4, 5, -6}, half[3] = {0.5f, -0.5f, 2};
@@ -372,6 +387,64 @@ static void test_tradeoff(void **state) {
     free(picture);
     free(report);
     free(out);
+}
+
+/* Products that are kept for the way back go into a file. */
+static void test_spill(void **state) {
+    (void)state;
+    char *out = expect_success(RUN("compile", "back.onnx", "--portable", "-o", "whole.plan"));
+    free(out);
+    out = expect_success(RUN("compile", "back.onnx", "--portable", "-o", "spill.plan", "--arena-limit", "min",
+                             "--spill", "s.file", "--report", "s.json", "--dot", "s.dot", "--memory-map",
+                             "s.svg"));
+    assert_non_null(strstr(out, " spilled to a file of "));
+    free(out);
+    char *report = command_file(FOLDER, "s.json", NULL), *dot = command_file(FOLDER, "s.dot", NULL);
+    assert_true(command_json_check(report));
+    static const char *const keys[] = {"spill_file",         "spill_file_bytes", "spilled_bytes_written",
+                                       "spilled_bytes_read", "spilled",          "predicted_spill_seconds"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char key[64];
+        snprintf(key, sizeof key, "\n  \"%s\": ", keys[i]);
+        if (!strstr(report, key)) fail_msg("the report has no %s", keys[i]);
+    }
+    assert_non_null(strstr(report, "\"read_in_steps\": ["));
+    assert_non_null(strstr(dot, "spill file @"));
+    free(report);
+    free(dot);
+    /* The same numbers; the file is gone while it is there. */
+    free(expect_success(RUN("run", "whole.plan", "--random", "1", "--output-dir", "whole")));
+    free(expect_success(RUN("run", "spill.plan", "--random", "1", "--output-dir", "spilled")));
+    size_t size;
+    char *whole = command_file(FOLDER, "whole/y.npy", &size),
+         *spilled = command_file(FOLDER, "spilled/y.npy", NULL);
+    assert_memory_equal(whole, spilled, size);
+    free(whole);
+    free(spilled);
+    assert_false(command_file_exists(FOLDER, "s.file"));
+    free(expect_success(RUN("run", "spill.plan", "--random", "1", "--check", "--spill", "other.file")));
+    free(expect_success(RUN("bench", "spill.plan", "--runs", "2", "--spill", "other.file")));
+    out = expect_success(RUN("inspect", "spill.plan"));
+    assert_non_null(strstr(out, "spilled: "));
+    assert_non_null(strstr(out, " to s.file ("));
+    free(out);
+    out = expect_success(RUN("inspect", "--json", "spill.plan"));
+    assert_true(command_json_check(out));
+    free(out);
+    out = expect_success(
+        RUN("compile", "back.onnx", "--portable", "-q", "-o", "t.plan", "--tradeoff", "--spill", "s.file"));
+    assert_non_null(strstr(out, "the graph as it is written"));
+    free(out);
+    /* What is wrong with files and limits. */
+    expect_line(RUN("run", "spill.plan", "--random", "1", "--spill", "no/such/folder"), 1,
+                "cannot be made: No such file");
+    expect_line(RUN("run", "spill.plan", "--random", "1", "--spill", "back.onnx"), 1, "File exists");
+    expect_line(RUN("compile", "back.onnx", "-o", "t.plan", "--spill", "s.file"), 2,
+                "expected with --arena-limit");
+    expect_line(RUN("compile", "back.onnx", "-o", "t.plan", "--arena-limit", "5%", "--spill", "s.file"), 2,
+                "not with one in percent");
+    expect_line(RUN("compile", "back.onnx", "-o", "t.plan", "--arena-limit", "9999", "--spill", "s.file"), 1,
+                "the least is ");
 }
 
 static void test_no_plan_where_the_folder_cannot_be_written(void **state) {
@@ -689,6 +762,7 @@ int main(void) {
         cmocka_unit_test(test_problem),
         cmocka_unit_test(test_report_and_dot),
         cmocka_unit_test(test_tradeoff),
+        cmocka_unit_test(test_spill),
         cmocka_unit_test(test_no_plan_where_the_folder_cannot_be_written),
         cmocka_unit_test(test_run),
         cmocka_unit_test(test_run_errors),
