@@ -121,17 +121,18 @@ base_status rt_spill_open(ouro_session *session, const ouro_session_options *opt
     const plan_header *header = session->of->header;
     rt_spill *spill = &session->spill;
     if (!header->spill_bytes || session->code.unshared) return BASE_OK;
-    if (options && options->spill) {
-        spill->calls = *options->spill;
-    } else {
+    const ouro_spill *given = options ? options->spill : NULL;
+    if (given && given->open != open_none) {
+        spill->calls = *given;
+    } else { /* what keeps nothing takes as much memory as what a file needs: it tells how much that is */
         const char *path =
             options && options->spill_path ? options->spill_path : session->of->texts + header->spill_path;
-        if (!*path)
+        if (!*path && !given)
             return base_fail(report, BASE_USAGE, "the plan spills %llu bytes, and nobody says to which file",
                              (unsigned long long)header->spill_bytes);
         spill->path = base_arena_text(&session->code.tables, path, strlen(path));
         if (!spill->path) return base_fail_memory(report);
-        spill->calls = files;
+        spill->calls = given ? *given : files;
         spill->calls.user = spill;
     }
     const int number = spill->calls.open(spill->calls.user, header->spill_bytes, &spill->place);
