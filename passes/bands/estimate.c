@@ -13,11 +13,12 @@ typedef struct kind_cost {
     double moved;   /* bytes of images in a second, read and written */
     double weights; /* bytes of weights in a second; a band reads them anew */
     double slower;  /* by what part of the time of the whole a band of one row is slower */
+    double faster;  /* so many products in the time of one of floats; 0: one */
 } kind_cost;
 
 /* Convolutions by their windows, pools, views (a copy at most), products, products whose kernel puts the right matrix in order each time, and all
  * else. */
-typedef enum kind { DENSE, FEW_CHANNELS, POINTWISE, DEPTHWISE, POOL, VIEW, PRODUCT, PRODUCT_ARRANGED, OTHER, KINDS } kind;
+typedef enum kind { DENSE, FEW_CHANNELS, POINTWISE, DEPTHWISE, INTEGERS, INTEGERS_DEPTHWISE, POOL, VIEW, PRODUCT, PRODUCT_ARRANGED, OTHER, KINDS } kind;
 
 struct band_rates {
     double products; /* multiplications with addition, as in runtime/kernels/portable/cost.c */
@@ -43,12 +44,15 @@ static const band_rates narrow = {.products = 50e9,
                                             [FEW_CHANNELS] = {.moved = 10e9, .slower = 0.08},
                                             [POINTWISE] = {.moved = 10e9, .slower = 0.08},
                                             [DEPTHWISE] = {.moved = 10e9, .slower = 0.3},
+                                            [INTEGERS] = {.moved = 10e9, .slower = 0.08},
+                                            [INTEGERS_DEPTHWISE] = {.moved = 10e9, .slower = 0.3},
                                             [POOL] = {.moved = 10e9, .slower = 0.1},
                                             [VIEW] = {.moved = 10e9, .slower = 0.1},
                                             [PRODUCT] = {.moved = 10e9, .weights = 30e9},
                                             [PRODUCT_ARRANGED] = {.moved = 10e9, .weights = 30e9},
                                             [OTHER] = {.moved = 10e9, .slower = 0.1}}};
-/* AVX-512: fitted to the times of 4,000 applications, whole and in bands of 1 to 64 rows, of eight networks at eight limits each. */
+/* AVX-512: fitted to the times of 4,000 applications, whole and in bands of 1 to 64 rows, of eight networks at eight limits each, and of MobileNetV2 in 8
+ * bits. */
 static const band_rates wide = {.products = 125e9,
                                 .copied = 160e9,
                                 .step = 0.1e-6,
@@ -57,15 +61,17 @@ static const band_rates wide = {.products = 125e9,
                                 .near_seconds = 1 / 150e9,
                                 .far_seconds = 1 / 12e9,
                                 .far_weights = 30e9,
-                                .kinds = {[DENSE] = {0.3e-6, 35e9, 50e9, 0},
-                                          [FEW_CHANNELS] = {0.6e-6, 44e9, 100e9, 0},
-                                          [POINTWISE] = {0.4e-6, 100e9, 50e9, 0},
-                                          [DEPTHWISE] = {0.3e-6, 60e9, 100e9, 0},
-                                          [POOL] = {0.3e-6, 70e9, 0, 0},
-                                          [VIEW] = {0.1e-6, 400e9, 0, 0},
-                                          [PRODUCT] = {0.5e-6, 100e9, 150e9, 0},
-                                          [PRODUCT_ARRANGED] = {0.5e-6, 100e9, 13e9, 0},
-                                          [OTHER] = {0.2e-6, 80e9, 0, 0}}};
+                                .kinds = {[DENSE] = {0.3e-6, 35e9, 50e9, 0, 0},
+                                          [FEW_CHANNELS] = {0.6e-6, 44e9, 100e9, 0, 0},
+                                          [POINTWISE] = {0.4e-6, 100e9, 50e9, 0, 0},
+                                          [DEPTHWISE] = {0.3e-6, 60e9, 100e9, 0, 0},
+                                          [INTEGERS] = {1.5e-6, 15e9, 20e9, 0, 3},
+                                          [INTEGERS_DEPTHWISE] = {1e-6, 7e9, 0.14e9, 0, 1},
+                                          [POOL] = {0.3e-6, 70e9, 0, 0, 0},
+                                          [VIEW] = {0.1e-6, 400e9, 0, 0, 0},
+                                          [PRODUCT] = {0.5e-6, 100e9, 150e9, 0, 0},
+                                          [PRODUCT_ARRANGED] = {0.5e-6, 100e9, 13e9, 0, 0},
+                                          [OTHER] = {0.2e-6, 80e9, 0, 0, 0}}};
 
 const band_rates *band_rates_of(const rt_environment *environment) {
     char machine[256];
@@ -104,6 +110,8 @@ static kind kind_of(const ir_node *node, const rt_kernel *kernel) {
         const op_shape *shape = &weights->type.shape;
         double window = 1;
         for (int32_t i = 2; i < shape->rank; i++) window *= (double)shape->dims[i];
+        if (node->code != OP_CONV && node->code != OP_CONV_TRANSPOSE)
+            return shape->dims[1] == 1 ? INTEGERS_DEPTHWISE : INTEGERS;
         if (shape->dims[1] == 1) return DEPTHWISE;
         return window == 1 ? POINTWISE : shape->dims[1] <= 4 ? FEW_CHANNELS : DENSE;
     }
@@ -183,7 +191,9 @@ band_estimate band_estimate_node(const ir_node *node, bool by_rows, double bytes
     }
     if (node->code == OP_MATMUL) own.seconds = product_seconds(node, threads, rates, &weights);
     if (band_window_weights(node))
-        own.seconds = own.products = convolution_seconds(node, threads, rates, &weights);
+        own.seconds = own.products =
+            convolution_seconds(node, threads, rates, &weights) / (cost->faster > 0 ? cost->faster : 1);
+    if (cost->faster > 0) weights /= sizeof(float);
     own.far = far_seconds(rates, bytes);
     own.again = cost->call + (cost->weights > 0 ? weights / cost->weights : 0);
     own.seconds += moved / cost->moved + (rates->included ? 0 : own.again + own.far);
