@@ -39,7 +39,7 @@ typedef struct resize_state {
     int64_t from[OP_MAX_RANK], to[OP_MAX_RANK], strides[OP_MAX_RANK];
     size_t tables[OP_MAX_RANK]; /* where the axis' table begins, in taps */
     size_t all_taps;            /* of all axes; after them in the scratch, of the last axis again: */
-    bool points;                /* the last axis is that of channels, and stays */
+    bool points;                /* the last axis is that of channels, or of a block of them, and stays */
     bool by_rows;               /* indices and weights (across) as rows of numbers, for loops in vectors */
     coordinates coordinates;
     rounding rounding;
@@ -393,7 +393,7 @@ static void run_nearest(void *user, int64_t begin, int64_t end) {
     }
 }
 
-/* The same of points, all of whose channels are moved at once. */
+/* The same of points, whose channels, or those of a block, are moved at once. */
 static void run_points(void *user, int64_t begin, int64_t end) {
     const resize_context *context = user;
     const resize_state *state = context->state;
@@ -438,10 +438,10 @@ static bool is_blended(op_dtype dtype) {
            dtype == OP_UINT8;
 }
 
-/* Nearest points of images whose channels are innermost: all channels of a point are moved at once. */
+/* Nearest points of images whose channels are innermost, or lie in blocks: those of a point are moved at once. */
 static bool takes_points(const op_call *call) {
     const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
-    return call->inputs[0].type.layout == OP_LAYOUT_NHWC && rt_accepts_spatial(call, 2) &&
+    return call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR && rt_accepts_spatial(call, 2) &&
            from->rank == to->rank && from->dims[0] == to->dims[0] && from->dims[1] == to->dims[1] &&
            from->dims[1] >= 0 && !op_attribute_find(&call->attributes, "axes") &&
            op_attribute_is(&call->attributes, "keep_aspect_ratio_policy", "stretch", "stretch") &&
@@ -492,7 +492,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
                                             "ouro.by_scale"};
     resize_state *state = BASE_NEW(arena, resize_state);
     if (!state) return base_fail_memory(report);
-    state->points = call->inputs[0].type.layout == OP_LAYOUT_NHWC;
+    state->points = call->inputs[0].type.layout != OP_LAYOUT_ROW_MAJOR;
     call = rt_spatial_view(call, arena);
     if (!call) return base_fail_memory(report);
     const op_shape *from = &call->inputs[0].type.shape, *to = &call->outputs[0].type.shape;
@@ -515,7 +515,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->taps = mode == 0 ? 1 : mode == 1 ? 2 : TAPS;
     state->aspect = (aspect)policy;
     if (!find_entries(call, state)) return base_fail(report, BASE_INVALID, "attribute \"axes\" is not valid");
-    if (state->points) state->entries[state->rank - 1] = -1;
+    if (state->points)
+        state->entries[1] = state->entries[state->rank - 1] = -1; /* channels, or blocks of them, stay */
     state->stretched = mode != 0 && op_attribute_integer(&call->attributes, "antialias", 0) != 0;
     for (int32_t axis = 0; axis < state->rank && state->stretched; axis++) {
         /* A filter is as wide as the scale says, which is at least that of half an element less. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_channels_last.c: Concat along the channels, and Resize to the nearest points, of images whose channels are innermost: the bits of the
- * row-major kernels, on one thread and on three; and what is refused. */
+/* test_channels_last.c: Concat along the channels, and Resize to the nearest points, of images whose channels are innermost (or in blocks, for
+ * Resize): the bits of the row-major kernels, on one thread and on three; and what is refused. */
 #include "tests/support/application.h"
 #include <setjmp.h>
 #include <string.h>
@@ -9,16 +9,16 @@
 enum { ROUNDS = 100 };
 
 /* Runs the application on images with their channels innermost, and compares with the row-major result. */
-static void check(application *app, const char *name, uint32_t images, int threads, uint64_t seed) {
+static void check(application *app, const char *name, uint32_t images, int threads, uint64_t seed,
+                  op_layout layout) {
     const rt_kernel *kernel = rt_kernel_of(app->call.code, name);
     const rt_environment environment = {.threads = threads};
     application_run(app, name, 1);
-    const op_tensor expected = application_reordered(app, &app->outputs[0], OP_LAYOUT_NHWC);
+    const op_tensor expected = application_reordered(app, &app->outputs[0], layout);
     op_tensor inputs[APPLICATION_INPUTS], got = expected;
     op_call call = app->call;
     memcpy(inputs, app->inputs, sizeof inputs);
-    for (uint32_t i = 0; i < images; i++)
-        inputs[i] = application_reordered(app, &app->inputs[i], OP_LAYOUT_NHWC);
+    for (uint32_t i = 0; i < images; i++) inputs[i] = application_reordered(app, &app->inputs[i], layout);
     got.data = application_memory(app, got.bytes);
     memset(got.data, 0x7f, got.bytes);
     call.inputs = inputs;
@@ -47,7 +47,7 @@ static void test_concat(void **state) {
             application_random(&app, OP_FLOAT, 4, DIMS(images, random_range(&seed, 1, 40), height, width),
                                &seed);
         application_integer(&app, "axis", 1);
-        check(&app, "portable.concat", parts, 1 + 2 * (int)(round % 2), round);
+        check(&app, "portable.concat", parts, 1 + 2 * (int)(round % 2), round, OP_LAYOUT_NHWC);
         application_free(&app);
     }
 }
@@ -74,7 +74,8 @@ static void test_resize(void **state) {
         begin_resize(&app, from, by, &seed);
         application_text(&app, "coordinate_transformation_mode", coordinates[random_range(&seed, 0, 3)]);
         application_text(&app, "nearest_mode", roundings[random_range(&seed, 0, 3)]);
-        check(&app, "portable.resize", 1, 1 + 2 * (int)(round % 2), round);
+        static const op_layout layouts[] = {OP_LAYOUT_NHWC, OP_LAYOUT_NC8, OP_LAYOUT_NC16};
+        check(&app, "portable.resize", 1, 1 + 2 * (int)(round % 2), round, layouts[round % 3]);
         application_free(&app);
     }
 }
