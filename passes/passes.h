@@ -24,6 +24,7 @@
  *   fold-lowered         graph/fold_constants.c        constants of what lowering put in
  *   eliminate-dead-code  graph/eliminate_dead_code.c   what nobody reads goes
  *   check-constants      graph/check_constants.c       what would certainly fail when it runs is refused
+ *   recognise-gelu       graph/recognise_gelu.c        Gelu in its parts becomes the operator
  *   hoist-invariants     graph/hoist_invariants.c      what is the same in all iterations moves out of the loop
  *   carry-growth         loops/carry_growth.c          what a loop appends is carried with that axis first
  *   flatten-windows      loops/flatten_windows.c       a window along an inner axis slides along all of its elements
@@ -80,6 +81,7 @@
     FACT(WINDOWS, "windows slide along one axis")                                                            \
     FACT(SUNK, "what is only scanned is made in the loop, where that takes less memory")                     \
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
+    FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(FUSED, "operators are fused")                                                                       \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \

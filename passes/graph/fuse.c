@@ -11,7 +11,7 @@
  * are made by a Conv, the later one takes the other.
  * - Add of something that broadcasts over rows after a MatMul becomes its bias.
  * - Relu, LeakyRelu, Clip with constant limits, Sigmoid, Tanh, Swish, HardSwish after a Conv, MatMul or Gemm become its
- * activation; so do x * Sigmoid(x), which is Swish, and x * HardSigmoid(x) where that is HardSwish.
+ * activation, Gelu after the latter two; so do x * Sigmoid(x), which is Swish, and x * HardSigmoid(x) where that is HardSwish.
  * - A MatMul reads what a Transpose made as it was before (keys and values of heads in attention, which are turned round
  * for it), with the axes in another order; but for the innermost, which a product walks along.
  *
@@ -308,6 +308,11 @@ static bool fuse_activation(fuser *f, ir_node *node) {
         break;
     case OP_LEAKY_RELU:
         alpha = op_attribute_real(&node->attributes, "alpha", 0.01f);
+        break;
+    case OP_GELU: /* of products; no transformer has it after a convolution */
+        if (op_attribute_is(&node->attributes, "approximate", "tanh", "none") || !ir_input(node, 0)->node ||
+            ir_input(node, 0)->node->code == OP_CONV)
+            return false;
         break;
     case OP_SWISH:
         alpha = op_attribute_real(&node->attributes, "alpha", 1);

@@ -15,6 +15,7 @@ base_status pass_eliminate_dead_code(pass_context *context); /* eliminate_dead_c
 base_status pass_check_constants(pass_context *context);     /* check_constants.c */
 base_status pass_hoist_invariants(pass_context *context);    /* hoist_invariants.c */
 base_status pass_quantize_weights(pass_context *context);    /* quantize_weights.c */
+base_status pass_recognise_gelu(pass_context *context);
 base_status pass_fuse(pass_context *context);                /* fuse.c */
 
 /* A ScatterND or GatherND whose constant indices go through whole axes names their slices. (shorten_indices.c; for

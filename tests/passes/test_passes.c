@@ -29,6 +29,11 @@ static const struct pass_case {
      * of another slope, or of something else. */
     {"graph/cases/fuse_gate", pass_fuse, 0},
     {"graph/cases/fuse_gate_not", pass_fuse, 0},
+    /* Gelu after products, but not by tanh, nor after a convolution. Gelu in its parts, with its factors in any order; not where somebody reads a part, with another factor, of two values, upside down, or
+     * with a result of higher rank. */
+    {"graph/cases/fuse_gelu", pass_fuse, 0},
+    {"graph/cases/recognise_gelu", pass_recognise_gelu, 0},
+    {"graph/cases/recognise_gelu_not", pass_recognise_gelu, 0},
     {"graph/cases/fuse_heads", pass_fuse, 0},
     {"graph/cases/fuse_heads_not", pass_fuse, 0},
     /* A quantised Conv with its bias and Relu, a Reshape, and a product whose bias is a sum. But not a bias of another scale, a Relu

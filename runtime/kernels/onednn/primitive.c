@@ -141,6 +141,10 @@ static bool append_activation(dnnl_post_ops_t operations, const rt_activation *a
         kind = dnnl_eltwise_hardswish;
         alpha = beta = 0;
         break;
+    case RT_ACTIVATION_GELU:
+        kind = dnnl_eltwise_gelu_erf;
+        alpha = beta = 0;
+        break;
     default:
         return false;
     }

@@ -3,6 +3,7 @@
 #include "runtime/kernels/portable/activation.h"
 #include "runtime/kernels/portable/kernels.h"
 #include "runtime/kernels/portable/vector_math.h"
+#include "runtime/kernels/portable/vector_math_512.h"
 #include <math.h>
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>
@@ -19,7 +20,8 @@ bool rt_activation_read(const op_attributes *attributes, rt_activation *activati
                  {"Sigmoid", RT_ACTIVATION_SIGMOID},
                  {"Tanh", RT_ACTIVATION_TANH},
                  {"Swish", RT_ACTIVATION_SWISH},
-                 {"HardSwish", RT_ACTIVATION_HARD_SWISH}};
+                 {"HardSwish", RT_ACTIVATION_HARD_SWISH},
+                 {"Gelu", RT_ACTIVATION_GELU}};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!op_attribute_is(attributes, "ouro.activation", names[i].name, "")) continue;
         bool leaky = names[i].kind == RT_ACTIVATION_LEAKY_RELU, clip = names[i].kind == RT_ACTIVATION_CLIP;
@@ -59,6 +61,8 @@ double rt_activation_value(const rt_activation *activation, double value) {
         return value / (1 + exp(-(double)activation->alpha * value));
     case RT_ACTIVATION_HARD_SWISH:
         return value * fmin(fmax(value / 6 + 0.5, 0), 1);
+    case RT_ACTIVATION_GELU:
+        return 0.5 * value * (1 + erf(value * 0.70710678118654752440));
     default:
         return value;
     }
@@ -94,6 +98,10 @@ RT_CLONES static void hard_swish(float *data, int64_t count) {
     }
 }
 
+RT_CLONES static void gelu(float *data, int64_t count) {
+    RT_MAP_LONG(data, data, count, rt_gelu(a));
+}
+
 void rt_activation_floats(const rt_activation *activation, float *data, int64_t count) {
     switch (activation->kind) {
     case RT_ACTIVATION_RELU:
@@ -116,6 +124,9 @@ void rt_activation_floats(const rt_activation *activation, float *data, int64_t 
         break;
     case RT_ACTIVATION_HARD_SWISH:
         hard_swish(data, count);
+        break;
+    case RT_ACTIVATION_GELU:
+        gelu(data, count);
         break;
     default:
         break;
@@ -157,12 +168,22 @@ AVX512 static void gate_wide(const rt_activation *activation, float *data, int64
     const __m512 x = _mm512_maskz_loadu_ps(some, data + i), gate = one_and_exp(x, exponent, least, most);
     _mm512_mask_storeu_ps(data + i, some, _mm512_div_ps(swish ? x : one, gate));
 }
+
+AVX512 static void gelu_wide(float *data, int64_t count) {
+    for (int64_t i = 0; i < count; i += 16) {
+        const __mmask16 some = count - i < 16 ? (__mmask16)((1u << (count - i)) - 1) : 0xffff;
+        __m512 x = _mm512_maskz_loadu_ps(some, data + i);
+        rt_gelu_vectors(&x, 1, true);
+        _mm512_mask_storeu_ps(data + i, some, x);
+    }
+}
 #endif
 
 static bool has_wide_form(const rt_activation *activation) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    const bool gate = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID;
-    return gate && __builtin_cpu_supports("avx512f");
+    const bool form = activation->kind == RT_ACTIVATION_SWISH || activation->kind == RT_ACTIVATION_SIGMOID ||
+                      activation->kind == RT_ACTIVATION_GELU;
+    return form && __builtin_cpu_supports("avx512f");
 #else
     (void)activation;
     return false;
@@ -172,7 +193,8 @@ static bool has_wide_form(const rt_activation *activation) {
 void rt_activation_fused(const rt_activation *activation, float *data, int64_t count) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (has_wide_form(activation)) {
-        gate_wide(activation, data, count);
+        if (activation->kind == RT_ACTIVATION_GELU) gelu_wide(data, count);
+        else gate_wide(activation, data, count);
         return;
     }
 #endif

@@ -15,7 +15,8 @@ typedef enum rt_activation_kind {
     RT_ACTIVATION_SIGMOID,
     RT_ACTIVATION_TANH,
     RT_ACTIVATION_SWISH, /* x / (1 + exp(-alpha x)) */
-    RT_ACTIVATION_HARD_SWISH
+    RT_ACTIVATION_HARD_SWISH,
+    RT_ACTIVATION_GELU /* of MatMul and Gemm */
 } rt_activation_kind;
 
 typedef struct rt_activation {

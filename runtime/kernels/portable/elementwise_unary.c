@@ -141,14 +141,31 @@ UNARY_512(exp, rt_exp_16(a))
 UNARY_512(sigmoid, rt_sigmoid_16(a))
 UNARY_512(tanh, rt_tanh_16(a))
 UNARY_512(softplus, rt_softplus_16(a))
+RT_MATH_512 static void gelu_512(void *to, const void *from, int64_t count,
+                                 const unary_parameters *parameters) {
+    float *y = to;
+    const float *x = from;
+    int64_t done = 0;
+    (void)parameters;
+    for (; done + 48 <= count; done += 48) {
+        __m512 several[3];
+        for (int v = 0; v < 3; v++) several[v] = _mm512_loadu_ps(x + done + 16 * v);
+        rt_gelu_vectors(several, 3, false);
+        for (int v = 0; v < 3; v++) _mm512_storeu_ps(y + done + 16 * v, several[v]);
+    }
+    RT_MAP_512(y + done, x + done, count - done, rt_gelu_16(a));
+}
+UNARY_512(gelu_tanh, rt_gelu_by_tanh_16(a))
 UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
 
 /* The form of this operator on floats; NULL: the one that every machine has. */
-static unary_function *find_wide(op_code code) {
+static unary_function *find_wide(op_code code, bool by_tanh) {
     if (!__builtin_cpu_supports("avx512f")) return NULL;
     switch (code) {
     case OP_EXP:
         return exp_512;
+    case OP_GELU:
+        return by_tanh ? gelu_tanh_512 : gelu_512;
     case OP_SIGMOID:
         return sigmoid_512;
     case OP_SOFTPLUS:
@@ -162,8 +179,8 @@ static unary_function *find_wide(op_code code) {
     }
 }
 #else
-static unary_function *find_wide(op_code code) {
-    (void)code;
+static unary_function *find_wide(op_code code, bool by_tanh) {
+    (void)code, (void)by_tanh;
     return NULL;
 }
 #endif
@@ -246,7 +263,7 @@ static unary_function *find(const op_call *call) {
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
     const op_dtype computed = rt_is_half(dtype) ? OP_FLOAT : dtype;
-    unary_function *wide = computed == OP_FLOAT ? find_wide(call->code) : NULL;
+    unary_function *wide = computed == OP_FLOAT ? find_wide(call->code, tanh) : NULL;
     return wide ? wide : row->functions[computed];
 }
 

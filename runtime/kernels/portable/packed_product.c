@@ -227,7 +227,7 @@ static void finish(const packed_job *job, int64_t column, int64_t columns, float
     const packed_product *product = job->product;
     if (product->bias == BIAS_COLUMNS) add_bias(job->bias + column, product->beta, columns, y);
     else if (product->bias == BIAS_ONE) add_one(product->beta * job->bias[0], columns, y);
-    rt_activation_floats(&product->activation, y, columns);
+    rt_activation_fused(&product->activation, y, columns); /* as the sums before it */
 }
 
 /* Columns [first, end) of one row, `first` at the beginning of a panel. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* vector_math_512.h: exp, the logistic function, tanh and softplus of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
+/* vector_math_512.h: exp, the logistic function, tanh, softplus and Gelu of vector_math.h on 16 lanes of AVX-512, bit for bit. Rounding to an integer, limits that let a NaN
  * pass and scaling by a power of two are one instruction each there, which C has no words for: a third fewer than a compiler finds.
  */
 #ifndef OURO_VECTOR_MATH_512_H
@@ -8,6 +8,7 @@
 #if defined(__x86_64__) && defined(__GNUC__)
 #define RT_HAS_MATH_512 1
 #include <immintrin.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -90,6 +91,81 @@ RT_MATH_512 static inline __m512 rt_softplus_16(__m512 x) {
     const __m512 negative = _mm512_castsi512_ps(_mm512_or_si512(_mm512_castps_si512(x), sign)),
                  e = rt_exp_limited_16(_mm512_max_ps(_mm512_set1_ps(-104.0f), negative));
     return _mm512_add_ps(_mm512_max_ps(x, _mm512_setzero_ps()), rt_log_plus_one_16(e));
+}
+
+RT_MATH_512 static inline __m512 rt_absolute_16(__m512 x) {
+    return _mm512_castsi512_ps(_mm512_andnot_si512(_mm512_set1_epi32(INT32_MIN), _mm512_castps_si512(x)));
+}
+
+/* rt_exp_falling: n times the first part of log 2 is exact, and so is the power of two. */
+RT_MATH_512 static inline __m512 rt_exp_falling_16(__m512 x) {
+    const __m512 magic = _mm512_set1_ps(12582912.0f), one = _mm512_set1_ps(1.0f),
+                 n = _mm512_sub_ps(_mm512_add_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504f)), magic),
+                                   magic),
+                 e = _mm512_scalef_ps(_mm512_add_ps(rt_exp_rest_16(x, n), one), n);
+    return _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(x, _mm512_set1_ps(-87.0f), _CMP_NLT_UQ), e);
+}
+
+/* a b + c, rounded twice, or once. */
+RT_MATH_512 static inline __attribute__((always_inline)) __m512 rt_add_product_16(__m512 a, __m512 b,
+                                                                                  __m512 c, bool fused) {
+    return fused ? _mm512_fmadd_ps(a, b, c) : _mm512_add_ps(_mm512_mul_ps(a, b), c);
+}
+
+/* rt_gelu of `count` vectors, a constant: step by step for all of them, as what one of them waits for is filled with work on the others. `fused`:
+ * products and sums are rounded once, which is faster and gives other last digits. */
+RT_MATH_512 static inline __attribute__((always_inline)) void rt_gelu_vectors(__m512 *x, int count,
+                                                                              bool fused) {
+    enum { MOST = 3 };
+    const __m512 six = _mm512_set1_ps(6.0f), one = _mm512_set1_ps(1.0f), magic = _mm512_set1_ps(12582912.0f);
+    __m512 a[MOST], t[MOST], t2[MOST], t4[MOST], low[MOST], middle[MOST], high[MOST], n[MOST], r[MOST],
+        p[MOST];
+#define RT_EACH _Pragma("GCC unroll 3") for (int v = 0; v < count; v++)
+#define RT_LINE(a, b) rt_add_product_16(_mm512_set1_ps(b), t[v], _mm512_set1_ps(a), fused)
+#define RT_ADD_PRODUCT(a, b, c) rt_add_product_16(a, b, c, fused)
+    RT_EACH a[v] = rt_absolute_16(x[v]);
+    RT_EACH t[v] = _mm512_min_ps(six, a[v]);
+    RT_EACH t2[v] = _mm512_mul_ps(t[v], t[v]);
+    RT_EACH high[v] =
+        RT_ADD_PRODUCT(_mm512_set1_ps(-1.390389226e-8f), t2[v], RT_LINE(-5.994023468e-6f, 4.419738389e-7f));
+    RT_EACH t4[v] = _mm512_mul_ps(t2[v], t2[v]);
+    RT_EACH middle[v] = RT_ADD_PRODUCT(RT_LINE(-1.636935922e-4f, 4.389790411e-5f), t2[v],
+                                       RT_LINE(4.883829970e-3f, -5.958529437e-5f));
+    RT_EACH low[v] = RT_ADD_PRODUCT(RT_LINE(-3.182944655e-1f, -3.639274836e-2f), t2[v],
+                                    RT_LINE(-6.931471825e-1f, -7.978860736e-1f));
+    RT_EACH middle[v] = RT_ADD_PRODUCT(high[v], t4[v], middle[v]);
+    RT_EACH low[v] = RT_ADD_PRODUCT(middle[v], t4[v], low[v]);
+    /* From here on rt_exp_falling. n times the first part of log 2 is exact, and so is the power of two. */
+    RT_EACH n[v] = _mm512_sub_ps(RT_ADD_PRODUCT(low[v], _mm512_set1_ps(1.44269504f), magic), magic);
+    RT_EACH r[v] = _mm512_fnmadd_ps(n[v], _mm512_set1_ps(0.693359375f), low[v]);
+    RT_EACH r[v] = RT_ADD_PRODUCT(n[v], _mm512_set1_ps(2.12194440e-4f), r[v]);
+    RT_EACH p[v] = RT_ADD_PRODUCT(_mm512_set1_ps(1.381455804e-3f), r[v], _mm512_set1_ps(8.368736133e-3f));
+    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(4.166838899e-2f));
+    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(1.666652113e-1f));
+    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], r[v], _mm512_set1_ps(4.999999404e-1f));
+    RT_EACH p[v] = RT_ADD_PRODUCT(p[v], _mm512_mul_ps(r[v], r[v]), r[v]);
+    RT_EACH p[v] = _mm512_scalef_ps(_mm512_add_ps(p[v], one), n[v]);
+    RT_EACH p[v] = _mm512_maskz_mov_ps(_mm512_cmp_ps_mask(a[v], six, _CMP_NGT_UQ), p[v]);
+    RT_EACH p[v] = _mm512_mask_mov_ps(_mm512_sub_ps(one, p[v]),
+                                      _mm512_cmp_ps_mask(x[v], _mm512_setzero_ps(), _CMP_LT_OQ), p[v]);
+    RT_EACH x[v] = _mm512_mul_ps(x[v], p[v]);
+#undef RT_EACH
+#undef RT_LINE
+#undef RT_ADD_PRODUCT
+}
+
+RT_MATH_512 static inline __m512 rt_gelu_16(__m512 x) {
+    rt_gelu_vectors(&x, 1, false);
+    return x;
+}
+
+RT_MATH_512 static inline __m512 rt_gelu_by_tanh_16(__m512 x) {
+    const __m512 one = _mm512_set1_ps(1.0f),
+                 cube = _mm512_mul_ps(_mm512_mul_ps(_mm512_mul_ps(_mm512_set1_ps(0.044715f), x), x), x),
+                 z = _mm512_mul_ps(_mm512_set1_ps(1.5957691216f), _mm512_add_ps(x, cube)),
+                 e = rt_exp_falling_16(_mm512_sub_ps(_mm512_set1_ps(-0.0f), rt_absolute_16(z)));
+    const __mmask16 negative = _mm512_cmp_ps_mask(z, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_div_ps(_mm512_mul_ps(x, _mm512_mask_mov_ps(one, negative, e)), _mm512_add_ps(one, e));
 }
 
 /* y[i] = expression in a = x[i], the vector of 16, for `count` elements. The last few take the same way as the others: where compilers swap the

@@ -26,7 +26,7 @@ static int64_t draw_rows(uint64_t *seed) {
 
 /* A MatMul of one or three axes, or a Gemm. */
 static void draw(application *app, uint64_t *seed, int64_t rows) {
-    static const char *const activations[] = {"",     "",        "Relu",  "LeakyRelu",
+    static const char *const activations[] = {"Gelu", "",        "Relu",  "LeakyRelu",
                                               "Clip", "Sigmoid", "Swish", "HardSwish"};
     static const int64_t pages[] = {1024, 2048};
     const bool gemm = random_range(seed, 0, 1), turned = gemm && random_range(seed, 0, 1);
