@@ -14,6 +14,7 @@
 
 enum {
     MOST_ROWS = 8, /* summed at once */
+    SHARING = 16,  /* short rows whose sums become one together */
     /* Of larger matrices the rows that are summed at once lie far apart, so that memory is read from front to back in several places:
      * a processor reads ahead there by itself, and faster than in one. Smaller ones stay in the cache. */
     FAR_BYTES = 128 << 10
@@ -111,9 +112,33 @@ static inline void end_four(floats_16 a, floats_16 b, floats_16 c, floats_16 d, 
 #define QUARTER_AVX512(r) HALVES_4(HALVES_8(sums[r][0]))
 #define END_AVX2(real, ROWS) END_FOUR(QUARTER_AVX2, ROWS)
 #define END_AVX512(real, ROWS) END_FOUR(QUARTER_AVX512, ROWS)
+
+/* Halves are added for sixteen rows together: those of rows r and r + 4 lie side by side first, then of r to r + 12, in the end all rows in
+ * their order. */
+#define QUARTERS(a, b, m, n)                                                                                 \
+    (__builtin_shufflevector(a, b, m, m + 1, m + 2, m + 3, n, n + 1, n + 2, n + 3, 16 + m, 17 + m, 18 + m,   \
+                             19 + m, 16 + n, 17 + n, 18 + n, 19 + n))
+#define LANES_OF_QUARTERS(a, b, m, n)                                                                        \
+    (__builtin_shufflevector(a, b, m, n, 16 + m, 16 + n, 4 + m, 4 + n, 20 + m, 20 + n, 8 + m, 8 + n, 24 + m, \
+                             24 + n, 12 + m, 12 + n, 28 + m, 28 + n))
+#define END_SIXTEEN(real, ROWS)                                                                              \
+    floats_64 halves[8], quarters[4], pairs[2];                                                              \
+    _Pragma("GCC unroll 8") for (int h = 0; h < 8; h++) {                                                    \
+        const int r = h < 4 ? h : h + 4;                                                                     \
+        halves[h] =                                                                                          \
+            QUARTERS(sums[r][0], sums[r + 4][0], 0, 4) + QUARTERS(sums[r][0], sums[r + 4][0], 8, 12);        \
+    }                                                                                                        \
+    _Pragma("GCC unroll 4") for (int r = 0; r < 4; r++) quarters[r] =                                        \
+        QUARTERS(halves[r], halves[r + 4], 0, 8) + QUARTERS(halves[r], halves[r + 4], 4, 12);                \
+    _Pragma("GCC unroll 2") for (int r = 0; r < 2; r++) pairs[r] =                                           \
+        LANES_OF_QUARTERS(quarters[2 * r], quarters[2 * r + 1], 0, 1) +                                      \
+        LANES_OF_QUARTERS(quarters[2 * r], quarters[2 * r + 1], 2, 3);                                       \
+    *(loose_floats_64 *)y =                                                                                  \
+        LANES_OF_QUARTERS(pairs[0], pairs[1], 0, 2) + LANES_OF_QUARTERS(pairs[0], pairs[1], 1, 3)
 #else
 #define END_AVX2 END_COPIED
 #define END_AVX512 END_COPIED
+#define END_SIXTEEN END_COPIED
 #endif
 
 /* Elements that are there, and zeros, without a copy. */
@@ -140,6 +165,19 @@ DOTS(floats_1_avx2, AVX2, float, floats_32, loose_floats_32, 1, REST_AVX2, END_C
 DOTS(floats_4_avx2, AVX2, float, floats_32, loose_floats_32, 4, REST_AVX2, END_AVX2)
 DOTS(floats_1_avx512, AVX512, float, floats_64, loose_floats_64, 1, REST_AVX512, END_COPIED)
 DOTS(floats_8_avx512, AVX512, float, floats_64, loose_floats_64, 8, REST_AVX512, END_AVX512)
+
+/* Rows that are no longer than a register: what it takes to make their sums one is most of the work, and sixteen rows share it. */
+AVX512 static void short_rows_avx512(const float *a, const float *b, int64_t step, int64_t depth,
+                                     int64_t groups, float *y) {
+    const __mmask16 mask = (__mmask16)((1U << depth) - 1);
+    const floats_64 left = _mm512_maskz_loadu_ps(mask, a);
+    for (; groups > 0; groups--, b += SHARING * step, y += SHARING) {
+        floats_64 sums[SHARING][1];
+        _Pragma("GCC unroll 16") for (int r = 0; r < SHARING; r++) sums[r][0] =
+            (floats_64){0} + left * (floats_64)_mm512_maskz_loadu_ps(mask, b + r * step);
+        END_SIXTEEN(float, SHARING);
+    }
+}
 DOTS(doubles_1_avx2, AVX2, double, doubles_32, loose_doubles_32, 1, REST_COPIED, END_COPIED)
 DOTS(doubles_2_avx2, AVX2, double, doubles_32, loose_doubles_32, 2, REST_COPIED, END_COPIED)
 DOTS(doubles_1_avx512, AVX512, double, doubles_64, loose_doubles_64, 1, REST_COPIED, END_COPIED)
@@ -165,6 +203,15 @@ void rt_dots_stack(const rt_thin *stack, int64_t size, int64_t step, int64_t dep
     int64_t rows = 2;
     dots_floats *several = floats_2_baseline, *one = floats_1_baseline;
 #if defined(__x86_64__) && defined(__GNUC__)
+    if (depth > 0 && depth <= RT_DOT_LANES && count >= SHARING && __builtin_cpu_supports("avx512f")) {
+        const int64_t groups = count / SHARING;
+        for (int64_t s = 0; s < size; s++) {
+            short_rows_avx512(stack[s].a, stack[s].b, step, depth, groups, stack[s].y);
+            for (int64_t i = groups * SHARING; i < count; i++)
+                floats_1_avx512(stack[s].a, stack[s].b + i * step, step, 0, depth, stack[s].y + i);
+        }
+        return;
+    }
     if (__builtin_cpu_supports("avx512f")) {
         rows = 8, several = floats_8_avx512, one = floats_1_avx512;
     } else if (__builtin_cpu_supports("avx2")) {

@@ -4,29 +4,17 @@
  * Integers wrap around (Abs and Neg of the smallest number give it back). Relu and Clip pass a NaN on. Erf of
  * integers is computed in double and truncated. Half precision is computed in float, a block at a time.
  */
-#include "runtime/kernels/portable/kernels.h"
+#include "runtime/kernels/portable/elementwise_unary.h"
 #include "runtime/kernels/portable/vector_math.h"
-#include "runtime/kernels/portable/vector_math_512.h"
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
-/* What the operators with parameters need, in each type that they come in. */
-typedef struct unary_parameters {
-    float alpha, beta; /* attributes; beta is called gamma in Selu */
-    float low, high;   /* Clip of float and half precision */
-    double low_double, high_double;
-    int64_t low_signed, high_signed;
-    uint64_t low_unsigned, high_unsigned;
-} unary_parameters;
-
-typedef void unary_function(void *to, const void *from, int64_t count, const unary_parameters *parameters);
-
 #define UNARY(name, clones, type, expression)                                                                \
-    clones static void name(void *to, const void *from, int64_t count, const unary_parameters *parameters) { \
+    clones static void name(void *to, const void *from, int64_t count, const rt_unary_parameters *parameters) { \
         type *y = to;                                                                                        \
         const type *x = from;                                                                                \
-        const unary_parameters p = *parameters;                                                              \
+        const rt_unary_parameters p = *parameters;                                                              \
         (void)p;                                                                                             \
         RT_VECTOR for (int64_t i = 0; i < count; i++) {                                                      \
             const type a = x[i];                                                                             \
@@ -39,10 +27,10 @@ typedef void unary_function(void *to, const void *from, int64_t count, const una
     UNARY(name##_double, , double, twice)
 #define UNARY_LONG(name, single, twice)                                                                      \
     RT_CLONES static void name##_float(void *to, const void *from_, int64_t count,                           \
-                                       const unary_parameters *parameters) {                                 \
+                                       const rt_unary_parameters *parameters) {                                 \
         float *y = to;                                                                                       \
         const float *x = from_;                                                                              \
-        const unary_parameters p = *parameters;                                                              \
+        const rt_unary_parameters p = *parameters;                                                              \
         (void)p;                                                                                             \
         RT_MAP_LONG(y, x, count, single);                                                                    \
     }                                                                                                        \
@@ -126,70 +114,11 @@ UNARY_LONG(mish, (a > 20.0f ? a : MISH(a, rt_exp(a > 20.0f ? 20.0f : a))), (a > 
 UNARY_SIGNED(bitwise_not, ~(uint64_t)a)
 UNARY_UNSIGNED(bitwise_not, ~(uint64_t)a)
 
-/* Those that have a form for AVX-512, which gives the same bits. */
-#ifdef RT_HAS_MATH_512
-#define UNARY_512(name, expression)                                                                          \
-    RT_MATH_512 static void name##_512(void *to, const void *from, int64_t count,                            \
-                                       const unary_parameters *parameters) {                                 \
-        float *y = to;                                                                                       \
-        const float *x = from;                                                                               \
-        const __m512 alpha = _mm512_set1_ps(parameters->alpha);                                              \
-        (void)alpha;                                                                                         \
-        RT_MAP_512(y, x, count, expression);                                                                 \
-    }
-UNARY_512(exp, rt_exp_16(a))
-UNARY_512(sigmoid, rt_sigmoid_16(a))
-UNARY_512(tanh, rt_tanh_16(a))
-UNARY_512(softplus, rt_softplus_16(a))
-RT_MATH_512 static void gelu_512(void *to, const void *from, int64_t count,
-                                 const unary_parameters *parameters) {
-    float *y = to;
-    const float *x = from;
-    int64_t done = 0;
-    (void)parameters;
-    for (; done + 48 <= count; done += 48) {
-        __m512 several[3];
-        for (int v = 0; v < 3; v++) several[v] = _mm512_loadu_ps(x + done + 16 * v);
-        rt_gelu_vectors(several, 3, false);
-        for (int v = 0; v < 3; v++) _mm512_storeu_ps(y + done + 16 * v, several[v]);
-    }
-    RT_MAP_512(y + done, x + done, count - done, rt_gelu_16(a));
-}
-UNARY_512(gelu_tanh, rt_gelu_by_tanh_16(a))
-UNARY_512(swish, _mm512_mul_ps(a, rt_sigmoid_16(_mm512_mul_ps(alpha, a))))
-
-/* The form of this operator on floats; NULL: the one that every machine has. */
-static unary_function *find_wide(op_code code, bool by_tanh) {
-    if (!__builtin_cpu_supports("avx512f")) return NULL;
-    switch (code) {
-    case OP_EXP:
-        return exp_512;
-    case OP_GELU:
-        return by_tanh ? gelu_tanh_512 : gelu_512;
-    case OP_SIGMOID:
-        return sigmoid_512;
-    case OP_SOFTPLUS:
-        return softplus_512;
-    case OP_SWISH:
-        return swish_512;
-    case OP_TANH:
-        return tanh_512;
-    default:
-        return NULL;
-    }
-}
-#else
-static unary_function *find_wide(op_code code, bool by_tanh) {
-    (void)code, (void)by_tanh;
-    return NULL;
-}
-#endif
-
 static void same(void *to, const void *from, int64_t count, size_t size) {
     if (to != from && count > 0) memcpy(to, from, (size_t)count * size);
 }
 #define UNARY_SAME(type, bits)                                                                               \
-    static void abs_##type(void *to, const void *from, int64_t count, const unary_parameters *parameters) {  \
+    static void abs_##type(void *to, const void *from, int64_t count, const rt_unary_parameters *parameters) {  \
         (void)parameters;                                                                                    \
         same(to, from, count, bits / 8);                                                                     \
     }
@@ -209,7 +138,7 @@ UNARY_SAME(uint64, 64)
 typedef struct unary_row {
     bool zero_stays;
     float alpha, beta; /* where the attributes are absent */
-    unary_function *functions[OP_DTYPE_COUNT];
+    rt_unary_function *functions[OP_DTYPE_COUNT];
 } unary_row;
 
 static const unary_row rows[OP_CODE_COUNT] = {
@@ -257,23 +186,23 @@ static const unary_row rows[OP_CODE_COUNT] = {
 
 static const unary_row gelu_by_tanh = {true, 0.0f, 0.0f, {ROW_REAL(gelu_tanh)}};
 
-static unary_function *find(const op_call *call) {
+static rt_unary_function *find(const op_call *call) {
     const op_dtype dtype = call->inputs[0].type.dtype;
     const bool tanh =
         call->code == OP_GELU && op_attribute_is(&call->attributes, "approximate", "tanh", "none");
     const unary_row *row = tanh ? &gelu_by_tanh : &rows[call->code];
     const op_dtype computed = rt_is_half(dtype) ? OP_FLOAT : dtype;
-    unary_function *wide = computed == OP_FLOAT ? find_wide(call->code, tanh) : NULL;
+    rt_unary_function *wide = computed == OP_FLOAT ? rt_unary_512(call->code, tanh) : NULL;
     return wide ? wide : row->functions[computed];
 }
 
 typedef struct unary_state {
-    unary_function *function;
+    rt_unary_function *function;
     int64_t count;
     int64_t work;
     size_t size;
     op_dtype dtype;
-    unary_parameters parameters;
+    rt_unary_parameters parameters;
 } unary_state;
 
 /* ---- Clip's limits ---------------------------------------------------------------------------------------
@@ -329,7 +258,7 @@ static bool limit_given(const op_tensor *inputs, uint32_t count, uint32_t input)
 }
 
 /* Fills the limits in; an absent one is the end of the type's range. */
-static void read_limits(const op_tensor *inputs, uint32_t count, unary_parameters *parameters) {
+static void read_limits(const op_tensor *inputs, uint32_t count, rt_unary_parameters *parameters) {
     static const struct {
         int64_t low, high;
         uint64_t top;
@@ -373,7 +302,7 @@ static void read_limits(const op_tensor *inputs, uint32_t count, unary_parameter
 
 /* Clip keeps zeros where its limits are known and enclose zero. */
 static bool limits_enclose_zero(const op_call *call) {
-    unary_parameters parameters;
+    rt_unary_parameters parameters;
     for (uint32_t i = 1; i < 3; i++) {
         if (limit_given(call->inputs, call->input_count, i) && !call->inputs[i].data) return false;
     }
@@ -386,7 +315,7 @@ static bool limits_enclose_zero(const op_call *call) {
 
 typedef struct unary_context {
     const unary_state *state;
-    const unary_parameters *parameters;
+    const rt_unary_parameters *parameters;
     char *to;
     const char *from;
 } unary_context;
@@ -437,7 +366,7 @@ static base_status run_clip(const rt_prepared *prepared, const op_tensor *inputs
     (void)scratch;
     (void)report;
     const unary_state *state = prepared->state;
-    unary_parameters parameters = state->parameters;
+    rt_unary_parameters parameters = state->parameters;
     read_limits(inputs, prepared->input_count, &parameters);
     unary_context context = {state, &parameters, outputs[0].data, inputs[0].data};
     rt_parallel(prepared->threads, state->count, state->work, run_range, &context);

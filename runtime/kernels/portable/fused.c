@@ -3,7 +3,8 @@
  *
  * The result is made in blocks: every step runs on one block before the next one begins, so that what is made within stays in
  * the first-level cache and needs no memory of the plan. A step is the kernel of its operator, prepared for a vector of the
- * block's length: its bits are those that it makes alone.
+ * block's length: its bits are those that it makes alone. Where the machine and the steps allow it, all steps run on some registers
+ * instead (fused_registers.h), and what is made within is not even written.
  *
  *     row            elements along which each input either runs or stays: all of them, or the innermost dimensions where an
  *                    input is broadcast over the others and they are long enough
@@ -16,12 +17,14 @@
  */
 #include "ir/operators/fused.h"
 #include "runtime/kernels/portable/binary_rows.h"
+#include "runtime/kernels/portable/fused_registers.h"
 #include "runtime/kernels/portable/spread.h"
 #include <string.h>
 
 enum {
     LONG_ROW = 128,       /* from which on a row is worth a block of its own */
     MOST_BLOCK = 1024,    /* elements */
+    LONG_BLOCK = 4096,    /* where nothing is written but the result */
     BLOCK_UNIT = 64,      /* blocks have a multiple of so many, but for the last one of a row */
     BUFFER_BYTES = 16384, /* of all buffers of a thread */
     STAGGER = 64,
@@ -70,9 +73,10 @@ typedef struct fused_state {
     int64_t row, parts, block, blocks; /* elements of a row, its blocks, their elements; blocks of all rows */
     size_t size;                       /* of an element of the result */
     fused_input inputs[OP_FUSED_INPUTS];
-    int buffers[VALUES]; /* where a value's block is written; -1: it is read, or written, where it lies */
-    size_t buffer_bytes; /* of one */
-    int64_t width;       /* of the short rows of inputs that are in rows; blocks consist of whole ones */
+    int buffers[VALUES];     /* where a value's block is written; -1: it is read, or written, where it lies */
+    size_t buffer_bytes;     /* of one */
+    rt_registers *registers; /* NULL: the steps run one by one */
+    int64_t width;           /* of the short rows of inputs that are in rows; blocks consist of whole ones */
     fused_rows rows[OP_FUSED_STEPS];
     fused_steps steps[2];   /* of blocks, and of the last block of a row */
     fused_tensors *tensors; /* by thread and [0, 1] as steps */
@@ -99,6 +103,11 @@ static int64_t offset_of_row(const fused_state *state, uint32_t input, int64_t r
 static base_status run_steps(const fused_state *state, uint32_t which, fused_tensors *tensors,
                              void *const *addresses, base_report *report) {
     const fused_steps *steps = &state->steps[which];
+    if (state->registers) {
+        const uint32_t last = state->program.input_count + state->program.step_count - 1;
+        rt_registers_run(state->registers, addresses, addresses[last], steps->length);
+        return BASE_OK;
+    }
     for (uint32_t s = 0; s < state->program.step_count; s++) {
         const op_fused_step *step = &state->program.steps[s];
         const fused_rows *rows = &state->rows[s];
@@ -404,7 +413,22 @@ static void choose_short_rows(fused_state *state, const op_tensor *values) {
     }
 }
 
-/* ---- preparing: buffers, blocks, steps ----------------------------------------------------------------- */
+/* ---- preparing: registers, buffers, blocks, steps ----------------------------------------------------------------- */
+
+static base_status choose_registers(fused_state *state, const op_tensor *values, base_arena *arena,
+                                    base_report *report) {
+    rt_register_kind kinds[OP_FUSED_INPUTS];
+    if (!rt_registers_accepts(&state->program, values)) return BASE_OK;
+    for (uint32_t v = 0; v < state->program.input_count; v++) {
+        const fused_input *input = &state->inputs[v];
+        kinds[v] = input->form == FUSED_STAYS  ? RT_REGISTER_STAYS
+                   : input->form != FUSED_ROWS ? RT_REGISTER_RUNS
+                   : input->in_rows.step       ? RT_REGISTER_ONE_ROW
+                                               : RT_REGISTER_EACH_ROW;
+    }
+    state->registers = rt_registers_new(&state->program, kinds, state->width, arena);
+    return state->registers ? BASE_OK : base_fail_memory(report);
+}
 
 /* The last step may not write over what it reads there, and a result over that input would do so. */
 static bool last_needs_buffer(const fused_state *state, const op_tensor *values) {
@@ -457,9 +481,10 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
     }
     for (uint32_t v = 0; v < count; v++) {
         state->buffers[v] = -1;
-        const bool needs = v < inputs       ? state->inputs[v].form == FUSED_SPREAD
-                           : v + 1 == count ? last_needs_buffer(state, values)
-                                            : true;
+        const bool needs = v < inputs         ? state->inputs[v].form == FUSED_SPREAD
+                           : state->registers ? false
+                           : v + 1 == count   ? last_needs_buffer(state, values)
+                                              : true;
         if (!needs) continue;
         int buffer = buffer_of_operand(state, values, v, last_read);
         if (buffer < 0) {
@@ -481,7 +506,7 @@ static int assign_buffers(fused_state *state, const op_tensor *values, size_t *w
 }
 
 static void choose_block(fused_state *state, int buffers, size_t widest, int64_t rows) {
-    int64_t most = MOST_BLOCK;
+    int64_t most = state->registers && !buffers ? LONG_BLOCK : MOST_BLOCK;
     if (buffers > 0) {
         const int64_t fits =
             (int64_t)((BUFFER_BYTES / (size_t)buffers - STAGGER) / widest) / BLOCK_UNIT * BLOCK_UNIT;
@@ -556,6 +581,8 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         return BASE_OK;
     }
     choose_short_rows(state, values);
+    base_status status = choose_registers(state, values, arena, report);
+    if (status != BASE_OK) return status;
     const int buffers = assign_buffers(state, values, &widest);
     choose_block(state, buffers, widest, elements / state->row);
     const int64_t rest = state->row - (state->parts - 1) * state->block;
@@ -563,8 +590,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
     state->steps[1].length = rest == state->block ? 0 : rest;
     for (int which = 0; which < 2 && state->width; which++)
         state->steps[which].rows = state->steps[which].length / state->width;
-    base_status status = BASE_OK;
-    for (uint32_t which = 0; which < 2 && status == BASE_OK; which++) {
+    for (uint32_t which = 0; which < 2 && status == BASE_OK && !state->registers; which++) {
         if (state->steps[which].length)
             status = prepare_steps(state, which, values, environment, arena, report);
     }

@@ -300,6 +300,42 @@ static void test_gemm(void **state) {
 
 /* A matrix, or a stack of them, times one column, as it lies and turned round; the same bits for every number of
  * threads. */
+/* A dot product in the order of product.h: sixteen sums, whose halves are added until one is left. */
+static float dot_in_order(const float *a, const float *b, int64_t depth) {
+    float sums[16] = {0};
+    for (int64_t k = 0; k < depth; k++) {
+        const float product = a[k] * b[k];
+        sums[k % 16] += product;
+    }
+    for (int half = 8; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) sums[l] += sums[l + half];
+    }
+    return sums[0];
+}
+
+/* However many rows share the work, the bits of each are the same. */
+static void test_short_rows(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 6271;
+        const int64_t rows = random_range(&seed, 4, 70), depth = round % 4 ? 16 : random_range(&seed, 16, 50),
+                      stack = random_range(&seed, 1, 3);
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_FLOAT, 3, DIMS(stack, rows, depth), &seed);
+        application_random(&app, OP_FLOAT, 3, DIMS(stack, depth, 1), &seed);
+        application_run(&app, "portable.matmul", 1);
+        const float *a = app.inputs[0].data, *b = app.inputs[1].data, *y = app.outputs[0].data;
+        for (int64_t i = 0; i < stack * rows; i++) {
+            const float expected = dot_in_order(a + i * depth, b + i / rows * depth, depth);
+            if (memcmp(&expected, &y[i], sizeof expected) != 0)
+                fail_msg("round %d, row %d of %d x %d x %d: %a, expected %a", (int)round, (int)i, (int)stack,
+                         (int)rows, (int)depth, (double)y[i], (double)expected);
+        }
+        application_free(&app);
+    }
+}
+
 static void test_one_column(void **state) {
     (void)state;
     for (uint64_t round = 1; round <= 120; round++) {
@@ -415,6 +451,6 @@ int main(void) {
         cmocka_unit_test(test_products_order), cmocka_unit_test(test_products_fused),
         cmocka_unit_test(test_matmul_orders),  cmocka_unit_test(test_interleaved_stack),
         cmocka_unit_test(test_gemm),           cmocka_unit_test(test_one_column),
-        cmocka_unit_test(test_matrix_shapes)};
+        cmocka_unit_test(test_short_rows),     cmocka_unit_test(test_matrix_shapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

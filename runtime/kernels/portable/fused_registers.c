@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fused_registers.c: see fused_registers.h. */
+#include "runtime/kernels/portable/fused_registers.h"
+#include "runtime/kernels/portable/vector_math_512.h"
+
+#ifdef RT_HAS_MATH_512
+
+enum {
+    LANES = 16,
+    TOGETHER =
+        8, /* registers of the accumulator: enough that what an instruction costs by itself is hardly seen */
+    PIECE = LANES * TOGETHER,
+    MOST_CODE = 3 * OP_FUSED_STEPS
+};
+
+/* Where an instruction has its operand from. */
+typedef enum register_source {
+    RUNS,
+    STAYS,
+    EACH_ROW, /* one element for each short row */
+    ONE_ROW,  /* one short row for all */
+    SAVED,
+    SOURCES
+} register_source;
+
+/* Instructions without an operand come first; then those with one, each with all sources. MINUS, OVER and those called OF have the
+ * accumulator on the right. */
+typedef enum register_code {
+    SAVE,
+    ABSOLUTE,
+    EXPONENTIAL,
+    HARD_LIMIT, /* HardSigmoid */
+    LEAK,       /* LeakyRelu */
+    NEGATE,
+    RECIPROCAL,
+    RECTIFY,
+    SIGMOID,
+    SOFT_PLUS,
+    SQUARE_ROOT,
+    SWISH,
+    TANH,
+    LOAD,
+    ADD = LOAD + SOURCES,
+    MULTIPLY = ADD + SOURCES,
+    SUBTRACT = MULTIPLY + SOURCES,
+    MINUS = SUBTRACT + SOURCES,
+    DIVIDE = MINUS + SOURCES,
+    OVER = DIVIDE + SOURCES,
+    LEAST = OVER + SOURCES,
+    LEAST_OF = LEAST + SOURCES,
+    MOST = LEAST_OF + SOURCES,
+    MOST_OF = MOST + SOURCES
+} register_code;
+
+typedef struct register_instruction {
+    int code;
+    uint32_t value; /* the operand: an input; SAVED and SAVE: a place */
+    float alpha, beta;
+} register_instruction;
+
+struct rt_registers {
+    uint32_t count, saved;
+    int shift; /* 2 to this power is the width of short rows */
+    register_instruction code[MOST_CODE];
+};
+
+/* ---- running ------------------------------------------------------------------------------------------- */
+
+#define EACH _Pragma("GCC unroll 8") for (int j = 0; j < TOGETHER; j++)
+
+/* What is not there of the last piece is not touched: `left` elements are there from this register on. */
+RT_MATH_512 static inline __mmask16 mask_of(int64_t left) {
+    return left >= LANES ? (__mmask16)0xffff : left <= 0 ? (__mmask16)0 : (__mmask16)((1U << left) - 1);
+}
+
+/* An element of the short row that a register holds. Of those that are not there it is the last one that is. */
+static inline int64_t row_of(int64_t element, int64_t count) {
+    return element < count ? element : count - 1;
+}
+
+#define CASES(code, expression)                                                                              \
+    case (code) + RUNS:                                                                                      \
+        EACH {                                                                                               \
+            const float *from = at[k] + first + j * LANES;                                                   \
+            const __m512 a = x[j],                                                                           \
+                         b = whole ? _mm512_loadu_ps(from)                                                   \
+                                   : _mm512_maskz_loadu_ps(mask_of(count - first - j * LANES), from);        \
+            (void)a;                                                                                         \
+            x[j] = (expression);                                                                             \
+        }                                                                                                    \
+        break;                                                                                               \
+    case (code) + STAYS:                                                                                     \
+        EACH {                                                                                               \
+            const __m512 a = x[j], b = _mm512_set1_ps(*at[k]);                                               \
+            (void)a;                                                                                         \
+            x[j] = (expression);                                                                             \
+        }                                                                                                    \
+        break;                                                                                               \
+    case (code) + EACH_ROW:                                                                                  \
+        if (whole && shift == 4) {                                                                           \
+            const float *from = at[k] + first / LANES;                                                       \
+            EACH {                                                                                           \
+                const __m512 a = x[j], b = _mm512_set1_ps(from[j]);                                          \
+                (void)a;                                                                                     \
+                x[j] = (expression);                                                                         \
+            }                                                                                                \
+        } else {                                                                                             \
+            EACH {                                                                                           \
+                const __m512 a = x[j], b = _mm512_set1_ps(at[k][row_of(first + j * LANES, count) >> shift]); \
+                (void)a;                                                                                     \
+                x[j] = (expression);                                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+        break;                                                                                               \
+    case (code) + ONE_ROW:                                                                                   \
+        EACH {                                                                                               \
+            const __m512 a = x[j], b = _mm512_loadu_ps(at[k] + ((j * LANES) & ((1 << shift) - 1)));          \
+            (void)a;                                                                                         \
+            x[j] = (expression);                                                                             \
+        }                                                                                                    \
+        break;                                                                                               \
+    case (code) + SAVED:                                                                                     \
+        EACH {                                                                                               \
+            const __m512 a = x[j], b = saved[one->value][j];                                                 \
+            (void)a;                                                                                         \
+            x[j] = (expression);                                                                             \
+        }                                                                                                    \
+        break
+#define CASE(code, expression)                                                                               \
+    case code:                                                                                               \
+        EACH {                                                                                               \
+            const __m512 a = x[j];                                                                           \
+            x[j] = (expression);                                                                             \
+        }                                                                                                    \
+        break
+/* A long expression for half of the registers at a time: the compiler puts the chains of several side by side, and has not enough registers
+ * for more. */
+#define CASE_LONG(code, expression)                                                                          \
+    case code: {                                                                                             \
+        __m512 y[TOGETHER];                                                                                  \
+        EACH y[j] = x[j];                                                                                    \
+        _Pragma("GCC unroll 1") for (int half = 0; half < TOGETHER; half += TOGETHER / 2) {                  \
+            _Pragma("GCC unroll 4") for (int j = half; j < half + TOGETHER / 2; j++) {                       \
+                const __m512 a = y[j];                                                                       \
+                y[j] = (expression);                                                                         \
+            }                                                                                                \
+        }                                                                                                    \
+        EACH x[j] = y[j];                                                                                    \
+    } break
+
+RT_MATH_512 static inline __m512 with_sign(__m512 x, bool flipped) {
+    const __m512i sign = _mm512_set1_epi32(INT32_MIN), bits = _mm512_castps_si512(x);
+    return _mm512_castsi512_ps(flipped ? _mm512_xor_si512(sign, bits) : _mm512_andnot_si512(sign, bits));
+}
+
+/* A NaN on the left is handed on; the instruction gives its right operand where either is one. */
+RT_MATH_512 static inline __m512 least(__m512 a, __m512 b) {
+    return _mm512_mask_mov_ps(_mm512_min_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+RT_MATH_512 static inline __m512 most(__m512 a, __m512 b) {
+    return _mm512_mask_mov_ps(_mm512_max_ps(a, b), _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q), a);
+}
+
+/* alpha x + beta, between 0 and 1. The second operand of a limit is what a NaN gives. */
+RT_MATH_512 static inline __m512 hard_limit(__m512 x, const register_instruction *one) {
+    x = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(one->alpha), x), _mm512_set1_ps(one->beta));
+    return _mm512_min_ps(_mm512_set1_ps(1.0f), _mm512_max_ps(_mm512_setzero_ps(), x));
+}
+
+RT_MATH_512 static inline __m512 leak(__m512 x, const register_instruction *one) {
+    const __mmask16 negative = _mm512_cmp_ps_mask(x, _mm512_setzero_ps(), _CMP_LT_OQ);
+    return _mm512_mask_mul_ps(x, negative, x, _mm512_set1_ps(one->alpha));
+}
+
+/* The piece from element `first` on. */
+RT_MATH_512 static inline __attribute__((always_inline)) void
+run_piece(const rt_registers *registers, const float *const *at, float *to, int64_t first, int64_t count,
+          bool whole, __m512 (*saved)[TOGETHER]) {
+    const int shift = registers->shift;
+    __m512 x[TOGETHER];
+    EACH x[j] = _mm512_setzero_ps();
+    for (uint32_t k = 0; k < registers->count; k++) {
+        const register_instruction *one = &registers->code[k];
+        switch (one->code) {
+        case SAVE:
+            EACH saved[one->value][j] = x[j];
+            break;
+            CASE(ABSOLUTE, with_sign(a, false));
+            CASE(EXPONENTIAL, rt_exp_16(a));
+            CASE(HARD_LIMIT, hard_limit(a, one));
+            CASE(LEAK, leak(a, one));
+            CASE(NEGATE, with_sign(a, true));
+            CASE(RECIPROCAL, _mm512_div_ps(_mm512_set1_ps(1.0f), a));
+            CASE(RECTIFY, _mm512_max_ps(_mm512_setzero_ps(), a));
+            CASE_LONG(SIGMOID, rt_sigmoid_16(a));
+            CASE_LONG(SOFT_PLUS, rt_softplus_16(a));
+            CASE(SQUARE_ROOT, _mm512_sqrt_ps(a));
+            CASE_LONG(SWISH, rt_swish_16(a, _mm512_set1_ps(one->alpha)));
+            CASE_LONG(TANH, rt_tanh_16(a));
+            CASES(LOAD, b);
+            CASES(ADD, _mm512_add_ps(a, b));
+            CASES(MULTIPLY, _mm512_mul_ps(a, b));
+            CASES(SUBTRACT, _mm512_sub_ps(a, b));
+            CASES(MINUS, _mm512_sub_ps(b, a));
+            CASES(DIVIDE, _mm512_div_ps(a, b));
+            CASES(OVER, _mm512_div_ps(b, a));
+            CASES(LEAST, least(a, b));
+            CASES(LEAST_OF, least(b, a));
+            CASES(MOST, most(a, b));
+            CASES(MOST_OF, most(b, a));
+        default:
+            break;
+        }
+    }
+    EACH {
+        float *target = to + first + j * LANES;
+        if (whole) _mm512_storeu_ps(target, x[j]);
+        else _mm512_mask_storeu_ps(target, mask_of(count - first - j * LANES), x[j]);
+    }
+}
+
+RT_MATH_512 void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to,
+                                  int64_t count) {
+    const float *at[MOST_CODE];
+    __m512 saved[OP_FUSED_STEPS][TOGETHER];
+    for (uint32_t k = 0; k < registers->count; k++) {
+        const register_instruction *one = &registers->code[k];
+        const bool reads = one->code >= LOAD && (one->code - LOAD) % SOURCES != SAVED;
+        at[k] = reads ? inputs[one->value] : NULL;
+    }
+    int64_t first = 0;
+    for (; first + PIECE <= count; first += PIECE) run_piece(registers, at, to, first, count, true, saved);
+    if (first < count) run_piece(registers, at, to, first, count, false, saved);
+}
+
+/* ---- what the steps become ----------------------------------------------------------------------------- */
+
+/* The instruction of an operator; false: there is none. `reversed`: the one that has the accumulator on the right. */
+static bool instruction_of(op_code code, bool reversed, register_code *result) {
+    switch (code) {
+    case OP_ABS:
+        return *result = ABSOLUTE, true;
+    case OP_EXP:
+        return *result = EXPONENTIAL, true;
+    case OP_HARD_SIGMOID:
+        return *result = HARD_LIMIT, true;
+    case OP_LEAKY_RELU:
+        return *result = LEAK, true;
+    case OP_NEG:
+        return *result = NEGATE, true;
+    case OP_RECIPROCAL:
+        return *result = RECIPROCAL, true;
+    case OP_RELU:
+        return *result = RECTIFY, true;
+    case OP_SIGMOID:
+        return *result = SIGMOID, true;
+    case OP_SOFTPLUS:
+        return *result = SOFT_PLUS, true;
+    case OP_SQRT:
+        return *result = SQUARE_ROOT, true;
+    case OP_SWISH:
+        return *result = SWISH, true;
+    case OP_TANH:
+        return *result = TANH, true;
+    case OP_ADD:
+        return *result = ADD, true;
+    case OP_MUL:
+        return *result = MULTIPLY, true;
+    case OP_SUB:
+        return *result = reversed ? MINUS : SUBTRACT, true;
+    case OP_DIV:
+        return *result = reversed ? OVER : DIVIDE, true;
+    case OP_MIN:
+        return *result = reversed ? LEAST_OF : LEAST, true;
+    case OP_MAX:
+        return *result = reversed ? MOST_OF : MOST, true;
+    default:
+        return false;
+    }
+}
+
+bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
+    if (!__builtin_cpu_supports("avx512f")) return false;
+    for (uint32_t v = 0; v < program->input_count + program->step_count; v++) {
+        if (values[v].type.dtype != OP_FLOAT) return false;
+    }
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const op_fused_step *step = &program->steps[s];
+        register_code code;
+        if (!instruction_of(step->code, false, &code)) return false;
+        if (step->operand_count != (code < LOAD ? 1 : 2)) return false;
+        for (uint32_t i = 0; i < step->operand_count; i++) {
+            if (step->operands[i] < 0) return false;
+        }
+    }
+    return true;
+}
+
+/* An instruction that reads the value. */
+static void add_reader(rt_registers *to, const op_fused *program, const rt_register_kind *kinds,
+                       register_code code, uint32_t value) {
+    register_instruction *one = &to->code[to->count++];
+    if (value >= program->input_count) {
+        *one = (register_instruction){.code = (int)code + SAVED, .value = value - program->input_count};
+        return;
+    }
+    const register_source source = kinds[value] == RT_REGISTER_RUNS      ? RUNS
+                                   : kinds[value] == RT_REGISTER_STAYS   ? STAYS
+                                   : kinds[value] == RT_REGISTER_ONE_ROW ? ONE_ROW
+                                                                         : EACH_ROW;
+    *one = (register_instruction){.code = (int)code + (int)source, .value = value};
+}
+
+/* What the step makes is read by others than the next one, or twice by that one. */
+static bool must_save(const op_fused *program, uint32_t step) {
+    const int32_t made = (int32_t)(program->input_count + step);
+    for (uint32_t s = step + 1; s < program->step_count; s++) {
+        const op_fused_step *reader = &program->steps[s];
+        uint32_t reads = 0;
+        for (uint32_t i = 0; i < reader->operand_count; i++) reads += reader->operands[i] == made;
+        if (reads > (s == step + 1 ? 1U : 0U)) return true;
+    }
+    return false;
+}
+
+rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
+                               base_arena *arena) {
+    rt_registers *result = BASE_NEW(arena, rt_registers);
+    if (!result) return NULL;
+    while (((int64_t)1 << result->shift) < width) result->shift++;
+    for (uint32_t s = 0; s < program->step_count; s++) {
+        const op_fused_step *step = &program->steps[s];
+        const op_attributes attributes = {.count = step->attribute_count, .items = step->attributes};
+        const int32_t before = s ? (int32_t)(program->input_count + s - 1) : -1;
+        const bool on_right =
+            step->operand_count == 2 && step->operands[1] == before && step->operands[0] != before;
+        const int32_t left = on_right ? before : step->operands[0];
+        register_code code;
+        (void)instruction_of(step->code, on_right, &code);
+        if (left != before) add_reader(result, program, kinds, LOAD, (uint32_t)left);
+        if (step->operand_count == 2)
+            add_reader(result, program, kinds, code, (uint32_t)step->operands[on_right ? 0 : 1]);
+        else {
+            const float alpha = code == LEAK ? 0.01f : code == HARD_LIMIT ? 0.2f : 1.0f;
+            result->code[result->count++] =
+                (register_instruction){.code = (int)code,
+                                       .alpha = op_attribute_real(&attributes, "alpha", alpha),
+                                       .beta = op_attribute_real(&attributes, "beta", 0.5f)};
+        }
+        if (must_save(program, s))
+            result->code[result->count++] = (register_instruction){.code = SAVE, .value = s};
+    }
+    return result;
+}
+
+#else /* no such machine */
+
+struct rt_registers {
+    int unused;
+};
+
+bool rt_registers_accepts(const op_fused *program, const op_tensor *values) {
+    (void)program;
+    (void)values;
+    return false;
+}
+
+rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
+                               base_arena *arena) {
+    (void)program;
+    (void)kinds;
+    (void)width;
+    (void)arena;
+    return NULL;
+}
+
+void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to, int64_t count) {
+    (void)registers;
+    (void)inputs;
+    (void)to;
+    (void)count;
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fused_registers.h: the steps of ouro.Fused on floats in the registers of AVX-512: nothing that is made within is written to memory.
+ *
+ * What the steps say becomes instructions for one accumulator of some registers: to load an operand, to add one, to take Exp, to put aside
+ * what is read again later. All instructions run on a piece of the result before the next piece begins. The bits are those of the steps'
+ * kernels.
+ */
+#ifndef OURO_FUSED_REGISTERS_H
+#define OURO_FUSED_REGISTERS_H
+
+#include "ir/operators/fused.h"
+#include "runtime/kernels/portable/kernels.h"
+
+/* How an input lies in a block. Rows are short: their width divides 64. */
+typedef enum rt_register_kind {
+    RT_REGISTER_RUNS,     /* an element for each of the result */
+    RT_REGISTER_STAYS,    /* one for all */
+    RT_REGISTER_EACH_ROW, /* one for each row */
+    RT_REGISTER_ONE_ROW   /* one row for all */
+} rt_register_kind;
+
+typedef struct rt_registers rt_registers;
+
+/* False: the machine has no AVX-512, or a step has no form for it. `values` are the inputs and what the steps make. */
+bool rt_registers_accepts(const op_fused *program, const op_tensor *values);
+
+/* The instructions for a program that is accepted; `kinds` are those of the inputs, `width` that of short rows. NULL when memory runs
+ * out. */
+rt_registers *rt_registers_new(const op_fused *program, const rt_register_kind *kinds, int64_t width,
+                               base_arena *arena);
+
+/* `count` elements of the result. It may lie over an input that runs. Blocks with inputs in rows are whole rows. */
+void rt_registers_run(const rt_registers *registers, void *const *inputs, float *to, int64_t count);
+
+#endif
