@@ -415,10 +415,10 @@ static void choose_short_rows(fused_state *state, const op_tensor *values) {
 
 /* ---- preparing: registers, buffers, blocks, steps ----------------------------------------------------------------- */
 
-static base_status choose_registers(fused_state *state, const op_tensor *values, base_arena *arena,
-                                    base_report *report) {
+static base_status choose_registers(fused_state *state, int64_t elements, const op_tensor *values,
+                                    base_arena *arena, base_report *report) {
     rt_register_kind kinds[OP_FUSED_INPUTS];
-    if (!rt_registers_accepts(&state->program, values)) return BASE_OK;
+    if (elements < RT_REGISTER_PIECE || !rt_registers_accepts(&state->program, values)) return BASE_OK;
     for (uint32_t v = 0; v < state->program.input_count; v++) {
         const fused_input *input = &state->inputs[v];
         kinds[v] = input->form == FUSED_STAYS  ? RT_REGISTER_STAYS
@@ -581,7 +581,7 @@ static base_status prepare(const op_call *call, const rt_environment *environmen
         return BASE_OK;
     }
     choose_short_rows(state, values);
-    base_status status = choose_registers(state, values, arena, report);
+    base_status status = choose_registers(state, elements, values, arena, report);
     if (status != BASE_OK) return status;
     const int buffers = assign_buffers(state, values, &widest);
     choose_block(state, buffers, widest, elements / state->row);

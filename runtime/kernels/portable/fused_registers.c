@@ -9,9 +9,11 @@ enum {
     LANES = 16,
     TOGETHER =
         8, /* registers of the accumulator: enough that what an instruction costs by itself is hardly seen */
-    PIECE = LANES * TOGETHER,
+    PIECE = RT_REGISTER_PIECE,
     MOST_CODE = 3 * OP_FUSED_STEPS
 };
+
+_Static_assert(PIECE == LANES * TOGETHER, "a piece fills the accumulator");
 
 /* Where an instruction has its operand from. */
 typedef enum register_source {

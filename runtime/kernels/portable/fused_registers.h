@@ -11,6 +11,8 @@
 #include "ir/operators/fused.h"
 #include "runtime/kernels/portable/kernels.h"
 
+enum { RT_REGISTER_PIECE = 128 }; /* elements of a piece; fewer take as long */
+
 /* How an input lies in a block. Rows are short: their width divides 64. */
 typedef enum rt_register_kind {
     RT_REGISTER_RUNS,     /* an element for each of the result */

@@ -177,15 +177,21 @@ RT_MATH_512 static inline __m512 rt_gelu_by_tanh_16(__m512 x) {
  * see the begin of the next ones by itself. Compilers may swap the factors of a product in some of them: no expression multiplies or adds
  * two NaNs of different signs. */
 #define RT_MAP_512(y, x, count, expression)                                                                  \
-    for (int64_t i = 0; i < (count); i += 64) {                                                              \
-        const uint64_t there = (count)-i < 64 ? ((uint64_t)1 << ((count)-i)) - 1 : UINT64_MAX;               \
-        __m512 four[4];                                                                                      \
-        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {                                                \
-            const __m512 a = _mm512_maskz_loadu_ps((__mmask16)(there >> 16 * j), (x) + i + 16 * j);          \
-            four[j] = (expression);                                                                          \
+    {                                                                                                        \
+        int64_t i = 0;                                                                                       \
+        for (; i + 64 <= (count); i += 64) {                                                                 \
+            __m512 four[4];                                                                                  \
+            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) {                                            \
+                const __m512 a = _mm512_loadu_ps((x) + i + 16 * j);                                          \
+                four[j] = (expression);                                                                      \
+            }                                                                                                \
+            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) _mm512_storeu_ps((y) + i + 16 * j, four[j]); \
         }                                                                                                    \
-        _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)                                                  \
-            _mm512_mask_storeu_ps((y) + i + 16 * j, (__mmask16)(there >> 16 * j), four[j]);                  \
+        for (; i < (count); i += 16) {                                                                       \
+            const __mmask16 there = (__mmask16)((count)-i < 16 ? (1U << ((count)-i)) - 1 : 0xffff);          \
+            const __m512 a = _mm512_maskz_loadu_ps(there, (x) + i);                                          \
+            _mm512_mask_storeu_ps((y) + i, there, (expression));                                             \
+        }                                                                                                    \
     }
 #endif
 
