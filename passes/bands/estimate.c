@@ -4,6 +4,7 @@
 #include "passes/bands/row_maps.h"
 #include "ir/operators/window.h"
 #include "passes/layout/layout.h"
+#include "runtime/kernels/portable/cost.h"
 #include <math.h>
 #include <string.h>
 
@@ -74,9 +75,7 @@ static const band_rates wide = {.products = 125e9,
                                           [OTHER] = {0.2e-6, 80e9, 0, 0, 0}}};
 
 const band_rates *band_rates_of(const rt_environment *environment) {
-    char machine[256];
-    const char *text = rt_machine_describe(environment->portable_only, machine, sizeof machine);
-    return !environment->portable_only && strstr(text, "avx512") ? &wide : &narrow;
+    return rt_has_wide_vectors(environment) ? &wide : &narrow;
 }
 
 double band_far_bytes(const band_rates *rates) {

@@ -42,12 +42,17 @@ static const rates wide = {.direct = 125e9,
                            .windows = 240e6,
                            .fewest_channels = 8};
 
-static const rates *rates_of(const rt_environment *environment) {
+bool rt_has_wide_vectors(const rt_environment *environment) {
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (!environment->portable_only && __builtin_cpu_supports("avx512f")) return &wide;
-#endif
+    return !environment->portable_only && __builtin_cpu_supports("avx512f");
+#else
     (void)environment;
-    return &narrow;
+    return false;
+#endif
+}
+
+static const rates *rates_of(const rt_environment *environment) {
+    return rt_has_wide_vectors(environment) ? &wide : &narrow;
 }
 
 static double elements(const op_shape *shape, int32_t from) {

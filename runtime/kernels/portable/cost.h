@@ -9,6 +9,9 @@
 
 #include "runtime/kernels/base/kernel.h"
 
+/* Which table it is: plans of this environment run on vectors of 16 floats. */
+bool rt_has_wide_vectors(const rt_environment *environment);
+
 /* rt_kernel.estimate of direct convolutions: their products at the rate of the table. */
 bool rt_direct_convolution_estimate(const op_call *call, const rt_environment *environment,
                                     size_t scratch_limit, rt_cost *cost);
