@@ -75,7 +75,8 @@ static const band_rates wide = {.products = 125e9,
                                           [OTHER] = {0.2e-6, 80e9, 0, 0, 0}}};
 
 const band_rates *band_rates_of(const rt_environment *environment) {
-    return rt_has_wide_vectors(environment) ? &wide : &narrow;
+    /* The costs for AVX-512 are those of oneDNN's kernels. */
+    return rt_kernel_exists(OP_CONV, "onednn.convolution") && rt_has_wide_vectors(environment) ? &wide : &narrow;
 }
 
 double band_far_bytes(const band_rates *rates) {

@@ -143,6 +143,23 @@ typedef struct normalized {
     ir_value *y, *mean, *inverse;
 } normalized;
 
+/* The same without a mean, where only the result is asked for. The operator takes a scale of the shape that is normalised. */
+static ir_value *divide_by_root(const import_node *n, ir_value *x, int64_t first, ir_value *scale, double epsilon) {
+    const op_attribute of = {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)epsilon};
+    const int32_t rank = import_rank_of(x);
+    const bool last = first == -1 || first == rank - 1,
+               fits = last && rank > 0 && import_rank_of(scale) == 1 && scale->type.shape.dims[0] >= 0 &&
+                      scale->type.shape.dims[0] == x->type.shape.dims[rank - 1] &&
+                      import_dtype_of(scale) == import_dtype_of(x);
+    op_attributes attributes = NONE;
+    ir_value *inputs[] = {x, scale};
+    if (!x || !scale || !import_attributes_add_integer(n, &attributes, "axis", first) ||
+        !ir_attribute_set(n->importer->module, &attributes, &of))
+        return NULL;
+    ir_value *y = import_make(n, OP_RMS_NORMALIZATION, attributes, fits ? 2 : 1, inputs);
+    return fits ? y : expr_binary(n, OP_MUL, y, scale);
+}
+
 static normalized normalize(const import_node *n, ir_value *x, int64_t first, ir_value *scale, ir_value *bias,
                             double epsilon, bool simple) {
     normalized r = {0};
@@ -177,8 +194,10 @@ static base_status convert_simplified_layer_normalization(import_node *n) {
                            -rank, rank);
     }
     if (status != BASE_OK) return status;
-    normalized r =
-        normalize(n, n->inputs[0], axis, n->inputs[1], NULL, (double)import_real(n, "epsilon", 1e-5f), true);
+    const double epsilon = (double)import_real(n, "epsilon", 1e-5f);
+    if (!import_output_named(n, 1))
+        return expr_finish(n, divide_by_root(n, n->inputs[0], axis, n->inputs[1], epsilon));
+    normalized r = normalize(n, n->inputs[0], axis, n->inputs[1], NULL, epsilon, true);
     status = expr_finish(n, r.y);
     return status == BASE_OK ? expr_output(n, 1, r.inverse) : status;
 }
@@ -191,7 +210,9 @@ static base_status convert_skip_layer_normalization(import_node *n) {
     ir_value *sum =
         plus(n, expr_binary(n, OP_ADD, n->inputs[0], n->inputs[1]), expr_input(n, simple ? 3 : 4));
     const double epsilon = (double)import_real(n, "epsilon", 1e-12f);
-    normalized r = normalize(n, sum, -1, n->inputs[2], simple ? NULL : expr_input(n, 3), epsilon, simple);
+    normalized r = {0};
+    if (simple && !import_output_named(n, 2)) r.y = divide_by_root(n, sum, -1, n->inputs[2], epsilon);
+    else r = normalize(n, sum, -1, n->inputs[2], simple ? NULL : expr_input(n, 3), epsilon, simple);
     status = expr_finish(n, r.y);
     if (status == BASE_OK && simple && import_output_wanted(n, 1))
         return base_fail_unsupported(n->importer->report, "output 1 (mean) is not supported: there is none");

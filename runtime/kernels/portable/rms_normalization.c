@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rms_normalization.c: RMSNormalization: rows divided by the root of the mean of their squares, times a scale. 16-bit floats are
- * computed in float. Sums are taken in 16 lanes, which are added in order, whatever the machine. */
+ * computed in float. Sums are taken in 64 lanes, which are added in order, whatever the machine: so many that no addition waits for the one
+ * before. A row is divided by multiplying it with the reciprocal of the root. */
 #include "runtime/kernels/portable/kernels.h"
 #include <math.h>
 #include <string.h>
 
-enum { LANES = 16 };
+enum { LANES = 64 };
 
 typedef struct rms_state {
     op_dtype dtype;
@@ -28,11 +29,11 @@ typedef struct rms_job {
         }                                                                                                    \
         for (int k = 0; i + k < count; k++) lanes[k] += x[i + k] * x[i + k];                                 \
         for (int k = 0; k < LANES; k++) sum += lanes[k];                                                     \
-        const type norm = root(sum / (type)count + epsilon);                                                 \
+        const type factor = 1 / root(sum / (type)count + epsilon);                                           \
         if (scale) {                                                                                         \
-            RT_VECTOR for (int64_t k = 0; k < count; k++) y[k] = x[k] / norm * scale[k];                     \
+            RT_VECTOR for (int64_t k = 0; k < count; k++) y[k] = x[k] * factor * scale[k];                   \
         } else {                                                                                             \
-            RT_VECTOR for (int64_t k = 0; k < count; k++) y[k] = x[k] / norm;                                \
+            RT_VECTOR for (int64_t k = 0; k < count; k++) y[k] = x[k] * factor;                              \
         }                                                                                                    \
     }
 RMS_ROW(row_float, float, sqrtf)
@@ -47,12 +48,12 @@ static void row_half(const rms_state *s, uint16_t *y, const uint16_t *x, const u
         for (int64_t k = 0; k < count; k++) lanes[k % LANES] += block[k] * block[k];
     }
     for (int k = 0; k < LANES; k++) sum += lanes[k];
-    const float norm = sqrtf(sum / (float)s->extent + (float)s->epsilon);
+    const float factor = 1 / sqrtf(sum / (float)s->extent + (float)s->epsilon);
     for (int64_t i = 0; i < s->extent; i += RT_HALF_BLOCK) {
         const int64_t count = s->extent - i < RT_HALF_BLOCK ? s->extent - i : RT_HALF_BLOCK;
         rt_half_load(s->dtype, block, x + i, count);
         if (scale) rt_half_load(s->dtype, factors, scale + i, count);
-        for (int64_t k = 0; k < count; k++) block[k] = block[k] / norm * (scale ? factors[k] : 1);
+        for (int64_t k = 0; k < count; k++) block[k] = block[k] * factor * (scale ? factors[k] : 1);
         rt_half_store(s->dtype, y + i, block, count);
     }
 }
