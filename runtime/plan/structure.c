@@ -548,6 +548,9 @@ static bool check_states(structure_checker *c) {
     const plan *of = c->of;
     const plan_graph *graph = &of->graphs[0];
     if (of->header->state_bytes % PLAN_ALIGNMENT) return structure_fail(c, "its states are not aligned");
+    if (of->header->state_bytes && !of->header->states.count)
+        return structure_fail(c, "it keeps %" PRIu64 " bytes from run to run, but has no states",
+                              of->header->state_bytes);
     for (uint32_t i = 0; i < of->header->states.count; i++) {
         if (of->states[i].parameter != of->tensor_ids[graph->parameters + i] ||
             of->states[i].result != of->tensor_ids[graph->results + i])

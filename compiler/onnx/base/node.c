@@ -288,7 +288,11 @@ ir_value *import_constant_real(const import_node *n, op_dtype dtype, double valu
         break; /* uint8 and bool */
     }
     op_type type = {.dtype = dtype};
-    return constant_copy(n, &type, &data, op_dtype_bytes(dtype));
+    size_t bytes = 0;
+    const unsigned bits = op_dtype_bits(dtype);
+    (void)op_type_bytes(&type, &bytes); /* none where the dtype is not known */
+    if (bits < 8) data.u8 &= (uint8_t)((1u << bits) - 1); /* one of several of a byte */
+    return constant_copy(n, &type, &data, bytes);
 }
 
 base_status import_constant_tensor(import_state *importer, const import_frame *frame,
