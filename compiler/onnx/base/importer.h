@@ -207,6 +207,8 @@ int64_t import_integer(const import_node *node, const char *name, int64_t otherw
 float import_real(const import_node *node, const char *name, float otherwise);
 /* NULL and *count = 0 where absent. */
 const int64_t *import_integers(const import_node *node, const char *name, size_t *count);
+/* The text of an attribute equals `text`; `otherwise` is what an absent one equals. */
+bool import_text_is(const import_node *node, const char *name, const char *text, const char *otherwise);
 bool import_output_named(const import_node *node, uint32_t index);
 /* The output has a name that something uses. */
 bool import_output_wanted(const import_node *node, uint32_t index);

@@ -35,6 +35,12 @@ const int64_t *import_integers(const import_node *n, const char *name, size_t *c
     return attribute ? attribute->ints : NULL;
 }
 
+bool import_text_is(const import_node *n, const char *name, const char *text, const char *otherwise) {
+    const Onnx__AttributeProto *given = import_attribute(n, name);
+    if (!given) return strcmp(text, otherwise) == 0;
+    return given->s.len == strlen(text) && memcmp(given->s.data, text, given->s.len) == 0;
+}
+
 bool import_output_named(const import_node *n, uint32_t index) {
     return index < n->output_count && n->proto->output[index][0];
 }

@@ -31,9 +31,7 @@ typedef struct mixture {
 } mixture;
 
 static bool named(const import_node *n, const char *name) {
-    const Onnx__AttributeProto *given = import_attribute(n, "activation_type");
-    if (!given) return strcmp(name, "relu") == 0;
-    return given->s.len == strlen(name) && memcmp(given->s.data, name, given->s.len) == 0;
+    return import_text_is(n, "activation_type", name, "relu");
 }
 
 /* ---- one expert ------------------------------------------------------------------------------------------------ */

@@ -64,10 +64,10 @@ static base_status convert_normalizer(import_node *n) {
     if (status != BASE_OK) return status;
     const int64_t axis = rank > 1 ? 1 : 0;
     ir_value *x = expr_cast(n, n->inputs[0], OP_FLOAT), *size;
-    if (import_ml_is(n, "norm", "MAX", "MAX")) size = expr_reduce(n, OP_REDUCE_MAX, x, 1, &axis, true);
-    else if (import_ml_is(n, "norm", "L1", "MAX"))
+    if (import_text_is(n, "norm", "MAX", "MAX")) size = expr_reduce(n, OP_REDUCE_MAX, x, 1, &axis, true);
+    else if (import_text_is(n, "norm", "L1", "MAX"))
         size = expr_reduce(n, OP_REDUCE_SUM, expr_unary(n, OP_ABS, x), 1, &axis, true);
-    else if (import_ml_is(n, "norm", "L2", "MAX"))
+    else if (import_text_is(n, "norm", "L2", "MAX"))
         size = expr_unary(n, OP_SQRT,
                           expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, x, x), 1, &axis, true));
     else

@@ -16,8 +16,6 @@ base_status import_ml_transformed_as(const import_node *n, const char *name, ir_
  * others. */
 typedef enum ml_pair { ML_PAIR_COMPLEMENT, ML_PAIR_NEGATED, ML_PAIR_LINEAR } ml_pair;
 base_status import_ml_paired(const import_node *n, ml_pair kind, ir_value **scores);
-/* The text of an attribute equals `text`; `otherwise` is what an absent one equals. */
-bool import_ml_is(const import_node *n, const char *name, const char *text, const char *otherwise);
 /* The labels of a classifier, of attributes `integers` or `texts`, as a constant; *count of them. NULL with BASE_OK: there are none. */
 base_status import_ml_labels(const import_node *n, const char *integers, const char *texts, ir_value **labels,
                              size_t *count);

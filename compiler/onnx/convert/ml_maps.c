@@ -98,14 +98,14 @@ static ir_value *sorted(const import_node *n, ir_value *const *parts) {
 }
 
 base_status import_convert_cast_map(import_node *n) {
-    const op_dtype to = import_ml_is(n, "cast_to", "TO_FLOAT", "TO_FLOAT")    ? OP_FLOAT
-                        : import_ml_is(n, "cast_to", "TO_STRING", "TO_FLOAT") ? OP_STRING
-                        : import_ml_is(n, "cast_to", "TO_INT64", "TO_FLOAT")  ? OP_INT64
+    const op_dtype to = import_text_is(n, "cast_to", "TO_FLOAT", "TO_FLOAT")    ? OP_FLOAT
+                        : import_text_is(n, "cast_to", "TO_STRING", "TO_FLOAT") ? OP_STRING
+                        : import_text_is(n, "cast_to", "TO_INT64", "TO_FLOAT")  ? OP_INT64
                                                                               : OP_NONE;
-    const bool sparse = import_ml_is(n, "map_form", "SPARSE", "DENSE");
+    const bool sparse = import_text_is(n, "map_form", "SPARSE", "DENSE");
     const int64_t most = import_integer(n, "max_map", 1);
     ir_value *parts[2], *row;
-    if (to == OP_NONE || (!sparse && !import_ml_is(n, "map_form", "DENSE", "DENSE"))) {
+    if (to == OP_NONE || (!sparse && !import_text_is(n, "map_form", "DENSE", "DENSE"))) {
         return base_fail(
             n->importer->report, BASE_INVALID,
             "attribute \"cast_to\" or \"map_form\" is unknown, expected TO_FLOAT, TO_STRING or TO_INT64, "

@@ -7,12 +7,6 @@
 
 static const op_attributes NONE = {0};
 
-bool import_ml_is(const import_node *n, const char *name, const char *text, const char *otherwise) {
-    const Onnx__AttributeProto *given = import_attribute(n, name);
-    if (!given) return strcmp(text, otherwise) == 0;
-    return given->s.len == strlen(text) && memcmp(given->s.data, text, given->s.len) == 0;
-}
-
 /* ---- transforms ---------------------------------------------------------------------------------------- */
 
 /* Softmax of those that are not 0; the others are scaled alike. */
@@ -72,8 +66,8 @@ base_status import_ml_transformed_as(const import_node *n, const char *name, ir_
 
 base_status import_ml_paired(const import_node *n, ml_pair kind, ir_value **scores) {
     ir_value *s = *scores;
-    if (import_ml_is(n, "post_transform", "PROBIT", "NONE")) return import_ml_transformed(n, scores);
-    const bool logistic = import_ml_is(n, "post_transform", "LOGISTIC", "NONE");
+    if (import_text_is(n, "post_transform", "PROBIT", "NONE")) return import_ml_transformed(n, scores);
+    const bool logistic = import_text_is(n, "post_transform", "LOGISTIC", "NONE");
     if (kind == ML_PAIR_LINEAR) kind = logistic ? ML_PAIR_NEGATED : ML_PAIR_COMPLEMENT;
     ir_value *pair[] = {kind == ML_PAIR_COMPLEMENT ? expr_binary(n, OP_SUB, expr_number(n, s, 1), s)
                                                    : expr_unary(n, OP_NEG, s),

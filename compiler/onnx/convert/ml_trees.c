@@ -234,7 +234,7 @@ base_status import_convert_tree_regressor(import_node *n) {
     tree_source trees = {.targets = import_integer(n, "n_targets", 1), .aggregate = -1};
     ir_value *y;
     for (int i = 0; i < 4; i++)
-        if (import_ml_is(n, "aggregate_function", functions[i], "SUM")) trees.aggregate = i;
+        if (import_text_is(n, "aggregate_function", functions[i], "SUM")) trees.aggregate = i;
     if (trees.aggregate < 0)
         return base_fail(n->importer->report, BASE_INVALID,
                          "attribute \"aggregate_function\" is unknown, expected SUM, AVERAGE, MIN or MAX");

@@ -23,7 +23,7 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
         return base_fail(n->importer->report, BASE_INVALID, "support_vectors has %zu numbers for %zu vectors",
                          given ? given->n_floats : 0, count);
     ir_value *vectors = matrix(n, given->floats, count, given->n_floats / count);
-    if (import_ml_is(n, "kernel_type", "RBF", "LINEAR")) {
+    if (import_text_is(n, "kernel_type", "RBF", "LINEAR")) {
         ir_value *d =
             expr_binary(n, OP_SUB, expr_axis(n, OP_UNSQUEEZE, x, 1), expr_axis(n, OP_UNSQUEEZE, vectors, 0));
         ir_value *square = expr_reduce(n, OP_REDUCE_SUM, expr_binary(n, OP_MUL, d, d), 1, &last, false);
@@ -32,12 +32,12 @@ static base_status kernels(const import_node *n, ir_value *x, const Onnx__Attrib
     }
     ir_value *dot = expr_binary(n, OP_MATMUL, x, expr_transpose(n, vectors, 2, turned));
     *y = dot;
-    if (!import_ml_is(n, "kernel_type", "LINEAR", "LINEAR")) {
+    if (!import_text_is(n, "kernel_type", "LINEAR", "LINEAR")) {
         dot = expr_binary(n, OP_ADD, expr_binary(n, OP_MUL, dot, expr_number(n, dot, gamma)),
                           expr_number(n, dot, coefficient));
-        if (import_ml_is(n, "kernel_type", "POLY", "LINEAR"))
+        if (import_text_is(n, "kernel_type", "POLY", "LINEAR"))
             *y = expr_binary(n, OP_POW, dot, expr_number(n, dot, degree));
-        else if (import_ml_is(n, "kernel_type", "SIGMOID", "LINEAR")) *y = expr_unary(n, OP_TANH, dot);
+        else if (import_text_is(n, "kernel_type", "SIGMOID", "LINEAR")) *y = expr_unary(n, OP_TANH, dot);
         else
             return base_fail(n->importer->report, BASE_INVALID,
                              "attribute \"kernel_type\" is unknown, expected LINEAR, POLY, RBF or SIGMOID");
@@ -160,8 +160,8 @@ static base_status probabilities(const import_node *n, const pairing *p, ir_valu
 static base_status scored(const import_node *n, const pairing *p, ir_value **scores) {
     if (import_attribute(n, "prob_a")) return probabilities(n, p, scores);
     if (p->classes > 2) return import_ml_transformed(n, scores);
-    const bool negated = import_ml_is(n, "post_transform", "NONE", "NONE") ||
-                         import_ml_is(n, "post_transform", "LOGISTIC", "NONE");
+    const bool negated = import_text_is(n, "post_transform", "NONE", "NONE") ||
+                         import_text_is(n, "post_transform", "LOGISTIC", "NONE");
     return import_ml_paired(n, negated ? ML_PAIR_NEGATED : ML_PAIR_COMPLEMENT, scores);
 }
 

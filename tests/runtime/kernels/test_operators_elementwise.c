@@ -279,6 +279,17 @@ static void check_unary(op_code code, unsigned *in_place, test_random *random) {
     assert_true(tried >= PAIRS);
 }
 
+/* Floats of all sizes and kinds, evenly over their bits. */
+static op_tensor coarse_floats(base_arena *arena, uint32_t count) {
+    const op_shape shape = {.rank = 1, .dims = {count}};
+    const op_tensor made = test_tensor(arena, OP_FLOAT, &shape);
+    for (uint32_t i = 0; i < count; i++) {
+        const uint32_t bits = i * 4096u + 1234u;
+        memcpy((float *)made.data + i, &bits, sizeof bits);
+    }
+    return made;
+}
+
 /* Every float, coarsely: the vectorised functions are within 3 units in the last place. */
 static void test_accuracy(void **state) {
     (void)state;
@@ -286,12 +297,7 @@ static void test_accuracy(void **state) {
     enum { COUNT = 1 << 20 };
     base_arena arena;
     base_arena_init(&arena, NULL);
-    op_shape shape = {.rank = 1, .dims = {COUNT}};
-    op_tensor input = test_tensor(&arena, OP_FLOAT, &shape);
-    for (uint32_t i = 0; i < COUNT; i++) {
-        uint32_t bits = i * 4096u + 1234u;
-        memcpy((char *)input.data + (size_t)i * 4, &bits, 4);
-    }
+    op_tensor input = coarse_floats(&arena, COUNT);
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         op_tensor output = {0};
         op_call call = {
@@ -336,13 +342,8 @@ static void test_formulas(void **state) {
     enum { COUNT = (1 << 20) - 5 };
     base_arena arena;
     base_arena_init(&arena, NULL);
-    const op_shape shape = {.rank = 1, .dims = {COUNT}};
-    op_tensor input = test_tensor(&arena, OP_FLOAT, &shape);
-    float *x = input.data;
-    for (uint32_t i = 0; i < COUNT; i++) {
-        const uint32_t bits = i * 4096u + 1234u;
-        memcpy(x + i, &bits, 4);
-    }
+    op_tensor input = coarse_floats(&arena, COUNT);
+    const float *x = input.data;
     for (size_t k = 0; k < sizeof codes / sizeof *codes; k++) {
         op_tensor output = {0};
         op_call call = {
