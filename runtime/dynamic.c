@@ -115,6 +115,29 @@ static bool follow_from_types(op_call call, base_arena *arena) {
     return true;
 }
 
+/* The inputs as when a session is made: only data that stays. */
+static op_tensor *lasting_inputs(const ouro_session *session, const plan_node *node,
+                                 const rt_dynamic *detail) {
+    for (uint32_t i = 0; i < detail->call.input_count; i++) {
+        detail->lasting[i] = detail->call.inputs[i];
+        if (!is_constant(session, session->of->tensor_ids[node->inputs + i])) detail->lasting[i].data = NULL;
+    }
+    return detail->lasting;
+}
+
+/* Finds out what the types of the outputs follow from. That takes as long as inferring them: so it is asked when the types have been
+ * the same a second time, for a value that grows never is. */
+static void explore(const ouro_session *session, const plan_node *node, rt_dynamic *detail) {
+    op_call call = detail->call;
+    call.inputs = lasting_inputs(session, node, detail);
+    detail->explored = true;
+    detail->follows = follow_from_types(call, &detail->arena);
+    if (detail->follows || !detail->deciding_count) return;
+    for (uint32_t i = 0; i < call.input_count; i++)
+        if (is_deciding(detail, i)) detail->lasting[i].data = detail->call.inputs[i].data;
+    detail->follows_data = follow_from_types(call, &detail->arena);
+}
+
 static void note_types(rt_dynamic *detail) {
     const op_call *call = &detail->call;
     for (uint32_t i = 0; i < call->input_count; i++) detail->types[i] = call->inputs[i].type;
@@ -149,17 +172,8 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
     op_call call = detail->call;
     rt_kernel_release(prepared);
     base_arena_free(&detail->arena);
-    detail->ready = false;
-    /* As when a session is made: only data that stays. */
-    op_tensor *inputs = BASE_ARRAY(&detail->arena, op_tensor, call.input_count);
-    if (!inputs) return base_fail_memory(&session->run.report);
-    for (uint32_t i = 0; i < call.input_count; i++) {
-        uint32_t id = session->of->tensor_ids[node->inputs + i];
-        inputs[i] = call.inputs[i];
-        if (!is_constant(session, id)) inputs[i].data = NULL;
-    }
-    call.inputs = inputs;
-    detail->follows_data = false;
+    detail->ready = detail->explored = detail->follows = detail->follows_data = false;
+    call.inputs = lasting_inputs(session, node, detail);
     /* The best for what shapes turn out to be: the plan names one that takes any. */
     const rt_kernel *kernel = packing_kernel(session, node, &call);
     if (!kernel) kernel = rt_kernel_select(&call, &session->code.environment);
@@ -176,12 +190,6 @@ static base_status prepare(ouro_session *session, const rt_step *step) {
                                            prepared, &session->run.report);
     if (status != BASE_OK) return status;
     note_types(detail);
-    detail->follows = follow_from_types(call, &detail->arena);
-    if (!detail->follows && detail->deciding_count) {
-        for (uint32_t i = 0; i < call.input_count; i++)
-            if (is_deciding(detail, i)) inputs[i].data = detail->call.inputs[i].data;
-        detail->follows_data = follow_from_types(call, &detail->arena);
-    }
     detail->ready = true;
     return BASE_OK;
 }
@@ -404,10 +412,14 @@ static base_status run_dynamic(ouro_session *session, const rt_step *step) {
     bool measured = op_schema_of(detail->call.code)->flags & OP_FLAG_DYNAMIC, done = false;
     base_status status = measured ? infer(session, step) : settle(session, step, &done);
     if (status != BASE_OK || done) return status;
-    if (!detail->fresh && !is_prepared(detail) && !adapt(session, step)) status = prepare(session, step);
-    if (status != BASE_OK) return status;
-    detail->fresh = detail->settled = !measured && is_settled_now(detail);
     const plan_node *node = &session->of->nodes[step->node];
+    if (!detail->fresh && is_prepared(detail)) {
+        if (!detail->explored && !measured) explore(session, node, detail);
+    } else if (!detail->fresh && !adapt(session, step)) {
+        status = prepare(session, step);
+        if (status != BASE_OK) return status;
+    }
+    detail->fresh = detail->settled = !measured && is_settled_now(detail);
     rt_buffer *scratch = NULL;
     void *data = NULL;
     const size_t bytes = step->prepared.scratch_bytes;
@@ -433,6 +445,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
     base_arena_init(&detail->arena, &session->memory.blocks.allocator);
     detail->types =
         BASE_ARRAY(&session->code.tables, op_type, (size_t)(node->input_count + node->output_count));
+    detail->lasting = BASE_ARRAY(&session->code.tables, op_tensor, (size_t)node->input_count + 1);
     detail->call = (op_call){.code = plan_node_code(session->of, node),
                              .input_count = (uint32_t)node->input_count,
                              .output_count = (uint32_t)node->output_count,
@@ -463,7 +476,7 @@ bool rt_dynamic_make(ouro_session *session, const plan_node *node, rt_step *step
             detail->follows_data &=
                 is_deciding(detail, i) || is_constant(session, session->of->tensor_ids[node->inputs + i]);
     }
-    return detail->types &&
+    return detail->types && detail->lasting &&
            plan_node_attributes(session->of, node, &session->code.tables, &detail->call.attributes);
 }
 

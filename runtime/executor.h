@@ -239,7 +239,9 @@ typedef struct rt_dynamic {
     base_arena arena; /* of the prepared kernel */
     bool ready;       /* prepared holds a kernel for these types: */
     op_type *types;   /* of inputs, then of outputs */
-    bool follows;     /* the types of the outputs follow from those of the inputs, whatever the data */
+    op_tensor *lasting; /* the inputs, with only such data as stays: while the node is prepared */
+    bool explored;      /* it is known whether, for these types: */
+    bool follows;       /* the types of the outputs follow from those of the inputs, whatever the data */
     /* Or from these and from the data of the deciding inputs, which are few integers that are no constants. What they were is kept. */
     bool follows_data;
     struct rt_deciding {

@@ -153,7 +153,9 @@ typedef struct ouro_spill {
 } ouro_spill;
 
 typedef struct ouro_session_options {
-    int threads; /* 0: as many as the plan was compiled for */
+    /* 0: as many as the plan was compiled for. They are OpenMP's: those of GCC look for work for up to 10 ms after a run before they
+     * sleep. GOMP_SPINCOUNT=5000 in the environment, before the process starts, makes that 0.4 ms. */
+    int threads;
     void *arena; /* the caller's memory for the arena, aligned to 64; NULL: the session takes its own */
     size_t arena_bytes; /* of it; at least ouro_plan_arena_bytes */
     /* For what has no size before a run: "bfc" or "pool"; NULL: as the plan was compiled, where that names one of these,
