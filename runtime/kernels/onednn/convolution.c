@@ -101,15 +101,37 @@ static void exchange(int64_t *height) {
     height[0] = width;
 }
 
-static op_shape lying(const op_shape *shape, bool column) {
+/* Signals that are filtered channel by channel: oneDNN has kernels for images alone, and these are one point high. */
+static bool is_signal(const op_call *call) {
+    const op_shape *weights = &call->inputs[1].type.shape;
+    return call->code == OP_CONV && weights->rank == 3 && weights->dims[1] == 1 &&
+           op_attribute_integer(&call->attributes, "group", 1) > 1;
+}
+
+/* The shape of a tensor of the application as oneDNN gets it. */
+static op_shape lying(const op_call *call, const op_shape *shape) {
     op_shape turned = *shape;
-    if (column) exchange(turned.dims + 2);
+    if (is_column(call)) exchange(turned.dims + 2);
+    if (is_signal(call)) {
+        turned.rank = 4;
+        turned.dims[3] = turned.dims[2];
+        turned.dims[2] = 1;
+    }
     return turned;
+}
+
+/* Likewise what a window says of each spatial dimension; `none` is what it says of one that it does not slide along. */
+static void lay_window(const op_call *call, int64_t *each, int64_t none) {
+    if (is_column(call)) exchange(each);
+    if (is_signal(call)) {
+        each[1] = each[0];
+        each[0] = none;
+    }
 }
 
 /* The description of the weights in ONNX's order, with the group as a dimension of its own. */
 static bool describe_weights(const op_call *call, bool any, dnnl_memory_desc_t *description) {
-    const op_shape turned = lying(&call->inputs[1].type.shape, is_column(call)), *weights = &turned;
+    const op_shape turned = lying(call, &call->inputs[1].type.shape), *weights = &turned;
     const int64_t group = op_attribute_integer(&call->attributes, "group", 1);
     op_shape shape = *weights;
     if (group > 1) {
@@ -133,9 +155,8 @@ typedef struct arrangement {
  * from y to x. Its deconvolution primitive would be built on that, but allocates when it runs. */
 static bool make_transposed(const op_call *call, const rt_environment *environment, const arrangement *lie,
                             rt_descriptor *open) {
-    const bool column = is_column(call);
-    const op_shape x = lying(&call->inputs[0].type.shape, column),
-                   y = lying(&call->outputs[0].type.shape, column);
+    const op_shape x = lying(call, &call->inputs[0].type.shape),
+                   y = lying(call, &call->outputs[0].type.shape);
     const rt_activation none = {0};
     op_transposed window;
     dnnl_memory_desc_t source, target;
@@ -155,7 +176,7 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
         after[d] = (window.input[d] - 1) * window.stride[d] + reach - window.before[d] - window.output[d];
     }
     int64_t *each[] = {strides, dilates, before, after};
-    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) lay_window(call, each[i], each[i] == strides);
     if (dnnl_dilated_convolution_backward_data_desc_init(&operation, dnnl_convolution_direct, &target,
                                                          &lie->weights, &source, strides, dilates, before,
                                                          after) != dnnl_success ||
@@ -170,9 +191,8 @@ static bool make_transposed(const op_call *call, const rt_environment *environme
 
 static bool make_descriptor(const op_call *call, const rt_environment *environment, const arrangement *lie,
                             rt_descriptor *open) {
-    const bool column = is_column(call);
-    const op_shape x = lying(&call->inputs[0].type.shape, column),
-                   y = lying(&call->outputs[0].type.shape, column);
+    const op_shape x = lying(call, &call->inputs[0].type.shape),
+                   y = lying(call, &call->outputs[0].type.shape);
     const bool bias = op_input_present(call, 2), residual = op_input_present(call, 3);
     if (call->code == OP_CONV_TRANSPOSE) return make_transposed(call, environment, lie, open);
     rt_activation activation;
@@ -189,9 +209,11 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     rt_window_dims dims;
     rt_window_describe(&window, &dims);
     int64_t *each[] = {dims.kernel, dims.strides, dims.dilates, dims.before, dims.after};
-    for (size_t i = 0; column && i < sizeof each / sizeof *each; i++) exchange(each[i]);
-    double work = (double)call->inputs[1].type.shape.dims[0];
-    for (int32_t i = 1; i < x.rank; i++) work *= (double)call->inputs[1].type.shape.dims[i];
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++)
+        lay_window(call, each[i], each[i] == dims.kernel || each[i] == dims.strides);
+    const op_shape weights = lying(call, &call->inputs[1].type.shape);
+    double work = (double)weights.dims[0];
+    for (int32_t i = 1; i < x.rank; i++) work *= (double)weights.dims[i];
     for (int32_t i = 0; i < y.rank; i++) work *= i == 1 ? 1 : (double)y.dims[i];
     dnnl_convolution_desc_t operation;
     if (dnnl_dilated_convolution_forward_desc_init(&operation, dnnl_forward_inference,
@@ -203,6 +225,10 @@ static bool make_descriptor(const op_call *call, const rt_environment *environme
     const rt_activation none = {0}, *within = rt_activation_is_fast_apart(&activation) ? &none : &activation;
     if (!rt_descriptor_open(open, residual ? 1 : 0, within)) return false;
     open->reference = lie->reference;
+    open->by_channel =
+        call->inputs[1].type.shape.dims[1] == 1 &&
+        op_attribute_integer(&call->attributes, "group", 1) == call->inputs[1].type.shape.dims[0] &&
+        call->inputs[1].type.shape.dims[0] > 1;
     if (rt_descriptor_make(open, &operation, rt_threads_for(work, environment))) return true;
     rt_descriptor_close(open);
     return false;

@@ -170,14 +170,17 @@ bool rt_descriptor_open(rt_descriptor *open, float sum, const rt_activation *act
 
 /* Reference implementations are slower than our portable kernels. Those on oneDNN's own general product
  * ("gemm:jit") take buffers from the heap whenever they run. Those for SSE4.1 (of version 2.6.3) read with instructions
- * that want multiples of 16 bytes from where there are none, and crash. The descriptor that is returned owns itself. */
-static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, bool reference) {
+ * that want multiples of 16 bytes from where there are none, and crash. Those for groups take a channel that is a group by itself for a
+ * block of 16 (30 times as long as those whose names say "dw"). The descriptor that is returned owns itself. */
+static dnnl_primitive_desc_t usable(dnnl_primitive_desc_iterator_t iterator, const rt_descriptor *open) {
     do {
         dnnl_primitive_desc_t descriptor = rt_dnnl_primitive_desc_iterator_fetch(iterator);
         const char *name = NULL;
         if (!descriptor) return NULL;
         if (rt_dnnl_primitive_desc_query(descriptor, dnnl_query_impl_info_str, 0, &name) == dnnl_success &&
-            (reference || strncmp(name, "ref", 3) != 0) && strncmp(name, "gemm:", 5) != 0 &&
+            (open->reference ||
+             (strncmp(name, "ref", 3) != 0 && (!open->by_channel || strstr(name, "dw")))) &&
+            strncmp(name, "gemm:", 5) != 0 &&
             strncmp(name, "simple_nchw", 11) != 0 && /* pools of row-major images, window by window */
             !strstr(name, ":gemm:") && !strstr(name, "sse41")) {
             return descriptor;
@@ -193,7 +196,7 @@ bool rt_descriptor_make(rt_descriptor *open, const_dnnl_op_desc_t operation, int
     const int before = rt_threads_set(threads);
     if (rt_dnnl_primitive_desc_iterator_create(&iterator, operation, open->attributes, open->engine, NULL) ==
         dnnl_success) {
-        open->descriptor = usable(iterator, open->reference);
+        open->descriptor = usable(iterator, open);
         dnnl_primitive_desc_iterator_destroy(iterator);
     }
     rt_threads_restore(before);

@@ -32,6 +32,7 @@ typedef struct rt_descriptor {
     dnnl_primitive_desc_t descriptor; /* NULL: oneDNN cannot do it */
     int threads;                      /* that it is made for */
     bool reference;                   /* oneDNN's reference will do, too */
+    bool by_channel;                  /* each channel for itself: only implementations that are made for this */
 } rt_descriptor;
 
 /* Makes the engine and attributes with user-managed scratchpad and these post-operations: what dst holds is

@@ -571,6 +571,34 @@ static void test_left_alone(void **state) {
     }
 }
 
+/* Signals and images, channel by channel: on what oneDNN has for these, or not at all. Its convolutions of groups would take such a dilation,
+ * and 30 times as long. */
+static void test_channel_by_channel(void **state) {
+    (void)state;
+    uint64_t seed = 6;
+    const rt_kernel *kernel = rt_kernel_find("onednn.convolution");
+    const rt_environment environment = {.threads = 1};
+    for (int rank = 1; rank <= 2; rank++) {
+        for (int64_t dilation = 1; dilation <= 8; dilation += 7) {
+            application app;
+            rt_preference preference = {0};
+            application_init(&app, OP_CONV);
+            application_random(&app, OP_FLOAT, rank + 2, DIMS(1, 32, 40, 40), &seed);
+            application_random(&app, OP_FLOAT, rank + 2, DIMS(32, 1, 3, 3), &seed);
+            application_integer(&app, "group", 32);
+            application_integers(&app, "dilations", (size_t)rank, DIMS(dilation, dilation));
+            application_integers(&app, "pads", 2 * (size_t)rank,
+                                 DIMS(dilation, dilation, dilation, dilation));
+            assert_int_equal(application_infer(&app), BASE_OK);
+            preference.inputs[0] = OP_LAYOUT_NC16; /* as what comes before has it */
+            const bool taken = kernel->prefer(&app.call, &environment, &preference);
+            if (rank == 1 && dilation == 8) assert_false(taken);
+            else if (dilation == 1) assert_true(taken || !takes_most());
+            application_free(&app);
+        }
+    }
+}
+
 /* ---- recurrences --------------------------------------------------------------------------------------- */
 
 static void application_texts(application *app, const char *name, size_t count, const char *const *values) {
@@ -738,8 +766,8 @@ int main(void) {
         cmocka_unit_test(test_global_pool),      cmocka_unit_test(test_normalization),
         cmocka_unit_test(test_reorder),          cmocka_unit_test(test_matmul),
         cmocka_unit_test(test_row_blocks),       cmocka_unit_test(test_gemm),
-        cmocka_unit_test(test_left_alone),       cmocka_unit_test(test_recurrent),
-        cmocka_unit_test(test_recurrent_refused)};
+        cmocka_unit_test(test_left_alone),       cmocka_unit_test(test_channel_by_channel),
+        cmocka_unit_test(test_recurrent),        cmocka_unit_test(test_recurrent_refused)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
 
