@@ -420,14 +420,15 @@ void rt_product_run(const rt_product *product, int threads, const void *a, const
         rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, multiply_interleaved, &job);
         return;
     }
-    job.columns_each = thin ? THIN_COLUMNS : RT_BLOCK_COLUMNS;
-    if (thin && product->columns < (int64_t)threads * THIN_COLUMNS) {
+    job.columns_each = thin ? THIN_COLUMNS : in_blocks(product) ? rt_product_block_columns(product) : RT_BLOCK_COLUMNS;
+    const bool few = job.columns_each > RT_BLOCK_COLUMNS;
+    if (few && product->columns < threads * job.columns_each) {
         job.columns_each = ((product->columns + threads - 1) / threads + 63) / 64 * 64;
     }
     job.column_parts = (product->columns + job.columns_each - 1) / job.columns_each;
     /* Rows are cut only where there are too few columns for the threads: each part copies B again. */
     const int64_t parts = job.column_parts * product->batches;
-    const int64_t wanted = thin || parts >= threads ? 1 : threads;
+    const int64_t wanted = few || parts >= threads ? 1 : threads;
     job.rows_each = ((product->rows + wanted - 1) / wanted + 7) / 8 * 8;
     job.row_parts = (product->rows + job.rows_each - 1) / job.rows_each;
     rt_team_run(work < RT_PARALLEL_WORK ? 1 : threads, run_member, &job);

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* product_blocks.c: products in float16, bfloat16 and float64, a block at a time.
  *
- * Blocks of 16-bit matrices become floats as they are packed, and go through the tiles of float: a product takes as long as in
- * float, and sums are floats from the first to the last. Doubles have tiles of their own. Elements are added in the order of
- * the depth, whatever the number of threads and the instruction set.
+ * bfloat16 is multiplied in pairs by machines that have an instruction for it (pair_tiles.h). Blocks of other 16-bit matrices become
+ * floats as they are packed, and go through the tiles of float: a product takes as long as in float, and sums are floats from the first to
+ * the last. Doubles have tiles of their own. Elements are added in the order of the depth, whatever the number of threads and the
+ * instruction set; a row or a few times a matrix whose columns lie along the depth alone is added in interleaved sums.
  */
 #include "runtime/kernels/portable/product_blocks.h"
+#include "runtime/kernels/portable/pair_tiles.h"
 #include <string.h>
 
-enum { BLOCK_ROWS = 256, TILE_ROWS = 4 };
+enum {
+    BLOCK_ROWS = 256,
+    FEW_ROWS = 4, /* pairs: fewer rows read the right matrix where it lies */
+    FEW_COLUMNS =
+        1024, /* of these, at a time: sums and a part of the matrix that stay in the nearest cache */
+    FEW_DEPTH = 16,
+    PAGE = 4096 /* bytes: rows that are a multiple of so many apart meet in the nearest cache */
+};
 
 static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
@@ -25,7 +34,8 @@ int64_t rt_product_offset(int64_t index, int32_t rank, const int64_t *dims, cons
 
 /* ---- the scratch of a block: panels of B, then rows of A and sums as floats ------------------------------- */
 
-/* Of the scratch: bytes of the panels, of A and of the sums. Doubles read A, and make their sums, where these lie. */
+/* Of the scratch: bytes of the panels, of A and of the sums. Doubles read A, and make their sums, where these lie. Pairs fit into the bytes of
+ * floats, which are the same on every machine. */
 static void block_bytes(const rt_product *product, size_t bytes[3]) {
     const bool half = rt_is_half(product->dtype);
     const size_t rows = (size_t)least(product->rows, BLOCK_ROWS),
@@ -34,6 +44,11 @@ static void block_bytes(const rt_product *product, size_t bytes[3]) {
         (size_t)((least(product->columns, RT_BLOCK_COLUMNS) + RT_PANEL - 1) / RT_PANEL * RT_PANEL);
     bytes[0] = columns * deep * (half ? sizeof(float) : sizeof(double));
     bytes[1] = half ? (rows * deep * sizeof(float) + RT_ALIGNMENT - 1) / RT_ALIGNMENT * RT_ALIGNMENT : 0;
+    if (product->dtype == OP_BFLOAT16) { /* panels of A have whole rows */
+        const size_t panels =
+            (rows + RT_PAIR_ROWS - 1) / RT_PAIR_ROWS * RT_PAIR_ROWS * (deep + deep % 2) * sizeof(uint16_t);
+        if (panels > bytes[1]) bytes[1] = panels;
+    }
     bytes[2] = half ? rows * columns * sizeof(float) : 0;
 }
 
@@ -80,24 +95,24 @@ static void pack_halves(const rt_product *product, const uint16_t *b, int64_t de
     }
 }
 
-/* Finished sums of one row: scaled, added to, activated, and rounded once. */
-static void finish_halves(const rt_product_block *block, int64_t row, float *sums) {
+/* Finished sums of one row from `column` on, at most RT_BLOCK_COLUMNS: scaled, added to, activated, and rounded once. */
+static void finish_halves(const rt_product_block *block, int64_t row, int64_t column, int64_t columns,
+                          float *sums) {
     const rt_product *product = block->product;
     float more[RT_BLOCK_COLUMNS];
-    const int64_t columns = block->columns, line = block->batch * product->rows + row;
+    const int64_t line = block->batch * product->rows + row;
     if (product->alpha != 1)
         for (int64_t j = 0; j < columns; j++) sums[j] *= (float)product->alpha;
     if (product->addend) {
         const uint16_t *addend =
             (const uint16_t *)block->addend +
             rt_product_offset(line, product->addend_rank, product->addend_dims, product->addend_strides) +
-            block->column * product->addend_column;
+            column * product->addend_column;
         load_halves(product->dtype, more, addend, product->addend_column, columns);
         for (int64_t j = 0; j < columns; j++) sums[j] += (float)product->beta * more[j];
     }
     rt_activation_floats(&product->activation, sums, columns);
-    rt_half_store(product->dtype, (uint16_t *)block->y + line * product->columns + block->column, sums,
-                  columns);
+    rt_half_store(product->dtype, (uint16_t *)block->y + line * product->columns + column, sums, columns);
 }
 
 static void run_halves(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
@@ -128,7 +143,112 @@ static void run_halves(const rt_product_block *block, const uint16_t *a, const u
                                      .fused = true});
         }
         if (product->depth == 0) memset(sums, 0, (size_t)(rows * block->columns) * sizeof *sums);
-        for (int64_t i = 0; i < rows; i++) finish_halves(block, row + i, sums + i * block->columns);
+        for (int64_t i = 0; i < rows; i++)
+            finish_halves(block, row + i, block->column, block->columns, sums + i * block->columns);
+    }
+}
+
+/* ---- bfloat16 in pairs ----------------------------------------------------------------------------------- */
+
+static bool in_pairs(const rt_product *product) {
+    return product->dtype == OP_BFLOAT16 && rt_pairs_here();
+}
+
+/* So few rows that reading the right matrix is all there is to it: that is done once, where it lies. */
+static bool reads_in_place(const rt_product *product) {
+    return product->rows < FEW_ROWS &&
+           (product->b_column == 1 || (product->b_depth == 1 && product->a_depth == 1));
+}
+
+int64_t rt_product_block_columns(const rt_product *product) {
+    return in_pairs(product) && reads_in_place(product) ? FEW_COLUMNS : RT_BLOCK_COLUMNS;
+}
+
+static void run_few(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
+    const rt_product *product = block->product;
+    float sums[FEW_ROWS - 1][FEW_COLUMNS];
+    const int64_t columns = block->columns;
+    for (int64_t i = 0; i < block->rows; i++) {
+        if (product->b_column == 1 || product->depth == 0)
+            memset(sums[i], 0, (size_t)columns * sizeof(float));
+        else
+            rt_pair_dots(a + (block->row + i) * product->a_row, b, product->b_column, product->depth, columns,
+                         sums[i]);
+    }
+    for (int64_t from = 0; from < product->depth && product->b_column == 1; from += FEW_DEPTH) {
+        const int64_t depth = least(product->depth - from, FEW_DEPTH);
+        for (int64_t i = 0; i < block->rows; i++) {
+            const uint16_t *row = a + (block->row + i) * product->a_row + from * product->a_depth;
+            uint16_t left[FEW_DEPTH];
+            for (int64_t k = 0; k < depth; k++) left[k] = row[k * product->a_depth];
+            rt_pair_row(left, b + from * product->b_depth, product->b_depth, depth,
+                        product->depth - from - depth, columns, sums[i]);
+        }
+    }
+    for (int64_t i = 0; i < block->rows; i++) {
+        for (int64_t j = 0; j < columns; j += RT_BLOCK_COLUMNS)
+            finish_halves(block, block->row + i, block->column + j, least(columns - j, RT_BLOCK_COLUMNS),
+                          sums[i] + j);
+    }
+}
+
+/* Some rows of A and some of its depth, from `a` on, times a block of panels. They are read where they lie if they can be; else they are
+ * copied to `left`: into panels as of a right matrix where the depth does not lie side by side. */
+static void multiply_pairs(const rt_product *product, const uint16_t *a, int64_t depth, rt_pair_tiles *tiles,
+                           uint16_t *left) {
+    const int64_t rows = tiles->rows;
+    if (product->a_depth == 1) {
+        tiles->a = a;
+        tiles->a_row = product->a_row;
+        tiles->a_pair = 2;
+        if (depth % 2 || (rows > 1 && product->a_row * (int64_t)sizeof *a % PAGE == 0)) {
+            tiles->a = left;
+            tiles->a_row = 2 * tiles->pairs;
+            for (int64_t i = 0; i < rows; i++) {
+                memcpy(left + i * tiles->a_row, a + i * product->a_row, (size_t)depth * sizeof *a);
+                if (depth % 2) left[i * tiles->a_row + depth] = 0;
+            }
+        }
+        rt_pair_tiles_run(tiles);
+        return;
+    }
+    float *c = tiles->c;
+    rt_pairs_pack(a, product->a_depth, product->a_row, depth, rows, left);
+    tiles->a_row = 2;
+    tiles->a_pair = RT_PAIR_ELEMENTS;
+    for (int64_t i = 0; i < rows; i += RT_PAIR_ROWS) {
+        tiles->rows = least(rows - i, RT_PAIR_ROWS);
+        tiles->a = left + i * 2 * tiles->pairs;
+        tiles->c = c + i * tiles->c_row;
+        rt_pair_tiles_run(tiles);
+    }
+}
+
+static void run_pairs(const rt_product_block *block, const uint16_t *a, const uint16_t *b) {
+    const rt_product *product = block->product;
+    size_t bytes[3];
+    block_bytes(product, bytes);
+    uint16_t *panels = block->scratch, *left = (uint16_t *)(void *)((char *)block->scratch + bytes[0]);
+    float *sums = (float *)(void *)((char *)left + bytes[1]);
+    for (int64_t first = 0; first < block->rows; first += BLOCK_ROWS) {
+        const int64_t rows = least(block->rows - first, BLOCK_ROWS), row = block->row + first;
+        for (int64_t from = 0; from < product->depth; from += RT_BLOCK_DEPTH) {
+            const int64_t depth = least(product->depth - from, RT_BLOCK_DEPTH);
+            rt_pairs_pack(b + from * product->b_depth, product->b_depth, product->b_column, depth,
+                          block->columns, panels);
+            multiply_pairs(product, a + row * product->a_row + from * product->a_depth, depth,
+                           &(rt_pair_tiles){.rows = rows,
+                                            .columns = block->columns,
+                                            .pairs = rt_pairs_of(depth),
+                                            .panels = panels,
+                                            .c = sums,
+                                            .c_row = block->columns,
+                                            .add = from > 0},
+                           left);
+        }
+        if (product->depth == 0) memset(sums, 0, (size_t)(rows * block->columns) * sizeof *sums);
+        for (int64_t i = 0; i < rows; i++)
+            finish_halves(block, row + i, block->column, block->columns, sums + i * block->columns);
     }
 }
 
@@ -190,5 +310,9 @@ void rt_product_block_run(const rt_product_block *block) {
                       block->column * product->b_column;
     if (product->dtype == OP_DOUBLE)
         run_doubles(block, (const double *)block->a + a, (const double *)block->b + b);
-    else run_halves(block, (const uint16_t *)block->a + a, (const uint16_t *)block->b + b);
+    else if (!in_pairs(product))
+        run_halves(block, (const uint16_t *)block->a + a, (const uint16_t *)block->b + b);
+    else
+        (reads_in_place(product) ? run_few : run_pairs)(block, (const uint16_t *)block->a + a,
+                                                        (const uint16_t *)block->b + b);
 }

@@ -8,7 +8,10 @@
 /* The offset of element `index` (counted in the dims) under the strides. */
 int64_t rt_product_offset(int64_t index, int32_t rank, const int64_t *dims, const int64_t *strides);
 
-/* A block of at most RT_BLOCK_COLUMNS columns of a product. */
+/* How many columns of a product a block may have. */
+int64_t rt_product_block_columns(const rt_product *product);
+
+/* A block of a product: all of its rows or some, and some of its columns. */
 typedef struct rt_product_block {
     const rt_product *product;
     const void *a, *b, *addend; /* of the whole product */

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_pair_products.c: products of bfloat16, bit by bit on machines with an instruction for pairs, else within their rounding: rows,
+ * columns and depths of every kind, transpositions, stacks, what is added, threads; NaN, infinities and the least numbers.
+ */
+#include "runtime/kernels/portable/pair_tiles.h"
+#include "tests/support/application.h"
+#include <inttypes.h>
+#include <math.h>
+#include <setjmp.h>
+#include <string.h>
+#include <cmocka.h>
+
+static float element(const uint16_t *data, int64_t index) {
+    return base_float_from_bfloat16(data[index]);
+}
+
+/* The sum over the depth as pair_tiles.h has it. */
+static float sum_of_pairs(float sum, const uint16_t *a, int64_t a_depth, const uint16_t *b, int64_t b_depth,
+                          int64_t depth) {
+    for (int64_t k = 0; k < depth; k += 2) {
+        if (k + 1 < depth) sum = fmaf(element(a, (k + 1) * a_depth), element(b, (k + 1) * b_depth), sum);
+        sum = fmaf(element(a, k * a_depth), element(b, k * b_depth), sum);
+    }
+    return sum;
+}
+
+/* The same in 32 interleaved sums, two to a lane, whose halves are added until one is left. */
+static float sum_of_dots(const uint16_t *a, const uint16_t *b, int64_t depth) {
+    float sums[16] = {0};
+    for (int64_t k = 0; k < depth; k += 2) {
+        float *sum = &sums[k / 2 % 16];
+        *sum = sum_of_pairs(*sum, a + k, 1, b + k, 1, depth - k < 2 ? 1 : 2);
+    }
+    for (int half = 8; half > 0; half /= 2) {
+        for (int l = 0; l < half; l++) sums[l] += sums[l + half];
+    }
+    return sums[0];
+}
+
+static void random_halves(uint16_t *to, int64_t count, uint64_t *seed) {
+    for (int64_t i = 0; i < count; i++) to[i] = base_bfloat16_from_float(random_float(seed));
+}
+
+/* Panels of matrices of any strides, and nothing beyond them is written. */
+static void test_panels(void **state) {
+    (void)state;
+    enum { MOST = 70 };
+    static uint16_t b[MOST * 3 * MOST * 3], panels[5 * (MOST + 2) * RT_PANEL + 64];
+    for (uint64_t round = 1; round <= 400; round++) {
+        uint64_t seed = round;
+        const int64_t depth = random_range(&seed, 1, MOST), columns = random_range(&seed, 1, MOST),
+                      apart = random_range(&seed, 1, 3), form = random_range(&seed, 0, 2);
+        const int64_t b_column = form == 0   ? 1
+                                 : form == 1 ? depth + apart
+                                             : 2,
+                      b_depth = form == 0   ? columns + apart
+                                : form == 1 ? 1
+                                            : 2 * columns + 1;
+        random_halves(b, MOST * 3 * MOST * 3, &seed);
+        memset(panels, 0x5a, sizeof panels);
+        rt_pairs_pack(b, b_depth, b_column, depth, columns, panels);
+        const int64_t pairs = rt_pairs_of(depth),
+                      count = (columns + RT_PANEL - 1) / RT_PANEL * pairs * RT_PAIR_ELEMENTS;
+        for (int64_t i = 0; i < count; i++) {
+            const int64_t column = i / (pairs * RT_PAIR_ELEMENTS) * RT_PANEL + i % RT_PAIR_ELEMENTS / 2,
+                          k = i / RT_PAIR_ELEMENTS % pairs * 2 + i % 2;
+            const uint16_t want = column < columns && k < depth ? b[k * b_depth + column * b_column] : 0;
+            if (panels[i] != want) fail_msg("round %" PRIu64 ": element %" PRId64, round, i);
+        }
+        for (int64_t i = count; i < count + 64; i++) assert_int_equal(panels[i], 0x5a5a);
+    }
+}
+
+/* Every size of a tile, sums that go on, rows that lie apart and rows in panels. */
+static void test_tiles(void **state) {
+    (void)state;
+    if (!rt_pairs_here()) skip();
+    enum { ROWS = 40, PAIRS = 9, COLUMNS = 150 };
+    static uint16_t a[(ROWS + 16) * PAIRS * 2 + 16], b[2 * PAIRS * COLUMNS],
+        panels[COLUMNS * 2 * PAIRS + RT_PANEL * 2 * PAIRS];
+    static float c[ROWS * (COLUMNS + 5)];
+    for (int64_t rows = 1; rows <= ROWS; rows++) {
+        for (int64_t columns = 1; columns <= COLUMNS; columns += columns < 40 ? 1 : 13) {
+            uint64_t seed = (uint64_t)(rows * 1000 + columns);
+            const int64_t pairs = 1 + (rows + columns) % PAIRS, depth = 2 * pairs;
+            const bool add = (rows + columns) % 2, turned = (rows + columns) % 3 == 0 && rows <= RT_PAIR_ROWS;
+            random_halves(a, rows * depth, &seed);
+            random_halves(b, depth * columns, &seed);
+            rt_pairs_pack(b, columns, 1, depth, columns, panels);
+            rt_pair_tiles tiles = {.rows = rows,
+                                   .columns = columns,
+                                   .pairs = pairs,
+                                   .a = a,
+                                   .a_row = depth,
+                                   .a_pair = 2,
+                                   .panels = panels,
+                                   .c = c,
+                                   .c_row = COLUMNS + 5,
+                                   .add = add};
+            static uint16_t left[RT_PAIR_ROWS * 2 * PAIRS];
+            if (turned) {
+                rt_pairs_pack(a, 1, depth, depth, rows, left);
+                tiles.a = left;
+                tiles.a_row = 2;
+                tiles.a_pair = RT_PAIR_ELEMENTS;
+            }
+            for (int64_t i = 0; i < ROWS * (COLUMNS + 5); i++) c[i] = 0.5f;
+            rt_pair_tiles_run(&tiles);
+            for (int64_t i = 0; i < ROWS * (COLUMNS + 5); i++) {
+                const int64_t row = i / (COLUMNS + 5), column = i % (COLUMNS + 5);
+                const float want =
+                    row < rows && column < columns
+                        ? sum_of_pairs(add ? 0.5f : 0, a + row * depth, 1, b + column, columns, depth)
+                        : 0.5f;
+                if (memcmp(&c[i], &want, sizeof want) != 0)
+                    fail_msg("%d x %d: row %d, column %d", (int)rows, (int)columns, (int)row, (int)column);
+            }
+        }
+    }
+}
+
+/* What the result must be, as bits where the machine has the instruction. */
+static void check_result(const application *app, int64_t index, float sum, double exact, double weight,
+                         uint64_t round) {
+    const uint16_t got = ((const uint16_t *)app->outputs[0].data)[index],
+                   want = base_bfloat16_from_float(sum);
+    if (rt_pairs_here() && got != want)
+        fail_msg("round %" PRIu64 ", element %" PRId64 ": %a, expected %a", round, index,
+                 (double)element(&got, 0), (double)element(&want, 0));
+    /* One rounding to 8 bits, and those of the sum in float. */
+    const double allowed = ldexp(fabs(exact), -8) + ldexp(weight, -18) + 0x1p-130;
+    if (!(fabs((double)element(&got, 0) - exact) <= allowed))
+        fail_msg("round %" PRIu64 ", element %" PRId64 ": %g, expected %g", round, index,
+                 (double)element(&got, 0), exact);
+}
+
+static void test_gemm(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 300; round++) {
+        uint64_t seed = round * 65537;
+        const bool turn_a = round % 2, turn_b = round % 4 < 2;
+        const int64_t m = random_range(&seed, 1, round % 3 ? 5 : 60),
+                      k = random_range(&seed, round % 5 ? 1 : 250, round % 5 ? 60 : 600),
+                      n = random_range(&seed, 1, round % 7 ? 50 : 1300), form = random_range(&seed, 0, 5);
+        const float alpha = round % 3 ? 1 : random_float(&seed), beta = round % 5 ? 1 : random_float(&seed);
+        uint16_t *first = NULL;
+        application app[3];
+        for (int threads = 1; threads <= 3; threads++) {
+            application *own = &app[threads - 1];
+            uint64_t same = seed;
+            application_gemm(own, OP_BFLOAT16, m, k, n, turn_a, turn_b, form, &same);
+            application_real(own, "alpha", alpha);
+            application_real(own, "beta", beta);
+            if (round % 6 == 0) application_text(own, "ouro.activation", "Relu");
+            application_run(own, "portable.gemm", threads);
+            if (!first) first = own->outputs[0].data;
+            assert_memory_equal(own->outputs[0].data, first, own->outputs[0].bytes);
+        }
+        const uint16_t *a = app->inputs[0].data, *b = app->inputs[1].data,
+                       *c = form ? app->inputs[2].data : NULL;
+        for (int64_t i = 0; i < m * n; i++) {
+            const int64_t row = i / n, column = i % n;
+            const uint16_t *left = a + (turn_a ? row : row * k), *right = b + (turn_b ? column * k : column);
+            const bool dots = m < 4 && turn_b && k != 1 && (!turn_a || m == 1);
+            double exact = 0, weight = 0;
+            for (int64_t d = 0; d < k; d++) {
+                const double product =
+                    (double)element(left, turn_a ? d * m : d) * (double)element(right, turn_b ? d : d * n);
+                exact += product;
+                weight += fabs(product);
+            }
+            float sum = dots ? sum_of_dots(left, right, k)
+                             : sum_of_pairs(0, left, turn_a ? m : 1, right, turn_b ? 1 : n, k);
+            if (alpha != 1) sum *= alpha;
+            exact *= (double)alpha;
+            weight *= fabs((double)alpha);
+            if (c) {
+                const int64_t at = form == 1 ? 0 : form == 2 || form == 5 ? column : form == 3 ? row : i;
+                sum += beta * element(c, at);
+                exact += (double)beta * (double)element(c, at);
+                weight += fabs((double)element(c, at));
+            }
+            if (round % 6 == 0) {
+                sum = sum > 0 ? sum : 0;
+                exact = fmax(exact, 0);
+            }
+            check_result(app, i, sum, exact, weight, round);
+        }
+        for (int i = 0; i < 3; i++) application_free(&app[i]);
+    }
+}
+
+/* Stacks that broadcast, operands whose axes are read in another order, no rows, no columns and no depth. */
+static void test_matmul(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 200; round++) {
+        uint64_t seed = round * 7907;
+        const int64_t stack = random_range(&seed, 1, 3), own = random_range(&seed, 0, 1) ? stack : 1,
+                      m = random_range(&seed, round % 9 == 0 ? 0 : 1, 20),
+                      k = random_range(&seed, round % 9 == 1 ? 0 : 1, round % 2 ? 9 : 80),
+                      n = random_range(&seed, round % 9 == 2 ? 0 : 1, 70);
+        const bool ordered = round % 4 == 0;
+        application app;
+        application_init(&app, OP_MATMUL);
+        application_random(&app, OP_BFLOAT16, 3, ordered ? DIMS(m, stack, k) : DIMS(stack, m, k), &seed);
+        application_random(&app, OP_BFLOAT16, 3, ordered ? DIMS(n, own, k) : DIMS(own, k, n), &seed);
+        if (ordered) application_integers(&app, "ouro.left", 3, DIMS(1, 0, 2));
+        if (ordered) application_integers(&app, "ouro.right", 3, DIMS(1, 2, 0));
+        application_run(&app, "portable.matmul", 1 + (int)(round % 3));
+        const uint16_t *a = app.inputs[0].data, *b = app.inputs[1].data;
+        for (int64_t i = 0; i < stack * m * n; i++) {
+            const int64_t batch = i / n / m, row = i / n % m, column = i % n, of = own == 1 ? 0 : batch;
+            const uint16_t *left = a + (ordered ? (row * stack + batch) * k : (batch * m + row) * k),
+                           *right = b + (ordered ? (column * own + of) * k : of * k * n + column);
+            const int64_t b_depth = ordered ? 1 : n;
+            double exact = 0, weight = 0;
+            for (int64_t d = 0; d < k; d++) {
+                const double product = (double)element(left, d) * (double)element(right, d * b_depth);
+                exact += product;
+                weight += fabs(product);
+            }
+            /* A stack on one matrix is one tall product, where it is dense. */
+            const int64_t rows = own == 1 && !ordered ? stack * m : m;
+            const bool dots = rows < 4 && ordered && own * k != 1;
+            check_result(&app, i,
+                         dots ? sum_of_dots(left, right, k) : sum_of_pairs(0, left, 1, right, b_depth, k),
+                         exact, weight, round);
+        }
+        application_free(&app);
+    }
+}
+
+/* NaN and infinities go where their products go, and nowhere else: also from the last element of an odd depth and from the last column. */
+static void test_odd_numbers(void **state) {
+    (void)state;
+    enum { DEPTH = 37, COLUMNS = 35 };
+    for (int64_t rows = 1; rows <= 30; rows += 3) {
+        for (int turned = 0; turned < 4; turned++) {
+            uint64_t seed = (uint64_t)rows;
+            application app;
+            application_gemm(&app, OP_BFLOAT16, rows, DEPTH, COLUMNS, turned % 2, turned / 2, 0, &seed);
+            uint16_t *a = app.inputs[0].data, *b = app.inputs[1].data;
+            const int64_t last = DEPTH - 1, row = rows - 1, column = COLUMNS - 1;
+            a[turned % 2 ? last * rows + row : row * DEPTH + last] = 0x7fc0;          /* NaN */
+            b[turned / 2 ? column * DEPTH + last : last * COLUMNS + column] = 0xff80; /* -infinity */
+            application_run(&app, "portable.gemm", 1);
+            for (int64_t i = 0; i < rows * COLUMNS; i++) {
+                const double got = application_element(&app.outputs[0], i);
+                if (i / COLUMNS == row) assert_true(isnan(got));
+                else if (i % COLUMNS == column) assert_true(isinf(got) || isnan(got));
+                else assert_true(isfinite(got));
+            }
+            application_free(&app);
+        }
+    }
+}
+
+/* The least normal numbers are numbers; those below are, or are zero, by the machine; the sum of no rows of the depth is zero. */
+static void test_least_numbers(void **state) {
+    (void)state;
+    for (int64_t rows = 1; rows <= 5; rows += 4) {
+        application app;
+        application_init(&app, OP_MATMUL);
+        uint16_t *a = application_input(&app, OP_BFLOAT16, 2, DIMS(rows, 3)),
+                 *b = application_input(&app, OP_BFLOAT16, 2, DIMS(3, 2));
+        for (int64_t i = 0; i < rows * 3; i++) a[i] = 0x3f80; /* 1 */
+        b[0] = 0x0080;                                        /* 2^-126 */
+        b[1] = 0x0001;                                        /* 2^-133 */
+        application_run(&app, "portable.matmul", 1);
+        for (int64_t i = 0; i < rows; i++) {
+            const uint16_t *y = app.outputs[0].data;
+            assert_int_equal(y[2 * i], 0x0080);
+            assert_int_equal(y[2 * i + 1], rt_pairs_here() ? 0 : 0x0001);
+        }
+        application_free(&app);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_panels),      cmocka_unit_test(test_tiles),
+        cmocka_unit_test(test_gemm),        cmocka_unit_test(test_matmul),
+        cmocka_unit_test(test_odd_numbers), cmocka_unit_test(test_least_numbers)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
