@@ -38,6 +38,7 @@
  *   recompute            memory/recompute.c            cheap values are computed again where the arena may not keep them
  *   make-bands           bands/make_bands.c            regions of spatial operators become loops over bands of rows
  *   fuse-attention       layout/fuse_attention.c       attention as exporters write it becomes one node
+ *   fuse-normalization   layout/fuse_normalization.c   what LayerNormalization is made of becomes one node
  *   fuse-elementwise     layout/fuse_elementwise.c     trees of elementwise operators become one node
  *   select-kernels       layout/select_kernels.c       kernels, and their scratch
  *   spill                memory/spill.c                what the arena has no place for is put into a file, and read back
@@ -89,6 +90,7 @@
     FACT(RECOMPUTED, "what is cheap is not kept where the arena has no memory for it")                       \
     FACT(BANDS, "feature maps that need not be whole are made by bands")                                     \
     FACT(ATTENTIONS, "attentions are one node")                                                              \
+    FACT(NORMALIZATIONS, "normalisations are one node")                                                      \
     FACT(ELEMENTWISE, "elementwise operators are fused")                                                     \
     FACT(KERNELS, "kernels and their scratch")                                                               \
     FACT(SPILLED, "what the arena has no place for is spilled")                                              \

@@ -181,10 +181,11 @@ base_status op_infer_rotary_embedding(op_call *call, base_report *report) {
     return BASE_OK;
 }
 
-/* The scale, where it is there, has the shape of what is normalised; import multiplies with others afterwards. */
-base_status op_infer_rms_normalization(op_call *call, base_report *report) {
-    base_status status = op_check_input(call, 0, OP_SET_FLOATS, report);
-    if (status == BASE_OK && op_input_present(call, 1)) status = op_check_same(call, 1, 0, report);
+/* Rows from attribute "axis" on are normalised. The other inputs, where they are there, have the shape of such a row. */
+static base_status infer_row_normalization(op_call *call, unsigned types, base_report *report) {
+    base_status status = op_check_input(call, 0, types, report);
+    for (uint32_t i = 1; i < call->input_count && status == BASE_OK; i++)
+        if (op_input_present(call, i)) status = op_check_same(call, i, 0, report);
     if (status != BASE_OK) return status;
     const op_shape *x = &call->inputs[0].type.shape;
     const int64_t value = op_attribute_integer(&call->attributes, "axis", -1);
@@ -193,19 +194,29 @@ base_status op_infer_rms_normalization(op_call *call, base_report *report) {
         return base_fail(report, BASE_INVALID,
                          "attribute \"axis\" is %" PRId64 ", expected a number in [%d, %d)", value, -x->rank,
                          x->rank);
-    if (x->rank >= 0 && op_input_present(call, 1) && call->inputs[1].type.shape.rank >= 0) {
-        const op_shape *scale = &call->inputs[1].type.shape;
-        bool fits = scale->rank == x->rank - axis;
-        for (int32_t i = 0; fits && i < scale->rank; i++)
-            fits = scale->dims[i] < 0 || x->dims[axis + i] < 0 || scale->dims[i] == x->dims[axis + i];
+    for (uint32_t k = 1; k < call->input_count && x->rank >= 0; k++) {
+        if (!op_input_present(call, k) || call->inputs[k].type.shape.rank < 0) continue;
+        const op_shape *row = &call->inputs[k].type.shape;
+        bool fits = row->rank == x->rank - axis;
+        for (int32_t i = 0; fits && i < row->rank; i++)
+            fits = row->dims[i] < 0 || x->dims[axis + i] < 0 || row->dims[i] == x->dims[axis + i];
         char have[128];
         if (!fits)
             return base_fail(report, BASE_INVALID,
-                             "input 1 has shape %s, expected that of the dimensions from axis %d on",
-                             op_shape_text(scale, have, sizeof have), axis);
+                             "input %u has shape %s, expected that of the dimensions from axis %d on", k,
+                             op_shape_text(row, have, sizeof have), axis);
     }
     op_output_set(call, 0, call->inputs[0].type.dtype, x);
     return BASE_OK;
+}
+
+/* Import multiplies with scales of other shapes afterwards. */
+base_status op_infer_rms_normalization(op_call *call, base_report *report) {
+    return infer_row_normalization(call, OP_SET_FLOATS, report);
+}
+
+base_status op_infer_layer_normalization(op_call *call, base_report *report) {
+    return infer_row_normalization(call, OP_SET(OP_FLOAT), report);
 }
 
 base_status op_infer_tensor_scatter(op_call *call, base_report *report) {

@@ -118,6 +118,17 @@ bool pass_order_read(const ir_module *module, base_arena *arena, pass_order *ord
 /* The graphs of a module, enclosing ones before enclosed ones. NULL when memory runs out. */
 ir_graph **pass_graphs_outermost_first(const ir_module *module, base_arena *scratch, size_t *count);
 
+/* ---- patterns (pattern.c) -------------------------------------------------------------------------------- */
+
+/* The node that alone reads what `node` makes, if it has this operator, one output, and stands in the same graph; else NULL. */
+ir_node *pass_only_reader(const ir_node *node, op_code code);
+/* The operand of a node of two that is not `known`. */
+ir_value *pass_other_operand(const ir_node *node, const ir_value *known);
+/* A node of this graph and of this operator makes the value (which may be NULL). */
+bool pass_is_made_by(const ir_value *value, const ir_graph *graph, op_code code);
+/* A constant float, of at most `rank` dimensions: one number, which no result grows by. */
+bool pass_read_number(const ir_value *value, int32_t rank, float *number);
+
 /* ---- copies (copy.c) ------------------------------------------------------------------------------------ */
 
 /* Why a pass puts a Copy in: ir_node.reason says it in words. */

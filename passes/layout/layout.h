@@ -5,11 +5,12 @@
 
 #include "passes/base/pass.h"
 
-base_status pass_select_layouts(pass_context *context);   /* select_layouts.c */
-base_status pass_carry_layouts(pass_context *context);    /* carry_layouts.c */
-base_status pass_fuse_attention(pass_context *context);   /* fuse_attention.c */
-base_status pass_fuse_elementwise(pass_context *context); /* fuse_elementwise.c */
-base_status pass_select_kernels(pass_context *context);   /* select_kernels.c */
+base_status pass_select_layouts(pass_context *context);     /* select_layouts.c */
+base_status pass_carry_layouts(pass_context *context);      /* carry_layouts.c */
+base_status pass_fuse_attention(pass_context *context);     /* fuse_attention.c */
+base_status pass_fuse_normalization(pass_context *context); /* fuse_normalization.c */
+base_status pass_fuse_elementwise(pass_context *context);   /* fuse_elementwise.c */
+base_status pass_select_kernels(pass_context *context);     /* select_kernels.c */
 
 /* The shapes of all inputs and outputs that are there are known. (select_kernels.c) */
 bool pass_shapes_known(const ir_node *node);

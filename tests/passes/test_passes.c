@@ -65,6 +65,8 @@ static const struct pass_case {
     {"loops/cases/sink_scans_not", pass_sink_scans, 0},
     /* Heads that stand after tokens are read as rows; the factor and the mask become parts of the node. */
     {"layout/cases/fuse_attention", pass_fuse_attention, 0},
+    /* All that it is made of goes, and the scale and the bias become inputs. */
+    {"layout/cases/fuse_normalization", pass_fuse_normalization, 0},
     /* Trees become one node, inputs are broadcast; what other nodes read, or has another shape, stays a tensor. A sum whose
      * operands are dead is not put off to where a third product is there; gates of one product may wait for each other. */
     {"layout/cases/fuse_elementwise", pass_fuse_elementwise, 0},

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* pattern.c: what passes ask that recognise operators as exporters take them apart. */
+#include "passes/base/pass.h"
+
+ir_node *pass_only_reader(const ir_node *node, op_code code) {
+    const ir_use *use = node && node->output_count == 1 && node->outputs[0] ? node->outputs[0]->uses : NULL;
+    ir_node *reader = use && !use->next ? use->node : NULL;
+    return reader && reader->graph == node->graph && reader->code == code && reader->output_count == 1
+               ? reader
+               : NULL;
+}
+
+ir_value *pass_other_operand(const ir_node *node, const ir_value *known) {
+    return ir_input(node, ir_input(node, 0) == known ? 1 : 0);
+}
+
+bool pass_is_made_by(const ir_value *value, const ir_graph *graph, op_code code) {
+    return value && value->kind == IR_RESULT_OF_NODE && value->node->graph == graph &&
+           value->node->code == code;
+}
+
+bool pass_read_number(const ir_value *value, int32_t rank, float *number) {
+    int64_t count;
+    if (!value || !value->constant || value->type.dtype != OP_FLOAT ||
+        value->type.layout != OP_LAYOUT_ROW_MAJOR || value->type.shape.rank > rank ||
+        !op_shape_elements(&value->type.shape, &count) || count != 1)
+        return false;
+    *number = *(const float *)value->constant->tensor.data;
+    return true;
+}

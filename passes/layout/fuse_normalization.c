@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* fuse_normalization.c: what LayerNormalization is made of becomes one node, which reads its rows once.
+ *
+ *     %m = ReduceMean(%x, -1)  %d = Sub(%x, %m)  %s = Mul(%d, %d)  %v = ReduceMean(%s, -1)  %e = Add(%v, 1e-5)
+ *     %r = Sqrt(%e)  %i = Reciprocal(%r)  %n = Mul(%d, %i)  %w = Mul(%n, %scale)  %y = Add(%w, %bias)
+ *  => %y = LayerNormalization(%x, %scale, %bias) {axis = -1, epsilon = 1e-5}
+ *
+ * Import writes it so, for other passes see through it; so do exporters of old opsets, with Pow for the square and Div by the root. Scale and
+ * bias need not be there. Only float, along the last axes, and only where nobody else reads what is made between. Not a bit of the
+ * result is another one (runtime/kernels/portable/layer_normalization.c).
+ *
+ * Needs: types, layouts, no dead nodes; bands, whose rows may end within it, are made. Breaks: nothing. Guarantees: values are what they
+ * were.
+ */
+#include "passes/layout/layout.h"
+
+typedef struct normalization {
+    ir_node *nodes[10]; /* that go, the last one first */
+    uint32_t count;
+    ir_value *x, *scale, *bias; /* scale, bias: NULL where there is none */
+    int32_t axis;               /* the first of those that are normalised */
+    float epsilon;
+    bool divide;
+} normalization;
+
+/* The first of the last axes, which are those that the node reduces, and keeps. */
+static bool reduces_last(const ir_node *mean, int32_t *first) {
+    const ir_value *axes = ir_input(mean, 1), *x = ir_input(mean, 0);
+    int64_t count;
+    if (!axes || !axes->constant || axes->type.dtype != OP_INT64 ||
+        op_attribute_integer(&mean->attributes, "keepdims", 1) != 1 || x->type.shape.rank <= 0 ||
+        !op_shape_elements(&axes->type.shape, &count) || count <= 0 || count > x->type.shape.rank)
+        return false;
+    const int32_t rank = x->type.shape.rank;
+    uint32_t marks = 0;
+    for (int64_t i = 0; i < count; i++) {
+        int32_t axis;
+        if (!op_axis(((const int64_t *)axes->constant->tensor.data)[i], rank, &axis)) return false;
+        marks |= 1U << axis;
+    }
+    *first = rank - (int32_t)count;
+    for (int32_t i = 0; i < rank; i++)
+        if ((marks >> i & 1) != (i >= *first)) return false;
+    return true;
+}
+
+static bool is_plain(const ir_value *value) {
+    return value && value->type.kind == OP_KIND_TENSOR && value->type.dtype == OP_FLOAT &&
+           value->type.layout == OP_LAYOUT_ROW_MAJOR;
+}
+
+/* What the rows are multiplied with, or is added to them: one number for each of their elements. */
+static bool is_row(const ir_value *value, const normalization *n) {
+    const op_shape *x = &n->x->type.shape;
+    if (!is_plain(value) || value->type.shape.rank != x->rank - n->axis) return false;
+    for (int32_t i = 0; i < value->type.shape.rank; i++)
+        if (value->type.shape.dims[i] != x->dims[n->axis + i] || x->dims[n->axis + i] < 0) return false;
+    return true;
+}
+
+static void take(normalization *n, ir_node *node) {
+    n->nodes[n->count++] = node;
+}
+
+/* From the root backwards to x: the differences from the mean, whose squares' mean it is of. */
+static ir_node *read_differences(ir_node *root, normalization *n) {
+    const ir_graph *graph = root->graph;
+    const ir_value *sum = ir_input(root, 0);
+    if (!pass_is_made_by(sum, graph, OP_ADD) || pass_only_reader(sum->node, OP_SQRT) != root) return NULL;
+    ir_node *const add = sum->node;
+    const ir_value *squares = NULL;
+    for (uint32_t i = 0; i < 2 && !squares; i++)
+        if (pass_read_number(ir_input(add, 1 - i), sum->type.shape.rank, &n->epsilon) &&
+            pass_is_made_by(ir_input(add, i), graph, OP_REDUCE_MEAN))
+            squares = ir_input(add, i);
+    int32_t axis;
+    if (!squares || pass_only_reader(squares->node, OP_ADD) != add || !reduces_last(squares->node, &n->axis))
+        return NULL;
+    const ir_value *square = ir_input(squares->node, 0);
+    const bool power = pass_is_made_by(square, graph, OP_POW);
+    if (!power && !pass_is_made_by(square, graph, OP_MUL)) return NULL;
+    float two = 2;
+    if (pass_only_reader(square->node, OP_REDUCE_MEAN) != squares->node ||
+        (power ? !pass_read_number(ir_input(square->node, 1), square->type.shape.rank, &two) || two != 2
+               : ir_input(square->node, 0) != ir_input(square->node, 1)))
+        return NULL;
+    const ir_value *difference = ir_input(square->node, 0);
+    if (!pass_is_made_by(difference, graph, OP_SUB)) return NULL;
+    const ir_value *mean = ir_input(difference->node, 1);
+    n->x = ir_input(difference->node, 0);
+    if (!pass_is_made_by(mean, graph, OP_REDUCE_MEAN) || ir_input(mean->node, 0) != n->x ||
+        pass_only_reader(mean->node, OP_SUB) != difference->node || !reduces_last(mean->node, &axis) ||
+        axis != n->axis || !is_plain(n->x))
+        return NULL;
+    take(n, root);
+    take(n, add);
+    take(n, squares->node);
+    take(n, square->node);
+    take(n, difference->node);
+    take(n, mean->node);
+    /* By the square, once or twice, and by the division. */
+    return ir_value_use_count(difference) == (power ? 2 : 3) ? difference->node : NULL;
+}
+
+/* From the root on to what is divided by it. */
+static ir_node *read_division(ir_node *root, const ir_value *difference, normalization *n) {
+    ir_node *reciprocal = pass_only_reader(root, OP_RECIPROCAL), *division;
+    n->divide = !reciprocal;
+    division = reciprocal ? pass_only_reader(reciprocal, OP_MUL) : pass_only_reader(root, OP_DIV);
+    if (!division ||
+        (reciprocal ? pass_other_operand(division, reciprocal->outputs[0]) : ir_input(division, 0)) !=
+            difference ||
+        !op_shape_equal(&division->outputs[0]->type.shape, &n->x->type.shape))
+        return NULL;
+    if (reciprocal) take(n, reciprocal);
+    return division;
+}
+
+static bool read_normalization(ir_node *root, normalization *n, ir_node **last) {
+    *n = (normalization){0};
+    const ir_node *difference = read_differences(root, n);
+    *last = difference ? read_division(root, difference->outputs[0], n) : NULL;
+    if (!*last) return false;
+    take(n, *last);
+    ir_node *scaled = pass_only_reader(*last, OP_MUL);
+    if (scaled && is_row(pass_other_operand(scaled, (*last)->outputs[0]), n)) {
+        n->scale = pass_other_operand(scaled, (*last)->outputs[0]);
+        take(n, *last = scaled);
+    }
+    ir_node *sum = pass_only_reader(*last, OP_ADD);
+    if (sum && is_row(pass_other_operand(sum, (*last)->outputs[0]), n)) {
+        n->bias = pass_other_operand(sum, (*last)->outputs[0]);
+        take(n, *last = sum);
+    }
+    return true;
+}
+
+static bool fuse(const normalization *n, ir_node *last) {
+    const op_attribute set[] = {
+        {.name = "axis", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = n->axis},
+        {.name = "epsilon", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = n->epsilon},
+        {.name = "ouro.divide", .kind = OP_ATTRIBUTE_INT, .count = 1, .as.integer = 1}};
+    op_attributes attributes = {0};
+    for (size_t i = 0; i < (n->divide ? 3 : 2); i++)
+        if (!ir_attribute_set(last->graph->module, &attributes, &set[i])) return false;
+    ir_value *const inputs[] = {n->x, n->scale, n->bias};
+    ir_node *made = ir_node_new(last->graph, last, OP_LAYER_NORMALIZATION, last->name, last->path, attributes,
+                                n->bias    ? 3
+                                : n->scale ? 2
+                                           : 1,
+                                inputs);
+    ir_value *y = made ? ir_node_add_output(made, last->outputs[0]->name, &last->outputs[0]->type) : NULL;
+    if (!y) return false;
+    ir_value_replace(last->outputs[0], y);
+    return true;
+}
+
+/* Nodes go once nobody reads what they make: the last ones first. */
+static void remove_nodes(normalization *n) {
+    for (uint32_t gone = 0; gone < n->count;) {
+        for (uint32_t i = 0; i < n->count; i++) {
+            ir_node *node = n->nodes[i];
+            if (!node || node->outputs[0]->uses) continue;
+            ir_node_remove(node);
+            n->nodes[i] = NULL;
+            gone++;
+        }
+    }
+}
+
+base_status pass_fuse_normalization(pass_context *context) {
+    const ir_module *module = context->module;
+    const size_t count = module->node_count;
+    for (size_t i = 1; i < count; i++) {
+        ir_node *node = module->nodes[i], *last;
+        normalization n;
+        if (!node || node->code != OP_SQRT || !read_normalization(node, &n, &last)) continue;
+        if (!fuse(&n, last)) return base_fail_memory(context->report);
+        remove_nodes(&n);
+    }
+    return BASE_OK;
+}
