@@ -40,6 +40,22 @@ static const char *planner_name_at(size_t index) {
     return at ? at->name : NULL;
 }
 
+/* How weights are stored, by name. */
+typedef struct stored_weights {
+    const char *name;
+    int bits;
+    op_dtype type;
+} stored_weights;
+
+/* The last one, without a name, for names that mean nothing, and for none. */
+static const stored_weights *find_weights(const char *name) {
+    static const stored_weights all[] = {
+        {"float16", 0, OP_FLOAT16}, {"bfloat16", 0, OP_BFLOAT16}, {"int8", 8, OP_NONE}, {"int4", 4, OP_NONE}, {0}};
+    const stored_weights *at = all;
+    while (at->name && (!name || strcmp(at->name, name) != 0)) at++;
+    return at;
+}
+
 static base_status check_options(const ouro_compile_options *options, base_report *report) {
     char names[512];
     if (!options->model_path) return base_fail(report, BASE_USAGE, "no model given");
@@ -61,8 +77,9 @@ static base_status check_options(const ouro_compile_options *options, base_repor
         return base_fail(report, BASE_USAGE, "%d threads, expected 1 to %d", options->threads,
                          (int)MOST_THREADS);
     }
-    if (options->weight_bits != 0 && options->weight_bits != 4 && options->weight_bits != 8)
-        return base_fail(report, BASE_USAGE, "weights of %d bits, expected 8 or 4", options->weight_bits);
+    if (options->weights && !find_weights(options->weights)->name)
+        return base_fail(report, BASE_USAGE, "weights '%s': expected float16, bfloat16, int8 or int4",
+                         options->weights);
     if (options->spill_path && !*options->spill_path)
         return base_fail(report, BASE_USAGE, "the spill file has no name");
     if (options->spill_path && options->time_limit > 0)
@@ -93,7 +110,8 @@ static pass_options options_of_passes(const ouro_compile_options *options) {
         .arena_limit = options->arena_limit == OURO_ARENA_LEAST ? PASS_ARENA_LEAST : options->arena_limit,
         .time_limit = options->time_limit,
         .spill_path = options->spill_path,
-        .weight_bits = options->weight_bits,
+        .weight_bits = find_weights(options->weights)->bits,
+        .weight_type = find_weights(options->weights)->type,
         .exact_arithmetic = options->exact_arithmetic,
         .free_bands = !options->no_bands,
         .environment = {.threads = options->threads ? options->threads : 1,

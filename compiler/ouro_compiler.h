@@ -64,8 +64,9 @@ typedef struct ouro_compile_options {
     /* With a limit of bytes, or OURO_ARENA_LEAST: what the arena still has no place for is put into this file while the plan runs, each
      * session into one of its own (ouro_session_options.spill_path names another one). NULL: nothing is. */
     const char *spill_path;
-    /* 8 or 4: constant weights of products (MatMul, Gemm) are stored in so many bits, in blocks; 0: as they are. */
-    int weight_bits;
+    /* "float16", "bfloat16", "int8" or "int4": constant weights of products (MatMul, Gemm) are stored so, integers in blocks; NULL: as
+     * they are. */
+    const char *weights;
     /* No kernel that multiplies less by adding more (Winograd) or sums in another order (attention): their last digits differ. */
     bool exact_arithmetic;
     /* Without `arena_limit`: no bands of rows, even where they would take less time and less memory. */

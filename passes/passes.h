@@ -31,6 +31,7 @@
  *   sink-scans           loops/sink_scans.c            what is made only to be scanned is made in the loop, a slice at a time
  *   quantize-weights     graph/quantize_weights.c      constant weights of products in few bits, if that is asked for
  *   fuse                 graph/fuse.c                  operators become parts of the heavy one before or after them
+ *   halve-weights        layout/halve_weights.c        constant weights of products in half precision, if that is asked for
  *   select-layouts       layout/select_layouts.c       layouts of all values
  *   carry-layouts        layout/carry_layouts.c        loops carry blocked layouts
  *   eliminate-unused     graph/eliminate_dead_code.c   what fusion and layouts left over goes
@@ -84,6 +85,7 @@
     FACT(WEIGHTS, "weights have the bits that were asked for")                                               \
     FACT(GELUS, "Gelu is one node")                                                                          \
     FACT(FUSED, "operators are fused")                                                                       \
+    FACT(HALVED, "weights are in half precision where that was asked for")                                   \
     FACT(LAYOUTS, "layouts of all values")                                                                   \
     FACT(LOOP_LAYOUTS, "loops carry blocked layouts")                                                        \
     FACT(WEIGHED, "it is known how much bands are to save, and how much is spilled")                         \

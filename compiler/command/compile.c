@@ -59,8 +59,8 @@ static const command_option compile_table[] = {
     {"--no-bands", NULL, COMMAND_FLAG, NULL,
      "without --arena-limit: no bands of rows, even where they take less time and less memory",
      offsetof(compile_arguments, no_bands)},
-    {"--weights", NULL, COMMAND_TEXT, "int8|int4",
-     "store constant weights of products in 8 or 4 bits, in blocks; the report tells the error",
+    {"--weights", NULL, COMMAND_TEXT, "float16|bfloat16|int8|int4",
+     "store constant weights of products in 16 bits, or in 8 or 4, in blocks; the report tells the error",
      offsetof(compile_arguments, weights)},
     {"--tune", NULL, COMMAND_FLAG, NULL, "measure kernels on this machine, and choose by what they take",
      offsetof(compile_arguments, tune)},
@@ -110,8 +110,6 @@ static int check_formats(const command *self, const compile_arguments *given) {
         return command_fail_usage(self, "--memory-map '%s': expected a name that ends in .svg or .html",
                                   given->memory_map);
     }
-    if (given->weights && strcmp(given->weights, "int8") != 0 && strcmp(given->weights, "int4") != 0)
-        return command_fail_usage(self, "--weights '%s': expected int8 or int4", given->weights);
     if (given->spill && !given->arena_limit && !given->tradeoff && !given->tradeoff_picture)
         return command_fail_usage(self, "--spill '%s': expected with --arena-limit BYTES or min",
                                   given->spill);
@@ -192,13 +190,14 @@ static void print_dynamic(const plan *of, unsigned count) {
 
 /* Weights that were stored in few bits: how many bytes less, and what that costs at most. */
 static void print_weights(const compile_result *result) {
-    char before[32], after[32];
+    char before[32], after[32], bits[32];
     emit_weights sum = emit_weights_sum(result->module);
     if (!sum.count) return;
-    printf("  weights of %zu product%s in %d bits: %s, in float %s; error of a product at most %.2f %% (root "
+    snprintf(bits, sizeof bits, "%d bits", sum.bits);
+    printf("  weights of %zu product%s in %s: %s, in float %s; error of a product at most %.2f %% (root "
            "mean "
            "square)\n",
-           sum.count, sum.count == 1 ? "" : "s", sum.bits, emit_size_print(sum.bytes, after, sizeof after),
+           sum.count, sum.count == 1 ? "" : "s", sum.type ? sum.type : bits, emit_size_print(sum.bytes, after, sizeof after),
            emit_size_print(sum.float_bytes, before, sizeof before), 100 * sum.error);
 }
 
@@ -375,9 +374,7 @@ static int compile_and_emit(const command *self, const compile_arguments *given,
         .arena_limit = limit,
         .time_limit = time_limit,
         .spill_path = given->spill,
-        .weight_bits = !given->weights                       ? 0
-                       : strcmp(given->weights, "int4") == 0 ? 4
-                                                             : 8,
+        .weights = given->weights,
         .exact_arithmetic = given->exact_arithmetic,
         .no_bands = given->no_bands,
         .tune = given->tune,

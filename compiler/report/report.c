@@ -146,8 +146,19 @@ static void emit_choices(emit_buffer *json, const pass_memory *memory) {
 
 /* The product's weights were stored in few bits by the compiler. */
 static bool read_weights(const ir_node *node, emit_weights *of) {
-    if (!node || node->code != OP_MATMUL_BITS || !op_attribute_find(&node->attributes, "ouro.weights_error"))
-        return false;
+    if (!node || !op_attribute_find(&node->attributes, "ouro.weights_error")) return false;
+    if (node->code != OP_MATMUL_BITS) {
+        const op_type *type = &ir_input(node, 1)->type;
+        int64_t count = 0;
+        (void)op_shape_elements(&type->shape, &count);
+        *of = (emit_weights){.count = 1,
+                             .bits = 16,
+                             .type = op_dtype_name(type->dtype),
+                             .bytes = (size_t)count * sizeof(uint16_t),
+                             .float_bytes = (size_t)count * sizeof(float),
+                             .error = (double)op_attribute_real(&node->attributes, "ouro.weights_error", 0)};
+        return true;
+    }
     const double elements = (double)op_attribute_integer(&node->attributes, "K", 0) *
                             (double)op_attribute_integer(&node->attributes, "N", 0);
     *of = (emit_weights){.count = 1,
@@ -165,6 +176,7 @@ emit_weights emit_weights_sum(const ir_module *module) {
         if (!read_weights(module->nodes[n], &one)) continue;
         sum.count++;
         sum.bits = one.bits;
+        sum.type = one.type;
         sum.bytes += one.bytes;
         sum.float_bytes += one.float_bytes;
         if (one.error > sum.error) sum.error = one.error;
@@ -180,8 +192,10 @@ static void emit_weights_list(emit_buffer *json, const ir_module *module) {
         emit_json_open(json, NULL, '{');
         emit_json_text(json, "node", module->nodes[n]->name);
         emit_json_integer(json, "bits", (uint64_t)one.bits);
-        emit_json_integer(json, "block",
-                          (uint64_t)op_attribute_integer(&module->nodes[n]->attributes, "block_size", 0));
+        if (one.type) emit_json_text(json, "type", one.type);
+        else
+            emit_json_integer(json, "block",
+                              (uint64_t)op_attribute_integer(&module->nodes[n]->attributes, "block_size", 0));
         emit_json_integer(json, "bytes", one.bytes);
         emit_json_integer(json, "float_bytes", one.float_bytes);
         emit_json_real(json, "relative_error", one.error);

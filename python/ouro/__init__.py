@@ -461,7 +461,7 @@ def compile(model: PathLike, output: Optional[PathLike] = None, *, dims: Optiona
         options.states, options.state_count = states, len(state or {})
         options.allocator, options.seconds, options.threads = text(allocator), seconds, threads
         options.max_unroll, options.exact_arithmetic, options.portable = max_unroll, exact_arithmetic, portable
-        options.weight_bits = {None: 0, "int8": 8, "int4": 4}[weights]
+        options.weights = text(weights)
         options.tune, options.times_path = tune, text(times)
         if arena_limit is not None:
             percent = isinstance(arena_limit, str) and arena_limit.endswith("%")

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
+# decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int8|int4] [-p] DECODER.onnx: a decoder with caches past.* and present.*, one token at a time, with states beside
 # ONNX Runtime, whose outputs are bound and given back as inputs: the time of a token at several positions, the largest difference of all
 # logits and, in the end, of the caches, which may be 0.001; then the memory of a process that runs one of them, and how long one takes for its
 # first token, from its start to its end. The model has the inputs
@@ -8,7 +8,7 @@
 # names the library of ONNX Runtime.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
-steps=2012 weights=() within=() others=w: usage="decoder.sh [-t THREADS] [-n TOKENS] [-w int8|int4] [-p] DECODER.onnx"
+steps=2012 weights=() within=() others=w: usage="decoder.sh [-t THREADS] [-n TOKENS] [-w float16|bfloat16|int8|int4] [-p] DECODER.onnx"
 other() { weights=(--weights "$2") within=(--within 1e30); }
 . "$root/tests/bench/states_options.sh"
 [ $# = 1 ] || { echo "usage: $usage" >&2; exit 2; }

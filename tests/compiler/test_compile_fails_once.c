@@ -51,7 +51,7 @@ typedef struct compiled {
     const char *state_in, *state_out;
     size_t arena_limit;
     const char *allocator;
-    bool narrow;  /* weights in four bits */
+    const char *weights;
     bool of_page; /* the memory map is a page */
 } compiled;
 
@@ -60,8 +60,8 @@ static const compiled models[] = {
     {.name = "nested", .make = model_nested, .allocator = "nnc"},
     {.name = "branching_loop", .make = model_branching_loop, .allocator = "greedy-by-size", .of_page = true},
     {.name = "reverse_scan", .make = model_reverse_scan, .allocator = "chunk-simulation"},
-    {.name = "growing_cache", .make = model_growing_cache, .allocator = "bfc"},
-    {.name = "greedy_decoding", .make = model_greedy_decoding, .allocator = "pool", .narrow = true},
+    {.name = "growing_cache", .make = model_growing_cache, .allocator = "bfc", .weights = "float16"},
+    {.name = "greedy_decoding", .make = model_greedy_decoding, .allocator = "pool", .weights = "int4"},
     {.name = "counted_best", .make = model_counted_best},
     {.name = "beam_search", .make = model_beam_search, .allocator = "exact"},
     {.name = "switch", .make = model_switch, .arena_limit = OURO_ARENA_LEAST},
@@ -82,7 +82,7 @@ static ouro_status compile(const compiled *c, ouro_error *error) {
                                           .report_path = files[5],
                                           .allocator = c->allocator,
                                           .arena_limit = c->arena_limit,
-                                          .weight_bits = c->narrow ? 4 : 0,
+                                          .weights = c->weights,
                                           .portable = true};
     return ouro_compile(&options, error);
 }

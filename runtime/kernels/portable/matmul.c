@@ -7,6 +7,7 @@
 static bool accepts(const op_call *call, const rt_environment *environment) {
     (void)environment;
     rt_activation activation;
+    if (call->inputs[1].type.dtype != call->inputs[0].type.dtype) return false; /* packed_product.c */
     if (!rt_accepts_row_major(call) || !rt_activation_read(&call->attributes, &activation)) return false;
     switch (call->inputs[0].type.dtype) {
     case OP_FLOAT:

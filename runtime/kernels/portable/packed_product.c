@@ -3,6 +3,9 @@
  *
  *     Y = activation(X W + bias), panels[panel][depth][RT_PANEL] hold W (times alpha), the last one filled up with zeros
  *
+ * W may be stored in half precision (passes/layout/halve_weights.c), with finite weights: so are the panels, which are widened in
+ * registers.
+ *
  * Any number of rows runs on the same panels, and nothing but them and X is read: there is no scratch. One row reads four panels at
  * once, as processors read memory ahead best in a few places. Several rows are cut into blocks of columns and of the depth that stay
  * in a cache near to the core; tiles pass over them (tiles.c). Where rows of X lie so far apart that they meet in few sets of the
@@ -28,6 +31,7 @@ enum {
 };
 
 typedef struct packed_product {
+    op_dtype stored; /* what panels hold */
     int64_t rows, depth, columns;
     int64_t b_depth, b_column; /* strides of the weights as the model has them */
     float alpha, beta;
@@ -58,7 +62,8 @@ static bool read_product(const op_call *call, packed_product *product) {
     const op_type *x = &call->inputs[0].type, *weights = &call->inputs[1].type, *y = &call->outputs[0].type;
     const bool gemm = call->code == OP_GEMM;
     size_t count;
-    if (x->dtype != OP_FLOAT || weights->dtype != OP_FLOAT || y->dtype != OP_FLOAT) return false;
+    if (x->dtype != OP_FLOAT || y->dtype != OP_FLOAT) return false;
+    if (weights->dtype != OP_FLOAT && !rt_is_half(weights->dtype)) return false;
     if (x->layout != OP_LAYOUT_ROW_MAJOR || y->layout != OP_LAYOUT_ROW_MAJOR) return false;
     if (x->shape.rank < 1 || weights->shape.rank != 2 || !op_shape_known(&weights->shape)) return false;
     if (op_attribute_integers(&call->attributes, "ouro.left", &count) ||
@@ -66,7 +71,8 @@ static bool read_product(const op_call *call, packed_product *product) {
         op_attribute_integer(&call->attributes, "transA", 0))
         return false;
     const bool turned = gemm && op_attribute_integer(&call->attributes, "transB", 0) != 0;
-    *product = (packed_product){.rows = 1,
+    *product = (packed_product){.stored = weights->dtype,
+                                .rows = 1,
                                 .depth = weights->shape.dims[turned],
                                 .columns = weights->shape.dims[!turned],
                                 .b_depth = turned ? 1 : weights->shape.dims[1],
@@ -74,6 +80,7 @@ static bool read_product(const op_call *call, packed_product *product) {
                                 .alpha = gemm ? op_attribute_real(&call->attributes, "alpha", 1) : 1,
                                 .beta = gemm ? op_attribute_real(&call->attributes, "beta", 1) : 1};
     if (x->shape.dims[x->shape.rank - 1] != product->depth) return false;
+    if (product->alpha != 1 && product->stored != OP_FLOAT) return false;
     for (int32_t i = 0; i < x->shape.rank - 1; i++) {
         if (x->shape.dims[i] < 0) product->rows = -1;
         else if (product->rows >= 0) product->rows *= x->shape.dims[i]; /* no more than the elements of x */
@@ -86,9 +93,14 @@ static int64_t panel_count(const packed_product *product) {
     return (product->columns + RT_PANEL - 1) / RT_PANEL;
 }
 
+/* Bytes of one stored weight. */
+static size_t weight_bytes(const packed_product *product) {
+    return product->stored == OP_FLOAT ? sizeof(float) : sizeof(uint16_t);
+}
+
 static bool packed_bytes(const packed_product *product, size_t *bytes) {
     return base_size_multiply((size_t)panel_count(product), (size_t)product->depth, bytes) &&
-           base_size_multiply(*bytes, RT_PANEL * sizeof(float), bytes) &&
+           base_size_multiply(*bytes, RT_PANEL * weight_bytes(product), bytes) &&
            base_size_add(*bytes, MARK_BYTES, bytes);
 }
 
@@ -111,11 +123,13 @@ static bool is_fast_here(void) {
 
 static bool prefer(const op_call *call, const rt_environment *environment, rt_preference *preference) {
     packed_product product;
-    if (environment->portable_only || !is_fast_here() || !read_product(call, &product)) return false;
+    if (!read_product(call, &product)) return false;
     if (!call->inputs[1].data || call->inputs[1].type.layout != OP_LAYOUT_ROW_MAJOR) return false;
     const int64_t wide = panel_count(&product) * RT_PANEL;
-    if (4 * (wide - product.columns) > product.columns || product.rows == 0) return false;
-    if (product.rows > 0 &&
+    const bool only = product.stored != OP_FLOAT; /* no other kernel takes them */
+    if (!only && (environment->portable_only || !is_fast_here())) return false;
+    if (4 * (wide - product.columns) > product.columns || (product.rows == 0 && !only)) return false;
+    if (product.rows > 0 && !only &&
         (double)product.rows * (double)product.depth * (double)product.columns < SMALL_WORK)
         return false;
     *preference = (rt_preference){.output = OP_LAYOUT_ROW_MAJOR};
@@ -130,12 +144,16 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
     if (input != 1 || !read_product(call, &product))
         return base_fail(report, BASE_INVALID, "input %u of this product is not packed", input);
     const float *from = source->data;
-    float *to = packed;
+    const uint16_t *halves = source->data;
+    int64_t at = 0;
     for (int64_t first = 0; first < product.columns; first += RT_PANEL) {
         const int64_t rest = product.columns - first, width = rest < RT_PANEL ? rest : RT_PANEL;
-        for (int64_t k = 0; k < product.depth; k++, to += RT_PANEL) {
-            for (int64_t j = 0; j < width; j++)
-                to[j] = product.alpha * from[k * product.b_depth + (first + j) * product.b_column];
+        for (int64_t k = 0; k < product.depth; k++, at += RT_PANEL) {
+            for (int64_t j = 0; j < width; j++) {
+                const int64_t of = k * product.b_depth + (first + j) * product.b_column;
+                if (product.stored == OP_FLOAT) ((float *)packed)[at + j] = product.alpha * from[of];
+                else ((uint16_t *)packed)[at + j] = halves[of];
+            }
         }
     }
     return BASE_OK;
@@ -144,32 +162,31 @@ static base_status pack(const op_call *call, const rt_environment *environment, 
 /* ---- one row ------------------------------------------------------------------------------------------- */
 
 /* Panels that are computed together lie `step` panels apart. */
-typedef void row_function(const float *a, const float *panels, int64_t step, int64_t depth, float *y);
+typedef void row_function(const float *a, const void *panels, int64_t step, int64_t depth, float *y);
 
-/* One row times PANELS panels. Two sums an element, of even and of odd places of the depth: as many at once as an addition takes
- * time. */
-#define ROW(name, target, vector, PANELS, ADD_PRODUCT)                                                       \
-    target static void name(const float *restrict a, const float *restrict panels, int64_t step,             \
+/* One row times PANELS panels of weights of this type. Two sums an element, of even and of odd places of the depth: as many at once as
+ * an addition takes time. */
+#define ROW(name, target, vector, weight, PANELS, LOAD, ADD_PRODUCT)                                         \
+    target static void name(const float *restrict a, const void *restrict panels, int64_t step,              \
                             int64_t depth, float *restrict y) {                                              \
         enum { WIDE = sizeof(vector) / sizeof(float), PER_PANEL = RT_PANEL / WIDE };                         \
         for (int part = 0; part < PER_PANEL; part++) {                                                       \
-            const float *from = panels + part * WIDE;                                                        \
+            const weight *from = (const weight *)panels + part * WIDE;                                       \
             vector even[PANELS], odd[PANELS];                                                                \
             _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) even[p] = odd[p] = (vector){0};         \
             int64_t k = 0;                                                                                   \
             for (; k + 4 <= depth; k += 4) {                                                                 \
                 _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                   \
-                    const float *at = from + (p * step * depth + k) * RT_PANEL;                              \
-                    ADD_PRODUCT(even[p], a[k], *(const vector *)(const void *)at);                           \
-                    ADD_PRODUCT(odd[p], a[k + 1], *(const vector *)(const void *)(at + RT_PANEL));           \
-                    ADD_PRODUCT(even[p], a[k + 2], *(const vector *)(const void *)(at + 2 * RT_PANEL));      \
-                    ADD_PRODUCT(odd[p], a[k + 3], *(const vector *)(const void *)(at + 3 * RT_PANEL));       \
+                    const weight *at = from + (p * step * depth + k) * RT_PANEL;                             \
+                    ADD_PRODUCT(even[p], a[k], LOAD(vector, at));                                            \
+                    ADD_PRODUCT(odd[p], a[k + 1], LOAD(vector, at + RT_PANEL));                              \
+                    ADD_PRODUCT(even[p], a[k + 2], LOAD(vector, at + 2 * RT_PANEL));                         \
+                    ADD_PRODUCT(odd[p], a[k + 3], LOAD(vector, at + 3 * RT_PANEL));                          \
                 }                                                                                            \
             }                                                                                                \
             for (; k < depth; k++) {                                                                         \
                 _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++)                                     \
-                    ADD_PRODUCT(even[p], a[k],                                                               \
-                                *(const vector *)(const void *)(from + (p * step * depth + k) * RT_PANEL));  \
+                    ADD_PRODUCT(even[p], a[k], LOAD(vector, from + (p * step * depth + k) * RT_PANEL));      \
             }                                                                                                \
             _Pragma("GCC unroll 4") for (int p = 0; p < PANELS; p++) {                                       \
                 even[p] += odd[p];                                                                           \
@@ -178,18 +195,26 @@ typedef void row_function(const float *a, const float *panels, int64_t step, int
         }                                                                                                    \
     }
 
+/* For four panels, and for one, of each type. */
+#define ROWS(name, target, vector, weight, LOAD, ADD_PRODUCT)                                                \
+    ROW(row_##name, target, vector, weight, TOGETHER, LOAD, ADD_PRODUCT)                                     \
+    ROW(panel_##name, target, vector, weight, 1, LOAD, ADD_PRODUCT)
+
 #define ADD(sum, left, right) ((sum) += (left) * (right))
-ROW(row_baseline, , rt_floats_4, TOGETHER, ADD)
-ROW(panel_baseline, , rt_floats_4, 1, ADD)
+ROWS(baseline, , rt_floats_4, float, RT_LOAD_FLOATS, ADD)
+ROWS(half_baseline, , rt_floats_4, uint16_t, RT_LOAD_HALF_4, ADD)
+ROWS(brain_baseline, , rt_floats_4, uint16_t, RT_LOAD_BRAIN_4, ADD)
 #if defined(__x86_64__) && defined(__GNUC__)
-#define AVX2 __attribute__((target("avx2,fma")))
+#define AVX2 __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_8(sum, left, right) ((sum) = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_16(sum, left, right) ((sum) = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-ROW(row_avx2, AVX2, rt_floats_8, TOGETHER, ADD_8)
-ROW(panel_avx2, AVX2, rt_floats_8, 1, ADD_8)
-ROW(row_avx512, AVX512, rt_floats_16, TOGETHER, ADD_16)
-ROW(panel_avx512, AVX512, rt_floats_16, 1, ADD_16)
+ROWS(avx2, AVX2, rt_floats_8, float, RT_LOAD_FLOATS, ADD_8)
+ROWS(half_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_HALF_8, ADD_8)
+ROWS(brain_avx2, AVX2, rt_floats_8, uint16_t, RT_LOAD_BRAIN_8, ADD_8)
+ROWS(avx512, AVX512, rt_floats_16, float, RT_LOAD_FLOATS, ADD_16)
+ROWS(half_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_HALF_16, ADD_16)
+ROWS(brain_avx512, AVX512, rt_floats_16, uint16_t, RT_LOAD_BRAIN_16, ADD_16)
 #endif
 
 /* For TOGETHER panels, and for one. */
@@ -197,22 +222,32 @@ typedef struct row_functions {
     row_function *several, *one;
 } row_functions;
 
-static row_functions best_row(void) {
+static row_functions best_row(op_dtype stored) {
+#define FOR(name)                                                                                            \
+    (stored == OP_FLOAT     ? (row_functions){row_##name, panel_##name}                                      \
+     : stored == OP_FLOAT16 ? (row_functions){row_half_##name, panel_half_##name}                            \
+                            : (row_functions){row_brain_##name, panel_brain_##name})
 #if defined(__x86_64__) && defined(__GNUC__)
-    if (__builtin_cpu_supports("avx512f")) return (row_functions){row_avx512, panel_avx512};
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return (row_functions){row_avx2, panel_avx2};
+    if (__builtin_cpu_supports("avx512f")) return FOR(avx512);
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        return FOR(avx2);
 #endif
-    return (row_functions){row_baseline, panel_baseline};
+    return FOR(baseline);
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
 
 typedef struct packed_job {
     const packed_product *product;
-    const float *x, *panels, *bias;
+    const float *x, *bias;
+    const char *panels;
     float *y;
 } packed_job;
+
+/* The weights of the panel that begins at this column, from this depth on. */
+static const void *panels_at(const packed_job *job, int64_t column, int64_t depth) {
+    return job->panels + (size_t)(column * job->product->depth + depth * RT_PANEL) * weight_bytes(job->product);
+}
 
 RT_CLONES static void add_bias(const float *bias, float beta, int64_t columns, float *y) {
     for (int64_t j = 0; j < columns; j++) y[j] += beta * bias[j];
@@ -236,14 +271,14 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
     const int64_t depth = product->depth;
     const float *a = job->x + row * depth;
     float *y = job->y + row * product->columns;
-    const row_functions run = best_row();
+    const row_functions run = best_row(product->stored);
     const int64_t each = (end - first) / (TOGETHER * RT_PANEL);
     for (int64_t column = first; column < first + each * RT_PANEL; column += RT_PANEL)
-        run.several(a, job->panels + column * depth, each, depth, y + column);
+        run.several(a, panels_at(job, column, 0), each, depth, y + column);
     for (int64_t column = first + each * TOGETHER * RT_PANEL; column < end; column += RT_PANEL) {
         float last[RT_PANEL];
         const int64_t columns = end - column < RT_PANEL ? end - column : RT_PANEL;
-        run.one(a, job->panels + column * depth, 0, depth, last);
+        run.one(a, panels_at(job, column, 0), 0, depth, last);
         memcpy(y + column, last, (size_t)columns * sizeof *y);
     }
     finish(job, first, end - first, y + first);
@@ -252,7 +287,7 @@ static void run_row(const packed_job *job, int64_t row, int64_t first, int64_t e
 /* Columns and a part of the depth: panels that stay in the cache while all rows pass over them. */
 typedef struct block {
     int64_t column, columns, from, depth;
-    const float *panels;
+    const void *panels;
 } block;
 
 /* The rows of one tile over a block. */
@@ -275,6 +310,7 @@ static void run_tile(const packed_job *job, const block *b, int64_t row, int64_t
                              .a = a,
                              .a_row = a_row,
                              .a_depth = 1,
+                             .stored = product->stored,
                              .panels = b->panels,
                              .panel_step = product->depth * RT_PANEL,
                              .c = y,
@@ -302,7 +338,7 @@ static void run_columns(const packed_job *job, int64_t first, int64_t end) {
                              .columns = columns,
                              .from = from,
                              .depth = after - from,
-                             .panels = job->panels + column * product->depth + from * RT_PANEL};
+                             .panels = panels_at(job, column, from)};
             for (int64_t row = 0; row < product->rows; row += each)
                 run_tile(job, &b, row, product->rows - row < each ? product->rows - row : each);
         }

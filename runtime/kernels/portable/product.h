@@ -31,8 +31,10 @@ typedef struct rt_tiles {
     int64_t rows, columns, depth;
     const float *a;
     int64_t a_row, a_depth;
-    const float *panels; /* aligned to RT_ALIGNMENT; RT_PANEL * depth floats a panel, unused columns zero */
-    int64_t panel_step;  /* floats from one panel to the next; 0: they lie one after another */
+    /* What panels hold: float (OP_NONE, too), or finite numbers in float16 or bfloat16, which are `fused` always. */
+    op_dtype stored;
+    const void *panels; /* aligned to RT_ALIGNMENT; RT_PANEL * depth elements a panel, unused columns zero */
+    int64_t panel_step; /* elements from one panel to the next; 0: they lie one after another */
     float *c;
     int64_t c_row;
     bool add; /* to what C holds; otherwise C is overwritten */

@@ -3,15 +3,10 @@
  * product.h. All variants add in the same order. Those that contract nothing give the same bits; those whose multiplications
  * and additions are rounded once, for callers that ask for it, need an instruction for that.
  */
+#include "runtime/kernels/portable/lanes.h"
 #include "runtime/kernels/portable/product.h"
 #include <string.h>
-#if defined(__x86_64__) && defined(__GNUC__)
-#include <immintrin.h>
-#endif
 
-typedef float vector_16 __attribute__((vector_size(16), may_alias));
-typedef float vector_32 __attribute__((vector_size(32), may_alias));
-typedef float vector_64 __attribute__((vector_size(64), may_alias));
 typedef double doubles_16 __attribute__((vector_size(16), may_alias));
 typedef double doubles_32 __attribute__((vector_size(32), may_alias));
 typedef double doubles_64 __attribute__((vector_size(64), may_alias));
@@ -23,9 +18,10 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
  * no vector is wider than a register. Panel p begins `panel_step` elements after the one before. One pointer leads to three rows: a
  * processor adds a row's length, or twice that, as it reads, and has no registers for one pointer each. */
 #define TILE(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT)                                          \
-    TILE_AHEAD(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT, false)
-/* The same, and where AHEAD is true it asks for the panels after its own, which a caller reads next. */
-#define TILE_AHEAD(name, target, real, vector, ROWS, PANELS, ADD_PRODUCT, AHEAD)                             \
+    TILE_OF(name, target, real, vector, real, RT_LOAD_FLOATS, ROWS, PANELS, ADD_PRODUCT, false)
+/* The same of panels that hold `weight`, which LOAD makes a vector; and where AHEAD is true it asks for the panels after its own, which
+ * a caller reads next. */
+#define TILE_OF(name, target, real, vector, weight, LOAD, ROWS, PANELS, ADD_PRODUCT, AHEAD)                  \
     target static void name(int64_t depth, const void *left_matrix, int64_t a_row, int64_t a_depth,          \
                             const void *panels, int64_t panel_step, void *result, int64_t c_row, bool add) { \
         enum {                                                                                               \
@@ -34,7 +30,7 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
             VECTORS = PANELS * PER_PANEL                                                                     \
         };                                                                                                   \
         const real *restrict a[(ROWS + 2) / 3];                                                              \
-        const real *restrict panel = panels;                                                                 \
+        const weight *restrict panel = panels;                                                               \
         real *c = result;                                                                                    \
         vector sums[ROWS][VECTORS];                                                                          \
         _Pragma("GCC unroll 16") for (int i = 0; i < (ROWS + 2) / 3; i++) a[i] =                             \
@@ -51,9 +47,8 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
             _Pragma("GCC unroll 16") for (int r = 0; r < ROWS; r++) {                                        \
                 const real left = a[r / 3][r % 3 * a_row];                                                   \
                 _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) {                                 \
-                    const vector *right =                                                                    \
-                        (const vector *)(panel + v / PER_PANEL * panel_step) + v % PER_PANEL;                \
-                    ADD_PRODUCT(sums[r][v], left, *right);                                                   \
+                    const weight *right = panel + v / PER_PANEL * panel_step + v % PER_PANEL * WIDE;         \
+                    ADD_PRODUCT(sums[r][v], left, LOAD(vector, right));                                      \
                 }                                                                                            \
             }                                                                                                \
             _Pragma("GCC unroll 16") for (int i = 0; i < (ROWS + 2) / 3; i++) a[i] += a_depth;               \
@@ -67,35 +62,51 @@ typedef void tile_function(int64_t depth, const void *a, int64_t a_row, int64_t 
 
 #define ADD(sum, left, right) (sum += left * right)
 #define BASELINE
-TILE(tile_1_baseline, BASELINE, float, vector_16, 1, 1, ADD)
-TILE(tile_1_wide_baseline, BASELINE, float, vector_16, 1, 2, ADD)
-TILE(tile_2_baseline, BASELINE, float, vector_16, 2, 1, ADD)
+TILE(tile_1_baseline, BASELINE, float, rt_floats_4, 1, 1, ADD)
+TILE(tile_1_wide_baseline, BASELINE, float, rt_floats_4, 1, 2, ADD)
+TILE(tile_2_baseline, BASELINE, float, rt_floats_4, 2, 1, ADD)
+#define BASELINE_OF(kind, LOAD)                                                                              \
+    TILE_OF(kind##_2_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 2, 1, ADD, false)               \
+    TILE_OF(kind##_1_baseline, BASELINE, float, rt_floats_4, uint16_t, LOAD, 1, 1, ADD, false)
+BASELINE_OF(half, RT_LOAD_HALF_4)
+BASELINE_OF(brain, RT_LOAD_BRAIN_4)
 TILE(double_1_baseline, BASELINE, double, doubles_16, 1, 1, ADD)
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define AVX2 __attribute__((target("avx2")))
-#define FMA __attribute__((target("avx2,fma")))
+#define FMA __attribute__((target("avx2,fma,f16c")))
 #define AVX512 __attribute__((target("avx512f")))
 #define ADD_AVX2(sum, left, right) (sum = _mm256_fmadd_ps(_mm256_set1_ps(left), right, sum))
 #define ADD_AVX512(sum, left, right) (sum = _mm512_fmadd_ps(_mm512_set1_ps(left), right, sum))
-TILE(tile_1_avx2, AVX2, float, vector_32, 1, 1, ADD)
-TILE(tile_1_wide_avx2, AVX2, float, vector_32, 1, 4, ADD)
-TILE(tile_2_avx2, AVX2, float, vector_32, 2, 1, ADD)
-TILE(tile_2_wide_avx2, AVX2, float, vector_32, 2, 2, ADD)
-TILE(tile_4_avx2, AVX2, float, vector_32, 4, 1, ADD)
-TILE(tile_1_avx512, AVX512, float, vector_64, 1, 1, ADD)
-TILE(tile_1_wide_avx512, AVX512, float, vector_64, 1, 8, ADD)
-TILE(tile_2_avx512, AVX512, float, vector_64, 2, 1, ADD)
-TILE(tile_2_wide_avx512, AVX512, float, vector_64, 2, 4, ADD)
-TILE(tile_4_avx512, AVX512, float, vector_64, 4, 1, ADD)
-TILE(tile_8_avx512, AVX512, float, vector_64, 8, 1, ADD)
-TILE(fused_1_avx2, FMA, float, vector_32, 1, 1, ADD_AVX2)
-TILE(fused_2_avx2, FMA, float, vector_32, 2, 1, ADD_AVX2)
-TILE(fused_4_avx2, FMA, float, vector_32, 4, 1, ADD_AVX2)
-TILE(fused_6_avx2, FMA, float, vector_32, 6, 1, ADD_AVX2)
+TILE(tile_1_avx2, AVX2, float, rt_floats_8, 1, 1, ADD)
+TILE(tile_1_wide_avx2, AVX2, float, rt_floats_8, 1, 4, ADD)
+TILE(tile_2_avx2, AVX2, float, rt_floats_8, 2, 1, ADD)
+TILE(tile_2_wide_avx2, AVX2, float, rt_floats_8, 2, 2, ADD)
+TILE(tile_4_avx2, AVX2, float, rt_floats_8, 4, 1, ADD)
+TILE(tile_1_avx512, AVX512, float, rt_floats_16, 1, 1, ADD)
+TILE(tile_1_wide_avx512, AVX512, float, rt_floats_16, 1, 8, ADD)
+TILE(tile_2_avx512, AVX512, float, rt_floats_16, 2, 1, ADD)
+TILE(tile_2_wide_avx512, AVX512, float, rt_floats_16, 2, 4, ADD)
+TILE(tile_4_avx512, AVX512, float, rt_floats_16, 4, 1, ADD)
+TILE(tile_8_avx512, AVX512, float, rt_floats_16, 8, 1, ADD)
+TILE(fused_1_avx2, FMA, float, rt_floats_8, 1, 1, ADD_AVX2)
+TILE(fused_2_avx2, FMA, float, rt_floats_8, 2, 1, ADD_AVX2)
+TILE(fused_4_avx2, FMA, float, rt_floats_8, 4, 1, ADD_AVX2)
+TILE(fused_6_avx2, FMA, float, rt_floats_8, 6, 1, ADD_AVX2)
+#define AVX2_OF(kind, LOAD)                                                                                  \
+    TILE_OF(kind##_6_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 6, 1, ADD_AVX2, false)                   \
+    TILE_OF(kind##_4_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 4, 1, ADD_AVX2, false)                   \
+    TILE_OF(kind##_2_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 2, 1, ADD_AVX2, false)                   \
+    TILE_OF(kind##_1_avx2, FMA, float, rt_floats_8, uint16_t, LOAD, 1, 1, ADD_AVX2, false)
+AVX2_OF(half, RT_LOAD_HALF_8)
+AVX2_OF(brain, RT_LOAD_BRAIN_8)
+#define AVX512_OF(kind, weight, LOAD, ROWS)                                                                  \
+    TILE_OF(kind##_##ROWS##_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 1, ADD_AVX512, false)   \
+    TILE_OF(kind##_##ROWS##_wide_avx512, AVX512, float, rt_floats_16, weight, LOAD, ROWS, 2, ADD_AVX512, true)
 #define FUSED_AVX512(ROWS)                                                                                   \
-    TILE(fused_##ROWS##_avx512, AVX512, float, vector_64, ROWS, 1, ADD_AVX512)                               \
-    TILE_AHEAD(fused_##ROWS##_wide_avx512, AVX512, float, vector_64, ROWS, 2, ADD_AVX512, true)
+    AVX512_OF(fused, float, RT_LOAD_FLOATS, ROWS)                                                            \
+    AVX512_OF(half, uint16_t, RT_LOAD_HALF_16, ROWS)                                                         \
+    AVX512_OF(brain, uint16_t, RT_LOAD_BRAIN_16, ROWS)
 FUSED_AVX512(1)
 FUSED_AVX512(2)
 FUSED_AVX512(3)
@@ -124,6 +135,8 @@ typedef struct tile {
 } tile;
 static const tile baseline_tiles[] = {
     {2, 1, tile_2_baseline, false}, {1, 2, tile_1_wide_baseline, false}, {1, 1, tile_1_baseline, false}};
+static const tile baseline_halves[] = {{2, 1, half_2_baseline, false}, {1, 1, half_1_baseline, false}};
+static const tile baseline_brains[] = {{2, 1, brain_2_baseline, false}, {1, 1, brain_1_baseline, false}};
 static const tile baseline_doubles[] = {{1, 1, double_1_baseline, false}};
 #if defined(__x86_64__) && defined(__GNUC__)
 static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
@@ -134,16 +147,25 @@ static const tile avx2_tiles[] = {{4, 1, tile_4_avx2, false},
 static const tile avx512_tiles[] = {{8, 1, tile_8_avx512, false},      {4, 1, tile_4_avx512, false},
                                     {2, 4, tile_2_wide_avx512, false}, {2, 1, tile_2_avx512, false},
                                     {1, 8, tile_1_wide_avx512, false}, {1, 1, tile_1_avx512, false}};
-static const tile avx2_fused[] = {{6, 1, fused_6_avx2, false},
-                                  {4, 1, fused_4_avx2, false},
-                                  {2, 1, fused_2_avx2, false},
-                                  {1, 1, fused_1_avx2, false}};
-#define BOTH(ROWS)                                                                                           \
-    {ROWS, 2, fused_##ROWS##_wide_avx512, true}, {                                                           \
-        ROWS, 1, fused_##ROWS##_avx512, true                                                                 \
+#define FUSED_AVX2(kind)                                                                                     \
+    static const tile avx2_##kind[] = {{6, 1, kind##_6_avx2, false},                                         \
+                                       {4, 1, kind##_4_avx2, false},                                         \
+                                       {2, 1, kind##_2_avx2, false},                                         \
+                                       {1, 1, kind##_1_avx2, false}};
+FUSED_AVX2(fused)
+FUSED_AVX2(half)
+FUSED_AVX2(brain)
+#define BOTH(kind, ROWS)                                                                                     \
+    {ROWS, 2, kind##_##ROWS##_wide_avx512, true}, {                                                          \
+        ROWS, 1, kind##_##ROWS##_avx512, true                                                                \
     }
-static const tile avx512_fused[] = {BOTH(12), BOTH(11), BOTH(10), BOTH(9), BOTH(8), BOTH(7),
-                                    BOTH(6),  BOTH(5),  BOTH(4),  BOTH(3), BOTH(2), BOTH(1)};
+#define ALL_AVX512(kind)                                                                                     \
+    static const tile avx512_##kind[] = {BOTH(kind, 12), BOTH(kind, 11), BOTH(kind, 10), BOTH(kind, 9),      \
+                                         BOTH(kind, 8),  BOTH(kind, 7),  BOTH(kind, 6),  BOTH(kind, 5),      \
+                                         BOTH(kind, 4),  BOTH(kind, 3),  BOTH(kind, 2),  BOTH(kind, 1)};
+ALL_AVX512(fused)
+ALL_AVX512(half)
+ALL_AVX512(brain)
 static const tile avx2_doubles[] = {{2, 1, double_2_avx2, false}, {1, 1, double_1_avx2, false}};
 static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, double_1_avx512, false}};
 #endif
@@ -151,11 +173,22 @@ static const tile avx512_doubles[] = {{4, 1, double_4_avx512, false}, {1, 1, dou
 static const tile *best_tiles(bool fused) {
 #if defined(__x86_64__) && defined(__GNUC__)
     if (__builtin_cpu_supports("avx512f")) return fused ? avx512_fused : avx512_tiles;
-    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2_fused;
+    if (fused && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        return avx2_fused;
     if (__builtin_cpu_supports("avx2")) return avx2_tiles;
 #endif
     (void)fused;
     return baseline_tiles;
+}
+
+/* Of panels in half precision. */
+static const tile *best_halves(bool brain) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    if (__builtin_cpu_supports("avx512f")) return brain ? avx512_brain : avx512_half;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c"))
+        return brain ? avx2_brain : avx2_half;
+#endif
+    return brain ? baseline_brains : baseline_halves;
 }
 
 static const tile *best_doubles(void) {
@@ -166,12 +199,12 @@ static const tile *best_doubles(void) {
     return baseline_doubles;
 }
 
-/* A block of any element type: what rt_tiles says, with the size of an element. */
+/* A block of any element type: what rt_tiles says, with the sizes of an element, and of one of a panel. */
 typedef struct block {
     int64_t rows, columns, depth, a_row, a_depth, c_row, panel_step;
     const char *a, *panels;
     char *c;
-    size_t size;
+    size_t size, weight_size;
     bool add;
 } block;
 
@@ -206,7 +239,7 @@ static void run_block(const block *b, const tile *best) {
         const char *a = b->a + row * b->a_row * size;
         for (int64_t column = 0; column < b->columns; column += used->panels * RT_PANEL) {
             const int64_t columns = b->columns - column;
-            const char *panel = b->panels + column / RT_PANEL * b->panel_step * size;
+            const char *panel = b->panels + column / RT_PANEL * b->panel_step * (int64_t)b->weight_size;
             char *c = b->c + (row * b->c_row + column) * size;
             while (used->panels > 1 && columns < used->panels * RT_PANEL) used++;
             if (columns < RT_PANEL) {
@@ -220,6 +253,7 @@ static void run_block(const block *b, const tile *best) {
 }
 
 void rt_tiles_run(const rt_tiles *tiles) {
+    const bool halves = tiles->stored == OP_FLOAT16 || tiles->stored == OP_BFLOAT16;
     run_block(&(block){.rows = tiles->rows,
                        .columns = tiles->columns,
                        .depth = tiles->depth,
@@ -231,8 +265,9 @@ void rt_tiles_run(const rt_tiles *tiles) {
                        .panels = (const char *)tiles->panels,
                        .c = (char *)tiles->c,
                        .size = sizeof(float),
+                       .weight_size = halves ? sizeof(uint16_t) : sizeof(float),
                        .add = tiles->add},
-              best_tiles(tiles->fused));
+              halves ? best_halves(tiles->stored == OP_BFLOAT16) : best_tiles(tiles->fused));
 }
 
 void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double *a, int64_t a_row,
@@ -248,6 +283,7 @@ void rt_tiles_doubles(int64_t rows, int64_t columns, int64_t depth, const double
                        .panels = (const char *)panels,
                        .c = (char *)c,
                        .size = sizeof(double),
+                       .weight_size = sizeof(double),
                        .add = add},
               best_doubles());
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* test_quantize_weights.c: products with weights in 8 and 4 bits are off from those in float by what the pass says, with and without
- * bias, transposed or not; what is small or no constant stays as it is. */
+/* test_quantize_weights.c: products with weights in 8 and 4 bits, and in half precision, are off from those in float by what the pass
+ * says, with and without bias, transposed or not; what is small or no constant, or out of range, stays as it is. */
 #include "tests/support/plan.h"
 #include "tests/support/support.h"
 #include <math.h>
@@ -73,6 +73,24 @@ static uint64_t count_nodes(const plan *of, const char *operator_name) {
     return count;
 }
 
+/* How far the products are from those in double. */
+static void find_errors(const numbers *of, const float *y, const float *z, double *first, double *second) {
+    double want[ROWS * COLUMNS], back[ROWS * DEPTH];
+    for (int i = 0; i < ROWS * COLUMNS; i++) {
+        want[i] = (double)of->b[i % COLUMNS];
+        for (int k = 0; k < DEPTH; k++)
+            want[i] +=
+                (double)of->x[i / COLUMNS * DEPTH + k] * (double)of->w[k * COLUMNS + i % COLUMNS];
+    }
+    for (int i = 0; i < ROWS * DEPTH; i++) {
+        back[i] = 0;
+        for (int k = 0; k < COLUMNS; k++)
+            back[i] += (double)y[i / DEPTH * COLUMNS + k] * (double)of->w[i % DEPTH * COLUMNS + k];
+    }
+    *first = relative_error(y, want, ROWS * COLUMNS);
+    *second = relative_error(z, back, ROWS * DEPTH);
+}
+
 static void products_are_about_the_same(void **state) {
     (void)state;
     numbers of;
@@ -99,22 +117,10 @@ static void products_are_about_the_same(void **state) {
             support_run(&on);
             const float *y = support_output(&on, 0, ROWS * COLUMNS * sizeof(float)),
                         *z = support_output(&on, 1, ROWS * DEPTH * sizeof(float));
-            double want[ROWS * COLUMNS], back[ROWS * DEPTH];
-            for (int i = 0; i < ROWS * COLUMNS; i++) {
-                want[i] = (double)of.b[i % COLUMNS];
-                for (int k = 0; k < DEPTH; k++)
-                    want[i] +=
-                        (double)of.x[i / COLUMNS * DEPTH + k] * (double)of.w[k * COLUMNS + i % COLUMNS];
-            }
-            for (int i = 0; i < ROWS * DEPTH; i++) {
-                back[i] = 0;
-                for (int k = 0; k < COLUMNS; k++)
-                    back[i] += (double)y[i / DEPTH * COLUMNS + k] * (double)of.w[i % DEPTH * COLUMNS + k];
-            }
+            double first, second;
+            find_errors(&of, y, z, &first, &second);
             /* Numbers spread evenly over [-1, 1] in steps of 1/8 or 1/128 are off by 1/sqrt(12) of a step. */
             const double expected = sqrt(3.0 / 12) / (bits == 4 ? 8 : 128);
-            const double first = relative_error(y, want, ROWS * COLUMNS),
-                         second = relative_error(z, back, ROWS * DEPTH);
             print_message("%d bits: %g and %g, expected %g\n", bits, first, second, expected);
             assert_true(first < 1.3 * expected && second < 1.3 * expected);
             assert_true(first > 0.5 * expected && second > 0.5 * expected);
@@ -152,8 +158,81 @@ static void others_stay(void **state) {
     }
 }
 
+static size_t count_halves(const plan *of) {
+    size_t count = 0;
+    for (uint64_t t = 0; t < of->header->tensors.count; t++)
+        count += of->tensors[t].dtype == OP_FLOAT16 || of->tensors[t].dtype == OP_BFLOAT16;
+    return count;
+}
+
+static void halves_are_about_the_same(void **state) {
+    (void)state;
+    numbers of;
+    uint32_t seed = 11;
+    for (int i = 0; i < DEPTH * COLUMNS; i++) of.w[i] = random_number(&seed);
+    for (int i = 0; i < COLUMNS; i++) of.b[i] = random_number(&seed);
+    for (int i = 0; i < ROWS * DEPTH; i++) of.x[i] = random_number(&seed);
+    for (int brain = 0; brain < 2; brain++) {
+        for (size_t form = 0; form < sizeof bodies / sizeof *bodies; form++) {
+            for (int portable = 0; portable < 2; portable++) {
+                char *text = make_text(&of, bodies[form]);
+                const pass_options options = {.weight_type = brain ? OP_BFLOAT16 : OP_FLOAT16,
+                                              .environment = {.threads = 1, .portable_only = portable}};
+                support_session on;
+                support_session_open_with(&on, text, &options);
+                const plan *made = rt_plan_of(on.plan);
+                assert_int_equal(count_halves(made), 2); /* both products' panels */
+                support_bind(&on, 0, of.x, sizeof of.x);
+                support_run(&on);
+                double first, second;
+                find_errors(&of, support_output(&on, 0, ROWS * COLUMNS * sizeof(float)),
+                            support_output(&on, 1, ROWS * DEPTH * sizeof(float)), &first, &second);
+                /* Numbers from 1/2 to 1 are off by 1/sqrt(12) of a step; in all about the same relative to their sizes. */
+                const double expected = (brain ? 0x1p-8 : 0x1p-11) / sqrt(12.0);
+                print_message("%s: %g and %g, expected %g\n", brain ? "bfloat16" : "float16", first, second, expected);
+                assert_true(first < 2 * expected && second < 2 * expected);
+                assert_true(first > 0.5 * expected && second > 0.5 * expected);
+                support_session_close(&on);
+                free(text);
+            }
+        }
+    }
+}
+
+/* Weights that float16 has not, or only a few digits of; bfloat16 has them. */
+static void out_of_range_stays(void **state) {
+    (void)state;
+    static const struct {
+        float value;
+        int count; /* weights of a column that are so */
+        size_t float16, bfloat16;
+    } cases[] = {{65519, 1, 1, 1},        {65520, 1, 0, 1},     {INFINITY, 1, 0, 0}, {NAN, 1, 0, 0},
+                 {3e-7f, DEPTH, 0, 1},    {1e-9f, DEPTH, 0, 1}, {1e-9f, 1, 1, 1},    {0, DEPTH, 1, 1},
+                 {1.5e-41f, DEPTH, 0, 0}, {-65520, 1, 0, 1}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        numbers of;
+        uint32_t seed = 3;
+        for (int k = 0; k < DEPTH * COLUMNS; k++) of.w[k] = random_number(&seed);
+        for (int k = 0; k < cases[i].count; k++) of.w[k * COLUMNS + 5] = cases[i].value;
+        for (int k = 0; k < COLUMNS; k++) of.b[k] = 0;
+        for (int brain = 0; brain < 2; brain++) {
+            char *text = make_text(&of, "graph main(%x: float32[3,70]) { %z: float32[3,96] = MatMul(%x, %w) yield %z } }\n");
+            const pass_options options = {.weight_type = brain ? OP_BFLOAT16 : OP_FLOAT16,
+                                          .environment = {.threads = 1, .portable_only = true}};
+            support_session on;
+            support_session_open_with(&on, text, &options);
+            const size_t wanted = brain ? cases[i].bfloat16 : cases[i].float16;
+            if (count_halves(rt_plan_of(on.plan)) != wanted) fail_msg("case %zu, %d", i, brain);
+            support_session_close(&on);
+            free(text);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(products_are_about_the_same),
-                                       cmocka_unit_test(others_stay)};
+                                       cmocka_unit_test(others_stay),
+                                       cmocka_unit_test(halves_are_about_the_same),
+                                       cmocka_unit_test(out_of_range_stays)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

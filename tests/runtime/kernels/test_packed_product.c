@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_packed_product.c: products with weights in panels beside sums in double: random shapes around the edges of tiles, panels and
  * blocks, bias, scales, turned weights, activations, rows a page apart; bits that do not depend on threads; another number of rows;
- * what is refused.
+ * weights in half precision, which give what they are as floats; what is refused.
  */
 #include "runtime/kernels/portable/activation.h"
 #include "tests/support/allocations.h"
@@ -25,7 +25,7 @@ static int64_t draw_rows(uint64_t *seed) {
 }
 
 /* A MatMul of one or three axes, or a Gemm. */
-static void draw(application *app, uint64_t *seed, int64_t rows) {
+static void draw_scaled(application *app, uint64_t *seed, int64_t rows, float alpha) {
     static const char *const activations[] = {"Gelu", "",        "Relu",  "LeakyRelu",
                                               "Clip", "Sigmoid", "Swish", "HardSwish"};
     static const int64_t pages[] = {1024, 2048};
@@ -48,13 +48,17 @@ static void draw(application *app, uint64_t *seed, int64_t rows) {
     else if (bias == 3 && gemm) application_random(app, OP_FLOAT, 1, DIMS(1), seed);
     if (gemm) {
         application_integer(app, "transB", turned);
-        application_real(app, "alpha", 0.75f);
+        application_real(app, "alpha", alpha);
         application_real(app, "beta", -1.5f);
     }
     const char *activation = activations[random_range(seed, 0, 7)];
     if (activation[0]) application_text(app, "ouro.activation", activation);
     application_real(app, "ouro.alpha", -0.25f);
     application_real(app, "ouro.beta", 0.75f);
+}
+
+static void draw(application *app, uint64_t *seed, int64_t rows) {
+    draw_scaled(app, seed, rows, 0.75f);
 }
 
 static double expected(const application *app, int64_t row, int64_t column, int64_t depth, int64_t columns) {
@@ -97,6 +101,41 @@ static void pack(application *app, op_call *call, op_tensor *inputs) {
     inputs[1].type.packed_bytes = bytes;
 }
 
+/* The application with its weights, which are rounded, in panels of half precision. */
+static void pack_halves(application *app, op_dtype dtype, op_call *call, op_tensor *inputs) {
+    const op_tensor *weights = &app->inputs[1];
+    const int64_t count = (int64_t)(weights->bytes / sizeof(float)),
+                  depth = app->inputs[0].type.shape.dims[app->inputs[0].type.shape.rank - 1],
+                  columns = count / depth;
+    op_tensor source = *weights;
+    float *floats = weights->data;
+    uint16_t *halves = application_memory(app, (size_t)count * sizeof *halves);
+    rt_preference wish;
+    for (int64_t i = 0; i < count; i++) {
+        if (i % 7 == 3) floats[i] *= 0x1p-16f; /* not normal in float16 */
+        halves[i] = dtype == OP_FLOAT16 ? base_half_from_float(floats[i]) : base_bfloat16_from_float(floats[i]);
+        floats[i] = dtype == OP_FLOAT16 ? base_float_from_half(halves[i]) : base_float_from_bfloat16(halves[i]);
+    }
+    source.type.dtype = dtype;
+    source.data = halves;
+    *call = app->call;
+    memcpy(inputs, app->inputs, sizeof app->inputs);
+    call->inputs = inputs;
+    inputs[1] = source;
+    if (kernel()->prefer(call, &(rt_environment){.threads = 1, .portable_only = true}, &wish)) {
+        assert_int_equal(wish.inputs[1], OP_LAYOUT_PACKED);
+        assert_int_equal(wish.packed_bytes[1],
+                         (size_t)((columns + 15) / 16 * 16 * depth) * sizeof *halves + RT_ALIGNMENT);
+    }
+    inputs[1].type.layout = OP_LAYOUT_PACKED;
+    inputs[1].type.packed_bytes =
+        (size_t)((columns + 15) / 16 * 16 * depth) * sizeof *halves + RT_ALIGNMENT;
+    inputs[1].data = application_memory(app, inputs[1].type.packed_bytes);
+    memset(inputs[1].data, 0, inputs[1].type.packed_bytes);
+    assert_int_equal(kernel()->pack(call, &one_thread, 1, &source, inputs[1].data, &app->report), BASE_OK);
+    assert_true(kernel()->accepts(call, &one_thread));
+}
+
 static op_tensor run(application *app, const op_call *call, int threads) {
     const rt_environment environment = {.threads = threads};
     op_tensor output = app->outputs[0];
@@ -105,10 +144,11 @@ static op_tensor run(application *app, const op_call *call, int threads) {
     memset(output.data, 0x7f, output.bytes);
     assert_int_equal(rt_kernel_prepare(kernel(), call, &environment, &app->arena, &prepared, &app->report),
                      BASE_OK);
-    assert_int_equal(prepared.scratch_bytes, 0);
+    if (call->inputs[1].type.dtype == OP_FLOAT) assert_int_equal(prepared.scratch_bytes, 0);
+    void *scratch = prepared.scratch_bytes ? application_memory(app, prepared.scratch_bytes) : NULL;
     rt_threads_warm(threads);
     const size_t before = allocations_count();
-    assert_int_equal(prepared.run(&prepared, call->inputs, &output, NULL, &app->report), BASE_OK);
+    assert_int_equal(prepared.run(&prepared, call->inputs, &output, scratch, &app->report), BASE_OK);
     assert_int_equal(allocations_count(), before);
     rt_kernel_release(&prepared);
     return output;
@@ -135,6 +175,58 @@ static void test_equals_sums_in_double(void **state) {
             fail_msg("seed %" PRIu64 ": threads change the result", round);
         application_free(&app);
     }
+}
+
+static void test_halves_are_floats(void **state) {
+    (void)state;
+    for (uint64_t round = 1; round <= 2 * ROUNDS; round++) {
+        uint64_t seed = round;
+        application app;
+        op_call call;
+        op_tensor inputs[APPLICATION_INPUTS];
+        const int64_t rows = random_range(&seed, 0, 2) ? draw_rows(&seed) : 1;
+        draw_scaled(&app, &seed, rows, 1);
+        assert_int_equal(application_infer(&app), BASE_OK);
+        pack_halves(&app, round % 2 ? OP_FLOAT16 : OP_BFLOAT16, &call, inputs);
+        application_run(&app, app.call.code == OP_GEMM ? "portable.gemm" : "portable.matmul", 1);
+        call.outputs = app.call.outputs;
+        const op_tensor got = run(&app, &call, 1), other = run(&app, &call, 2 + (int)(round % 2));
+        const op_shape *x = &app.inputs[0].type.shape, *y = &app.outputs[0].type.shape;
+        const int64_t depth = x->dims[x->rank - 1], columns = y->dims[y->rank - 1];
+        for (int64_t i = 0; i < rows * columns; i++)
+            application_check_near(((const float *)got.data)[i],
+                                   expected(&app, i / columns, i % columns, depth, columns), 1e-4, round, i);
+        if (memcmp(got.data, other.data, got.bytes) != 0)
+            fail_msg("seed %" PRIu64 ": threads change the result", round);
+        /* Panels of floats give the same bits. */
+        pack(&app, &call, inputs);
+        const op_tensor floats = run(&app, &call, 1);
+        if (memcmp(got.data, floats.data, got.bytes) != 0)
+            fail_msg("seed %" PRIu64 ": other bits than floats give", round);
+        application_free(&app);
+    }
+}
+
+/* A factor would have to be rounded anew; half precision on both sides is for another kernel; files may not mix types. */
+static void test_refuses_halves(void **state) {
+    (void)state;
+    application app;
+    uint64_t seed = 3;
+    application_init(&app, OP_GEMM);
+    application_random(&app, OP_FLOAT, 2, DIMS(4, 8), &seed);
+    application_random(&app, OP_FLOAT16, 2, DIMS(8, 32), &seed);
+    assert_int_not_equal(application_infer(&app), BASE_OK);
+    application_real(&app, "ouro.weights_error", 0);
+    assert_int_equal(application_infer(&app), BASE_OK);
+    app.inputs[1].type.layout = OP_LAYOUT_PACKED;
+    app.inputs[1].type.packed_bytes = 8 * 32 * sizeof(uint16_t) + RT_ALIGNMENT;
+    assert_true(kernel()->accepts(&app.call, &one_thread));
+    app.inputs[1].type.layout = OP_LAYOUT_ROW_MAJOR;
+    assert_null(rt_kernel_select(&app.call, &one_thread));
+    app.inputs[1].type.layout = OP_LAYOUT_PACKED;
+    application_real(&app, "alpha", 0.5f);
+    assert_false(kernel()->accepts(&app.call, &one_thread));
+    application_free(&app);
 }
 
 /* Equal columns have equal sums, to the last bit, wherever they lie in panels and tiles: a softmax after large sums shows the least
@@ -254,7 +346,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_equals_sums_in_double), cmocka_unit_test(test_columns_are_alike),
         cmocka_unit_test(test_rows_may_change),       cmocka_unit_test(test_refuses),
-        cmocka_unit_test(test_prefers_constants),
+        cmocka_unit_test(test_prefers_constants),     cmocka_unit_test(test_halves_are_floats),
+        cmocka_unit_test(test_refuses_halves),
     };
     return cmocka_run_group_tests_name("packed_product", tests, NULL, NULL);
 }

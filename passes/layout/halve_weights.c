@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* halve_weights.c: constant weights of products in float are stored in float16 or bfloat16, where that is asked for.
+ *
+ *     %y: float32[r,n] = MatMul(%x, %w: float32[k,n], %b)
+ *  => %y: float32[r,n] = MatMul(%x, %w: float16[k,n], %b) {ouro.weights_error = 0.0002}
+ *
+ * The kernel widens them in registers and sums in float. A product of one row takes as long as its weights take to be read: half the
+ * bytes is half the time. Which products a kernel takes so, it says itself.
+ *
+ * Weights keep no scale. A matrix stays as it is where a weight has no finite number in the type, or where a column would lose more
+ * than rounding to the bits of the type costs: float16 has few numbers below 0.00006 and none below 0.00000006. What the rest costs
+ * is known without data: where the elements of x do not depend on each other, the error of the product over the product,
+ * as root mean squares, is that of the weights. It stays with the node ("ouro.weights_error") for the report.
+ *
+ * Needs: types; after fusion, which folds factors into weights of floats. Breaks: nothing. Guarantees: the same shapes. Nothing
+ * changes where pass_options.weight_type is OP_NONE.
+ */
+#include "passes/layout/layout.h"
+#include <math.h>
+#include <string.h>
+
+/* Weights of fewer elements stay as they are: they are not what a run waits for. */
+enum { FEWEST_WEIGHTS = 4096 };
+
+/* Weights in half precision, for all products that read them. */
+typedef struct halved {
+    ir_value *value;
+    double error;
+    bool refused; /* they stay as they are */
+} halved;
+
+typedef struct halver {
+    pass_context *context;
+    ir_module *module;
+    op_dtype dtype;
+    halved *known; /* by value id */
+    size_t value_count;
+} halver;
+
+static float rounded(op_dtype dtype, float weight, uint16_t *half) {
+    *half = dtype == OP_FLOAT16 ? base_half_from_float(weight) : base_bfloat16_from_float(weight);
+    return dtype == OP_FLOAT16 ? base_float_from_half(*half) : base_float_from_bfloat16(*half);
+}
+
+/* What is lost of some weights, and what they are, as sums of squares. */
+typedef struct loss {
+    double lost, whole;
+} loss;
+
+/* Along the columns of a matrix, or, where it is transposed, along its rows. False: the weights stay as they are. */
+static bool halve_matrix(op_dtype dtype, const float *from, const int64_t *dims, bool transposed, loss *columns,
+                         uint16_t *to, double *error) {
+    const double most = dtype == OP_FLOAT16 ? 0x1p-11 : 0x1p-8; /* half of the last bit */
+    const int64_t count = dims[!transposed];
+    loss all = {0};
+    memset(columns, 0, (size_t)count * sizeof *columns);
+    for (int64_t i = 0; i < dims[0]; i++) {
+        for (int64_t j = 0; j < dims[1]; j++, from++, to++) {
+            loss *column = &columns[transposed ? i : j];
+            const double made = (double)rounded(dtype, *from, to), off = (double)*from - made;
+            if (!isfinite(made)) return false;
+            column->lost += off * off;
+            column->whole += (double)*from * (double)*from;
+        }
+    }
+    for (int64_t c = 0; c < count; c++) {
+        if (columns[c].lost > most * most * columns[c].whole) return false;
+        all.lost += columns[c].lost;
+        all.whole += columns[c].whole;
+    }
+    *error = all.whole > 0 ? sqrt(all.lost / all.whole) : 0;
+    return true;
+}
+
+/* The weights of this node in half precision: NULL when memory runs out. */
+static const halved *halve(halver *h, const ir_node *node) {
+    const ir_value *weights = ir_input(node, 1);
+    halved *made = weights->id.index < h->value_count ? &h->known[weights->id.index] : NULL;
+    if (made && (made->value || made->refused)) return made;
+    if (!made) made = BASE_NEW(h->context->scratch, halved);
+    if (!made) return NULL;
+    op_type type = weights->type;
+    size_t bytes;
+    void *data;
+    const bool transposed =
+        node->code == OP_GEMM && op_attribute_integer(&node->attributes, "transB", 0) != 0;
+    loss *columns =
+        base_arena_alloc(h->context->scratch, (size_t)type.shape.dims[!transposed], sizeof *columns);
+    type.dtype = h->dtype;
+    if (!columns || !op_type_bytes(&type, &bytes)) return NULL;
+    ir_value *value = ir_constant_reserve(h->module, weights->name, &type, bytes, &data);
+    if (!value) return NULL;
+    if (halve_matrix(h->dtype, weights->constant->tensor.data, type.shape.dims, transposed, columns, data,
+                     &made->error)) {
+        made->value = value;
+    } else {
+        made->refused = true;
+        ir_constant_remove(h->module, value);
+    }
+    return made;
+}
+
+/* A product in float with a constant matrix of some size. */
+static bool is_product(const ir_node *node) {
+    if ((node->code != OP_MATMUL && node->code != OP_GEMM) || node->output_count != 1) return false;
+    const ir_value *x = ir_input(node, 0), *weights = ir_input(node, 1);
+    if (!x || !weights || !weights->constant || x->type.dtype != OP_FLOAT ||
+        weights->type.dtype != OP_FLOAT || weights->type.shape.rank != 2 ||
+        weights->type.layout != OP_LAYOUT_ROW_MAJOR)
+        return false;
+    const int64_t *dims = weights->type.shape.dims;
+    return dims[0] > 0 && dims[1] > 0 && dims[1] >= FEWEST_WEIGHTS / dims[0];
+}
+
+/* Whether a kernel reads weights of this type. */
+static bool is_taken(const halver *h, const ir_node *node, bool *out_of_memory) {
+    const rt_environment *environment = &h->context->options->environment;
+    op_call call;
+    op_tensor *inputs = BASE_ARRAY(h->context->scratch, op_tensor, node->input_count);
+    if (!inputs || !ir_node_call(node, h->context->scratch, &call)) {
+        *out_of_memory = true;
+        return false;
+    }
+    memcpy(inputs, call.inputs, node->input_count * sizeof *inputs);
+    inputs[1].type.dtype = h->dtype;
+    call.inputs = inputs;
+    const rt_kernel *kernel;
+    for (unsigned i = 0; (kernel = rt_kernel_candidate(node->code, i)); i++) {
+        rt_preference wish = {0};
+        if (kernel->prefer && rt_kernel_allowed(kernel, environment) && kernel->prefer(&call, environment, &wish))
+            return true;
+    }
+    return false;
+}
+
+static bool replace(halver *h, ir_node *node, const halved *made) {
+    ir_value *before = ir_input(node, 1);
+    const op_attribute error = {
+        .name = "ouro.weights_error", .kind = OP_ATTRIBUTE_FLOAT, .count = 1, .as.real = (float)made->error};
+    if (!ir_attribute_set(h->module, &node->attributes, &error) || !ir_node_set_input(node, 1, made->value))
+        return false;
+    if (!before->uses) ir_constant_remove(h->module, before);
+    return true;
+}
+
+base_status pass_halve_weights(pass_context *context) {
+    ir_module *module = context->module;
+    halver h = {.context = context,
+                .module = module,
+                .dtype = context->options->weight_type,
+                .value_count = module->value_count};
+    if (h.dtype == OP_NONE) return BASE_OK;
+    bool out_of_memory = false;
+    h.known = base_arena_alloc(context->scratch, h.value_count, sizeof *h.known);
+    if (!h.known) return base_fail_memory(context->report);
+    for (size_t n = 1; n < module->node_count && !out_of_memory; n++) {
+        ir_node *node = module->nodes[n];
+        if (!node || !is_product(node) || !is_taken(&h, node, &out_of_memory)) continue;
+        const halved *made = halve(&h, node);
+        out_of_memory = !made || (made->value && !replace(&h, node, made));
+    }
+    return out_of_memory ? base_fail_memory(context->report) : BASE_OK;
+}
